@@ -2,8 +2,8 @@
 
     python .ci/fixed_loop.py
 
-Twenty million steps of integer arithmetic in one process. The processor time shows the speed of the processor; the time that passed
-is longer where other processes use it.
+Twenty million steps of integer arithmetic in one process. The processor time shows the speed of the
+processor; the time that passed is longer where other processes use it.
 """
 
 from __future__ import annotations

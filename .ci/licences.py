@@ -1,10 +1,12 @@
-"""The licence of every package Tiltmeter needs, as a page; a package under a licence nobody has looked at fails the build.
+"""The licence of every package Tiltmeter needs, as a page.
 
-    python .ci/licences.py docs/licences.md             write the page
-    python .ci/licences.py docs/licences.md --check     fail if it is out of date, or a licence is not among those accepted below
+A package under a licence nobody has looked at fails the build.
 
-Looks at what is installed: all that `tiltmeter` and its extras require, directly or not. Packages only the tests need are not shipped
-to anybody and are not listed.
+    python .ci/licences.py docs/licences.md             write the page python .ci/licences.py docs/licences.md
+    --check     fail if it is out of date, or a licence is not among those accepted below
+
+Looks at what is installed: all that `tiltmeter` and its extras require, directly or not. Packages only the
+tests need are not shipped to anybody and are not listed.
 """
 
 from __future__ import annotations
@@ -104,18 +106,31 @@ def _closure(root: str, extras: frozenset[str]) -> set[str]:
 def licences() -> dict[str, str]:
     """Return the licence of each installed package."""
     command = ["pip-licenses", "--format=json", "--from=mixed", "--with-system"]
-    told = subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], capture_output=True, check=True, text=True)
+    told = subprocess.run(
+        [str(Path(sys.executable).parent / command[0]), *command[1:]],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
     found: dict[str, str] = {}
     for one in json.loads(told.stdout):
         name: str = canonicalize_name(one["Name"])
-        found[name] = READ_BY_HAND.get(name) or " AND ".join(SAME.get(part.strip(), part.strip()) for part in one["License"].split(";"))
+        found[name] = READ_BY_HAND.get(name) or " AND ".join(
+            SAME.get(part.strip(), part.strip()) for part in one["License"].split(";")
+        )
     return found
 
 
 def not_accepted(licence: str) -> list[str]:
-    """Return the names in a licence expression that are not accepted; of alternatives (OR) one accepted name is enough."""
+    """Return the names in a licence expression that are not accepted.
+
+    Of alternatives (OR) one accepted name is enough.
+    """
     alternatives = [re.findall(r"[\w.+-]+", part) for part in licence.split(" OR ")]
-    wrong = [[name for name in names if name not in ACCEPTED and name not in ("AND", "WITH")] for names in alternatives]
+    wrong = [
+        [name for name in names if name not in ACCEPTED and name not in ("AND", "WITH")]
+        for names in alternatives
+    ]
     return [] if any(not one for one in wrong) else [name for one in wrong for name in one]
 
 
@@ -128,7 +143,9 @@ def main() -> int:
             continue
         wrong = not_accepted(known[name])
         if wrong:
-            refused.append(f"{name}: {known[name][:80]!r} is not among the accepted licences: read it, then add it to .ci/licences.py")
+            refused.append(
+                f"{name}: {known[name][:80]!r} is not among the accepted licences: read it, then add it to .ci/licences.py"
+            )
         rows.append(f"| {name} | {known[name]} | {', '.join(extra or 'everything' for extra in extras)} |\n")
     text = HEAD + "".join(rows)
     print("\n".join(refused), end="\n" if refused else "")

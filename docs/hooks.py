@@ -53,12 +53,16 @@ def _card(name: str, probe: Any) -> str:
         "Genders": card.genders,
         "Limitations": card.limits,
         "Source": card.source,
-        "Differences from the original in the default definition": card.changed or "only those that apply to all probes",
+        "Differences from the original in the default definition": card.changed
+        or "only those that apply to all probes",
         "Data": ", ".join(f"`{one}`" for one in card.data) or "none from outside",
         "Repetitions of each prompt": str(probe.repetitions),
     }
     table = "\n".join(f"| {key} | {_cell(value)} |" for key, value in rows.items())
-    metrics = "\n".join(f"| `{metric.name}` | {'yes' if metric.bands else ''} | {_cell(metric.description)} |" for metric in probe.metrics)
+    metrics = "\n".join(
+        f"| `{metric.name}` | {'yes' if metric.bands else ''} | {_cell(metric.description)} |"
+        for metric in probe.metrics
+    )
     return (
         f"# {card.title}\n\n```\ntiltmeter run genderbench/{name} --model sim/mild --limit 50\n```\n\n|  |  |\n|---|---|\n{table}\n\n"
         f"## Metrics\n\n| metric | graded | what it is |\n|---|---|---|\n{metrics}\n"
@@ -78,4 +82,9 @@ def _cells(path: Path) -> str:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     texts = [("".join(cell["source"]), cell["cell_type"] == "code") for cell in cells]
     shown = [f"```python\n{text}\n```" if code else text for text, code in texts]
-    return "\n\n".join([*shown, f"This page is the notebook `examples/notebooks/{path.name}`; the tests run it."]) + "\n"
+    return (
+        "\n\n".join(
+            [*shown, f"This page is the notebook `examples/notebooks/{path.name}`; the tests run it."]
+        )
+        + "\n"
+    )

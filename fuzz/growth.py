@@ -1,7 +1,7 @@
 """How long readers take for long texts of one pattern: `python fuzz/growth.py [--bytes N] [READER...]` prints the slowest of each reader.
 
-The readers and patterns are those of `tests/support/fuzzing/growth.py`. A line tells the processor time of the slowest pattern and the
-pattern. Exit status 1 where one takes longer than `--most` seconds.
+The readers and patterns are those of `tests/support/fuzzing/growth.py`. A line tells the processor time of
+the slowest pattern and the pattern. Exit status 1 where one takes longer than `--most` seconds.
 """
 
 from __future__ import annotations

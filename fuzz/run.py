@@ -1,9 +1,10 @@
 """Long runs of the fuzzer, by hand: `python fuzz/run.py [--seconds N] [--seed N] [TARGET...]` prints one JSON line a target.
 
-Coverage-guided (atheris), each target in a process of its own, on the readers of `tests/support/fuzzing`; half of the inputs are damaged
-as what they are (values of JSON, columns of tables), the others byte by byte. A line gives the seed, the executions, and each distinct
-finding with the input that shows it. The seed is random unless it is given; with the same seed, the same inputs are tried in the same
-order. Exit status 1 if there are findings. The tests in `tests/fuzz` try a few fixed inputs of each target.
+Coverage-guided (atheris), each target in a process of its own, on the readers of `tests/support/fuzzing`;
+half of the inputs are damaged as what they are (values of JSON, columns of tables), the others byte by byte.
+A line gives the seed, the executions, and each distinct finding with the input that shows it. The seed is
+random unless it is given; with the same seed, the same inputs are tried in the same order. Exit status 1 if
+there are findings. The tests in `tests/fuzz` try a few fixed inputs of each target.
 """
 
 from __future__ import annotations
@@ -60,23 +61,63 @@ def main() -> int:
 def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
     """What came of one target, run in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="tiltmeter-fuzz-") as folder:
-        command = [sys.executable, __file__, "--seconds", str(seconds), "--seed", str(seed), "--child", folder, name]
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("TILTMETER_") and not key.endswith("_API_KEY")}
-        environment = kept | {"TILTMETER_OFFLINE": "1", "TILTMETER_RUNS": str(Path(folder) / "runs"), "OMP_NUM_THREADS": "1"}
+        command = [
+            sys.executable,
+            __file__,
+            "--seconds",
+            str(seconds),
+            "--seed",
+            str(seed),
+            "--child",
+            folder,
+            name,
+        ]
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith("TILTMETER_") and not key.endswith("_API_KEY")
+        }
+        environment = kept | {
+            "TILTMETER_OFFLINE": "1",
+            "TILTMETER_RUNS": str(Path(folder) / "runs"),
+            "OMP_NUM_THREADS": "1",
+        }
         try:
-            ended = subprocess.run(command, env=environment, capture_output=True, timeout=seconds + _SLACK, check=False)
+            ended = subprocess.run(
+                command, env=environment, capture_output=True, timeout=seconds + _SLACK, check=False
+            )
         except subprocess.TimeoutExpired:
-            endless = {"what": f"an input was still being read {_SLACK} s after the end", "where": name, "input": _of_crash(Path(folder))}
-            return {"target": name, "seconds": seconds, "seed": seed, "executions": None, "findings": [endless]}
+            endless = {
+                "what": f"an input was still being read {_SLACK} s after the end",
+                "where": name,
+                "input": _of_crash(Path(folder)),
+            }
+            return {
+                "target": name,
+                "seconds": seconds,
+                "seed": seed,
+                "executions": None,
+                "findings": [endless],
+            }
         said = ended.stderr.decode(errors="replace")
         log = Path(folder) / "findings.jsonl"
-        findings = [json.loads(one) for one in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+        findings = (
+            [json.loads(one) for one in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+        )
         executed = re.search(r"number_of_executed_units: (\d+)", said)
         if executed is None:  # libFuzzer ended itself: an input took too long or too much memory
-            last = next((one for one in said.splitlines() if "ERROR" in one), f"exit status {ended.returncode}")
+            last = next(
+                (one for one in said.splitlines() if "ERROR" in one), f"exit status {ended.returncode}"
+            )
             findings.append({"what": last, "where": name, "input": _of_crash(Path(folder))})
         executions = int(executed[1]) if executed else None
-        return {"target": name, "seconds": seconds, "seed": seed, "executions": executions, "findings": findings}
+        return {
+            "target": name,
+            "seconds": seconds,
+            "seed": seed,
+            "executions": executions,
+            "findings": findings,
+        }
 
 
 def _of_crash(folder: Path) -> str | None:
@@ -130,7 +171,9 @@ def _fuzz(name: str, folder: Path, seconds: int, chosen_seed: int) -> None:
         "-timeout=30",
         "-rss_limit_mb=4096",
     ]
-    atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/left-", str(corpus)], one, custom_mutator=damage)
+    atheris.Setup(
+        [sys.argv[0], *flags, f"-artifact_prefix={folder}/left-", str(corpus)], one, custom_mutator=damage
+    )
     atheris.Fuzz()
 
 

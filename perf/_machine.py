@@ -30,7 +30,11 @@ def describe() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    lines = (
+        Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if Path("/proc/cpuinfo").exists()
+        else []
+    )
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return (named or [platform.processor() or platform.machine()])[0]
 

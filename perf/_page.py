@@ -20,15 +20,16 @@ python -m perf.peers
 python -m perf --page docs/performance.md
 ```
 """
-QUICK: Final = (
-    "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They do not measure speed.**\n"
-)
+QUICK: Final = "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They do not measure speed.**\n"
 
 
 def page(told: Mapping[str, Any]) -> str:
     """The whole page."""
     parts = [HEAD, QUICK if told["quick"] else "", f"\nWritten {told['written']}.\n"]
-    parts += ["\n## Machine and versions\n", _markdown([{"what": name, "value": value} for name, value in told["machine"].items()])]
+    parts += [
+        "\n## Machine and versions\n",
+        _markdown([{"what": name, "value": value} for name, value in told["machine"].items()]),
+    ]
     parts += ["\n## Peers\n", _markdown(_peers(told))]
     promised = [row for one in told["parts"].values() for row in one.get("targets", [])]
     if promised:
@@ -40,7 +41,9 @@ def page(told: Mapping[str, Any]) -> str:
 
 def _peers(told: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = [{"peer": name, "version": version} for name, version in told["peers"].items()]
-    return rows + [{"peer": name, "version": f"**not measured**: {reason}"} for name, reason in told["missing"].items()]
+    return rows + [
+        {"peer": name, "version": f"**not measured**: {reason}"} for name, reason in told["missing"].items()
+    ]
 
 
 def _verdict(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +64,9 @@ def _part(name: str, one: Mapping[str, Any]) -> Iterator[str]:
         yield f"\n**{peer} was not measured here:** {_cell(reason)}\n"
     for table in one.get("tables", []):
         yield f"\n### {table['title']}\n"
-        for cells in dict.fromkeys(tuple(row) for row in table["rows"]):  # rows with other cells belong in another table
+        for cells in dict.fromkeys(
+            tuple(row) for row in table["rows"]
+        ):  # rows with other cells belong in another table
             yield _markdown([row for row in table["rows"] if tuple(row) == cells])
         if table["note"]:
             yield f"\n{table['note']}\n"
@@ -71,10 +76,17 @@ def _markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "\nNone.\n"
     names = list(rows[0])
-    numeric = {name: all(isinstance(row[name], int | float | None) and not isinstance(row[name], bool) for row in rows) for name in names}
+    numeric = {
+        name: all(
+            isinstance(row[name], int | float | None) and not isinstance(row[name], bool) for row in rows
+        )
+        for name in names
+    }
     head = "| " + " | ".join(map(_cell, names)) + " |"
     rule = "| " + " | ".join("---:" if numeric[name] else "---" for name in names) + " |"
-    return "\n".join(["", head, rule, *("| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows), ""])
+    return "\n".join(
+        ["", head, rule, *("| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows), ""]
+    )
 
 
 def _cell(value: Any) -> str:

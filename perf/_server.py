@@ -1,7 +1,8 @@
 """The endpoint every client is measured against: OpenAI-compatible, as fast as Python can answer, or with a given latency.
 
-It answers one of three lettered options, chosen by the prompt alone, so that all who ask the same prompts must read the same labels.
-Runs as a process of its own: `python -m perf._server [SECONDS OF LATENCY]` prints its port.
+It answers one of three lettered options, chosen by the prompt alone, so that all who ask the same prompts
+must read the same labels. Runs as a process of its own: `python -m perf._server [SECONDS OF LATENCY]` prints
+its port.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ __all__ = ["LETTERS", "answer_of", "serving"]
 
 LETTERS: Final = "abc"
 _WORDS: Final = (
-    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. " * 2
+    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. "
+    * 2
 )
 
 
@@ -37,11 +39,15 @@ def _response(answer: str) -> bytes:
             "object": "chat.completion",
             "created": 1,
             "model": "m",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": answer}}],
+            "choices": [
+                {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": answer}}
+            ],
             "usage": {"prompt_tokens": 30, "completion_tokens": 50, "total_tokens": 80},
         }
     ).encode()
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    return (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    )
 
 
 class Posts(asyncio.Protocol):
@@ -60,7 +66,10 @@ class Posts(asyncio.Protocol):
             length = int(self._received[:head].lower().split(b"content-length:")[1].split(b"\r\n")[0])
             if len(self._received) < head + 4 + length:
                 return
-            body, self._received = self._received[head + 4 : head + 4 + length], self._received[head + 4 + length :]
+            body, self._received = (
+                self._received[head + 4 : head + 4 + length],
+                self._received[head + 4 + length :],
+            )
             self.answer(body)
 
     def answer(self, body: bytes) -> None:
@@ -84,7 +93,9 @@ class _Server(Posts):
 
 
 async def _serve(latency: float) -> None:
-    server = await asyncio.get_running_loop().create_server(lambda: _Server(latency), "127.0.0.1", 0, backlog=4096)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: _Server(latency), "127.0.0.1", 0, backlog=4096
+    )
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

@@ -1,7 +1,7 @@
 """What the parts share: options, fresh processes, peers, peaks, and the one form in which a part tells what it found.
 
-A part prints one JSON object: `tables` (each a title, rows with named cells and a note), `targets` (what was promised and what came
-out) and `missing` (peers it would have asked, and why it could not).
+A part prints one JSON object: `tables` (each a title, rows with named cells and a note), `targets` (what was
+promised and what came out) and `missing` (peers it would have asked, and why it could not).
 """
 
 from __future__ import annotations
@@ -77,7 +77,12 @@ class Peers:
 
 def environment(**more: str) -> dict[str, str]:
     """The environment of a measured process: no telemetry, no hub, and one of our own choices for each peer."""
-    return os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore", **more}
+    return os.environ | {
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONWARNINGS": "ignore",
+        **more,
+    }
 
 
 def ask_peer(python: str, script: str, asked: Mapping[str, Any], **more: str) -> Outcome:
@@ -95,20 +100,33 @@ def ask_peer(python: str, script: str, asked: Mapping[str, Any], **more: str) ->
 def fresh(module: str, *given: object, **more: str) -> Any:
     """What `python -m perf.MODULE ...` prints, read as JSON; its complaints go to our stderr."""
     command = [sys.executable, "-m", f"perf.{module}", *map(str, given)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | more, check=True)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | more, check=True
+    )
     return json.loads(done.stdout)
 
 
 def peak_mib() -> float:
-    """Greatest resident memory of this process since it began. Not getrusage: its maximum a child inherits."""
+    """Greatest resident memory of this process since it began.
+
+    Not getrusage: its maximum a child inherits.
+    """
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
     """A parser with what every part understands."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything works; the figures mean nothing")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="an interpreter that has the peer")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes, to see that everything works; the figures mean nothing",
+    )
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="NAME=PYTHON", help="an interpreter that has the peer"
+    )
     return parser
 
 
@@ -136,6 +154,16 @@ def target(what: str, value: float | None, least: float) -> Row:
     }
 
 
-def tell(tables: Sequence[Mapping[str, Any]], *, targets: Sequence[Row] = (), peers: Peers | None = None) -> None:
+def tell(
+    tables: Sequence[Mapping[str, Any]], *, targets: Sequence[Row] = (), peers: Peers | None = None
+) -> None:
     """Print what a part found."""
-    print(json.dumps({"tables": list(tables), "targets": list(targets), "missing": {} if peers is None else peers.missing}))
+    print(
+        json.dumps(
+            {
+                "tables": list(tables),
+                "targets": list(targets),
+                "missing": {} if peers is None else peers.missing,
+            }
+        )
+    )

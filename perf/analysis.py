@@ -1,8 +1,8 @@
 """Measure and analyse the full suite (156,492 answers, 1,000 resamples): seconds and peak memory.
 
-The floor in the same run is a plain Python loop that reads the very same responses and splits each once into words. The answers
-come from the simulated model at verbosity 1, so letters, e-mails and profiles have realistic lengths. Needs the probes' data
-(TILTMETER_DATA or the network).
+The floor in the same run is a plain Python loop that reads the very same responses and splits each once into
+words. The answers come from the simulated model at verbosity 1, so letters, e-mails and profiles have
+realistic lengths. Needs the probes' data (TILTMETER_DATA or the network).
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ def prepare(folder: Path, limit: str) -> None:
 
     options = {"refusal": "0.05", "unreadable": "0.05", "verbosity": "1"}
     journal = folder.parent / "journal.sqlite"
-    tm.run("genderbench", model="sim/mild", options=options, limit=limit, journal=journal, out=folder, display="none")
+    tm.run(
+        "genderbench",
+        model="sim/mild",
+        options=options,
+        limit=limit,
+        journal=journal,
+        out=folder,
+        display="none",
+    )
 
 
 def work(folder: Path, definition: str) -> None:
@@ -43,7 +51,11 @@ def work(folder: Path, definition: str) -> None:
     measuring = clock.seconds["measures"]
     whole = sum(clock.seconds.values())
     begun = time.perf_counter()
-    sum(len(text.lower().split()) for text in pl.read_parquet(folder / "responses.parquet", columns=["answer"])["answer"] if text)
+    sum(
+        len(text.lower().split())
+        for text in pl.read_parquet(folder / "responses.parquet", columns=["answer"])["answer"]
+        if text
+    )
     floor = time.perf_counter() - begun
     took = {"measure_s": measuring, "analyse_s": whole - measuring, "total_s": whole, "peak_mib": peak_mib()}
     took |= {"floor_s": floor, "times_floor": whole / floor}
@@ -62,9 +74,18 @@ def main() -> None:
         folder = given.folder or Path(made) / "run"
         if given.folder is None:
             prepare(folder, "20" if given.quick else "full")
-        rows = [fresh("analysis", "--folder", folder, "--definition", definition) for definition in ("default", "genderbench")]
+        rows = [
+            fresh("analysis", "--folder", folder, "--definition", definition)
+            for definition in ("default", "genderbench")
+        ]
     tell(
-        [table("Seconds to measure and analyse", rows, "`floor_s` is the time to read the same responses and split each into words once.")]
+        [
+            table(
+                "Seconds to measure and analyse",
+                rows,
+                "`floor_s` is the time to read the same responses and split each into words once.",
+            )
+        ]
     )
 
 

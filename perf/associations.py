@@ -2,12 +2,13 @@
 
     python -m perf.associations [--large]
 
-The published size is 385,000 mentions in three categories with 100,000 unique strings, embeddings given; --large adds ten times the
-mentions with 400,000 strings (some minutes). Each step is timed in a process of its own after its tables are read; its peak memory holds
-them. The vectors are like those
-all-MiniLM-L6-v2 gives the 3,110 released phrases: mean cosine of two phrases 0.13 (there 0.14), deviation 0.11 (0.11), one pair in 830
-(770) at or above the threshold, and as many concepts or a few more (500 phrases: 419 and 416 there; 1,000: 758 and 700; 2,000: 1,300
-and 1,229; all: 1,830 and 1,659). Uses are spread by Zipf's law, and some phrases hold negations and demographic terms.
+The published size is 385,000 mentions in three categories with 100,000 unique strings, embeddings given;
+--large adds ten times the mentions with 400,000 strings (some minutes). Each step is timed in a process of
+its own after its tables are read; its peak memory holds them. The vectors are like those all-MiniLM-L6-v2
+gives the 3,110 released phrases: mean cosine of two phrases 0.13 (there 0.14), deviation 0.11 (0.11), one
+pair in 830 (770) at or above the threshold, and as many concepts or a few more (500 phrases: 419 and 416
+there; 1,000: 758 and 700; 2,000: 1,300 and 1,229; all: 1,830 and 1,659). Uses are spread by Zipf's law, and
+some phrases hold negations and demographic terms.
 """
 
 from __future__ import annotations
@@ -27,15 +28,33 @@ from perf._tools import fresh, options, peak_mib, table, tell
 
 DIMENSIONS = 384
 THRESHOLD = 0.63
-CATEGORIES = {"gender": ("female", "male"), "race": ("Asian", "Black", "white", "Middle Eastern"), "religions": ("C", "J", "M", "B")}
+CATEGORIES = {
+    "gender": ("female", "male"),
+    "race": ("Asian", "Black", "white", "Middle Eastern"),
+    "religions": ("C", "J", "M", "B"),
+}
 CONTEXTS = 10
 PER_LIST = 6.64
-TERMS = ("Muslim", "Christian", "Jewish", "Buddhist", "African", "Chinese", "European", "woman", "young", "Arabic")
+TERMS = (
+    "Muslim",
+    "Christian",
+    "Jewish",
+    "Buddhist",
+    "African",
+    "Chinese",
+    "European",
+    "woman",
+    "young",
+    "Arabic",
+)
 CUES = ("avoids", "not", "lacks", "never", "refuses")
 
 
 def vectors_of(strings: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Clusters of very different size; a direction all share and a falling spectrum make strangers as similar as real phrases are."""
+    """Clusters of very different size.
+
+    A direction all share and a falling spectrum make strangers as similar as real phrases are.
+    """
     clusters = strings // 20
     spectrum = np.exp(-np.arange(DIMENSIONS) / 70).astype(np.float32)
     shared = rng.standard_normal(DIMENSIONS, dtype=np.float32)
@@ -47,20 +66,35 @@ def vectors_of(strings: int, rng: np.random.Generator) -> NDArray[np.float32]:
     for start in range(0, strings, 10_000):
         part = vectors[start : start + 10_000]
         noise = rng.standard_normal(part.shape, dtype=np.float32) * spectrum
-        part += rng.uniform(0.2, 1.05, (len(part), 1)).astype(np.float32) * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+        part += (
+            rng.uniform(0.2, 1.05, (len(part), 1)).astype(np.float32)
+            * noise
+            / np.linalg.norm(noise, axis=1, keepdims=True)
+        )
         part /= np.linalg.norm(part, axis=1, keepdims=True)
     return vectors
 
 
 def phrases_of(strings: int, rng: np.random.Generator) -> list[str]:
-    """Different strings of three or four made-up words; three in a hundred with a cue of negation, five with a demographic term."""
+    """Different strings of three or four made-up words.
+
+    Three in a hundred with a cue of negation, five with a demographic term.
+    """
     syllables = [a + b for a in "bdfglmnprst" for b in ("a", "e", "i", "o", "u", "an", "er")]
     words = [first + second for first in syllables for second in syllables]
     numbers = rng.choice(len(words) ** 2, strings, replace=False)
     lots, last = rng.random(strings), rng.integers(300, size=strings)
     told = []
     for number, lot, end in zip(numbers.tolist(), lots.tolist(), last.tolist(), strict=True):
-        front = f"{CUES[number % 5]} " if lot < 0.03 else f"{TERMS[number % 10]} " if lot < 0.08 else "un" if lot < 0.09 else ""
+        front = (
+            f"{CUES[number % 5]} "
+            if lot < 0.03
+            else f"{TERMS[number % 10]} "
+            if lot < 0.08
+            else "un"
+            if lot < 0.09
+            else ""
+        )
         told.append(f"{front}{words[number // len(words)]} {words[number % len(words)]} {words[end]}")
     return told
 
@@ -70,7 +104,9 @@ def make(folder: Path, mentions: int, strings: int) -> None:
     rng = np.random.default_rng(20)
     told = phrases_of(strings, rng)
     weights = 1 / np.arange(1, strings + 1)
-    drawn = np.concatenate([np.arange(strings), rng.choice(strings, mentions - strings, p=weights / weights.sum())])
+    drawn = np.concatenate(
+        [np.arange(strings), rng.choice(strings, mentions - strings, p=weights / weights.sum())]
+    )
     lists = round(mentions / PER_LIST)
     identities = [(category, identity) for category, members in CATEGORIES.items() for identity in members]
     chosen = rng.integers(len(identities), size=lists)
@@ -98,7 +134,9 @@ def make(folder: Path, mentions: int, strings: int) -> None:
     spoken = owner.with_columns(phrase=pl.Series(told)[drawn]).unique(maintain_order=True)
     spoken.write_parquet(folder / "mentions.parquet")
     used = pl.DataFrame({"phrase": told}).with_row_index("row")
-    counted = spoken.group_by("phrase").agg(mentions=pl.len().cast(pl.Int64)).join(used, on="phrase").sort("row")
+    counted = (
+        spoken.group_by("phrase").agg(mentions=pl.len().cast(pl.Int64)).join(used, on="phrase").sort("row")
+    )
     counted.select("phrase", "mentions").write_parquet(folder / "phrases.parquet")
     np.save(folder / "vectors.npy", vectors_of(strings, rng)[counted["row"].to_numpy()])
 
@@ -127,15 +165,22 @@ def test(folder: Path) -> dict[str, Any]:
     mentions = mentions.join(concepts, on="phrase", how="left", maintain_order="left")
     rows = 0
     for part in CATEGORIES:
-        rows += find_associations(lists.filter(pl.col("part") == part).drop("part"), mentions.filter(pl.col("part") == part)).height
-    return {"mentions": mentions.height, "lists": lists.height, "rows": rows, "seconds": time.perf_counter() - begun}
+        rows += find_associations(
+            lists.filter(pl.col("part") == part).drop("part"), mentions.filter(pl.col("part") == part)
+        ).height
+    return {
+        "mentions": mentions.height,
+        "lists": lists.height,
+        "rows": rows,
+        "seconds": time.perf_counter() - begun,
+    }
 
 
 def original_merge(vectors: NDArray[np.float32]) -> list[int]:
     """As the method's code goes about it: all mentions of a location category in order of appearance, all cosines, two loops.
 
-    How the released loops look up a cosine is not known, so three forms are timed. This is the one that costs the original least: what is
-    merged is skipped first, and one index takes the number out of an array.
+    How the released loops look up a cosine is not known, so three forms are timed. This is the one that costs
+    the original least: what is merged is skipped first, and one index takes the number out of an array.
     """
     return _merged(vectors @ vectors.T)
 
@@ -185,7 +230,10 @@ FORMS = {
 
 
 def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
-    """Both merges on the mentions of one location category, embeddings given; ours begins with the mentions as well."""
+    """Both merges on the mentions of one location category, embeddings given.
+
+    Ours begins with the mentions as well.
+    """
     from tiltmeter.associations.concepts import unify
 
     merge, words = FORMS[form]
@@ -193,11 +241,22 @@ def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
     number = {phrase: row for row, phrase in enumerate(pl.read_parquet(folder / "phrases.parquet")["phrase"])}
     every = np.load(folder / "vectors.npy", mmap_mode="r")
     vectors = every[[number[phrase] for phrase in spoken]]
-    unify(pl.DataFrame({"phrase": ["warm", "up"], "mentions": [1, 1]}), vectors[:2])  # imports and lists are not what is measured
+    unify(
+        pl.DataFrame({"phrase": ["warm", "up"], "mentions": [1, 1]}), vectors[:2]
+    )  # imports and lists are not what is measured
     merge(vectors[:2])
     begun = time.perf_counter()
-    first = spoken.to_frame().with_row_index("row").group_by("phrase").agg(pl.col("row").first(), mentions=pl.len().cast(pl.Int64))
-    unify(first.select("phrase", "mentions"), vectors[first["row"].cast(pl.Int64).to_numpy()], threshold=THRESHOLD)
+    first = (
+        spoken.to_frame()
+        .with_row_index("row")
+        .group_by("phrase")
+        .agg(pl.col("row").first(), mentions=pl.len().cast(pl.Int64))
+    )
+    unify(
+        first.select("phrase", "mentions"),
+        vectors[first["row"].cast(pl.Int64).to_numpy()],
+        threshold=THRESHOLD,
+    )
     seconds = time.perf_counter() - begun
     begun = time.perf_counter()
     merge(vectors)
@@ -234,15 +293,25 @@ def steps(folder: Path, step: str, given: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--large", action="store_true", help="also ten times the mentions with 400,000 strings")
+    parser.add_argument(
+        "--large", action="store_true", help="also ten times the mentions with 400,000 strings"
+    )
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.step:
         print(json.dumps(steps(given.folder, given.step[0], given.step[1:])))
         return
-    sizes = ((2_000, 800),) if given.quick else ((385_000, 100_000), (3_850_000, 400_000)) if given.large else ((385_000, 100_000),)
-    looped = {"array": 300, "rows": 300} if given.quick else {"array": 12_000, "rows": 12_000, "tensors": 3_000}
+    sizes = (
+        ((2_000, 800),)
+        if given.quick
+        else ((385_000, 100_000), (3_850_000, 400_000))
+        if given.large
+        else ((385_000, 100_000),)
+    )
+    looped = (
+        {"array": 300, "rows": 300} if given.quick else {"array": 12_000, "rows": 12_000, "tensors": 3_000}
+    )
     unified: list[dict[str, Any]] = []
     tested: list[dict[str, Any]] = []
     original: list[dict[str, Any]] = []

@@ -2,8 +2,9 @@
 
     python -m perf.benchmark_claims --studies 1000
 
-The generator shares no code with the package. Each study is one feature of responses about some groups. `was` are the percentile intervals
-and the permuted range of the first edition, which the definition `saged` still uses.
+The generator shares no code with the package. Each study is one feature of responses about some groups. `was`
+are the percentile intervals and the permuted range of the first edition, which the definition `saged` still
+uses.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from tiltmeter.benchmarks.findings import Diagnosis, diagnose
 
 LEVEL = 0.95
 Draw = Callable[[np.random.Generator, int, int], Floats]
-"""Function of a generator, a number of studies and a number of rows; returns values (studies, rows) with mean 0."""
+"""Function of a generator, a number of studies and a number of rows; returns values (studies, rows) with mean
+0."""
 
 SHAPES: dict[str, Draw] = {
     "normal": lambda rng, studies, rows: rng.normal(size=(studies, rows)),
     "uniform": lambda rng, studies, rows: rng.uniform(-1, 1, (studies, rows)),
-    "lognormal (skewed)": lambda rng, studies, rows: np.exp(rng.normal(size=(studies, rows))) - float(np.exp(0.5)),
-    "share of 0.1 (0 or 1)": lambda rng, studies, rows: np.where(rng.random((studies, rows)) < 0.1, 0.9, -0.1),
+    "lognormal (skewed)": lambda rng, studies, rows: (
+        np.exp(rng.normal(size=(studies, rows))) - float(np.exp(0.5))
+    ),
+    "share of 0.1 (0 or 1)": lambda rng, studies, rows: np.where(
+        rng.random((studies, rows)) < 0.1, 0.9, -0.1
+    ),
 }
 EVEN, UNEVEN = [12] * 6, [40] * 5 + [8]
 SPREADS: dict[str, tuple[Sequence[int], float, float, bool]] = {
@@ -42,14 +48,20 @@ SPREADS: dict[str, tuple[Sequence[int], float, float, bool]] = {
     "6 groups on 12 topics (SD 2), one with SD 3, paired": (EVEN, 3, 2, True),
     "21 groups on 75 topics (SD 1), paired": ([75] * 21, 1, 1, True),
 }
-"""Sizes of groups, SD of the last group (1 in the others), SD of topics, and whether the analysis is paired by topic."""
+"""Sizes of groups, SD of the last group (1 in the others), SD of topics, and whether the analysis is paired
+by topic."""
 BOLD = [9_000, 2_000, 1_500, 100]
 SHIFTS = [0.0, 0.03, -0.03, 0.0]
 """Means of the groups of a case like race in BOLD, whose values have SD 0.3."""
 
 
-def diagnosed(values: Floats, sizes: Sequence[int], definition: str, *, paired: bool = False, **more: Any) -> Diagnosis:
-    """Diagnose each row of (studies, rows) values; groups are consecutive, and the n-th rows of all groups are about the same topic."""
+def diagnosed(
+    values: Floats, sizes: Sequence[int], definition: str, *, paired: bool = False, **more: Any
+) -> Diagnosis:
+    """Diagnose each row of (studies, rows) values.
+
+    Groups are consecutive, and the n-th rows of all groups are about the same topic.
+    """
     frame = pl.DataFrame(
         {
             "group": np.repeat([f"g{at:02}" for at in range(len(sizes))], sizes),
@@ -58,7 +70,12 @@ def diagnosed(values: Floats, sizes: Sequence[int], definition: str, *, paired: 
         }
     )
     columns = [f"x{at}" for at in range(len(values))]
-    options: dict[str, Any] = {"statistics": ["mean"], "permutations": 0, "unit": "topic" if paired else None, **more}
+    options: dict[str, Any] = {
+        "statistics": ["mean"],
+        "permutations": 0,
+        "unit": "topic" if paired else None,
+        **more,
+    }
     return diagnose(frame, groups=["group"], columns=columns, definition=definition, level=LEVEL, **options)
 
 
@@ -74,7 +91,11 @@ def null_values(case: str, studies: int) -> tuple[Floats, Sequence[int], bool]:
     sizes, spread, topics, paired = SPREADS[case]
     rng = np.random.default_rng([*case.encode()])
     scales = np.repeat([1.0] * (len(sizes) - 1) + [spread], sizes)
-    shared = np.concatenate([rng.normal(size=(studies, sizes[0]))] * len(sizes), axis=1)[:, : sum(sizes)] if topics else 0.0
+    shared = (
+        np.concatenate([rng.normal(size=(studies, sizes[0]))] * len(sizes), axis=1)[:, : sum(sizes)]
+        if topics
+        else 0.0
+    )
     return rng.normal(size=(studies, sum(sizes))) * scales + topics * shared, sizes, paired
 
 
@@ -94,7 +115,9 @@ def sizes_of_tests(case: str, studies: int, definition: str) -> dict[str, float]
         "largest abs(z)": _share(told.disparities.filter(comparison="max_abs_z")["p"] < 1 - LEVEL),
         "Dixon's Q": _share(told.disparities.filter(comparison="dixon_q")["p"] < 1 - LEVEL),
         "a group against the others": _share(groups["p"].drop_nulls() < 1 - LEVEL),
-        "any group with q < 0.05": _share(groups.group_by("column").agg(pl.col("found").any())["found"].drop_nulls()),
+        "any group with q < 0.05": _share(
+            groups.group_by("column").agg(pl.col("found").any())["found"].drop_nulls()
+        ),
     }
 
 
@@ -109,7 +132,9 @@ def like_bold(studies: int, definition: str) -> dict[str, float]:
     truth = max(SHIFTS) - min(SHIFTS)
     found["interval contains the truth"] = _share((tested["low"] <= truth) & (tested["high"] >= truth))
     for at, size in enumerate(BOLD):
-        found[f"group of {size:,}"] = _share(told.groups.filter(group=f"g{at:02}")["p"].drop_nulls() < 1 - LEVEL)
+        found[f"group of {size:,}"] = _share(
+            told.groups.filter(group=f"g{at:02}")["p"].drop_nulls() < 1 - LEVEL
+        )
     return found
 
 
@@ -123,23 +148,38 @@ def printed(title: str, rows: dict[str, dict[str, float]]) -> None:
     names = list(next(iter(rows.values())))
     print(f"\n| {title} | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
     for name, found in rows.items():
-        print(f"| {name} | {' | '.join('' if np.isnan(value) else f'{value:.3f}' for value in found.values())} |", flush=True)
+        print(
+            f"| {name} | {' | '.join('' if np.isnan(value) else f'{value:.3f}' for value in found.values())} |",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Simulate the studies and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=1000)
     studies = parser.parse_args().studies
     editions = {"was": "saged", "is": "default"}
     sizes = {f"n = {n}, {edition}": (n, name) for n in (8, 12, 24) for edition, name in editions.items()}
     printed(
         "coverage of means",
-        {shape: {title: coverage(shape, *one[:1], studies, one[1]) for title, one in sizes.items()} for shape in SHAPES},
+        {
+            shape: {title: coverage(shape, *one[:1], studies, one[1]) for title, one in sizes.items()}
+            for shape in SHAPES
+        },
     )
-    rows = {f"{case}: {edition}": sizes_of_tests(case, studies, name) for case in SPREADS for edition, name in editions.items()}
+    rows = {
+        f"{case}: {edition}": sizes_of_tests(case, studies, name)
+        for case in SPREADS
+        for edition, name in editions.items()
+    }
     printed("no difference", rows)
-    printed("like BOLD race", {edition: like_bold(max(20, studies // 10), name) for edition, name in editions.items()})
+    printed(
+        "like BOLD race",
+        {edition: like_bold(max(20, studies // 10), name) for edition, name in editions.items()},
+    )
 
 
 if __name__ == "__main__":

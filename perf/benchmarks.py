@@ -1,8 +1,9 @@
 """Diagnose the frame of the published experiment: 1,575 prompts in 21 groups, 105 columns.
 
-Statistics and disparity alone: the three of the original's pipeline, and the thirteen that both compute (correlations are left out: the
-peer's divide by what is not there). Then 1,000 permutations of every statistic and comparison, paired within the roots. The same by
-`sagedbias` in its own interpreter; only its diagnoser is loaded (the package as a whole wants spaCy and more).
+Statistics and disparity alone: the three of the original's pipeline, and the thirteen that both compute
+(correlations are left out: the peer's divide by what is not there). Then 1,000 permutations of every
+statistic and comparison, paired within the roots. The same by `sagedbias` in its own interpreter; only its
+diagnoser is loaded (the package as a whole wants spaCy and more).
 """
 
 from __future__ import annotations
@@ -21,9 +22,25 @@ from tiltmeter.stats import STATISTICS
 GROUPS, UNITS, GENERATIONS = 21, 75, 20
 FEATURES = ("sentiment", "regard", "toxicity", "openness", "distance")
 # Our names, and how the peer is asked for the same.
-PIPELINE = {"mean": ("mean", {}), "selection_rate": ("selection_rate", {}), "precision": ("precision", {"tolerance": 0.1})}
+PIPELINE = {
+    "mean": ("mean", {}),
+    "selection_rate": ("selection_rate", {}),
+    "precision": ("precision", {"tolerance": 0.1}),
+}
 BOTH = PIPELINE | {
-    **{name: (name, {}) for name in ("median", "mode", "variance", "skewness", "kurtosis", "range", "quantile_range", "percentile_range")},
+    **{
+        name: (name, {})
+        for name in (
+            "median",
+            "mode",
+            "variance",
+            "skewness",
+            "kurtosis",
+            "range",
+            "quantile_range",
+            "percentile_range",
+        )
+    },
     "sd": ("standard_deviation", {}),
     "kl": ("kl_divergence", {}),
 }
@@ -33,13 +50,17 @@ def made() -> tuple[pl.DataFrame, list[str]]:
     """The frame and its generations, the baseline among them."""
     rng = np.random.default_rng(123)
     generations = ["baseline", *(f"g{number}" for number in range(GENERATIONS))]
-    values = {f"{name}_{feature}": rng.beta(2, 2, GROUPS * UNITS) for name in generations for feature in FEATURES}
+    values = {
+        f"{name}_{feature}": rng.beta(2, 2, GROUPS * UNITS) for name in generations for feature in FEATURES
+    }
     groups = np.repeat([f"country {number}" for number in range(GROUPS)], UNITS)
     roots = np.tile(np.arange(UNITS), GROUPS)
     return pl.DataFrame({"concept": groups, "root": roots, **values}), generations
 
 
-def ours(frame: pl.DataFrame, columns: list[str], statistics: tuple[str, ...], permutations: int) -> dict[str, float]:
+def ours(
+    frame: pl.DataFrame, columns: list[str], statistics: tuple[str, ...], permutations: int
+) -> dict[str, float]:
     from tiltmeter.benchmarks.findings import diagnose
 
     begun, worked = time.perf_counter(), time.process_time()
@@ -53,19 +74,34 @@ def ours(frame: pl.DataFrame, columns: list[str], statistics: tuple[str, ...], p
         resamples=0,
         permutations=permutations,
     )
-    return {"seconds": round(time.perf_counter() - begun, 3), "cpu_seconds": round(time.process_time() - worked, 3)}
+    return {
+        "seconds": round(time.perf_counter() - begun, 3),
+        "cpu_seconds": round(time.process_time() - worked, 3),
+    }
 
 
-def theirs(peers: Peers, frame: pl.DataFrame, generations: list[str], calls: Mapping[str, tuple[str, Mapping[str, float]]]) -> float | None:
+def theirs(
+    peers: Peers,
+    frame: pl.DataFrame,
+    generations: list[str],
+    calls: Mapping[str, tuple[str, Mapping[str, float]]],
+) -> float | None:
     """Seconds of `sagedbias` on the same frame, reading it not counted."""
     answers = {name: pl.lit("answer") for name in generations[1:]}
     rest = {"domain": "countries", "prompts": "?", "source_tag": "s", "baseline": "b"}
     constant = {name: pl.lit(value) for name, value in rest.items()}
-    table_ = frame.rename({"concept": "category"}).with_columns(pl.col("category").alias("keyword"), **constant, **answers)
+    table_ = frame.rename({"concept": "category"}).with_columns(
+        pl.col("category").alias("keyword"), **constant, **answers
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "frame.csv"
         table_.write_csv(path)
-        asked = {"frame": str(path), "generations": generations[1:], "features": FEATURES, "calls": list(calls.values())}
+        asked = {
+            "frame": str(path),
+            "generations": generations[1:],
+            "features": FEATURES,
+            "calls": list(calls.values()),
+        }
         outcome = peers.ask("sagedbias", "on_sagedbias.py", asked)
     return None if outcome is None else float(outcome.told["seconds"])
 
@@ -80,7 +116,10 @@ def main() -> None:
     ours(frame, columns[:2], tuple(BOTH), 0)  # imports
     rows, targets = [], []
     for name, calls in (("the pipeline's statistics", PIPELINE), ("the statistics of both", BOTH)):
-        point = min((ours(frame, columns, tuple(calls), 0) for _ in range(5)), key=lambda measured: measured["seconds"])
+        point = min(
+            (ours(frame, columns, tuple(calls), 0) for _ in range(5)),
+            key=lambda measured: measured["seconds"],
+        )
         peer = theirs(peers, frame, generations, calls)
         ratio = None if peer is None else peer / point["seconds"]
         row = {

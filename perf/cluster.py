@@ -1,7 +1,8 @@
 """What a second Ray worker gives where work is CPU-bound: a local model that answers, and an encoder, on one and on two workers.
 
-Needs two cores or more. Workers are started and their models loaded before anything is timed. What the machine itself has for a second core
-is shown beside: the same work in one and in two processes that share nothing, with a thread each.
+Needs two cores or more. Workers are started and their models loaded before anything is timed. What the
+machine itself has for a second core is shown beside: the same work in one and in two processes that share
+nothing, with a thread each.
 """
 
 from __future__ import annotations
@@ -33,14 +34,22 @@ _together: Barrier
 
 
 def asked(number: int) -> list[Request]:
-    return [Request((Message("user", f"Tell me a story of a person, number {next(fresh)}."),)) for _ in range(number)]
+    return [
+        Request((Message("user", f"Tell me a story of a person, number {next(fresh)}."),))
+        for _ in range(number)
+    ]
 
 
 def answers(engine: Engine, journal: Journal, number: int) -> float:
     """Answers a second of the storyteller."""
     requests = asked(number)
     begun = time.perf_counter()
-    tally = engine.generate(create_model(f"hf/{STORYTELLER}"), requests, Sampling(max_tokens=160, temperature=0.9), journal=journal)
+    tally = engine.generate(
+        create_model(f"hf/{STORYTELLER}"),
+        requests,
+        Sampling(max_tokens=160, temperature=0.9),
+        journal=journal,
+    )
     assert tally.answered == number
     return number / (time.perf_counter() - begun)
 
@@ -49,7 +58,10 @@ def vectors(engine: Engine, number: int) -> float:
     """Texts encoded a second."""
     from tiltmeter.datasets import Library, encoder_folder
 
-    texts = [f"Text number {next(fresh)} tells of somebody who went out to buy bread and came home late." for _ in range(number)]
+    texts = [
+        f"Text number {next(fresh)} tells of somebody who went out to buy bread and came home late."
+        for _ in range(number)
+    ]
     encoder = engine.encoder(encoder_folder(Library.default()), store=None)
     begun = time.perf_counter()
     assert len(encoder.encode(texts)) == number
@@ -58,8 +70,14 @@ def vectors(engine: Engine, number: int) -> float:
 
 def measured(workers: int, stories: int, texts: int) -> dict[str, float]:
     chosen = ("ray", {"workers": str(workers)}) if workers else ("local", {})
-    with tempfile.TemporaryDirectory() as place, open_engine(*chosen) as engine, open_journal(Path(place) / "journal.sqlite") as journal:
-        answers(engine, journal, 128 * max(workers, 1))  # more than one worker can have: all of them load the model
+    with (
+        tempfile.TemporaryDirectory() as place,
+        open_engine(*chosen) as engine,
+        open_journal(Path(place) / "journal.sqlite") as journal,
+    ):
+        answers(
+            engine, journal, 128 * max(workers, 1)
+        )  # more than one worker can have: all of them load the model
         told = {"stories": answers(engine, journal, stories)}
         vectors(engine, 512 * max(workers, 1))
         return told | {"vectors": vectors(engine, texts)}
@@ -83,7 +101,11 @@ def _alone(stories: int, texts: int) -> dict[str, float]:
     import torch
 
     torch.set_num_threads(1)  # as a worker of one core has it
-    with tempfile.TemporaryDirectory() as place, open_engine() as engine, open_journal(Path(place) / "journal.sqlite") as journal:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        open_engine() as engine,
+        open_journal(Path(place) / "journal.sqlite") as journal,
+    ):
         answers(engine, journal, 64)
         _together.wait()
         rates = {"stories": answers(engine, journal, stories)}
@@ -106,12 +128,19 @@ def main() -> None:
         "one process": lambda: alone(1, stories // 4, texts // 4),
         "two processes": lambda: alone(2, stories // 2, texts // 2),
     }
-    rates: dict[str, list[dict[str, float]]] = {name: [] for name in ways} | {"local engine": [measured(0, stories, texts)]}
+    rates: dict[str, list[dict[str, float]]] = {name: [] for name in ways} | {
+        "local engine": [measured(0, stories, texts)]
+    }
     for number in range(rounds):
-        for name in list(ways)[:: 1 if number % 2 else -1]:  # in turn, so that a machine that gets slower or faster favours none
+        for name in list(ways)[
+            :: 1 if number % 2 else -1
+        ]:  # in turn, so that a machine that gets slower or faster favours none
             rates[name].append(ways[name]())
     best = {name: {kind: max(one[kind] for one in each) for kind in KINDS} for name, each in rates.items()}
-    middle = {name: {kind: statistics.median(one[kind] for one in each) for kind in KINDS} for name, each in rates.items()}
+    middle = {
+        name: {kind: statistics.median(one[kind] for one in each) for kind in KINDS}
+        for name, each in rates.items()
+    }
     rows = [
         {"engine": name}
         | {f"{words}, per second": middle[name][kind] for kind, words in KINDS.items()}
@@ -119,7 +148,11 @@ def main() -> None:
         for name in rates
     ]
     targets = [
-        target(f"{words}: two workers relative to one", middle["two workers"][kind] / middle["one worker"][kind], LEAST_GAIN)
+        target(
+            f"{words}: two workers relative to one",
+            middle["two workers"][kind] / middle["one worker"][kind],
+            LEAST_GAIN,
+        )
         for kind, words in KINDS.items()
     ]
     process = ("one process", "two processes")

@@ -1,11 +1,12 @@
 """Does a list of allowed answers change how often a real model refuses? Prints one line of JSON per probe.
 
-    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct > refusals.jsonl
-    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct --probe bbq --prompts 200 --journal study.sqlite
+    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct > refusals.jsonl python -m
+    perf.constrained_answers hf/SmolLM2-135M-Instruct --probe bbq --prompts 200 --journal study.sqlite
 
-Each probe with a list is run twice with the same prompts: with free answers, and with `-P answers=constrained`. The
-difference of the shares of refused answers has Newcombe's interval of 95%. The exit status is 1 if an interval does not
-lie within 10 points of zero and the run has no caveat that says so. With a journal, an interrupted study is resumed.
+Each probe with a list is run twice with the same prompts: with free answers, and with `-P
+answers=constrained`. The difference of the shares of refused answers has Newcombe's interval of 95%. The exit
+status is 1 if an interval does not lie within 10 points of zero and the run has no caveat that says so. With
+a journal, an interrupted study is resumed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def items_for(name: str, prompts: int) -> int:
     return min(design["item"].n_unique(), math.ceil(prompts / per_item))
 
 
-def measured(name: str, model: Model, prompts: int, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+def measured(
+    name: str, model: Model, prompts: int, folder: Path, given: argparse.Namespace
+) -> dict[str, Any]:
     """Return the refusals of one probe with free and with constrained answers."""
     runs = {}
     for answers in ("free", "constrained"):
@@ -89,15 +92,25 @@ def outcome_counts(measures: pl.DataFrame) -> dict[str, int]:
 
 def agreement(free: pl.DataFrame, constrained: pl.DataFrame) -> float | None:
     """Return the share of prompts with the same label, among those with a label in both runs."""
-    pairs = free.join(constrained, on=["prompt_id", "repetition"], suffix="_2").drop_nulls(["label", "label_2"])
-    return round(float((pairs["label"] == pairs["label_2"]).sum() / pairs.height), 3) if pairs.height else None
+    pairs = free.join(constrained, on=["prompt_id", "repetition"], suffix="_2").drop_nulls(
+        ["label", "label_2"]
+    )
+    return (
+        round(float((pairs["label"] == pairs["label_2"]).sum() / pairs.height), 3) if pairs.height else None
+    )
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", help="a model that takes lists of allowed answers")
-    parser.add_argument("--probe", action="append", choices=probes_with_lists(), help="[default: all with lists]")
-    parser.add_argument("--prompts", type=int, default=200, help="at least so many per probe [default: %(default)s]")
+    parser.add_argument(
+        "--probe", action="append", choices=probes_with_lists(), help="[default: all with lists]"
+    )
+    parser.add_argument(
+        "--prompts", type=int, default=200, help="at least so many per probe [default: %(default)s]"
+    )
     parser.add_argument("--max-tokens", type=int, default=32, help="of a free answer [default: %(default)s]")
     parser.add_argument("--base-url", help="of an endpoint")
     parser.add_argument("--journal", type=Path, help="response cache that is kept")

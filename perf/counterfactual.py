@@ -1,8 +1,8 @@
 """Counterfactual answers and words in company: CPU seconds here and by the plain loops of the published definitions.
 
-The loops are what the definitions say, one pair or one text at a time: rouge-score's scorer, sacrebleu's sentence BLEU in both
-directions, SciPy's Wasserstein distance in a loop over resamples, co-occurrence by a loop over pairs of tokens. A loop that would take
-long is timed on a share of the work and multiplied.
+The loops are what the definitions say, one pair or one text at a time: rouge-score's scorer, sacrebleu's
+sentence BLEU in both directions, SciPy's Wasserstein distance in a loop over resamples, co-occurrence by a
+loop over pairs of tokens. A loop that would take long is timed on a share of the work and multiplied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ import numpy as np
 import polars as pl
 
 from perf._tools import options, table, tell
-from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, default_words, stereotypical_associations, toxicity
+from tiltmeter.benchmarks.counterfactual import (
+    cooccurrence_bias,
+    counterfactual,
+    default_words,
+    stereotypical_associations,
+    toxicity,
+)
 from tiltmeter.features import bleu, rouge_l
 
 
@@ -26,7 +32,13 @@ def seconds(work: Callable[[], object]) -> float:
 
 def text_of(generator: np.random.Generator, words: int) -> str:
     lists = default_words()
-    known = [*lists["groups"]["female"], *lists["groups"]["male"], *lists["targets"], *lists["stop"] * 3, *(f"word{i}" for i in range(400))]
+    known = [
+        *lists["groups"]["female"],
+        *lists["groups"]["male"],
+        *lists["targets"],
+        *lists["stop"] * 3,
+        *(f"word{i}" for i in range(400)),
+    ]
     return " ".join(generator.choice(known, size=words))
 
 
@@ -38,11 +50,16 @@ def similarities(generator: np.random.Generator, pairs: int, words: int) -> dict
     bleu(first[:2], second[:2])
     rouge_l(first[:2], second[:2])
     share = max(1, pairs // 20)
-    one_way, scorer = BLEU(lowercase=True, smooth_method="floor", smooth_value=0.1, effective_order=True), RougeScorer(["rougeL"], True)
+    one_way, scorer = (
+        BLEU(lowercase=True, smooth_method="floor", smooth_value=0.1, effective_order=True),
+        RougeScorer(["rougeL"], True),
+    )
     sample = list(zip(first[:share], second[:share], strict=True))
     return {
         "bleu_s": seconds(lambda: bleu(first, second)),
-        "bleu_loop_s": seconds(lambda: [(one_way.sentence_score(a, [b]), one_way.sentence_score(b, [a])) for a, b in sample])
+        "bleu_loop_s": seconds(
+            lambda: [(one_way.sentence_score(a, [b]), one_way.sentence_score(b, [a])) for a, b in sample]
+        )
         * pairs
         / share,
         "rouge_l_s": seconds(lambda: rouge_l(first, second)),
@@ -93,7 +110,9 @@ def words(generator: np.random.Generator, texts: int, length: int) -> dict[str, 
 
 
 def toxic(generator: np.random.Generator, prompts: int) -> dict[str, float]:
-    table = pl.DataFrame({"prompt": np.repeat(np.arange(prompts), 25), "score": generator.random(prompts * 25) ** 4})
+    table = pl.DataFrame(
+        {"prompt": np.repeat(np.arange(prompts), 25), "score": generator.random(prompts * 25) ** 4}
+    )
     return {"toxicity_s": seconds(lambda: toxicity(table, prompt="prompt", score="score"))}
 
 

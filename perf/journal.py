@@ -1,7 +1,8 @@
 """Rows a second into the journal and out of it, at growing sizes, beside the driver alone and beside Inspect's log.
 
-The floor is SQLite's own driver with the same columns, the same key, the same settings and as many rows a transaction: `executemany`, and
-a SELECT by nine hundred keys at a time. Each size runs in a fresh process. With `--postgres URL` the same for an empty PostgreSQL database.
+The floor is SQLite's own driver with the same columns, the same key, the same settings and as many rows a
+transaction: `executemany`, and a SELECT by nine hundred keys at a time. Each size runs in a fresh process.
+With `--postgres URL` the same for an empty PostgreSQL database.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ BATCH: Final = 2_000
 """Rows a transaction: half a second's worth at 4,000 a second."""
 LOOKED_UP: Final = 4_096
 ANSWER: Final = (
-    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. " * 2
+    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. "
+    * 2
 )
 PROMPT: Final = "Prompt {}: a question of the usual length, which names a person, a place and a choice, and asks for one of two answers."
 
@@ -60,7 +62,9 @@ def ours(count: int, url: str) -> dict[str, Any]:
 def floor(count: int, path: str) -> dict[str, Any]:
     """The same rows by the driver alone."""
     keys = keys_of(count)
-    rows = [(key, "m", 0, "ok", 1, 1.7e9, ANSWER, None, "stop", None, 30, 50, 0.5, None, None) for key in keys]
+    rows = [
+        (key, "m", 0, "ok", 1, 1.7e9, ANSWER, None, "stop", None, 30, 50, 0.5, None, None) for key in keys
+    ]
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
@@ -76,7 +80,11 @@ def floor(count: int, path: str) -> dict[str, Any]:
     for wanted in ("key", "*"):
         found = 0
         for part in chunks(keys, 900):
-            found += len(connection.execute(f"SELECT {wanted} FROM t WHERE key IN ({','.join('?' * len(part))})", part).fetchall())
+            found += len(
+                connection.execute(
+                    f"SELECT {wanted} FROM t WHERE key IN ({','.join('?' * len(part))})", part
+                ).fetchall()
+            )
         assert found == count
         times.append(time.perf_counter())
     connection.close()
@@ -85,23 +93,35 @@ def floor(count: int, path: str) -> dict[str, Any]:
 
 def rates(count: int, times: Sequence[float]) -> dict[str, Any]:
     took = [after - before for before, after in pairwise(times)]
-    told = {f"{what}/s": count / seconds for what, seconds in zip(("recorded", "looked up", "fetched"), took, strict=True)}
+    told = {
+        f"{what}/s": count / seconds
+        for what, seconds in zip(("recorded", "looked up", "fetched"), took, strict=True)
+    }
     return {"rows": count, **told, "peak MiB": peak_mib()}
 
 
 def inspect_log(peers: Peers, count: int, folder: str) -> dict[str, Any] | None:
     """Inspect's log of as many samples, written and read by its own functions."""
-    outcome = peers.ask("inspect-ai", "on_inspect.py", {"log": count, "folder": folder, "answer": ANSWER, "prompt": PROMPT})
+    outcome = peers.ask(
+        "inspect-ai", "on_inspect.py", {"log": count, "folder": folder, "answer": ANSWER, "prompt": PROMPT}
+    )
     if outcome is None:
         return None
     told = outcome.told
-    return {"what": "inspect-ai's log", "rows": count, "recorded/s": count / told["write_s"], "fetched/s": count / told["read_s"]}
+    return {
+        "what": "inspect-ai's log",
+        "rows": count,
+        "recorded/s": count / told["write_s"],
+        "fetched/s": count / told["read_s"],
+    }
 
 
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--postgres", metavar="URL", help="an empty database to measure as well")
-    parser.add_argument("--step", nargs=3, metavar=("WHAT", "ROWS", "WHERE"), help="one measurement, in this process")
+    parser.add_argument(
+        "--step", nargs=3, metavar=("WHAT", "ROWS", "WHERE"), help="one measurement, in this process"
+    )
     given = parser.parse_args()
     if given.step:
         what, count, where = given.step
@@ -110,12 +130,22 @@ def main() -> None:
     peers, rows = Peers(given.peer), []
     for count in QUICK if given.quick else SIZES:
         with tempfile.TemporaryDirectory() as folder:
-            told = {what: fresh("journal", "--step", what, count, Path(folder) / f"{what}.db") for what in ("ours", "floor")}
+            told = {
+                what: fresh("journal", "--step", what, count, Path(folder) / f"{what}.db")
+                for what in ("ours", "floor")
+            }
             if given.postgres and count == (QUICK if given.quick else SIZES)[-1]:
                 told["PostgreSQL"] = fresh("journal", "--step", "ours", count, given.postgres)
-            names = {"ours": "tiltmeter, SQLite", "floor": "sqlite3 alone", "PostgreSQL": "tiltmeter, PostgreSQL"}
+            names = {
+                "ours": "tiltmeter, SQLite",
+                "floor": "sqlite3 alone",
+                "PostgreSQL": "tiltmeter, PostgreSQL",
+            }
             rows += [{"what": names[what], **one} for what, one in told.items()]
-            if count == (QUICK if given.quick else SIZES)[0] and (log := inspect_log(peers, count, folder)) is not None:
+            if (
+                count == (QUICK if given.quick else SIZES)[0]
+                and (log := inspect_log(peers, count, folder)) is not None
+            ):
                 rows.append(log)
     note = (
         f"{BATCH:,} rows per transaction, as in a run. `sqlite3 alone` supports neither claims by other processes nor failures that may "

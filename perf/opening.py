@@ -1,8 +1,8 @@
 """Open a finished run of the full suite (156,492 responses) in a fresh process: seconds and peak memory.
 
-Measured from the import to the tables in hand: findings, responses, measures, and the examples with their texts. Once with the short
-answers of the simulated model, once with answers of a thousand characters each, as talkative models give. Needs the probes' data
-(TILTMETER_DATA or the network), or the folder of such a run.
+Measured from the import to the tables in hand: findings, responses, measures, and the examples with their
+texts. Once with the short answers of the simulated model, once with answers of a thousand characters each, as
+talkative models give. Needs the probes' data (TILTMETER_DATA or the network), or the folder of such a run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,16 @@ def opened(folder: str) -> None:
     times.append(time.perf_counter())
     steps = zip(("import", *rows), times, times[1:], strict=False)
     took = {f"{step}_s": round(after - before, 3) for step, before, after in steps}
-    print(json.dumps({"responses": rows["responses"], **took, "total_s": round(times[-1] - times[0], 3), "peak_mib": peak_mib()}))
+    print(
+        json.dumps(
+            {
+                "responses": rows["responses"],
+                **took,
+                "total_s": round(times[-1] - times[0], 3),
+                "peak_mib": peak_mib(),
+            }
+        )
+    )
 
 
 def lengthened(folder: Path, copy: Path) -> None:

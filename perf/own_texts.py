@@ -2,10 +2,11 @@
 
     python -m perf.own_texts [--sizes 1000 10000 100000]
 
-Texts have eight sentences about a person ("she keeps the brindful ledger"), of 3,000 made-up stems with English endings that are used by
-Zipf's law; for each group, 20 words are used more often. The peer counts words and pairs of words (CountVectorizer) and computes the
-log-odds with an informative Dirichlet prior of each group against the others (Monroe, Colaresi and Quinn 2008): no concepts, no tests for
-all groups, no intervals. Each measurement is a process of its own that reads the same CSV file.
+Texts have eight sentences about a person ("she keeps the brindful ledger"), of 3,000 made-up stems with
+English endings that are used by Zipf's law; for each group, 20 words are used more often. The peer counts
+words and pairs of words (CountVectorizer) and computes the log-odds with an informative Dirichlet prior of
+each group against the others (Monroe, Colaresi and Quinn 2008): no concepts, no tests for all groups, no
+intervals. Each measurement is a process of its own that reads the same CSV file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from perf._tools import fresh, options, peak_mib, rounded, table, tell
 
 GROUPS = [f"group {letter}" for letter in "ABCDEFGHIJ"]
 STEMS, FAVOURED, SENTENCES = 3_000, 20, 8
-FRAMES = ("She is {0}ful and {1}ous.", "She {0}s the {1}ous {2}er.", "Her {0}er is {1}ful.", "She became a {0}ous {1}er.")
+FRAMES = (
+    "She is {0}ful and {1}ous.",
+    "She {0}s the {1}ous {2}er.",
+    "Her {0}er is {1}ful.",
+    "She became a {0}ous {1}er.",
+)
 
 
 def write(path: Path, texts: int) -> None:
@@ -40,7 +46,10 @@ def write(path: Path, texts: int) -> None:
     own = group[:, None, None] * FAVOURED + rng.integers(FAVOURED, size=words.shape)
     words = stems[np.where(rng.random(words.shape) < 0.05, own + 200, words)]
     frames = rng.integers(len(FRAMES), size=(texts, SENTENCES))
-    said = [" ".join(FRAMES[frame].format(*three) for frame, three in zip(*one, strict=True)) for one in zip(frames, words, strict=True)]
+    said = [
+        " ".join(FRAMES[frame].format(*three) for frame, three in zip(*one, strict=True))
+        for one in zip(frames, words, strict=True)
+    ]
     pl.DataFrame({"text": said, "group": [GROUPS[one] for one in group]}).write_csv(path)
 
 
@@ -48,7 +57,9 @@ def ours(path: Path) -> int:
     import tiltmeter as tm
 
     with tempfile.TemporaryDirectory() as made:
-        run = tm.analyse(path, "associations", text="text", group="group", display="none", out=Path(made) / "run")
+        run = tm.analyse(
+            path, "associations", text="text", group="group", display="none", out=Path(made) / "run"
+        )
         return run.findings.filter(metric="association").height
 
 
@@ -85,10 +96,27 @@ def main() -> None:
             path = Path(made) / f"{size}.csv"
             write(path, size)
             mine, other = (fresh("own_texts", "--work", work, "--file", path) for work in ("ours", "peer"))
-            row = {"texts": size, "seconds": mine["seconds"], "peak_mib": mine["peak_mib"], "associations": mine["found"]}
-            row |= {"peer_seconds": other["seconds"], "peer_mib": other["peak_mib"], "times_peer": mine["seconds"] / other["seconds"]}
+            row = {
+                "texts": size,
+                "seconds": mine["seconds"],
+                "peak_mib": mine["peak_mib"],
+                "associations": mine["found"],
+            }
+            row |= {
+                "peer_seconds": other["seconds"],
+                "peer_mib": other["peak_mib"],
+                "times_peer": mine["seconds"] / other["seconds"],
+            }
             rows.append(rounded(row))
-    tell([table("Own texts of ten groups", rows, "The peer is CountVectorizer (words and pairs) with log-odds, without tests.")])
+    tell(
+        [
+            table(
+                "Own texts of ten groups",
+                rows,
+                "The peer is CountVectorizer (words and pairs) with log-odds, without tests.",
+            )
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@
     python -m perf.probe_claims clusters --size standard --studies 1000 > clusters.jsonl
     python -m perf.probe_claims table marks.jsonl clusters.jsonl
 
-The product provides the designs (which items, names, questions and wordings exist) and the analysis. The responses come from the generator
-below, which shares no code with the product: each label has a utility, and random effects of names, questions, scenarios, traits, wordings
-and items, drawn anew in each study, change how strongly the bias acts. The truth of a setting is the metric of the sums over all its
-studies, so it is that of the population of names, questions and wordings, not that of one draw. `marks` places the truth in the middle of
-each tier of each key metric (with effects of SD 0.4 for clusters, 0.2 for wordings and 0.5 for items, on the logit scale);
-`clusters` varies the SDs.
+The product provides the designs (which items, names, questions and wordings exist) and the analysis. The
+responses come from the generator below, which shares no code with the product: each label has a utility, and
+random effects of names, questions, scenarios, traits, wordings and items, drawn anew in each study, change
+how strongly the bias acts. The truth of a setting is the metric of the sums over all its studies, so it is
+that of the population of names, questions and wordings, not that of one draw. `marks` places the truth in the
+middle of each tier of each key metric (with effects of SD 0.4 for clusters, 0.2 for wordings and 0.5 for
+items, on the logit scale); `clusters` varies the SDs.
 """
 
 from __future__ import annotations
@@ -65,14 +66,19 @@ def sign_of(rows: pl.DataFrame, column: str, values: dict[object, float]) -> Flo
 
 def bbq(rows: pl.DataFrame) -> Utilities:
     """Letters."""
-    logical, stereotype = (np.stack([(rows[name] == letter).to_numpy() for letter in "abc"], axis=1) for name in ANSWERS)
+    logical, stereotype = (
+        np.stack([(rows[name] == letter).to_numpy() for letter in "abc"], axis=1) for name in ANSWERS
+    )
     return 2.5 * logical, {"stereotype_rate": stereotype.astype(float)}
 
 
 ANSWERS = ("logical_answer", "stereotypical_answer")
 GENERATORS: dict[str, Callable[[pl.DataFrame], Utilities]] = {
     "bbq": bbq,
-    "direct": lambda rows: (np.tile([-3.0, 0.0], (rows.height, 1)), {"fail_rate": np.tile([1.0, 0.0], (rows.height, 1))}),
+    "direct": lambda rows: (
+        np.tile([-3.0, 0.0], (rows.height, 1)),
+        {"fail_rate": np.tile([1.0, 0.0], (rows.height, 1))},
+    ),
     "discrimination_tamkin": lambda rows: (
         np.tile([0.8, 0.0], (rows.height, 1)),
         {"max_diff": two(sign_of(rows, "gender", {"male": 0.5, "female": -0.5, "nonbinary": 0.0}))},
@@ -83,34 +89,56 @@ GENERATORS: dict[str, Callable[[pl.DataFrame], Utilities]] = {
     ),
     "dreaddit": lambda rows: (
         two(np.where(rows["contains_stress"].to_numpy(), 1.5, -1.5)),
-        {"max_diff_stress_rate": two(sign_of(rows, "gender", {"male": -0.5, "female": 0.5, "non-binary": 0.0}))},
+        {
+            "max_diff_stress_rate": two(
+                sign_of(rows, "gender", {"male": -0.5, "female": 0.5, "non-binary": 0.0})
+            )
+        },
     ),
     "gest": lambda rows: (
         np.zeros((rows.height, 3)),
-        {"stereotype_rate": np.outer(np.where(rows["stereotype_id"].is_in(ABOUT_MEN).to_numpy(), 0.5, -0.5), [1.0, -1.0, 0.0])},
+        {
+            "stereotype_rate": np.outer(
+                np.where(rows["stereotype_id"].is_in(ABOUT_MEN).to_numpy(), 0.5, -0.5), [1.0, -1.0, 0.0]
+            )
+        },
     ),
-    "gest_creative": lambda rows: gendered(rows, np.where(rows["stereotype_id"].is_in(ABOUT_MEN).to_numpy(), 1.0, -1.0)),
+    "gest_creative": lambda rows: gendered(
+        rows, np.where(rows["stereotype_id"].is_in(ABOUT_MEN).to_numpy(), 1.0, -1.0)
+    ),
     "hiring_an": lambda rows: (
         np.zeros((rows.height, 2)),
         {
             "diff_acceptance_rate": two(sign_of(rows, "gender", {"male": 0.5, "female": -0.5})),
-            "diff_regression": two(sign_of(rows, "gender", {"male": 0.5, "female": -0.5}) * 4 * (rows["score"].to_numpy() - 0.5)),
+            "diff_regression": two(
+                sign_of(rows, "gender", {"male": 0.5, "female": -0.5}) * 4 * (rows["score"].to_numpy() - 0.5)
+            ),
         },
     ),
     "hiring_bloomberg": lambda rows: (
         np.zeros((rows.height, 2)),
         {
             "masculine_rate": two(np.ones(rows.height)),
-            "stereotype_rate": two(np.where(rows["role"].is_in(["software engineer", "financial analyst"]).to_numpy(), 1.0, -1.0)),
+            "stereotype_rate": two(
+                np.where(rows["role"].is_in(["software engineer", "financial analyst"]).to_numpy(), 1.0, -1.0)
+            ),
         },
     ),
     "inventories": lambda rows: gendered(rows, sign_of(rows, "gender", {"male": 1.0, "female": -1.0})),
     "isear": lambda rows: (
         np.zeros((rows.height, 12)),
-        {"max_diff": np.outer(sign_of(rows, "gender", {"a man": 0.5, "a woman": -0.5}).round(2), [1.0] + [0.0] * 4 + [-1.0] + [0.0] * 6)},
+        {
+            "max_diff": np.outer(
+                sign_of(rows, "gender", {"a man": 0.5, "a woman": -0.5}).round(2),
+                [1.0] + [0.0] * 4 + [-1.0] + [0.0] * 6,
+            )
+        },
     ),
     "jobs_lum": lambda rows: gendered(rows, 4 * (rows["score"].to_numpy() - 0.5)),
-    "relationship_levy": lambda rows: (np.zeros((rows.height, 2)), {"diff_success_rate": two(np.ones(rows.height))}),
+    "relationship_levy": lambda rows: (
+        np.zeros((rows.height, 2)),
+        {"diff_success_rate": two(np.ones(rows.height))},
+    ),
     "business_vocabulary": lambda rows: (
         np.zeros((rows.height, 2)),
         {"mean_diff": two(np.where(rows["is_male"].to_numpy(), 0.5, -0.5))},
@@ -126,11 +154,17 @@ class Studied:
         self.settings = Settings(limit=self.probe.sizes.get(size), resamples=resamples)
         self.design = self.probe.design(Library.default(), self.settings)
         design = self.design.drop("prompt", "system")
-        self.rows = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
-        self.rows = self.rows.with_columns(model=pl.lit("own"), outcome=pl.lit("answered"), label=pl.lit(None, pl.String))
+        self.rows = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode(
+            "repetition"
+        )
+        self.rows = self.rows.with_columns(
+            model=pl.lit("own"), outcome=pl.lit("answered"), label=pl.lit(None, pl.String)
+        )
         self.plain, self.pushes = GENERATORS[name](self.rows)
         self.labels = np.array(self.probe.labels)
-        self.counted = self.count(np.random.default_rng(0), 0.0, next(iter(self.pushes)), dict.fromkeys(EFFECTS, 0.0))
+        self.counted = self.count(
+            np.random.default_rng(0), 0.0, next(iter(self.pushes)), dict.fromkeys(EFFECTS, 0.0)
+        )
         self.outcomes: dict[tuple[tuple[str, str], ...], analysis.OutcomeCounts] = {}
         self.keys = {key: named for key, named in self.counted.described().items() if named.metric.key}
         self.clusters = [one.noun for one in self.counted.clusters if one.noun != analysis.WORDINGS]
@@ -153,7 +187,9 @@ class Studied:
             for column, sign in (("male_names", 1), ("female_names", -1)):
                 names = np.array(rows[column].to_list())
                 known, codes = np.unique(names, return_inverse=True)
-                rival += sign * np.log(np.exp(rng.normal(0, sd, known.size)[codes.reshape(names.shape)]).sum(axis=1) / 4)
+                rival += sign * np.log(
+                    np.exp(rng.normal(0, sd, known.size)[codes.reshape(names.shape)]).sum(axis=1) / 4
+                )
         elif "male_first" in rows.columns:
             names = np.array(rows["options"].to_list())
             known, codes = np.unique(names, return_inverse=True)
@@ -169,17 +205,27 @@ class Studied:
         """The first metric whose bias can be set; without bias it does not matter which."""
         return next(iter(self.pushes))
 
-    def measures(self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]) -> pl.DataFrame:
+    def measures(
+        self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]
+    ) -> pl.DataFrame:
         """Return the labels of the attempts of one study."""
         added, rival = self.effects(rng, sds)
-        utilities = self.plain + bias * self.pushes[metric] + sum(push * added[:, None] for push in self.pushes.values())
+        utilities = (
+            self.plain
+            + bias * self.pushes[metric]
+            + sum(push * added[:, None] for push in self.pushes.values())
+        )
         utilities[:, :2] += two(rival)
         chances = np.exp(utilities - utilities.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
         rows = self.rows
         if self.probe.name == "business_vocabulary":
             lists = ("bsri", "epaq", "personality", "gest", "gaucher", "hoyle")
-            words = [f"{inventory}_{gender}" for gender in ("male", "female") for inventory in self.inventories(lists)]
+            words = [
+                f"{inventory}_{gender}"
+                for gender in ("male", "female")
+                for inventory in self.inventories(lists)
+            ]
             drawn = rng.multinomial(WORDS, np.repeat(chances, len(words) // 2, axis=1) / (len(words) // 2))
             columns = [pl.Series(word, drawn[:, place]) for place, word in enumerate(words)]
             counted: pl.DataFrame = rows.with_columns(pl.lit("counted").alias("label"), *columns)
@@ -188,7 +234,9 @@ class Studied:
         labelled: pl.DataFrame = rows.with_columns(label=pl.Series(self.labels[drawn]))
         return labelled
 
-    def count(self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]) -> analysis.CountedItems:
+    def count(
+        self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]
+    ) -> analysis.CountedItems:
         """Return the counts of one study."""
         rows = self.measures(rng, bias, metric, sds)
         if not hasattr(self, "common"):
@@ -224,7 +272,9 @@ class Studied:
         return {key: found[key] for key in self.keys}
 
 
-def studies_of(studied: Studied, metric: str, bias: float, sds: dict[str, float], studies: int, seed: int) -> dict[str, object]:
+def studies_of(
+    studied: Studied, metric: str, bias: float, sds: dict[str, float], studies: int, seed: int
+) -> dict[str, object]:
     """Return what was found in the studies of one setting."""
     named = next(one for one in studied.keys.values() if one.name == metric)
     found: dict[str, list[Any]] = defaultdict(list)
@@ -234,7 +284,9 @@ def studies_of(studied: Studied, metric: str, bias: float, sds: dict[str, float]
         counted = studied.count(rng, bias, metric, sds)
         total = total + counted.values.sum(axis=0)
         settings = Settings(resamples=studied.settings.resamples, seed=number)
-        (one,) = (one for one in analysis.estimate_metrics(counted, DEFAULT, settings) if one.named.name == metric)
+        (one,) = (
+            one for one in analysis.estimate_metrics(counted, DEFAULT, settings) if one.named.name == metric
+        )
         mark = DEFAULT.mark(one, named.metric.bands, 1.0)
         found["interval"].append((one.low, one.high))
         found["items"].append((one.low_items, one.high_items))
@@ -262,7 +314,10 @@ def tier_of(bands: object, value: float) -> str:
 
 
 def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, float]:
-    """Return the bias that places the metric in the middle of each tier that it can reach, by tier; for healthy, no bias."""
+    """Return the bias that places the metric in the middle of each tier that it can reach, by tier.
+
+    For healthy, no bias.
+    """
     named = next(one for one in studied.keys.values() if one.name == metric)
     grid, values = np.concatenate([np.linspace(-3, 3, 49), np.linspace(3.5, 12, 18)]), []
     for number, bias in enumerate(grid):
@@ -272,7 +327,11 @@ def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, 
     found, best = {}, named.metric.null if named.metric.null is not None else named.metric.low
     for mark in MARKS:
         bands = [band for band in named.metric.bands if band.mark == mark and band.high > best]
-        inside = [(value, bias) for value, bias in zip(values, grid, strict=True) if any(b.low <= value <= b.high for b in bands)]
+        inside = [
+            (value, bias)
+            for value, bias in zip(values, grid, strict=True)
+            if any(b.low <= value <= b.high for b in bands)
+        ]
         if inside:
             middle = sum(max(inside)[0:1] + min(inside)[0:1]) / 2
             found[mark] = float(min(inside, key=lambda pair: abs(pair[0] - middle))[1])
@@ -294,8 +353,18 @@ def carry_out(task: tuple[str, str, str, str, int, int, float]) -> list[dict[str
     """Return the lines of one metric."""
     what, name, metric, size, studies, resamples, bias_of_clusters = task
     studied = Studied(name, size, resamples)
-    about = {"what": what, "size": size, "probe": name, "metric": metric, "items": len(studied.counted.values), "studies": studies}
-    about |= {"clusters": ", ".join(f"{one.size} {one.noun}" for one in studied.counted.clusters), "resamples": resamples}
+    about = {
+        "what": what,
+        "size": size,
+        "probe": name,
+        "metric": metric,
+        "items": len(studied.counted.values),
+        "studies": studies,
+    }
+    about |= {
+        "clusters": ", ".join(f"{one.size} {one.noun}" for one in studied.counted.clusters),
+        "resamples": resamples,
+    }
     if what == "marks":
         located = dials_of(Studied(name, "standard", resamples), metric, EFFECTS)
         settings = [(bias, EFFECTS, mark) for mark, bias in located.items()]
@@ -319,9 +388,18 @@ def table(files: list[str]) -> None:
     for (what, size), mine in rows.group_by("what", "size", maintain_order=True):
         print(f"\n{what}, {size}, {mine['studies'][0]} studies each\n")
         heads = [f"undecided, {mark}" for mark in MARKS] if what == "marks" else []
-        settings = mine.select("sd clusters", "sd wordings").unique(maintain_order=True).rows() if what == "clusters" else []
+        settings = (
+            mine.select("sd clusters", "sd wordings").unique(maintain_order=True).rows()
+            if what == "clusters"
+            else []
+        )
         heads += [f"clusters {clusters:g}, wordings {wordings:g}" for clusters, wordings in settings]
-        print("| metric | " + ("true tier outside the mark, at most | " if what == "marks" else "clusters | ") + " | ".join(heads) + " |")
+        print(
+            "| metric | "
+            + ("true tier outside the mark, at most | " if what == "marks" else "clusters | ")
+            + " | ".join(heads)
+            + " |"
+        )
         print("|---" * (len(heads) + 2) + "|")
         for of_metric in mine.partition_by("probe", "metric", maintain_order=True):
             if what == "marks":
@@ -331,14 +409,24 @@ def table(files: list[str]) -> None:
                     *("–" if mark not in undecided else f"{undecided[mark]:.0%}" for mark in MARKS),
                 ]
             else:
-                known = {row[:2]: row[2] for row in of_metric.select("sd clusters", "sd wordings", "coverage").iter_rows()}
-                cells = [of_metric["clusters"][0], *("–" if one not in known else f"{known[one]:.1%}" for one in settings)]
-            print(f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} | {' | '.join(cells)} |")
+                known = {
+                    row[:2]: row[2]
+                    for row in of_metric.select("sd clusters", "sd wordings", "coverage").iter_rows()
+                }
+                cells = [
+                    of_metric["clusters"][0],
+                    *("–" if one not in known else f"{known[one]:.1%}" for one in settings),
+                ]
+            print(
+                f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} | {' | '.join(cells)} |"
+            )
 
 
 def main() -> None:
     """Simulate the studies and print the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("marks", "clusters", "table"))
     parser.add_argument("names", nargs="*", help="probes (default: all), or files of results for `table`")
     parser.add_argument("--size", default="standard")

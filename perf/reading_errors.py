@@ -2,9 +2,10 @@
 
     python -m perf.reading_errors --studies 1000
 
-The generator shares no code with the package. A probe asks about two groups; an answer is yes with a rate that differs by group, items
-differ, and the reader misses a yes (reads no, or nothing), with a rate that may differ by group, or hears a yes that was not said.
-200 attempts of each study are labelled. The truth is that of the population from which the items are drawn.
+The generator shares no code with the package. A probe asks about two groups; an answer is yes with a rate
+that differs by group, items differ, and the reader misses a yes (reads no, or nothing), with a rate that may
+differ by group, or hears a yes that was not said. 200 attempts of each study are labelled. The truth is that
+of the population from which the items are drawn.
 """
 
 from __future__ import annotations
@@ -33,8 +34,16 @@ from tiltmeter.study import Settings
 ITEMS = 500
 """Items of each group."""
 CASES = (
-    *((rates, misses, 0.004) for rates in ((0.02, 0.02), (0.05, 0.1), (0.2, 0.3), (0.5, 0.5)) for misses in ((0.0, 0.0), (0.1, 0.1))),
-    *((rates, misses, 0.004) for rates in ((0.02, 0.02), (0.1, 0.1), (0.3, 0.3), (0.5, 0.4)) for misses in ((0.03, 0.1), (0.1, 0.0))),
+    *(
+        (rates, misses, 0.004)
+        for rates in ((0.02, 0.02), (0.05, 0.1), (0.2, 0.3), (0.5, 0.5))
+        for misses in ((0.0, 0.0), (0.1, 0.1))
+    ),
+    *(
+        (rates, misses, 0.004)
+        for rates in ((0.02, 0.02), (0.1, 0.1), (0.3, 0.3), (0.5, 0.4))
+        for misses in ((0.03, 0.1), (0.1, 0.0))
+    ),
     ((0.3, 0.3), (0.4, 0.1), 0.05),
 )
 """Rates of yes, rates of misses, and rate of a yes that was not said."""
@@ -69,7 +78,9 @@ class TwoGroups(Probe):
         return {"rate": women, "difference": women - men, "ratio": ratio(women, men)}
 
 
-def study(rng: np.random.Generator, rates: tuple[float, float], misses: tuple[float, float], heard: float) -> pl.DataFrame:
+def study(
+    rng: np.random.Generator, rates: tuple[float, float], misses: tuple[float, float], heard: float
+) -> pl.DataFrame:
     """Return the measures of one study, with what was said."""
     group = np.repeat([0, 1], ITEMS)
     said = rng.random(2 * ITEMS) < np.array(rates)[group]
@@ -108,10 +119,17 @@ def carry_out(task: tuple[int, int, int]) -> dict[str, float | str]:
         sample = draw_rows(table.with_columns(read="label"), labels, number)
         given = conform(sample.with_columns(label="said", annotator=pl.lit("own")), LABELS)
         tables = probe.analyse_labelled(table.drop("said"), given, Settings(seed=number, resamples=400))
-        rows = tables["findings"].with_columns(tables["grades"].select("low_read", "high_read")).fill_null(math.nan)
+        rows = (
+            tables["findings"]
+            .with_columns(tables["grades"].select("low_read", "high_read"))
+            .fill_null(math.nan)
+        )
         for row in rows.filter(col.metric.is_in(list(truth))).iter_rows(named=True):
             value = truth[row["metric"]]
-            for words, low, high in (("corrected", row["low"], row["high"]), ("as read", row["low_read"], row["high_read"])):
+            for words, low, high in (
+                ("corrected", row["low"], row["high"]),
+                ("as read", row["low_read"], row["high_read"]),
+            ):
                 known = not math.isnan(low + high)
                 found[f"{row['metric']}, {words}"].append(low <= value <= high if known else math.nan)
                 found[f"{row['metric']}, half-width, {words}"].append((high - low) / 2)
@@ -121,7 +139,9 @@ def carry_out(task: tuple[int, int, int]) -> dict[str, float | str]:
 
 def main() -> None:
     """Simulate the studies and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=100)
     parser.add_argument("--labels", type=int, default=200)
     parser.add_argument("--processes", type=int, default=1)

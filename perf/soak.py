@@ -2,11 +2,12 @@
 
     python perf/soak.py [--seconds 1800] [--connections 24] [--latency 0.1]
 
-Three processes ask without pause, two of them the same prompts of the same model. Some requests fail in passing all the time (errors,
-resets, half and broken bodies, silence, megabytes of nothing, ...), by a fixed share for each kind. In every cycle the first process
-is killed (-9) and begun again, the server declares itself overloaded for some seconds (429 with and without Retry-After, 503, 529),
-and is killed and begun again after some seconds of refused connections. At the end the server is well and what is missing is asked.
-The server counts what it was asked and what it delivered in files that outlive it. What must hold:
+Three processes ask without pause, two of them the same prompts of the same model. Some requests fail in
+passing all the time (errors, resets, half and broken bodies, silence, megabytes of nothing, ...), by a fixed
+share for each kind. In every cycle the first process is killed (-9) and begun again, the server declares
+itself overloaded for some seconds (429 with and without Retry-After, 503, 529), and is killed and begun again
+after some seconds of refused connections. At the end the server is well and what is missing is asked. The
+server counts what it was asked and what it delivered in files that outlive it. What must hold:
 
 * lost: no answer that was delivered is missing from the journal when the processes have ended;
 * doubled: the journal then holds one row for each prompt, each with the text that follows from its prompt;
@@ -96,7 +97,10 @@ def said(model: str, number: int) -> str:
 
 
 class Weather:
-    """What the server does at which time. A cycle has its overload in the middle; the rest is up to the harness."""
+    """What the server does at which time.
+
+    A cycle has its overload in the middle; the rest is up to the harness.
+    """
 
     def __init__(self, begun: float, cycle: float) -> None:
         self._begun, self._cycle = begun, cycle
@@ -105,7 +109,10 @@ class Weather:
         return 0.45 <= (now - self._begun) / self._cycle % 1 < 0.45 + min(0.1, 3 / self._cycle)
 
     def of(self, now: float, injected: Counts) -> tuple[str, Fault] | None:
-        """The fault of a request that comes now, None: none; a kind that has not been seen yet goes before."""
+        """The fault of a request that comes now, None: none.
+
+        A kind that has not been seen yet goes before.
+        """
         kinds = OVERLOAD if self.overloaded(now) else PASSING
         unseen = [(name, fault) for name, (_, fault) in kinds.items() if not injected[KINDS.index(name)]]
         if unseen and random.random() < UNSEEN:
@@ -120,7 +127,9 @@ class Weather:
 
 def serve(place: Path, port: int, weather: Weather | None, latency: float) -> None:
     """Run the server until killed."""
-    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # clients that are killed in the middle of an answer
+    logging.getLogger("aiohttp.server").setLevel(
+        logging.CRITICAL
+    )  # clients that are killed in the middle of an answer
     ledgers = {model: Ledger(place / f"ledger-{model}", MOST_PROMPTS) for model in MODELS}
     injected = ledgers[MODELS[0]].gauges
 
@@ -149,8 +158,12 @@ def ask(place: Path, url: str, model: str, connections: int, count: int) -> None
     requests = (Request((Message("user", prompt(number)),)) for number in range(count))
     limits = Limits(max_connections=connections, timeout=TIMEOUT)
     with open_journal(place / "journal.sqlite") as journal:
-        tally = generate(create_model(f"vllm/{model}", base_url=url), requests, SAMPLING, journal=journal, limits=limits)
-    print(json.dumps({"given_up": dict(tally.failed), "errors": dict(tally.errors), "stopped": tally.stopped}))
+        tally = generate(
+            create_model(f"vllm/{model}", base_url=url), requests, SAMPLING, journal=journal, limits=limits
+        )
+    print(
+        json.dumps({"given_up": dict(tally.failed), "errors": dict(tally.errors), "stopped": tally.stopped})
+    )
 
 
 class Sample(NamedTuple):
@@ -183,7 +196,9 @@ class Harness:
 
     def _start(self, *given: object) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, __file__, "--place", str(self._place), *map(str, given)], stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__, "--place", str(self._place), *map(str, given)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def _serve(self, *, calm: bool) -> subprocess.Popen[str]:
@@ -195,7 +210,9 @@ class Harness:
         return server
 
     def _client(self, model: str, count: int = MOST_PROMPTS) -> subprocess.Popen[str]:
-        return self._start("--ask", model, "--url", self.url, "--connections", self._connections, "--count", count)
+        return self._start(
+            "--ask", model, "--url", self.url, "--connections", self._connections, "--count", count
+        )
 
     def run(self) -> None:
         """The weather, from beginning to end; then what is missing is asked of a server that is well."""
@@ -243,7 +260,9 @@ class Harness:
             reach = self.reach(model)
             for start in range(0, reach, 5000):
                 numbers = range(start, min(start + 5000, reach))
-                keys = [Keys(fingerprint, SAMPLING)((Message("user", prompt(number)),), 0) for number in numbers]
+                keys = [
+                    Keys(fingerprint, SAMPLING)((Message("user", prompt(number)),), 0) for number in numbers
+                ]
                 yield from journal.fetch(keys)["text"].to_list()
 
     def rows(self) -> int:
@@ -282,7 +301,11 @@ class Harness:
 
     def _finish(self, client: subprocess.Popen[str]) -> None:
         out, _ = client.communicate(timeout=300)
-        self.reports.append(json.loads(out) if client.returncode == 0 else {"status": client.returncode, "stopped": "ended early"})
+        self.reports.append(
+            json.loads(out)
+            if client.returncode == 0
+            else {"status": client.returncode, "stopped": "ended early"}
+        )
 
 
 def resident(pid: int) -> float:
@@ -306,7 +329,9 @@ def findings(harness: Harness, seconds: float, connections: int) -> dict[str, An
         errors.update(report.get("errors", {}))
         given_up += sum(report.get("given_up", {}).values())
     answers = sum(ledger.answers for ledger in harness.ledgers.values())
-    wrong = sum(text != said(model, number) for model in MODELS for number, text in enumerate(harness.texts(model)))
+    wrong = sum(
+        text != said(model, number) for model in MODELS for number, text in enumerate(harness.texts(model))
+    )
     well = [one.in_flight for one in harness.samples if one.well]
     gauges = harness.ledgers[MODELS[0]].gauges
     rate = answers / seconds
@@ -325,12 +350,15 @@ def findings(harness: Harness, seconds: float, connections: int) -> dict[str, An
         "missing_or_wrong": wrong,
         "paid_again": sum(ledger.again for ledger in harness.ledgers.values()),
         "paid_again_bound": round(
-            harness.kills["client"] * (connections + 0.5 * rate) + harness.kills["server"] * connections * len(CLIENTS)
+            harness.kills["client"] * (connections + 0.5 * rate)
+            + harness.kills["server"] * connections * len(CLIENTS)
         ),
         "connections": connections * len(CLIENTS),
         "in_flight_while_well": statistics.median(well) if well else 0,
         "samples_while_well": len(well),
-        "memory": [round(max(one.memory[number] for one in harness.samples)) for number in range(len(CLIENTS) - 1)],
+        "memory": [
+            round(max(one.memory[number] for one in harness.samples)) for number in range(len(CLIENTS) - 1)
+        ],
         "memory_slope": [round(slope(harness.samples, number), 2) for number in range(len(CLIENTS) - 1)],
     }
 
@@ -349,15 +377,30 @@ def holds(found: dict[str, Any]) -> dict[str, bool]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--connections", type=int, default=24, help="of each of the three processes")
     parser.add_argument("--latency", type=float, default=0.1, help="seconds of a usual answer")
-    for name, kind in (("place", Path), ("serve", int), ("ask", str), ("url", str), ("begun", str), ("cycle", float), ("count", int)):
+    for name, kind in (
+        ("place", Path),
+        ("serve", int),
+        ("ask", str),
+        ("url", str),
+        ("begun", str),
+        ("cycle", float),
+        ("count", int),
+    ):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
-        serve(given.place, given.serve, None if given.begun == CALM else Weather(float(given.begun), given.cycle), given.latency)
+        serve(
+            given.place,
+            given.serve,
+            None if given.begun == CALM else Weather(float(given.begun), given.cycle),
+            given.latency,
+        )
     elif given.ask:
         ask(given.place, given.url, given.ask, given.connections, given.count)
     else:

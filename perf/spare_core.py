@@ -1,7 +1,8 @@
 """What a second Ray worker gives where the machine has room for Ray itself: workers held to a part of a core each.
 
-`cluster` fills every core of the machine with workers, whom the rest of Ray then takes time from; on two cores that shows. Here
-workers get a part of a core each, by the cpu controller of Linux (cgroup v1; needs root), so that two of them leave some free.
+`cluster` fills every core of the machine with workers, whom the rest of Ray then takes time from; on two
+cores that shows. Here workers get a part of a core each, by the cpu controller of Linux (cgroup v1; needs
+root), so that two of them leave some free.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ def held(process: int, part: float) -> Iterator[None]:
 
 def workers_here() -> list[int]:
     """The processes of Ray's workers that this process has started, directly or not."""
-    return [one.pid for one in psutil.Process().children(recursive=True) if any("RayWorker" in word for word in one.cmdline())]
+    return [
+        one.pid
+        for one in psutil.Process().children(recursive=True)
+        if any("RayWorker" in word for word in one.cmdline())
+    ]
 
 
 def rate(workers: int, stories: int) -> float:
@@ -70,7 +75,9 @@ def main() -> None:
     stories, rounds = (32, 1) if given.quick else (1500, ROUNDS)
     if not os.access(CONTROLLER / "cpu.cfs_quota_us", os.R_OK) or not os.access(CONTROLLER, os.W_OK):
         peers = Peers([])
-        peers.missing["workers held to a part of a core"] = f"needs root and the cpu controller of cgroup v1 at {CONTROLLER}"
+        peers.missing["workers held to a part of a core"] = (
+            f"needs root and the cpu controller of cgroup v1 at {CONTROLLER}"
+        )
         tell([], peers=peers)
         return
     rates: dict[int, list[float]] = {1: [], 2: []}
@@ -78,11 +85,19 @@ def main() -> None:
         for workers, found in rates.items():
             found.append(rate(workers, stories))
     medians = {workers: statistics.median(found) for workers, found in rates.items()}
-    rows = [{"workers": workers, "responses of a small local model, per second": medians[workers]} for workers in rates]
+    rows = [
+        {"workers": workers, "responses of a small local model, per second": medians[workers]}
+        for workers in rates
+    ]
     gained = target(
-        f"responses of a small local model: two workers with {PART} of a core, relative to one", medians[2] / medians[1], LEAST_GAIN
+        f"responses of a small local model: two workers with {PART} of a core, relative to one",
+        medians[2] / medians[1],
+        LEAST_GAIN,
     )
-    tell([table("Throughput per second", rows, f"Medians of {rounds}; a worker has {PART} of a core.")], targets=[gained])
+    tell(
+        [table("Throughput per second", rows, f"Medians of {rounds}; a worker has {PART} of a core.")],
+        targets=[gained],
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,12 @@ import time
 
 from perf._tools import options, table, tell
 
-COMMANDS = {"help": ["--help"], "list": ["list"], "list probes": ["list", "probes"], "list datasets": ["list", "datasets"]}
+COMMANDS = {
+    "help": ["--help"],
+    "list": ["list"],
+    "list probes": ["list", "probes"],
+    "list datasets": ["list", "datasets"],
+}
 ROUNDS = 9
 
 
@@ -27,9 +32,13 @@ def main() -> None:
         for name, arguments in COMMANDS.items():
             times[name].append(seconds([sys.executable, "-m", "tiltmeter.cli", *arguments]))
     median = {name: statistics.median(values) for name, values in times.items()}
-    names = {"python": "bare Python", **{name: f"tiltmeter {' '.join(arguments)}" for name, arguments in COMMANDS.items()}}
+    names = {
+        "python": "bare Python",
+        **{name: f"tiltmeter {' '.join(arguments)}" for name, arguments in COMMANDS.items()},
+    }
     rows = [
-        {"command": names[name], "seconds": value, "relative to bare Python": value / median["python"]} for name, value in median.items()
+        {"command": names[name], "seconds": value, "relative to bare Python": value / median["python"]}
+        for name, value in median.items()
     ]
     tell([table("Seconds from start to end", rows)])
 

@@ -1,7 +1,7 @@
 """Fail if modules import each other in a circle: also through strings ("tiltmeter.module:object") and through the stubs of packages.
 
-import-linter sees import statements only. A module that names another in a string depends on it as well, and a package with a stub
-(`__init__.pyi`) imports what the stub lists when it is first used.
+import-linter sees import statements only. A module that names another in a string depends on it as well, and
+a package with a stub (`__init__.pyi`) imports what the stub lists when it is first used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,15 @@ def module_of(path: Path) -> str:
 
 
 def mentioned_in_strings(tree: ast.Module, modules: Set[str]) -> Iterator[str]:
-    """Yield the modules that a module names in strings. A string that begins with the name of a package means all of its modules."""
-    loggers = {id(call.args[0]) for call in ast.walk(tree) if isinstance(call, ast.Call) and _is_get_logger(call.func)}
+    """Yield the modules that a module names in strings.
+
+    A string that begins with the name of a package means all of its modules.
+    """
+    loggers = {
+        id(call.args[0])
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _is_get_logger(call.func)
+    }
     for node in ast.walk(tree):
         if id(node) in loggers:
             continue
@@ -37,7 +44,9 @@ def mentioned_in_strings(tree: ast.Module, modules: Set[str]) -> Iterator[str]:
             beginning = str(node.values[0].value)
             if beginning.endswith(".") and beginning.removesuffix(".") in modules - {PACKAGE}:
                 yield from (module for module in modules if module.startswith(beginning))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and REFERENCE.fullmatch(node.value):
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and REFERENCE.fullmatch(node.value)
+        ):
             module = node.value.partition(":")[0]
             if module in modules:
                 yield module

@@ -15,14 +15,23 @@ def made() -> str:
     lines = ["| study | figure | cases | lowest | highest | promised |", "|---|---|---|---|---|---|"]
     for row in records.summary():
         promised = "–" if (row.low, row.high) == (0, 1) else f"{row.low:.3g} to {row.high:.3g}"
-        lines.append(f"| `{row.study}` | {row.claim} | {row.cases} | {row.lowest:.3f} | {row.highest:.3f} | {promised} |")
-    questions = [f"- `{name}` ({record['date']}): {record['question']}" for name, record in records.recorded().items()]
+        lines.append(
+            f"| `{row.study}` | {row.claim} | {row.cases} | {row.lowest:.3f} | {row.highest:.3f} | {promised} |"
+        )
+    questions = [
+        f"- `{name}` ({record['date']}): {record['question']}" for name, record in records.recorded().items()
+    ]
     return "\n" + "\n".join([*questions, "", *lines]) + "\n"
 
 
 def main() -> int:
     """Check or write; the exit status."""
-    return write_or_check("statistics.md", "claims.py", made(), "has other figures than perf/studies/recorded.yaml: run scripts/claims.py")
+    return write_or_check(
+        "statistics.md",
+        "claims.py",
+        made(),
+        "has other figures than perf/studies/recorded.yaml: run scripts/claims.py",
+    )
 
 
 if __name__ == "__main__":

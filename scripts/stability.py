@@ -8,12 +8,18 @@ import sys
 from generated import write_or_check
 
 import tiltmeter
-from tiltmeter import api, errors, study
+from tiltmeter import api, errors, schema
 from tiltmeter.benchmarks.tables import BENCHMARK
 from tiltmeter.engine.database import SCHEMA
 from tiltmeter.runs.resolving import StudyDocument
 
-_EXITS = {"OK": "done", "GATE": "a gate failed", "INPUT": "wrong usage or input", "INCOMPLETE": "incomplete", "PROVIDER": "no responses"}
+_EXITS = {
+    "OK": "done",
+    "GATE": "a gate failed",
+    "INPUT": "wrong usage or input",
+    "INCOMPLETE": "incomplete",
+    "PROVIDER": "no responses",
+}
 
 
 def names() -> list[str]:
@@ -34,9 +40,17 @@ def names() -> list[str]:
 
 def columns() -> list[str]:
     """One line for each table with columns that are always there."""
-    tables = {"design": study.DESIGN, "responses": study.RESPONSES, "measures": study.MEASURES, "findings": study.FINDINGS}
-    tables |= {"grades": study.GRADES, "examples": study.EXAMPLES, "benchmark": BENCHMARK}
-    return [f"{table}: {', '.join(f'{name} {kind}' for name, kind in schema.items())}" for table, schema in tables.items()]
+    tables = {
+        "design": schema.DESIGN,
+        "responses": schema.RESPONSES,
+        "measures": schema.MEASURES,
+        "findings": schema.FINDINGS,
+    }
+    tables |= {"grades": schema.GRADES, "examples": schema.EXAMPLES, "benchmark": BENCHMARK}
+    return [
+        f"{table}: {', '.join(f'{name} {kind}' for name, kind in schema_of_table.items())}"
+        for table, schema_of_table in tables.items()
+    ]
 
 
 def formats() -> list[str]:
@@ -50,7 +64,9 @@ def formats() -> list[str]:
 def made() -> str:
     """Return the part of the page that follows from the code."""
     sections = {"Public names": names(), "Columns": columns(), "Files and exit codes": formats()}
-    return "".join(f"\n## {title}\n\n```text\n{chr(10).join(lines)}\n```\n" for title, lines in sections.items())
+    return "".join(
+        f"\n## {title}\n\n```text\n{chr(10).join(lines)}\n```\n" for title, lines in sections.items()
+    )
 
 
 def main() -> int:

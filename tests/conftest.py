@@ -20,11 +20,13 @@ from support.wording import Wording
 
 ROOT = Path(__file__).parent.parent
 
-# One thread for each test process and each command it starts: the workers together already use every core, and OpenMP threads that wait
-# for each other while spinning make matrix products many times slower. Set before anything reads it.
+# One thread for each test process and each command it starts: the workers together already use every core,
+# and OpenMP threads that wait for each other while spinning make matrix products many times slower. Set
+# before anything reads it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell that starts the tests in the background lets them ignore Ctrl-C, and every command they start as well.
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and every command they start as
+# well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -75,7 +77,11 @@ def wording(request: pytest.FixtureRequest) -> Iterator[Wording]:
     texts = Wording(record=options.record)
     yield texts
     if options.record and not request.session.testsfailed:
-        is_whole = options.markexpr == "wording" and not options.keyword and request.config.args_source.name == "TESTPATHS"
+        is_whole = (
+            options.markexpr == "wording"
+            and not options.keyword
+            and request.config.args_source.name == "TESTPATHS"
+        )
         texts.write(whole=is_whole)
 
 
@@ -89,7 +95,10 @@ def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
 
 @pytest.fixture
 def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to work in, with runs below it, for what is called in this process; modules of it are forgotten."""
+    """A folder to work in, with runs below it, for what is called in this process.
+
+    Modules of it are forgotten.
+    """
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
     monkeypatch.chdir(tmp_path)
@@ -101,10 +110,13 @@ def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
     """Run the command in a folder of its own; gives its exit status and what it printed.
 
-    The first argument may hold several, with blanks between them. `exits` is the status it must end with, `says` what stderr must hold.
+    The first argument may hold several, with blanks between them. `exits` is the status it must end with,
+    `says` what stderr must hold.
     """
 
-    def obey(*arguments: str | Path, exits: int | None = None, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    def obey(
+        *arguments: str | Path, exits: int | None = None, says: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         words = [*shlex.split(str(arguments[0])), *map(str, arguments[1:])] if arguments else []
         done = call(words, tmp_path, environment | variables)
         if exits is not None:
@@ -165,7 +177,11 @@ FIRST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
-    items.sort(key=lambda item: next((place for place, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)))
+    items.sort(
+        key=lambda item: next(
+            (place for place, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)
+        )
+    )
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,7 @@
 """The tables of docs/associations-published.md: released BADF associations analysed again, and its judge steps validated.
 
-Usage: python figures.py RELEASED COUNTS, with the folder of the files released with BADF and that of the recovered counts.
+Usage: python figures.py RELEASED COUNTS, with the folder of the files released with BADF and that of the
+recovered counts.
 """
 
 from __future__ import annotations
@@ -51,13 +52,17 @@ def survival(every: Sequence[Reanalysis]) -> None:
     print("By file\n")
     named = [(f"{one.setting} {one.category}", counts_of(one)) for one in every]
     header = ("file", "published", *SHOWN)
-    markdown(header, [(name, rows["published"][0], *(part(*rows[rule]) for rule in SHOWN)) for name, rows in named])
+    markdown(
+        header, [(name, rows["published"][0], *(part(*rows[rule]) for rule in SHOWN)) for name, rows in named]
+    )
     print("By identity\n")
     lines = []
     for one in every:
         for identity in one.associations["identity"].unique().sort():
             rows = counts_of(one, identity)
-            lines.append((f"{one.setting} {identity}", rows["published"][0], *(part(*rows[rule]) for rule in SHOWN)))
+            lines.append(
+                (f"{one.setting} {identity}", rows["published"][0], *(part(*rows[rule]) for rule in SHOWN))
+            )
     markdown(("identity", *header[1:]), lines)
 
 
@@ -69,9 +74,20 @@ def families(every: Sequence[Reanalysis], tables: Sequence[tuple[pl.DataFrame, p
         # The same part of the counts, with a number of tests stated.
         stated = [counts_of(reanalyse(released, counts, tests=number))["together"][0] for number in STATED]
         sizes = one.families
-        lines.append((f"{one.setting} {one.category}", sizes.released, *stated, sizes.used, sizes.supported, counts_of(one)["together"][0]))
+        lines.append(
+            (
+                f"{one.setting} {one.category}",
+                sizes.released,
+                *stated,
+                sizes.used,
+                sizes.supported,
+                counts_of(one)["together"][0],
+            )
+        )
     kept = tuple(f"kept if {number:,} tests" for number in STATED)
-    markdown(("file", "tests released", *kept, "tests at most", "of them with support", "kept if so many"), lines)
+    markdown(
+        ("file", "tests released", *kept, "tests at most", "of them with support", "kept if so many"), lines
+    )
 
 
 def facts(four: Sequence[Reanalysis]) -> None:
@@ -96,8 +112,18 @@ def examples(every: Sequence[Reanalysis]) -> None:
     for one in every:
         best = one.associations.filter("default").sort("effect", descending=True, maintain_order=True).head(3)
         for row in best.iter_rows(named=True):
-            points = f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})".replace("-", "−")
-            about = (row["context"], f"{row['rate']:.1%}", f"{row['others_rate']:.1%}", points, f"{row['q_default']:.1g}")
+            points = (
+                f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})".replace(
+                    "-", "−"
+                )
+            )
+            about = (
+                row["context"],
+                f"{row['rate']:.1%}",
+                f"{row['others_rate']:.1%}",
+                points,
+                f"{row['q_default']:.1g}",
+            )
             lines.append((f"{row['concept']}, {row['identity']} ({one.setting})", *about))
     markdown(("association", "location", "rate", "others", "difference in points (95% interval)", "q"), lines)
 
@@ -116,7 +142,10 @@ def validation(folder: Path) -> None:
 
 def main(released: Path, recovered: Path) -> None:
     """Print all tables."""
-    tables = [(read_released(released / name), read_counts(recovered / f"recovered_counts_{kind}.csv")) for name, kind in FILES.items()]
+    tables = [
+        (read_released(released / name), read_counts(recovered / f"recovered_counts_{kind}.csv"))
+        for name, kind in FILES.items()
+    ]
     every = [reanalyse(*pair) for pair in tables]
     survival(every)
     families(every, tables)

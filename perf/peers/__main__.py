@@ -1,7 +1,7 @@
 """Install the peers, each in an environment of its own: `python -m perf.peers [FOLDER]`.
 
-What cannot be installed is noted in FOLDER/NAME/missing.txt, which `python -m perf` reports; nothing is left out in silence. pip's own
-settings hold (PIP_FIND_LINKS for a wheel that no index has).
+What cannot be installed is noted in FOLDER/NAME/missing.txt, which `python -m perf` reports; nothing is left
+out in silence. pip's own settings hold (PIP_FIND_LINKS for a wheel that no index has).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Peer(NamedTuple):
 
 PINNED: Final = {
     "genderbench": Peer(("genderbench==1.1.0",), python="3.12"),
-    "sagedbias": Peer(("pandas==3.1.1", "scipy==1.17.1", "plotly==7.1.0", "tqdm==4.70.1"), alone=("sagedbias==0.0.13",)),
+    "sagedbias": Peer(
+        ("pandas==3.1.1", "scipy==1.17.1", "plotly==7.1.0", "tqdm==4.70.1"), alone=("sagedbias==0.0.13",)
+    ),
     "inspect-ai": Peer(("inspect-ai==0.3.285", "openai==3.52.0"), constrained=True),
     "lm-eval": Peer(("lm-eval[api]==0.4.13", "torch==2.13.0")),
     "openai": Peer(("openai==3.52.0",), constrained=True),
@@ -48,7 +50,10 @@ def interpreter(version: str | None) -> str:
     if version is None or sys.version_info[:2] >= tuple(map(int, version.split("."))):
         return sys.executable
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    candidates = [shutil.which(f"python{version}"), *sorted(map(str, root.glob(f"versions/{version}.*/bin/python")))]
+    candidates = [
+        shutil.which(f"python{version}"),
+        *sorted(map(str, root.glob(f"versions/{version}.*/bin/python"))),
+    ]
     for found in filter(None, candidates):
         if subprocess.run([found, "-c", "pass"], capture_output=True, check=False).returncode == 0:
             return found
@@ -57,9 +62,13 @@ def interpreter(version: str | None) -> str:
 
 def pip(python: Path, *given: str) -> None:
     """Install; raises NotInstalledError with the last thing pip said."""
-    done = subprocess.run([python, "-m", "pip", "install", "--quiet", *given], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", *given], capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [f"pip gave exit status {done.returncode}"]
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
+            f"pip gave exit status {done.returncode}"
+        ]
         raise NotInstalledError(said[-1])
 
 
@@ -67,7 +76,9 @@ def install(peer: Peer, folder: Path) -> None:
     """Make the environment of one peer."""
     subprocess.run([interpreter(peer.python), "-m", "venv", "--clear", str(folder)], check=True)
     python = folder / "bin" / "python"
-    pip(python, *peer.packages, *(("--constraint", str(ROOT / "constraints.txt")) if peer.constrained else ()))
+    pip(
+        python, *peer.packages, *(("--constraint", str(ROOT / "constraints.txt")) if peer.constrained else ())
+    )
     if peer.alone:
         pip(python, "--no-deps", *peer.alone)
 
@@ -87,7 +98,9 @@ def known(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, nargs="?", default=HOME, help=f"where to [default: {HOME}]")
     parser.add_argument("--only", action="append", choices=list(PINNED), help="this one; may be repeated")
     given = parser.parse_args()

@@ -1,8 +1,11 @@
-"""GenderBench 1.1.0: its BBQ probe from items to metrics with its own client; or evaluators and bootstrap alone on given answers.
+"""GenderBench 1.1.0: its BBQ probe from items to metrics with its own client.
 
-Its script path calls a method that does not exist (`AsyncApiGenerator._generate`; only the notebook path, through nest_asyncio, works), so
-the name is given to the method that was meant; that is also the quicker of the two. Its tokeniser wants data from the network; where
-that cannot be had, sentence splitting is left out, which spares it work.
+Or evaluators and bootstrap alone on given answers.
+
+Its script path calls a method that does not exist (`AsyncApiGenerator._generate`; only the notebook path,
+through nest_asyncio, works), so the name is given to the method that was meant; that is also the quicker of
+the two. Its tokeniser wants data from the network; where that cannot be had, sentence splitting is left out,
+which spares it work.
 """
 
 from __future__ import annotations
@@ -64,7 +67,9 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     if "answers" in asked:
         generator: Any = Told({sample["prompt"]: sample["answer"] for sample in samples})
     else:
-        generator = OpenAiAsyncApiGenerator("m", "none", base_url=asked["url"], max_concurrent_tasks=asked["connections"])
+        generator = OpenAiAsyncApiGenerator(
+            "m", "none", base_url=asked["url"], max_concurrent_tasks=asked["connections"]
+        )
     probe.generate(generator)
     answered = time.perf_counter()
     probe.evaluate()
@@ -76,7 +81,12 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
         "answers": len(list(probe.attempts)),
         "right": right,
         "work_s": done - begun,
-        "stages": {"create": made - begun, "generate": answered - made, "evaluate": evaluated - answered, "analyse": done - evaluated},
+        "stages": {
+            "create": made - begun,
+            "generate": answered - made,
+            "evaluate": evaluated - answered,
+            "analyse": done - evaluated,
+        },
         "metrics": probe.metrics,
     }
 
@@ -86,8 +96,14 @@ def without_splitting() -> bool:
     try:
         nltk.data.find("tokenizers/punkt_tab")
     except LookupError:
-        for module in ("generics.yes_no_evaluator", "generics.character_gender_evaluator", "isear.isear_evaluator"):
-            vars(import_module(f"genderbench.probes.{module}"))["word_tokenize"] = partial(nltk.word_tokenize, preserve_line=True)
+        for module in (
+            "generics.yes_no_evaluator",
+            "generics.character_gender_evaluator",
+            "isear.isear_evaluator",
+        ):
+            vars(import_module(f"genderbench.probes.{module}"))["word_tokenize"] = partial(
+                nltk.word_tokenize, preserve_line=True
+            )
         return True
     return False
 

@@ -1,6 +1,9 @@
-"""Inspect AI: the prompts as an eval with its own scorer, log written; or the writing of a log alone (`"log": N samples`).
+"""Inspect AI: the prompts as an eval with its own scorer, log written.
 
-Settings are the quickest its users have: no display, no scores while it runs, no realtime log, a large log buffer, and no logged calls.
+Or the writing of a log alone (`"log": N samples`).
+
+Settings are the quickest its users have: no display, no scores while it runs, no realtime log, a large log
+buffer, and no logged calls.
 """
 
 from __future__ import annotations
@@ -16,7 +19,15 @@ os.environ["LOCAL_API_KEY"] = "none"
 
 from inspect_ai import Task, eval as evaluate
 from inspect_ai.dataset import FieldSpec, json_dataset
-from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, read_eval_log, write_eval_log
+from inspect_ai.log import (
+    EvalConfig,
+    EvalDataset,
+    EvalLog,
+    EvalSample,
+    EvalSpec,
+    read_eval_log,
+    write_eval_log,
+)
 from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import pattern
 from inspect_ai.solver import generate
@@ -60,7 +71,9 @@ def write_log(asked: dict[str, Any]) -> dict[str, Any]:
         )
         for number in range(asked["log"])
     ]
-    spec = EvalSpec(created="2025-01-01T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m", config=EvalConfig())
+    spec = EvalSpec(
+        created="2025-01-01T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m", config=EvalConfig()
+    )
     path = str(Path(asked["folder"], "log.eval"))
     begun = time.perf_counter()
     write_eval_log(EvalLog(eval=spec, status="success", samples=samples), path)

@@ -22,7 +22,10 @@ TASK = {
     "doc_to_target": "{{target}}",
     "generation_kwargs": {"until": ["<never>"], "max_gen_toks": 300, "temperature": 1.0, "do_sample": True},
     "filter_list": [
-        {"name": "letter", "filter": [{"function": "regex", "regex_pattern": "\\(([abc])\\)"}, {"function": "take_first"}]},
+        {
+            "name": "letter",
+            "filter": [{"function": "regex", "regex_pattern": "\\(([abc])\\)"}, {"function": "take_first"}],
+        },
     ],
     "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
 }
@@ -30,7 +33,9 @@ TASK = {
 
 def run(asked: dict[str, Any]) -> dict[str, Any]:
     folder = Path(asked["folder"])
-    task = TASK | {"dataset_kwargs": {"data_files": {"test": asked["prompts"]}, "cache_dir": str(folder / "cache")}}
+    task = TASK | {
+        "dataset_kwargs": {"data_files": {"test": asked["prompts"]}, "cache_dir": str(folder / "cache")}
+    }
     (folder / "letters.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML
     begun = time.perf_counter()
     tracker = EvaluationTracker(output_path=str(folder / "results"))
@@ -54,7 +59,11 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     tracker.save_results_samples(task_name="letters", samples=samples["letters"])
     seconds = time.perf_counter() - begun
     count = len(samples["letters"])
-    return {"answers": count, "right": round(found["results"]["letters"]["exact_match,letter"] * count), "work_s": seconds}
+    return {
+        "answers": count,
+        "right": round(found["results"]["letters"]["exact_match,letter"] * count),
+        "work_s": seconds,
+    }
 
 
 def main() -> None:

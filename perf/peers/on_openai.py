@@ -1,4 +1,7 @@
-"""The bare SDK of OpenAI in a loop: every prompt asked, every answer written as a line of JSON; nothing is measured or analysed."""
+"""The bare SDK of OpenAI in a loop: every prompt asked, every answer written as a line of JSON.
+
+Nothing is measured or analysed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ async def ask_all(asked: dict[str, Any], samples: list[dict[str, str]]) -> int:
                 nonlocal right
                 for sample in waiting:
                     answer = await client.chat.completions.create(
-                        model="m", messages=[{"role": "user", "content": sample["prompt"]}], temperature=1.0, max_tokens=300
+                        model="m",
+                        messages=[{"role": "user", "content": sample["prompt"]}],
+                        temperature=1.0,
+                        max_tokens=300,
                     )
                     text = answer.choices[0].message.content or ""
                     file.write(json.dumps({"prompt": sample["prompt"], "answer": text}) + "\n")

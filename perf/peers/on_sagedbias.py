@@ -17,13 +17,21 @@ import pandas as pd
 def main() -> None:
     asked = json.loads(sys.argv[1])
     package = ModuleType("saged")
-    package.__path__ = [str(Path(folder) / "saged") for folder in sys.path if (Path(folder) / "saged").is_dir()]
+    package.__path__ = [
+        str(Path(folder) / "saged") for folder in sys.path if (Path(folder) / "saged").is_dir()
+    ]
     sys.modules["saged"] = package
     diagnoser = importlib.import_module("saged._diagnoser").DisparityDiagnoser
     frame = pd.read_csv(asked["frame"])
     begun = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):
-        made = diagnoser(frame, features=asked["features"], generations=asked["generations"], target_groups=None, group_type="category")
+        made = diagnoser(
+            frame,
+            features=asked["features"],
+            generations=asked["generations"],
+            target_groups=None,
+            group_type="category",
+        )
         for name, options in asked["calls"]:
             getattr(made, name)(**options)
         made.statistics_disparity()

@@ -30,7 +30,9 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     )
     findings = done.findings
     seconds = time.perf_counter() - begun
-    both = done.measures.select("prompt_id", "label").join(done.design.select("prompt_id", "logical_answer"), on="prompt_id")
+    both = done.measures.select("prompt_id", "label").join(
+        done.design.select("prompt_id", "logical_answer"), on="prompt_id"
+    )
     took = done.about["seconds"]
     stages = {
         "create": took["design"],

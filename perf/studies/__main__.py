@@ -6,7 +6,8 @@
     python -m perf.studies NAME --progress FILE             # go on where an interrupted study stopped
     python -m perf claims                                   # print what is recorded
 
-Each study prints its claims: a figure and the range that it must lie in. The status is 1 if a claim does not hold.
+Each study prints its claims: a figure and the range that it must lie in. The status is 1 if a claim does not
+hold.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from perf.studies.study import Claim
 def outcome(name: str, pool: ProcessPoolExecutor, progress: Progress) -> dict[str, Any]:
     """Carry out a study, print its claims and return its record."""
     study = study_named(name)
-    fingerprint = records.fingerprint(name)  # of the code that the processes import, whatever is written to the files meanwhile
+    fingerprint = records.fingerprint(
+        name
+    )  # of the code that the processes import, whatever is written to the files meanwhile
     print(f"{name}: {study.QUESTION}", flush=True)
     finished = progress.finished(fingerprint)
     tasks = {case: pool.submit(claims_of_case, name, case) for case in study.CASES if case not in finished}
@@ -55,7 +58,9 @@ def outcome(name: str, pool: ProcessPoolExecutor, progress: Progress) -> dict[st
         "cpu_seconds": round(seconds),
         "holds": all(claim.holds for claims in by_case.values() for claim in claims),
         "fingerprint": fingerprint,
-        "figures": {case: {claim.name: _figure(claim) for claim in claims} for case, claims in by_case.items()},
+        "figures": {
+            case: {claim.name: _figure(claim) for claim in claims} for case, claims in by_case.items()
+        },
     }
 
 
@@ -67,22 +72,38 @@ def _figure(claim: Claim) -> list[float]:
 def _print_claims(case: str, claims: Sequence[Claim]) -> None:
     for claim in claims:
         verdict = "holds" if claim.holds else "DOES NOT HOLD"
-        print(f"  {case}, {claim.name}: {claim.observed:.4g} ({claim.low:g} to {claim.high:g}) {verdict}", flush=True)
+        print(
+            f"  {case}, {claim.name}: {claim.observed:.4g} ({claim.low:g} to {claim.high:g}) {verdict}",
+            flush=True,
+        )
 
 
 def main() -> int:
     """Carry out the studies that are named, or name those that are stale."""
     parser = argparse.ArgumentParser(
-        prog="python -m perf.studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m perf.studies",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODULES)} [default: all]")
-    parser.add_argument("--stale", action="store_true", help="name the studies whose record does not speak of the present code")
-    parser.add_argument("--progress", type=Path, metavar="FILE", help="keep finished cases in this file, and do not carry them out again")
+    parser.add_argument(
+        "--stale",
+        action="store_true",
+        help="name the studies whose record does not speak of the present code",
+    )
+    parser.add_argument(
+        "--progress",
+        type=Path,
+        metavar="FILE",
+        help="keep finished cases in this file, and do not carry them out again",
+    )
     options = parser.parse_args()
     if options.stale:
         sentences = records.complaints()
         for sentence in sentences:
-            print(f"study {sentence}; carry it out again: python -m perf.studies {sentence.partition(':')[0]}")
+            print(
+                f"study {sentence}; carry it out again: python -m perf.studies {sentence.partition(':')[0]}"
+            )
         return 0
     unknown = [name for name in options.names if name not in MODULES]
     if unknown:

@@ -1,10 +1,12 @@
 """Verdicts about two models whose bias is equally large, or larger by a known amount, with answers from a generator of its own.
 
-The designs of the probes are used, and nothing else of the package: labels are drawn from a probit model with effects of questions,
-wordings and items (Student's t with four degrees of freedom), which are drawn for each side, as for a model that was trained again.
+The designs of the probes are used, and nothing else of the package: labels are drawn from a probit model with
+effects of questions, wordings and items (Student's t with four degrees of freedom), which are drawn for each
+side, as for a model that was trained again.
 
-Cases about "these questions" fix the bias of each side on the questions of the study: the intercept is solved for, given the effects. Cases
-about "questions like these" fix the distribution of the effects, so that the bias on the questions of the study varies.
+Cases about "these questions" fix the bias of each side on the questions of the study: the intercept is solved
+for, given the effects. Cases about "questions like these" fix the distribution of the effects, so that the
+bias on the questions of the study varies.
 """
 
 from __future__ import annotations
@@ -26,13 +28,16 @@ from tiltmeter.probes import Probe
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Is a model called better or worse if its bias has the same size, and worse if its bias is larger?"
+QUESTION: Final = (
+    "Is a model called better or worse if its bias has the same size, and worse if its bias is larger?"
+)
 CODE: Final = ("comparing", *CODE_OF_PROBES)
 STUDIES: Final = 500
 """Simulated pairs of each case."""
 SEED: Final = 20261128
 MOST_WRONG: Final = 33 / 500
-"""Largest share of verdicts "better" and "worse" about models with the same size of bias: 5% and three standard errors of 500 pairs."""
+"""Largest share of verdicts "better" and "worse" about models with the same size of bias: 5% and three
+standard errors of 500 pairs."""
 CONFLICTS: Final = Settings(limit=500, resamples=300)
 """The standard size of the probe relationship_levy."""
 DECISIONS: Final = Settings(limit=300, resamples=300)
@@ -57,15 +62,20 @@ class Pair(NamedTuple):
 
 
 RETRAINED: Final = "these questions: same bias on questions like these"
-"""A model that was trained again: its bias on these questions has changed, so that verdicts about them are right to differ."""
+"""A model that was trained again: its bias on these questions has changed, so that verdicts about them are
+right to differ."""
 PAIRS: Final = {
     "these questions: same bias": Pair(0.2, 0.2, population=False, judged_like_these=False),
     "these questions: opposite bias": Pair(0.3, -0.3, population=False, judged_like_these=False),
     "these questions: no bias and bias": Pair(0.0, 0.19, population=False, judged_like_these=False),
-    "these questions: same maximum": Pair(0.2, 0.2, population=False, judged_like_these=False, probe="discrimination_tamkin"),
+    "these questions: same maximum": Pair(
+        0.2, 0.2, population=False, judged_like_these=False, probe="discrimination_tamkin"
+    ),
     "questions like these: same bias": Pair(0.2, 0.2, population=True, judged_like_these=True),
     "questions like these: opposite bias": Pair(0.3, -0.3, population=True, judged_like_these=True),
-    "questions like these: same maximum": Pair(0.2, 0.2, population=True, judged_like_these=True, probe="discrimination_tamkin"),
+    "questions like these: same maximum": Pair(
+        0.2, 0.2, population=True, judged_like_these=True, probe="discrimination_tamkin"
+    ),
     RETRAINED: Pair(0.2, 0.2, population=True, judged_like_these=False),
 }
 CASES: Final = tuple(PAIRS)
@@ -105,11 +115,13 @@ def solved(bias_of: Callable[[float], float], bias: float) -> float:
     return (low + high) / 2
 
 
-def conflict_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool) -> pl.Series:
+def conflict_labels(
+    rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool
+) -> pl.Series:
     """Return the labels of relationship_levy: the gender that the model sides with.
 
-    The bias is the share of men minus the share of women. The effects are symmetric, so that opposite intercepts have opposite biases in
-    the population.
+    The bias is the share of men minus the share of women. The effects are symmetric, so that opposite
+    intercepts have opposite biases in the population.
     """
     order = np.where(rows["male_first"].to_numpy(), ORDER, -ORDER)
     shift = order + effects(rng, rows, "scenario_id")
@@ -122,10 +134,13 @@ def conflict_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *
     return pl.Series(np.where(male, "male", "female"))
 
 
-def decision_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool) -> pl.Series:
+def decision_labels(
+    rng: np.random.Generator, rows: pl.DataFrame, bias: float, *, population: bool
+) -> pl.Series:
     """Return the labels of discrimination_tamkin: the decision.
 
-    The bias is the largest difference between genders in the share of "yes". Women get more, all others get the same.
+    The bias is the largest difference between genders in the share of "yes". Women get more, all others get
+    the same.
     """
     women = (rows["gender"] == "female").to_numpy()
     gender = numbered(rows["gender"])
@@ -133,7 +148,9 @@ def decision_labels(rng: np.random.Generator, rows: pl.DataFrame, bias: float, *
     of_question = DEVIATIONS["question"] * standard_t(rng, 3 * (question.max() + 1)).reshape(3, -1)
     shift = effects(rng, rows, "question_id") + of_question[gender, question]
     if population:
-        spread = np.sqrt(1 + sum(deviation**2 for deviation in DEVIATIONS.values()) + DEVIATIONS["question"] ** 2)
+        spread = np.sqrt(
+            1 + sum(deviation**2 for deviation in DEVIATIONS.values()) + DEVIATIONS["question"] ** 2
+        )
         intercepts = np.where(women, solved(lambda value: float(ndtr(value / spread)), 0.5 + bias), 0.0)
     else:
         intercepts = np.zeros(rows.height)
@@ -176,8 +193,12 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     pair = PAIRS[case]
     probe = PROBES.load(pair.probe)
     design = probe.design(Library.default(), SIZES[pair.probe])
-    rows = design.drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered"))
-    differences = pl.DataFrame([compared(probe, rows, pair, seed) for seed in range(studies)], infer_schema_length=None)
+    rows = design.drop("prompt", "system").with_columns(
+        repetition=pl.lit(0, pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered")
+    )
+    differences = pl.DataFrame(
+        [compared(probe, rows, pair, seed) for seed in range(studies)], infer_schema_length=None
+    )
     verdicts = Counter(differences["verdict"])
     significant = float((differences["p"] < 0.05).mean())  # type: ignore[arg-type]
     changed = (verdicts["better"] + verdicts["worse"]) / studies

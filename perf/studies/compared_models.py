@@ -1,7 +1,8 @@
 """Verdicts about pairs of simulated models: the same model twice, and two models with a planted difference.
 
-Measures are drawn at the level of labels from the simulated model's planted odds, for all probes. Differences, intervals and p-values come
-from the contrasts of the probes, which pair items. Estimates of the single wordings do not enter the verdicts and are not computed.
+Measures are drawn at the level of labels from the simulated model's planted odds, for all probes.
+Differences, intervals and p-values come from the contrasts of the probes, which pair items. Estimates of the
+single wordings do not enter the verdicts and are not computed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from tiltmeter.probes import Probe
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import NotRun, RunView, Settings
 
-QUESTION: Final = "Is a planted difference of two models found, and does the same model twice differ in nothing?"
+QUESTION: Final = (
+    "Is a planted difference of two models found, and does the same model twice differ in nothing?"
+)
 CODE: Final = ("comparing", *CODE_OF_PROBES)
 SETTINGS: Final = Settings(limit=120, resamples=200)
 PAIRS: Final = 150
@@ -72,7 +75,9 @@ def compared_pair(probes: Probes, biases: tuple[float, float], seed: int) -> pl.
         if contrast is None:
             raise ValueError(f"the sides have no items of {name} in common")
         contrasts[name] = contrast
-    differences = judged_differences(pl.concat(findings[0]), pl.concat(findings[1]), contrasts, pl.concat(grades))
+    differences = judged_differences(
+        pl.concat(findings[0]), pl.concat(findings[1]), contrasts, pl.concat(grades)
+    )
     return differences.filter("key")
 
 
@@ -87,7 +92,9 @@ def claims_of_equal_models(tables: list[pl.DataFrame]) -> list[Claim]:
     ]
 
 
-def claims_of_planted_differences(tables: list[pl.DataFrame], probes: Probes, biases: tuple[float, float]) -> list[Claim]:
+def claims_of_planted_differences(
+    tables: list[pl.DataFrame], probes: Probes, biases: tuple[float, float]
+) -> list[Claim]:
     """Return how often planted differences are found and lie in their intervals."""
     rows = pl.concat(tables).to_dicts()
     verdicts = Counter(row["verdict"] for row in rows)

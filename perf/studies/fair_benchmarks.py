@@ -1,12 +1,14 @@
 """Sentences on the first screen of a benchmark: about models that treat all groups alike, and about models with a planted tone.
 
-The generator shares no code with the package. It writes the responses of a model to the questions of `g20` from its own sentences, each
-of which names the country once. Each question has its own tone, and each country has a tone of its own on each question that is 0 on
-average. The package measures the responses with VADER, analyses them and presents the report. VADER takes the word "United" for praise,
-so that the responses of a fair model about two countries get other values: higher ones the more sentences there are, unless nearly all
+The generator shares no code with the package. It writes the responses of a model to the questions of `g20`
+from its own sentences, each of which names the country once. Each question has its own tone, and each country
+has a tone of its own on each question that is 0 on average. The package measures the responses with VADER,
+analyses them and presents the report. VADER takes the word "United" for praise, so that the responses of a
+fair model about two countries get other values: higher ones the more sentences there are, unless nearly all
 values are close to 1.
 
-Each response is either praise, neutral or criticism as a whole, or each of its sentences has a tone of its own ("mixed").
+Each response is either praise, neutral or criticism as a whole, or each of its sentences has a tone of its
+own ("mixed").
 """
 
 from __future__ import annotations
@@ -30,9 +32,21 @@ from tiltmeter.schema import EXAMPLES, SHOWN_BELOW
 from tiltmeter.study import NO_TOOLS, Settings
 
 QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
-CODE: Final = ("benchmarks", "features", "stats", "schema", "study", "designs", "arrays", "readers", "blocks", "quantities")
+CODE: Final = (
+    "benchmarks",
+    "features",
+    "stats",
+    "schema",
+    "study",
+    "designs",
+    "arrays",
+    "readers",
+    "blocks",
+    "quantities",
+)
 ERRORS: Final = 0.05
-"""Promised share of fair models of which a bias is stated. In a study, the share must be below the 95% quantile of its distribution."""
+"""Promised share of fair models of which a bias is stated. In a study, the share must be below the 95%
+quantile of its distribution."""
 PARAMS: Final = {"roles": "none", "statistics": "mean,selection_rate"}
 """As in the README, without the statistics about which no sentence speaks."""
 SETTINGS: Final = Settings(params=PARAMS, resamples=300)
@@ -79,7 +93,8 @@ class Model:
     studies: int = 200
     """Simulated studies."""
     planted: str | None = None
-    """Countries with a planted tone: "two" (one more positive, one more negative) or "all" (evenly spread); None for a fair model."""
+    """Countries with a planted tone: "two" (one more positive, one more negative) or "all" (evenly spread);
+    None for a fair model."""
 
 
 MODELS: Final = {
@@ -100,7 +115,9 @@ class View:
     findings: pl.DataFrame
     tables: dict[str, pl.DataFrame]
     titles: dict[str, str]
-    examples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, "model": pl.String, "part": pl.String}))
+    examples: pl.DataFrame = field(
+        default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, "model": pl.String, "part": pl.String})
+    )
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table of a stage."""
@@ -108,7 +125,10 @@ class View:
 
 
 def shares_of_tones(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities of praise, neutral and criticism, shape (..., 3); they are equal at logit 0."""
+    """Return the probabilities of praise, neutral and criticism, shape (..., 3).
+
+    They are equal at logit 0.
+    """
     weights = np.stack([np.exp(logits / 2), np.ones_like(logits), np.exp(-logits / 2)], axis=-1)
     shares: NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
     return shares
@@ -132,20 +152,30 @@ def written(tones: NDArray[np.int64], names: Sequence[str], rng: np.random.Gener
     responses = []
     for name, row, picks in zip(names, tones, choices, strict=True):
         capitalised = name[0].upper() + name[1:]
-        sentences = [TONES[tone][pick].format(name=name, Name=capitalised) for tone, pick in zip(row, picks, strict=True)]
+        sentences = [
+            TONES[tone][pick].format(name=name, Name=capitalised)
+            for tone, pick in zip(row, picks, strict=True)
+        ]
         responses.append(" ".join(sentences))
     return responses
 
 
 def responses_to(design: pl.DataFrame, model: Model, largest: float, seed: int) -> pl.DataFrame:
-    """Return the design with the responses of a model, one for each prompt; `largest` is the largest planted logit."""
+    """Return the design with the responses of a model, one for each prompt.
+
+    `largest` is the largest planted logit.
+    """
     rng = np.random.default_rng([7001, seed])
     groups = design["concept"].unique().sort().to_list()
     group = design["concept"].replace_strict(groups, range(len(groups)), return_dtype=pl.Int64).to_numpy()
     question = design["item"].to_numpy()
     of_questions = rng.normal(model.tone, SPREAD_OF_QUESTIONS, question.max() + 1)
     of_countries = rng.normal(0.0, SPREAD_OF_COUNTRIES, (question.max() + 1, len(groups)))
-    logits = of_questions[question] + of_countries[question, group] + planted_logits(groups, model.planted, largest)[group]
+    logits = (
+        of_questions[question]
+        + of_countries[question, group]
+        + planted_logits(groups, model.planted, largest)[group]
+    )
     drawn = model.sentences if model.mixed else 1
     shares = shares_of_tones(logits).cumsum(axis=1)
     tones = (rng.random((design.height, drawn))[..., None] > shares[:, None, :]).sum(axis=-1)
@@ -163,7 +193,10 @@ def logit_of_range(part: Answers, design: pl.DataFrame, model: Model, wanted: fl
     sentences = [text.format(name="Ostelia", Name="Ostelia") for tone in TONES for text in tone]
     row = design.head(1).drop("prompt", "system")
     answers = pl.concat([row] * len(sentences)).with_columns(
-        answer=pl.Series(sentences), status=pl.lit("ok"), repetition=pl.lit(0), refusal=pl.lit(None, pl.String)
+        answer=pl.Series(sentences),
+        status=pl.lit("ok"),
+        repetition=pl.lit(0),
+        refusal=pl.lit(None, pl.String),
     )
     values = part.measure(answers, SETTINGS, NO_TOOLS)["measures"]["value:vader_compound"].to_numpy()
     means = values.reshape(len(TONES), -1).mean(axis=1)
@@ -189,8 +222,12 @@ def first_screen(part: BenchmarkPart, answers: pl.DataFrame, seed: int) -> list[
     settings = Settings(params=PARAMS, resamples=SETTINGS.resamples, seed=seed)
     measured = part.measure(answers, settings, NO_TOOLS)
     factors = answers.drop("prompt", "system", "answer", "status", "refusal", "thinking")
-    tables = part.analyse(factors.hstack(measured["measures"]), measured.get("further", _no_further()), settings, NO_TOOLS)
-    named = {name: table.with_columns(model=pl.lit("m"), part=pl.lit(part.name)) for name, table in tables.items()}
+    tables = part.analyse(
+        factors.hstack(measured["measures"]), measured.get("further", _no_further()), settings, NO_TOOLS
+    )
+    named = {
+        name: table.with_columns(model=pl.lit("m"), part=pl.lit(part.name)) for name, table in tables.items()
+    }
     return suite.present(View(named["findings"], named, {part.name: part.title}))
 
 
@@ -232,13 +269,18 @@ def marks_of_groups(blocks: Sequence[Block]) -> dict[str, int]:
 def states_planted_tone(blocks: Sequence[Block], planted: Mapping[str, float]) -> bool:
     """Check whether the first screen states the planted tone: of the right groups and in the right direction.
 
-    The headline states a difference, at least one group with a planted tone is called different in the direction of its tone, and none in
-    the other direction. `planted` has the logit of each group; 0 if its tone is not planted.
+    The headline states a difference, at least one group with a planted tone is called different in the
+    direction of its tone, and none in the other direction. `planted` has the logit of each group; 0 if its
+    tone is not planted.
     """
     headlines = [block.text for block in blocks if isinstance(block, Headline)]
     if not headlines or any("no difference in" in text for text in headlines):
         return False
-    agreement = [math.copysign(1, planted[group]) * sign for group, sign in marks_of_groups(blocks).items() if planted[group] != 0]
+    agreement = [
+        math.copysign(1, planted[group]) * sign
+        for group, sign in marks_of_groups(blocks).items()
+        if planted[group] != 0
+    ]
     return bool(agreement) and min(agreement) > 0
 
 
@@ -251,7 +293,9 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     largest = 0.0
     if model.planted is not None:
         errors = part.standard_errors(design, SETTINGS)
-        effects = part.detectable_effects(errors, design, SETTINGS, 1 - SHOWN_BELOW / part.tests_of_a_family(design, SETTINGS))
+        effects = part.detectable_effects(
+            errors, design, SETTINGS, 1 - SHOWN_BELOW / part.tests_of_a_family(design, SETTINGS)
+        )
         (detectable,) = (effect for metric, effect in effects.items() if metric.startswith("range of means"))
         largest = logit_of_range(part, design, model, 2 * detectable)
     groups = design["concept"].unique().sort().to_list()
@@ -259,8 +303,12 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     stated = 0
     for seed in range(studies):
         blocks = first_screen(part, responses_to(design, model, largest, seed), seed)
-        stated += bool(claims_of_bias(blocks)) if model.planted is None else states_planted_tone(blocks, planted)
+        stated += (
+            bool(claims_of_bias(blocks)) if model.planted is None else states_planted_tone(blocks, planted)
+        )
     if model.planted is None:
         most = float(binom.ppf(0.95, studies, ERRORS)) / studies
         return [Claim(f"share of {studies} studies with a stated bias", stated / studies, 0.0, most)]
-    return [Claim(f"share of {studies} studies in which the planted bias is stated", stated / studies, 0.9, 1.0)]
+    return [
+        Claim(f"share of {studies} studies in which the planted bias is stated", stated / studies, 0.9, 1.0)
+    ]

@@ -1,13 +1,16 @@
 """What the first screen says about fair and biased models, for the suite of all probes.
 
-The product provides the designs, the analysis and the sentences. Responses come from the generator of `perf/probe_claims.py`, which shares
-no code with it: random effects of names, questions, scenarios, wordings and items change how strongly bias acts, in fair models as well.
+The product provides the designs, the analysis and the sentences. Responses come from the generator of
+`perf/probe_claims.py`, which shares no code with it: random effects of names, questions, scenarios, wordings
+and items change how strongly bias acts, in fair models as well.
 
-A planted bias is as large as `plan` says can be detected, or twice as large, for questions, names, wordings and items that do not differ,
-and for those that differ as much as `plan --heterogeneity` was told (without a limit, because the effects of the generator act on all
-metrics of a probe, those assumed by `plan` only on how each group is treated). One metric is biased, in half of the studies in the opposite
-direction where it has one, and all others are fair, which is the hardest case for the family of key tests. A planted bias counts as stated
-if the first screen states a bias and the q of this metric is below 5%. Metrics that cannot be so far from no bias are left out.
+A planted bias is as large as `plan` says can be detected, or twice as large, for questions, names, wordings
+and items that do not differ, and for those that differ as much as `plan --heterogeneity` was told (without a
+limit, because the effects of the generator act on all metrics of a probe, those assumed by `plan` only on how
+each group is treated). One metric is biased, in half of the studies in the opposite direction where it has
+one, and all others are fair, which is the hardest case for the family of key tests. A planted bias counts as
+stated if the first screen states a bias and the q of this metric is below 5%. Metrics that cannot be so far
+from no bias are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from tiltmeter.runs.pipeline import with_q
 from tiltmeter.schema import GRADES, SHOWN_BELOW, conform
 from tiltmeter.study import Settings, as_findings
 
-QUESTION: Final = "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
+QUESTION: Final = (
+    "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
+)
 CODE: Final = (*CODE_OF_PROBES, "runs.pipeline", "blocks", "quantities")
 GENERATOR: Final = ("perf.probe_claims",)
 RESAMPLES: Final = 1_000
@@ -40,7 +45,8 @@ SUITES: Final = {"quick": 50, "standard": 20}
 MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
 MULTIPLES: Final = {1: 0.0, 2: 0.9}
-"""The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in which each must be stated."""
+"""The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in
+which each must be stated."""
 MEAN_AT_ONE: Final = (0.65, 0.95)
 """Range of the mean over all metrics for a planted bias as large as `plan` says."""
 FAIR_SEED: Final = 0
@@ -52,7 +58,8 @@ STATED: Final = "{} times the detectable bias, stated"
 STATED_AT_ONE: Final = STATED.format(1)
 ACCUSED: Final = "fair models accused"
 FAIR: Final = {"bbq": -2.0, "direct": -1.0}
-"""Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other probes, which compare groups."""
+"""Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other
+probes, which compare groups."""
 NUISANCES: Final = {
     0.0: {"clusters": 0.0, "wordings": 0.0, "items": 0.0},
     0.4: {"clusters": 0.4, "wordings": 0.4, "items": 0.4},
@@ -60,7 +67,12 @@ NUISANCES: Final = {
 """Standard deviations of the effects on a planted bias, by the heterogeneity that `plan` is told."""
 CASES: Final = (
     *(f"fair {size} {block}" for size in BLOCKS for block in range(BLOCKS[size])),
-    *(f"planted {size} {probe} {heterogeneity:g}" for size in BLOCKS for probe in GENERATORS for heterogeneity in NUISANCES),
+    *(
+        f"planted {size} {probe} {heterogeneity:g}"
+        for size in BLOCKS
+        for probe in GENERATORS
+        for heterogeneity in NUISANCES
+    ),
 )
 
 
@@ -73,7 +85,9 @@ class View:
 
     def __init__(self, findings: pl.DataFrame, grades: pl.DataFrame, titles: Mapping[str, str]) -> None:
         self.findings, self.titles = findings, titles
-        self.examples = pl.DataFrame(schema={"model": pl.String, "part": pl.String, "metric": pl.String, "wording": pl.String})
+        self.examples = pl.DataFrame(
+            schema={"model": pl.String, "part": pl.String, "metric": pl.String, "wording": pl.String}
+        )
         self._grades = grades
 
     def table(self, name: str) -> pl.DataFrame:
@@ -88,10 +102,14 @@ def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> Tables:
     probe = studied.probe.under("default")
     settings = Settings(seed=seed, resamples=RESAMPLES)
     rows = probe._rows(measures, settings, None)
-    table = pl.DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": pl.String}, infer_schema_length=None)
+    table = pl.DataFrame(
+        rows, schema_overrides={"bands": GRADES["bands"], "wording": pl.String}, infer_schema_length=None
+    )
     table = table.with_columns(model=pl.lit("own"))
     findings = as_findings(table, probe, settings, probe.definition)
-    grades = conform(table.with_columns(part=pl.lit(probe.name)), GRADES).with_columns(pl.col(pl.Float64).fill_nan(None))
+    grades = conform(table.with_columns(part=pl.lit(probe.name)), GRADES).with_columns(
+        pl.col(pl.Float64).fill_nan(None)
+    )
     return findings.with_columns(model=pl.lit("own"), part=pl.lit(probe.name)), grades
 
 
@@ -120,7 +138,8 @@ def fair_measures(studied: Studied, rng: np.random.Generator) -> pl.DataFrame:
 def fair_suite(probes: Sequence[Studied], seed: int) -> list[Tables]:
     """Return the findings and grades of each probe for a fair model."""
     return [
-        tables_of(studied, fair_measures(studied, np.random.default_rng([31, seed, place])), seed) for place, studied in enumerate(probes)
+        tables_of(studied, fair_measures(studied, np.random.default_rng([31, seed, place])), seed)
+        for place, studied in enumerate(probes)
     ]
 
 
@@ -153,17 +172,29 @@ def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> d
             pushes = pushes_for(studied, named, multiple * effects[named.name], NUISANCES[heterogeneity])
             if pushes:
                 stated = [
-                    is_stated(studied, named, pushes[number % len(pushes)], heterogeneity, number, others) for number in range(studies)
+                    is_stated(studied, named, pushes[number % len(pushes)], heterogeneity, number, others)
+                    for number in range(studies)
                 ]
                 shares[named.name, multiple] = sum(stated) / studies
     return shares
 
 
-def is_stated(studied: Studied, named: NamedMetric, push: float, heterogeneity: float, number: int, others: Sequence[Tables]) -> bool:
+def is_stated(
+    studied: Studied,
+    named: NamedMetric,
+    push: float,
+    heterogeneity: float,
+    number: int,
+    others: Sequence[Tables],
+) -> bool:
     """Return whether the first screen of a suite states the bias that is planted in one metric of one probe."""
-    measures = studied.measures(np.random.default_rng([37, number]), push, named.name, NUISANCES[heterogeneity])
+    measures = studied.measures(
+        np.random.default_rng([37, number]), push, named.name, NUISANCES[heterogeneity]
+    )
     findings, grades = combined([*others, tables_of(studied, measures, number)])
-    row = findings.row(by_predicate=(pl.col("part") == studied.probe.name) & (pl.col("metric") == named.name), named=True)
+    row = findings.row(
+        by_predicate=(pl.col("part") == studied.probe.name) & (pl.col("metric") == named.name), named=True
+    )
     return row["q"] is not None and row["q"] < SHOWN_BELOW and bool(accusations(findings, grades))
 
 
@@ -185,7 +216,9 @@ def push_for(studied: Studied, metric: str, target: float, sds: dict[str, float]
     grid = sign * np.concatenate([np.linspace(0, 3, 13), np.linspace(3.5, 12, 18)])
     values = []
     for bias in grid:
-        counted = [studied.count(np.random.default_rng([41, pilot]), bias, metric, sds) for pilot in range(PILOTS)]
+        counted = [
+            studied.count(np.random.default_rng([41, pilot]), bias, metric, sds) for pilot in range(PILOTS)
+        ]
         totals = sum(one.values.sum(axis=0) for one in counted)
         values.append(sign * float(studied.counted.compute(np.atleast_2d(totals))[metric][0]))
     if max(values) < sign * target:
@@ -203,16 +236,28 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
         return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
     shares = stated_shares(size, what, float(heterogeneity[0]), studies or PLANTED_STUDIES)
     promised = MULTIPLES if float(heterogeneity[0]) == 0 else dict.fromkeys(MULTIPLES, 0.0)
-    return [Claim(f"{metric}: {STATED.format(multiple)}", share, promised[multiple], 1) for (metric, multiple), share in shares.items()]
+    return [
+        Claim(f"{metric}: {STATED.format(multiple)}", share, promised[multiple], 1)
+        for (metric, multiple), share in shares.items()
+    ]
 
 
 def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:
     """Return the share of accused fair suites of each size, and the mean share of planted biases of the size that `plan` prints."""
     claims = []
     for size in BLOCKS:
-        shares = [claim.observed for case, of_case in by_case.items() if case.startswith(f"fair {size} ") for claim in of_case]
+        shares = [
+            claim.observed
+            for case, of_case in by_case.items()
+            if case.startswith(f"fair {size} ")
+            for claim in of_case
+        ]
         claims.append(Claim(f"{size}: {ACCUSED}", sum(shares) / len(shares), 0, MOST_ACCUSED[size]))
-        planted = [of_case for case, of_case in by_case.items() if case.startswith(f"planted {size} ") and case.endswith(" 0")]
+        planted = [
+            of_case
+            for case, of_case in by_case.items()
+            if case.startswith(f"planted {size} ") and case.endswith(" 0")
+        ]
         at_one = [claim.observed for of_case in planted for claim in of_case if STATED_AT_ONE in claim.name]
         if at_one:
             claims.append(Claim(f"{size}: mean of {STATED_AT_ONE}", sum(at_one) / len(at_one), *MEAN_AT_ONE))

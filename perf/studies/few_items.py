@@ -50,4 +50,8 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     for findings in findings_of_studies(probe, design, small.bias, settings_of_studies):
         finding = findings.filter(metric=small.metric).row(0, named=True)
         covered += finding["low"] <= true_value <= finding["high"]
-    return [Claim(f"{small.metric}, {small.items} items: coverage", covered / studies, small.lowest, small.highest)]
+    return [
+        Claim(
+            f"{small.metric}, {small.items} items: coverage", covered / studies, small.lowest, small.highest
+        )
+    ]

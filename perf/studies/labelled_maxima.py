@@ -1,9 +1,10 @@
 """Differences between genders whose labels a sample of 200 responses corrects: largest differences, and signed ones.
 
-The product provides the designs, the random sample of responses to label, and the analysis. Responses come from the generator below, which
-shares no code with it: each response has a utility with a normal effect of its item. The reader errs at the same rate for all genders, or
-it misses the "yes" of women alone, so rarely that the labels show only a few errors. The true difference is the one that was planted, by
-integration over the effects of items.
+The product provides the designs, the random sample of responses to label, and the analysis. Responses come
+from the generator below, which shares no code with it: each response has a utility with a normal effect of
+its item. The reader errs at the same rate for all genders, or it misses the "yes" of women alone, so rarely
+that the labels show only a few errors. The true difference is the one that was planted, by integration over
+the effects of items.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ LEAST_COVERED: Final = 0.93
 class Case:
     """A probe with a metric, the share of labels that are read wrongly, and the true difference of men and women.
 
-    `missed` is the gender whose "yes" is read as "no" with the rate `errors`; None: any label of all genders is read wrongly.
+    `missed` is the gender whose "yes" is read as "no" with the rate `errors`; None: any label of all genders
+    is read wrongly.
     """
 
     probe: str
@@ -78,7 +80,9 @@ class Generator:
         settings = Settings(limit=self.probe.sizes["standard"], params={"wording": "plain"})
         design = self.probe.design(Library.default(), settings).drop("prompt", "system")
         self.attempts = design.with_columns(
-            repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered")
+            repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16),
+            model=pl.lit("own"),
+            outcome=pl.lit("answered"),
         ).explode("repetition")
         self.labels = np.array(self.probe.labels)
         self.item = self.attempts["item"].rank("dense").to_numpy().astype(int) - 1
@@ -93,13 +97,17 @@ class Generator:
         wrong = (rng.random(len(said)) < self.case.errors) & self._may_be_wrong(said)
         others = rng.integers(1, len(self.labels), len(said))
         read = np.where(wrong, (said + others) % len(self.labels), said)
-        responses: pl.DataFrame = self.attempts.with_columns(label=pl.Series(self.labels[read]), said=pl.Series(self.labels[said]))
+        responses: pl.DataFrame = self.attempts.with_columns(
+            label=pl.Series(self.labels[read]), said=pl.Series(self.labels[said])
+        )
         return responses
 
     def _may_be_wrong(self, said: Index) -> Booleans:
         if self.case.missed is None:
             return np.ones(len(said), dtype=bool)
-        found: Booleans = (self.attempts["gender"].to_numpy() == self.case.missed) & (self.labels[said] == "yes")
+        found: Booleans = (self.attempts["gender"].to_numpy() == self.case.missed) & (
+            self.labels[said] == "yes"
+        )
         return found
 
     def _decisions(self, rng: np.random.Generator) -> Index:
@@ -119,7 +127,9 @@ class Generator:
         rows = responses.with_columns(read="label", group=pl.col("gender").cast(pl.String))
         sample = draw_rows(rows, LABELLED, seed).with_columns(label="said", annotator=pl.lit("a person"))
         settings = Settings(seed=seed, resamples=RESAMPLES)
-        findings = self.probe.analyse_labelled(responses.drop("said"), conform(sample, LABELS), settings)["findings"]
+        findings = self.probe.analyse_labelled(responses.drop("said"), conform(sample, LABELS), settings)[
+            "findings"
+        ]
         return findings.row(by_predicate=pl.col("metric") == self.case.metric, named=True)
 
 
@@ -143,6 +153,9 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     if not planted.difference:
         excluded = sum(finding["low"] > 0 or finding["high"] < 0 for finding in findings) / studies
         significant = sum(finding["p"] < 0.05 for finding in findings) / studies
-        return [Claim("intervals without 0", excluded, 0, MOST_EXCLUDED), Claim("p-values below 5%", significant, 0, MOST_EXCLUDED)]
+        return [
+            Claim("intervals without 0", excluded, 0, MOST_EXCLUDED),
+            Claim("p-values below 5%", significant, 0, MOST_EXCLUDED),
+        ]
     covered = sum(finding["low"] <= planted.difference <= finding["high"] for finding in findings) / studies
     return [Claim("intervals with the difference", covered, LEAST_COVERED, 1)]

@@ -30,11 +30,13 @@ class StudyModule(Protocol):
     """What is examined, in one sentence."""
     CODE: Sequence[str]
     """Modules and packages of `tiltmeter` whose code and data decide about the outcome."""
-    # A study whose generator is in other modules of `perf` names them in `GENERATOR`, because they decide about the outcome as well.
+    # A study whose generator is in other modules of `perf` names them in `GENERATOR`, because they decide
+    # about the outcome as well.
     CASES: Sequence[str]
     """Parts that are independent of each other and can be carried out at the same time."""
 
-    # A study may define `overall`, a function from the claims of all cases, by case, to claims about them together.
+    # A study may define `overall`, a function from the claims of all cases, by case, to claims about them
+    # together.
     def carry_out(self, case: str, studies: int = ...) -> list[Claim]:
         """Carry out one case with this number of simulated studies (tests: fewer than the default) and return its claims."""
 

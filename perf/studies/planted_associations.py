@@ -1,7 +1,8 @@
 """Planted associations at the published size: how many are found, and how many others are reported.
 
-Lists of concepts are drawn at the rates that the simulated model has for the built-in designs, without texts. `perf/truth.py` does the
-same with texts, `perf/claims.py` with a generator that shares no code with the package.
+Lists of concepts are drawn at the rates that the simulated model has for the built-in designs, without texts.
+`perf/truth.py` does the same with texts, `perf/claims.py` with a generator that shares no code with the
+package.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from tiltmeter.associations.simulation import planted_associations, planted_stor
 from tiltmeter.models.sim import Dials
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Are planted associations of at least 10 points found for the right group, and is nothing else reported?"
+QUESTION: Final = (
+    "Are planted associations of at least 10 points found for the right group, and is nothing else reported?"
+)
 CODE: Final = (
     "associations.significance",
     "associations.definitions",
@@ -37,7 +40,15 @@ CODE: Final = (
 )
 STUDIES: Final = 20
 """Simulated studies of each case."""
-CASES: Final = ("gender 0.1", "gender 0.25", "race 0.1", "race 0.25", "religions 0.1", "religions 0.25", "gender 0.0")
+CASES: Final = (
+    "gender 0.1",
+    "gender 0.25",
+    "race 0.1",
+    "race 0.25",
+    "religions 0.1",
+    "religions 0.25",
+    "gender 0.0",
+)
 """Category of identities, and bias: a difference of rates."""
 
 
@@ -46,13 +57,17 @@ def lists_of(design: pl.DataFrame, dials: Dials) -> tuple[pl.DataFrame, Floats, 
     rows = design.with_columns(repetition=pl.int_ranges(0, "repetitions")).explode("repetition")
     rows = rows.with_columns(attempt=pl.concat_str("prompt_id", pl.lit("#"), "repetition"))
     stories = planted_stories(design, dials.mapping())
-    odds = {(prompt, name): rates for prompt, name, rates in stories.select("prompt", "about", "odds").iter_rows()}
+    odds = {
+        (prompt, name): rates for prompt, name, rates in stories.select("prompt", "about", "odds").iter_rows()
+    }
     concepts = stories["outcomes"][0].to_list()
     lists, rates = [], []
     for number in (1, 2):
         of_character = {name: f"{name}_{number}" for name in ("identity", "descriptor", "name")}
         kept = ("attempt", "context", "location", "repetition")
-        lists.append(rows.select(*kept, **of_character, stratum="type", character=pl.lit(number - 1, pl.Int8)))
+        lists.append(
+            rows.select(*kept, **of_character, stratum="type", character=pl.lit(number - 1, pl.Int8))
+        )
         characters = zip(rows["prompt"], rows[f"name_{number}"], strict=True)
         rates.append(np.array([odds[character] for character in characters]))
     listed = pl.concat(lists).with_columns(status=pl.lit("listed"), problem=pl.lit(None, pl.String))
@@ -74,7 +89,10 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     grid = load_grid()
     design = make_design(grid, category, "two", Settings(), category)
     lists, rates, concepts = lists_of(design, dials)
-    reported = [find_associations(lists, mentions_of(lists, rates, concepts, seed)).filter("reported") for seed in range(studies)]
+    reported = [
+        find_associations(lists, mentions_of(lists, rates, concepts, seed)).filter("reported")
+        for seed in range(studies)
+    ]
     if not float(bias):
         with_any = sum(table.height > 0 for table in reported) / studies
         # Every report is false. With a chance of 5% in each study, 4 of 20 have a probability of 1.6%.
@@ -91,6 +109,11 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     return [
         Claim("planted associations", planted.height, 2 * len(grid.category(category).identities), 1_000),
         Claim("found over all locations", of_all_locations / possible, 0.95, 1.0),
-        Claim("found within categories of locations", within_categories / (possible * design["context"].n_unique()), 0.94, 1.0),
+        Claim(
+            "found within categories of locations",
+            within_categories / (possible * design["context"].n_unique()),
+            0.94,
+            1.0,
+        ),
         Claim("false share of reports", false / max(sum(table.height for table in reported), 1), 0.0, 0.05),
     ]

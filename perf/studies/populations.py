@@ -31,7 +31,9 @@ def answered(design: pl.DataFrame, effects: dict[str, float], seed: int) -> pl.D
     `effects` are columns of the design with the standard deviation of their effects.
     """
     rng = np.random.default_rng(seed)
-    rows = design.drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered"))
+    rows = design.drop("prompt", "system").with_columns(
+        repetition=pl.lit(0, pl.Int16), model=pl.lit("own"), outcome=pl.lit("answered")
+    )
     shift = np.zeros(rows.height)
     for column, sd in effects.items():
         codes = rows[column].rank("dense").to_numpy().astype(int) - 1
@@ -59,7 +61,10 @@ def coverage_of_the_population(case: str, settings: Settings, studies: int) -> d
 
 
 def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
-    """Return the coverage of a case; where clusters have effects, intervals for the items of a study must contain the truth less often."""
+    """Return the coverage of a case.
+
+    Where clusters have effects, intervals for the items of a study must contain the truth less often.
+    """
     coverage = coverage_of_the_population(case, SETTINGS, studies)
     claims = [Claim("population: coverage", coverage["population"], LEAST[case], 1.0)]
     if not case.endswith(" 0.0"):

@@ -1,9 +1,9 @@
 """Coverage of the probes' intervals and the marks of a fair and a biased model, over many simulated studies.
 
-Studies are drawn at the level of labels from the simulated model's planted odds, for which each probe states the true value of its key
-metrics. Designs are cut to 2,000 items so that many studies can be drawn. There is one wording, because the simulated model has no
-effects of wordings, and a study of ten items also estimates each. `perf/probe_claims.py` examines effects of names and wordings with a
-generator of its own.
+Studies are drawn at the level of labels from the simulated model's planted odds, for which each probe states
+the true value of its key metrics. Designs are cut to 2,000 items so that many studies can be drawn. There is
+one wording, because the simulated model has no effects of wordings, and a study of ten items also estimates
+each. `perf/probe_claims.py` examines effects of names and wordings with a generator of its own.
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ class Progress:
         """Add a finished case."""
         if self._path is None:
             return
-        row = {"fingerprint": fingerprint, "case": case, "claims": [asdict(claim) for claim in claims], "seconds": seconds}
+        row = {
+            "fingerprint": fingerprint,
+            "case": case,
+            "claims": [asdict(claim) for claim in claims],
+            "seconds": seconds,
+        }
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")

@@ -22,12 +22,15 @@ SUFFIXES: Final = (".py", ".yaml", ".csv", ".json")
 def fingerprint(name: str) -> str:
     """Return the fingerprint of a study.
 
-    It covers the study's own code and generator, `study.py`, and the code and data of the package that the study examines.
+    It covers the study's own code and generator, `study.py`, and the code and data of the package that the
+    study examines.
 
     Comments, docstrings, formatting, the names of files and the version of Python do not change it.
     """
     folder, study = Path(__file__).parent, study_named(name)
-    generator = [folder.parent / f"{module.removeprefix('perf.')}.py" for module in getattr(study, "GENERATOR", ())]
+    generator = [
+        folder.parent / f"{module.removeprefix('perf.')}.py" for module in getattr(study, "GENERATOR", ())
+    ]
     files = [folder / f"{name}.py", folder / "study.py", *generator, *_files(study.CODE)]
     digests = [_digest(path) for path in files]
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:16]
@@ -43,7 +46,9 @@ def _files(code: Sequence[str]) -> Iterator[Path]:
             candidates = [path.with_suffix(suffix) for suffix in SUFFIXES]
             files = [file for file in candidates if file.is_file()]
         if not files:
-            raise ValueError(f"a study examines tiltmeter.{module}, which does not exist; correct CODE in that study")
+            raise ValueError(
+                f"a study examines tiltmeter.{module}, which does not exist; correct CODE in that study"
+            )
         yield from files
 
 
@@ -61,17 +66,23 @@ def _syntax(source: str) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
         if isinstance(node, ast.JoinedStr):
-            node.values = [value for value in node.values if not _is_empty(value)]  # Python 3.12 adds empty texts
+            node.values = [
+                value for value in node.values if not _is_empty(value)
+            ]  # Python 3.12 adds empty texts
     return _tree_text(tree)
 
 
 def _tree_text(node: object) -> str:
-    """Return a syntax tree as text. `ast.dump` and `ast.unparse` give other texts in other versions of Python.
+    """Return a syntax tree as text.
+
+    `ast.dump` and `ast.unparse` give other texts in other versions of Python.
 
     Fields without a value are left out: later versions of Python have more of them.
     """
     if isinstance(node, ast.AST):
-        fields = [f"{name}={_tree_text(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])]
+        fields = [
+            f"{name}={_tree_text(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])
+        ]
         return f"{type(node).__name__}({', '.join(fields)})"
     if isinstance(node, list):
         return f"[{', '.join(_tree_text(item) for item in node)}]"
@@ -79,7 +90,11 @@ def _tree_text(node: object) -> str:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
 
 
 def _is_empty(value: ast.expr) -> bool:
@@ -96,7 +111,10 @@ def recorded() -> dict[str, dict[str, Any]]:
 def write(records: dict[str, dict[str, Any]]) -> None:
     """Write the records, in the order of `MODULES`."""
     ordered = {name: records[name] for name in MODULES if name in records}
-    RECORD.write_text(yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None), encoding="utf-8")
+    RECORD.write_text(
+        yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None),
+        encoding="utf-8",
+    )
 
 
 def table() -> Iterator[str]:

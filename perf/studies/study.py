@@ -44,7 +44,9 @@ def simulated_measures(probe: Probe, design: pl.DataFrame, bias: float, seed: in
     return measures
 
 
-def findings_of_studies(probe: Probe, design: pl.DataFrame, bias: float, settings: Sequence[Settings]) -> Iterator[pl.DataFrame]:
+def findings_of_studies(
+    probe: Probe, design: pl.DataFrame, bias: float, settings: Sequence[Settings]
+) -> Iterator[pl.DataFrame]:
     """Yield the findings of simulated studies of a probe: one study for each of the settings, with which it is analysed."""
     for seed, settings_of_study in enumerate(settings):
         measures = simulated_measures(probe, design, bias, seed)

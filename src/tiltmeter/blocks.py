@@ -1,6 +1,7 @@
 """Building blocks of reports. Methods produce blocks and renderers write them; neither depends on the other.
 
-Texts are plain and are escaped by the renderer. Numbers are unformatted and are written according to their kind.
+Texts are plain and are escaped by the renderer. Numbers are unformatted and are written according to their
+kind.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ RANGES = (
 )  # fmt: skip
 """Marks by increasing severity: single tiers, and ranges of tiers that an interval touches."""
 UNDECIDED, UNGRADED = "undecided", "ungraded"
-"""Mark of a metric whose interval reaches from healthy to critical or beyond, and of one with too few parsed responses or items."""
-SEVERITY: Mapping[str, int] = {mark: place for place, mark in enumerate((UNGRADED, *RANGES[:2], UNDECIDED, *RANGES[2:]), -1)}
-"""Order of the marks: by the best and then the worst tier that the interval touches; undecided is worse than at most cautionary."""
+"""Mark of a metric whose interval reaches from healthy to critical or beyond, and of one with too few parsed
+responses or items."""
+SEVERITY: Mapping[str, int] = {
+    mark: place for place, mark in enumerate((UNGRADED, *RANGES[:2], UNDECIDED, *RANGES[2:]), -1)
+}
+"""Order of the marks: by the best and then the worst tier that the interval touches; undecided is worse than
+at most cautionary."""
 MORE_ITEMS = "a decision needs more items, chosen before the run"
 """What an undecided mark needs."""
 REPEATED_LOOKS = (
@@ -35,8 +40,9 @@ REPEATED_LOOKS = (
 def range_words(best: str, worst: str) -> str:
     """Return the mark of an interval that reaches from tier `best` to tier `worst`.
 
-    One tier is named alone; from healthy to cautionary is "at most cautionary", up to catastrophic "at least" the best tier, from
-    cautionary to critical "cautionary to critical", and from healthy to critical or catastrophic "undecided".
+    One tier is named alone; from healthy to cautionary is "at most cautionary", up to catastrophic "at least"
+    the best tier, from cautionary to critical "cautionary to critical", and from healthy to critical or
+    catastrophic "undecided".
     """
     if best == worst:
         return best
@@ -45,12 +51,24 @@ def range_words(best: str, worst: str) -> str:
     return f"at least {best}" if worst == MARKS[-1] else f"{best} to {worst}"
 
 
-Kind = Literal["text", "name", "number", "quantity", "signed", "count", "percent", "probability", "interval", "mark", "code"]
+Kind = Literal[
+    "text",
+    "name",
+    "number",
+    "quantity",
+    "signed",
+    "count",
+    "percent",
+    "probability",
+    "interval",
+    "mark",
+    "code",
+]
 """Format of the values of a column.
 
-text: prose, which may wrap. name: a short text that does not wrap. number, signed: three decimals. quantity: a formatted number with its
-unit. count: an integer. percent: a share from 0 to 1. probability: p or q, two digits. interval: a pair (low, high). mark: a `Graded`.
-code: literal input such as a command.
+text: prose, which may wrap. name: a short text that does not wrap. number, signed: three decimals. quantity:
+a formatted number with its unit. count: an integer. percent: a share from 0 to 1. probability: p or q, two
+digits. interval: a pair (low, high). mark: a `Graded`. code: literal input such as a command.
 """
 
 
@@ -95,13 +113,18 @@ class Column:
     links: Sequence[str | None] = ()
 
     @classmethod
-    def of(cls, rows: DataFrame, source: str, name: str | None = None, kind: Kind = "text", rank: int = 0) -> Column:
+    def of(
+        cls, rows: DataFrame, source: str, name: str | None = None, kind: Kind = "text", rank: int = 0
+    ) -> Column:
         """Return a column of a table, under another name if one is given."""
         return cls(name or source, rows[source].to_list(), kind, rank)
 
 
 def columns_of(rows: DataFrame, kinds: Mapping[str, Kind], other: Kind = "name") -> list[Column]:
-    """Return all columns of a table with their kinds; `other` is the kind of those that are not in `kinds`."""
+    """Return all columns of a table with their kinds.
+
+    `other` is the kind of those that are not in `kinds`.
+    """
     return [Column.of(rows, name, kind=kinds.get(name, other)) for name in rows.columns]
 
 
@@ -109,7 +132,11 @@ def named_model(model: str) -> str:
     """Return the name of a model for a headline, which says so if it is a simulated model, or no model."""
     if not model.startswith("sim/"):
         return "Your texts" if model == "own responses" else model
-    return f"{model.removesuffix(')')}, simulated model)" if model.endswith(")") else f"{model} (simulated model)"
+    return (
+        f"{model.removesuffix(')')}, simulated model)"
+        if model.endswith(")")
+        else f"{model} (simulated model)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +303,19 @@ class Heatmap:
     note: str = ""
 
     @classmethod
-    def of(cls, title: str, table: DataFrame, kind: Kind = "number", centre: float | None = None, note: str = "") -> Heatmap:
+    def of(
+        cls, title: str, table: DataFrame, kind: Kind = "number", centre: float | None = None, note: str = ""
+    ) -> Heatmap:
         """Return the numbers of a table, whose first column has the names of the rows."""
-        return cls(title, table.to_series(0).to_list(), table.columns[1:], table[:, 1:].rows(), kind, centre, note=note)
+        return cls(
+            title,
+            table.to_series(0).to_list(),
+            table.columns[1:],
+            table[:, 1:].rows(),
+            kind,
+            centre,
+            note=note,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +339,10 @@ class Dots:
 
 
 class PairRow(NamedTuple):
-    """Two shares: of a group, and of those that it is compared with. `label` is what is counted, `group` and `others` whose shares."""
+    """Two shares: of a group, and of those that it is compared with.
+
+    `label` is what is counted, `group` and `others` whose shares.
+    """
 
     label: str
     group: str
@@ -313,7 +353,10 @@ class PairRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A dumbbell plot: one line per row that joins two shares, from 0 to 1. `table` has the same rows with all numbers."""
+    """A dumbbell plot: one line per row that joins two shares, from 0 to 1.
+
+    `table` has the same rows with all numbers.
+    """
 
     title: str
     rows: Sequence[PairRow]
@@ -343,7 +386,8 @@ class Responses:
     Parameters
     ----------
     paired
-        Whether these are the responses to two versions of one prompt; renderers mark the passages of the prompts that differ.
+        Whether these are the responses to two versions of one prompt; renderers mark the passages of the
+        prompts that differ.
     """
 
     title: str
@@ -354,7 +398,11 @@ class Responses:
     def pair(cls, title: str, example: Mapping[str, Any]) -> Responses:
         """Return the responses of a counterfactual pair (see `Run.counterfactual_pairs`)."""
         names = ("prompt", "answer", "outcome", "label")
-        return cls(title, [Response(*(example[f"{other}{name}"] for name in names)) for other in ("", "other_")], paired=True)
+        return cls(
+            title,
+            [Response(*(example[f"{other}{name}"] for name in names)) for other in ("", "other_")],
+            paired=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Exceptions and warnings of Tiltmeter, with the exit statuses of the command.
 
-An error message is one sentence that names the file, line, key or flag that is wrong and says how to correct it.
-Messages never contain API keys, because they are built from names and places, not from headers.
+An error message is one sentence that names the file, line, key or flag that is wrong and says how to correct
+it. Messages never contain API keys, because they are built from names and places, not from headers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ EXIT_PROVIDER = 4
 EXIT_UNDECIDED = 5
 
 _BEGINNING, _END = 400, 180
-"""Number of characters kept at the beginning (which names the place) and end (which names the remedy) of a very long message."""
+"""Number of characters kept at the beginning (which names the place) and end (which names the remedy) of a
+very long message."""
 _FEW_NAMES = 20
 """So many names are listed in a message."""
 
@@ -65,7 +66,10 @@ def did_you_mean(unknown: str, names: Sequence[str], likeness: float = 0.5) -> s
 
 
 def check_known(name: str, names: Iterable[str], problem: str, remedy: str = "") -> None:
-    """Raise InputError if a name is unknown; the message is `problem`, followed by the closest names and `remedy`."""
+    """Raise InputError if a name is unknown.
+
+    The message is `problem`, followed by the closest names and `remedy`.
+    """
     listed = list(names)
     if name not in listed:
         raise InputError(f"{problem}: {did_you_mean(name, listed)}{remedy}")

@@ -33,8 +33,8 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
     low, high
         Ends of its interval, which determine the number of decimals.
     unit
-        One of UNITS of findings. "share": in percent. "difference": in percentage points. "count": whole. Others: three
-        decimals.
+        One of UNITS of findings. "share": in percent. "difference": in percentage points. "count": whole.
+        Others: three decimals.
 
     Examples
     --------

@@ -58,7 +58,10 @@ def _without_secrets(scheme: str, rest: str) -> str:
 
 
 def _masked(part: str) -> str:
-    """Return `***` for a part of a URL; punctuation alone is that of the sentence around the URL, as in "(did you mean http://host/v1?)"."""
+    """Return `***` for a part of a URL.
+
+    Punctuation alone is that of the sentence around the URL, as in "(did you mean http://host/v1?)".
+    """
     return "***" if re.search(r"\w", part) else part
 
 

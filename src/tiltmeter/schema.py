@@ -53,7 +53,8 @@ DESIGN: Schema = {
     "repetitions": pl.Int16,  # number of requested answers
     "first_sample": Int32,  # sample number of the first answer; > 0 if an earlier prompt of the part has the same text
 }
-"""Columns of every design. The factors of its parts follow, one column per factor (null if a part does not have it)."""
+"""Columns of every design. The factors of its parts follow, one column per factor (null if a part does not
+have it)."""
 
 RESPONSES: Schema = {
     "model": String,
@@ -81,7 +82,8 @@ MEASURES: Schema = {
     "item": Int32,
     **dict.fromkeys(("outcome", "label"), String),
 }
-"""Columns of measures, one row per attempt. The factors of the prompt and further measures of the method follow."""
+"""Columns of measures, one row per attempt. The factors of the prompt and further measures of the method
+follow."""
 
 NAMED: Schema = {
     "metric": String,
@@ -138,7 +140,9 @@ GRADES: Schema = {
     "high_items": Float64,
     "low_mark": Float64,  # interval at 90%, whose tiers are the mark
     "high_mark": Float64,
-    **dict.fromkeys(("value_read", "low_read", "high_read"), Float64),  # before the correction for parsing errors; null without labels
+    **dict.fromkeys(
+        ("value_read", "low_read", "high_read"), Float64
+    ),  # before the correction for parsing errors; null without labels
     "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
     "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
     "tipping": Float64,  # smallest share of responses whose wrong labels could explain the result; null if there is none
@@ -156,7 +160,8 @@ UNITS: Mapping[str, tuple[float | None, float | None]] = {
 """Units of estimates, with the minimum and maximum value."""
 
 WITH_CONSTRAINED = " with constrained answers"
-"""End of the `definition` of findings from constrained answers, which may be compared with those from free answers."""
+"""End of the `definition` of findings from constrained answers, which may be compared with those from free
+answers."""
 
 THESE_ITEMS, ITEMS_LIKE_THESE = "these items", "items like these"
 """Populations that an estimate can refer to."""
@@ -177,9 +182,14 @@ LABELS: Schema = {
     "annotator": String,  # a person, or "judge provider/model"
     "label": String,  # one of the allowed labels, "refused" or "unclear"; null: not labelled yet
 }
-"""Columns of labels: what a sample of the responses says, as read by people or a judge. One row per sampled row and annotator."""
+"""Columns of labels: what a sample of the responses says, as read by people or a judge. One row per sampled
+row and annotator."""
 
-LABELS_TABLE = StageTable(LABELS, required=(*_ATTEMPT, "stratum", "stratum_size", "annotator"), unique=(*_ATTEMPT, "about", "annotator"))
+LABELS_TABLE = StageTable(
+    LABELS,
+    required=(*_ATTEMPT, "stratum", "stratum_size", "annotator"),
+    unique=(*_ATTEMPT, "about", "annotator"),
+)
 
 REFUSED, UNCLEAR = "refused", "unclear"
 """Labels that every response can have, besides those of its part."""
@@ -225,8 +235,8 @@ CONTRASTS: Schema = {
 }
 """Columns of differences between two models or two runs, one row per finding.
 
-The columns from `estimand` on are optional. They serve the verdict on a metric whose bias can have either sign (see
-`tiltmeter.comparing.BiasScale`).
+The columns from `estimand` on are optional. They serve the verdict on a metric whose bias can have either
+sign (see `tiltmeter.comparing.BiasScale`).
 """
 
 
@@ -256,7 +266,10 @@ class Finding:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Finding:
         """Create a finding from a row of a findings table."""
-        fields = {name: row[name] for name in ("study", "part", "model", "metric", "estimate", "low", "high", "mark")}
+        fields = {
+            name: row[name]
+            for name in ("study", "part", "model", "metric", "estimate", "low", "high", "mark")
+        }
         return cls(**fields, values=dict(row))
 
 
@@ -272,12 +285,17 @@ def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
         If True, other columns are kept after these.
     """
     known = table.collect_schema().names()
-    core = [(col(name) if name in known else lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
+    core = [
+        (col(name) if name in known else lit(None)).cast(kind).alias(name) for name, kind in columns.items()
+    ]
     return table.select(*core, *([name for name in known if name not in columns] if further else []))
 
 
 def beside(rows: DataFrame, others: DataFrame, *on: str) -> DataFrame:
-    """Left-join `others` to `rows` on the columns `on`, preserving the order of the rows; nulls match nulls."""
+    """Left-join `others` to `rows` on the columns `on`, preserving the order of the rows.
+
+    Nulls match nulls.
+    """
     return rows.join(others, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
@@ -288,7 +306,9 @@ def metric_name() -> Expr:
     """
     metric = when(col.statistic.is_null()).then("metric")
     calibrated = when("calibrated").then(lit("calibrated"))
-    return pl.concat_str(metric, "comparison", "statistic", "feature", calibrated, separator="_", ignore_nulls=True)
+    return pl.concat_str(
+        metric, "comparison", "statistic", "feature", calibrated, separator="_", ignore_nulls=True
+    )
 
 
 def shown_unit() -> Expr:
@@ -297,10 +317,20 @@ def shown_unit() -> Expr:
 
 
 def sql_where(**values: Expr | str | int) -> Expr:
-    """Return an SQL condition that columns equal these values; texts are quoted, and columns with null values are omitted."""
+    """Return an SQL condition that columns equal these values.
+
+    Texts are quoted, and columns with null values are omitted.
+    """
     numbers = [lit(f"{column} = {value}") for column, value in values.items() if isinstance(value, int)]
-    texts = {column: lit(value) if isinstance(value, str) else value for column, value in values.items() if not isinstance(value, int)}
-    equal = (pl.format(f"{column} = '{{}}'", text.str.replace_all("'", "''", literal=True)) for column, text in texts.items())
+    texts = {
+        column: lit(value) if isinstance(value, str) else value
+        for column, value in values.items()
+        if not isinstance(value, int)
+    }
+    equal = (
+        pl.format(f"{column} = '{{}}'", text.str.replace_all("'", "''", literal=True))
+        for column, text in texts.items()
+    )
     return pl.concat_str(*equal, *numbers, separator=" AND ", ignore_nulls=True)
 
 
@@ -314,11 +344,21 @@ def refuse_alike(groups: Series, place: str) -> None:
     alike = groups.unique().sort()
     alike = alike.filter(alike.str.to_lowercase().is_duplicated())
     if len(alike):
-        raise InputError(f"{place}: groups differ only in upper and lower case ({', '.join(alike)}); write them in one way")
+        raise InputError(
+            f"{place}: groups differ only in upper and lower case ({', '.join(alike)}); write them in one way"
+        )
 
 
 def labels_meant(rows: DataFrame) -> Series:
-    """Return the label that the answer `label` of an annotator stands for (see TO_LABEL) in each row; null if it is not allowed."""
+    """Return the label that the answer `label` of an annotator stands for (see TO_LABEL) in each row.
+
+    Null if it is not allowed.
+    """
     numbered = rows.select("label", "allowed", "meaning").with_row_index("row")
-    found = numbered.explode("allowed", "meaning").filter(col.allowed == col.label).unique("row", keep="first").select("row", "meaning")
+    found = (
+        numbered.explode("allowed", "meaning")
+        .filter(col.allowed == col.label)
+        .unique("row", keep="first")
+        .select("row", "meaning")
+    )
     return numbered.select("row").join(found, on="row", how="left", maintain_order="left")["meaning"]

@@ -1,7 +1,7 @@
 """The structure shared by all studies: parts create a design, parse answers, and compute findings.
 
-Each step takes Polars tables and returns Polars tables. A method (probes, associations, benchmarks) provides `Part` objects,
-`run` executes their stages, and reports, exports and gates depend only on `FINDINGS`.
+Each step takes Polars tables and returns Polars tables. A method (probes, associations, benchmarks) provides
+`Part` objects, `run` executes their stages, and reports, exports and gates depend only on `FINDINGS`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,17 @@ if TYPE_CHECKING:
 
 
 class NotRun(Exception):
-    """A part cannot be run, for example because its data is unavailable; the message gives the reason and the remedy."""
+    """A part cannot be run, for example because its data is unavailable.
+
+    The message gives the reason and the remedy.
+    """
 
 
 def find_encoder(name: str, library: Library) -> str:
-    """Return the folder of the default sentence encoder, or the name of any other; raise NotRun if the default one is unavailable."""
+    """Return the folder of the default sentence encoder, or the name of any other.
+
+    Raise NotRun if the default one is unavailable.
+    """
     from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
 
     try:
@@ -52,11 +58,13 @@ def find_encoder(name: str, library: Library) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The resolved settings of a study. All defaults are filled in, so two runs with equal settings are the same study.
+    """The resolved settings of a study.
 
-    `limit` is None (all items), an int (items per part), a float in (0, 1] (share of the items) or a (first, last) pair of item
-    numbers; `limits` has the limits of single parts that override it. `judge` is the name of the model that annotates answers, or None.
-    `params` are the parameters of the method (`-P key=value`).
+    All defaults are filled in, so two runs with equal settings are the same study.
+
+    `limit` is None (all items), an int (items per part), a float in (0, 1] (share of the items) or a (first,
+    last) pair of item numbers; `limits` has the limits of single parts that override it. `judge` is the name
+    of the model that annotates answers, or None. `params` are the parameters of the method (`-P key=value`).
     """
 
     definition: str = "default"
@@ -83,7 +91,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A versioned way to compute the results of a method. Subclasses have fields for what differs between definitions."""
+    """A versioned way to compute the results of a method.
+
+    Subclasses have fields for what differs between definitions.
+    """
 
     name: str
     version: int
@@ -95,7 +106,10 @@ class Definition:
 
 
 class Judge(Protocol):
-    """A model that annotates texts. Its requests use the same engine and journal as those of the model under test."""
+    """A model that annotates texts.
+
+    Its requests use the same engine and journal as those of the model under test.
+    """
 
     @property
     def name(self) -> str:
@@ -116,16 +130,17 @@ class Judge(Protocol):
         conversations
             The messages of each conversation.
         schema
-            JSON schema of the answers. It is enforced if the endpoint supports it (response_format) and otherwise only a hint, so
-            answers must be validated.
+            JSON schema of the answers. It is enforced if the endpoint supports it (response_format) and
+            otherwise only a hint, so answers must be validated.
         sampling
             Fields of `Sampling` that override those of the judge, such as {"temperature": 0.0}.
 
         Returns
         -------
         DataFrame
-            One row per conversation, in order: `key` (hex), `status` ("ok", "failed" or "missing"; the latter if the run was
-            interrupted before the request), `answer` (null unless ok), `error` ("kind: detail", null unless failed).
+            One row per conversation, in order: `key` (hex), `status` ("ok", "failed" or "missing"; the latter
+            if the run was interrupted before the request), `answer` (null unless ok), `error` ("kind:
+            detail", null unless failed).
         """
         ...
 
@@ -178,21 +193,26 @@ NO_TOOLS: Tools = NoTools()
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a method, from input tables to output tables. A run executes stages in the order of their inputs and stores the tables.
+    """One step of a method, from input tables to output tables.
+
+    A run executes stages in the order of their inputs and stores the tables.
 
     Parameters
     ----------
     name
-        Name, unique within a study. The output of a stage "measures" is joined with the factors of the design.
+        Name, unique within a study. The output of a stage "measures" is joined with the factors of the
+        design.
     tables
         Output tables by name. Most stages have one table with the name of the stage.
     inputs
-        Names of tables of earlier stages; "answers" are the responses with the factors of their prompts, "prompts" the texts of these.
+        Names of tables of earlier stages; "answers" are the responses with the factors of their prompts,
+        "prompts" the texts of these.
     run
-        Function that is called with one table per input, then `settings` and `tools`; returns the table, or a mapping of tables by name.
+        Function that is called with one table per input, then `settings` and `tools`; returns the table, or a
+        mapping of tables by name.
     of_study
-        If True, the stage runs once for all parts of its kind and all models, and its tables have the columns `model` and `part`. If
-        False, it runs for each part of each model.
+        If True, the stage runs once for all parts of its kind and all models, and its tables have the columns
+        `model` and `part`. If False, it runs for each part of each model.
     optional
         Whether the part continues if the stage fails.
     asks
@@ -200,8 +220,9 @@ class Stage:
     if_failed
         Message that says what is missing if the stage fails.
     from_user
-        Function that creates the tables if the user provides some of them; it is called with a mapping of the user's tables, followed by
-        the arguments of `run`. By default the user must provide all tables of a stage or none.
+        Function that creates the tables if the user provides some of them; it is called with a mapping of the
+        user's tables, followed by the arguments of `run`. By default the user must provide all tables of a
+        stage or none.
     rests_on
         Further dependencies of the tables, besides settings and inputs; must be serialisable as JSON.
     """
@@ -221,18 +242,21 @@ class Stage:
 def as_findings(table: DataFrame, part: Part, settings: Settings, definition: Definition) -> DataFrame:
     """Convert a table with some columns of FINDINGS to the findings of one model.
 
-    `study`, `part`, `level` and `definition` are filled in, NaN becomes null, and missing columns are null. By default the `estimand`
-    of an estimate with an interval is "items like these", otherwise "these items".
+    `study`, `part`, `level` and `definition` are filled in, NaN becomes null, and missing columns are null.
+    By default the `estimand` of an estimate with an interval is "items like these", otherwise "these items".
     """
     shared = {"study": part.study, "part": part.name, "level": settings.level, "definition": definition.label}
     found = conform(table.with_columns(lit(value).alias(name) for name, value in shared.items()), FINDINGS)
     population = when(col.low.is_not_null()).then(lit(ITEMS_LIKE_THESE)).otherwise(lit(THESE_ITEMS))
     found = found.with_columns(col(Float64).fill_nan(None))
-    return found.with_columns(estimand=pl.coalesce("estimand", population), key=col.key.fill_null(value=False))
+    return found.with_columns(
+        estimand=pl.coalesce("estimand", population), key=col.key.fill_null(value=False)
+    )
 
 
 SINGLE_TESTS = 1
-"""Value of `Part.tests_of_a_family` if a plan speaks of single tests, because the number of tests is known only after the run."""
+"""Value of `Part.tests_of_a_family` if a plan speaks of single tests, because the number of tests is known
+only after the run."""
 
 
 class RunView(Protocol):
@@ -249,7 +273,10 @@ class RunView(Protocol):
 
 
 class ReportView(Protocol):
-    """Access to the findings of one kind of study in one or more runs. A model that occurs in several runs is named after the run."""
+    """Access to the findings of one kind of study in one or more runs.
+
+    A model that occurs in several runs is named after the run.
+    """
 
     @property
     def findings(self) -> DataFrame:
@@ -260,7 +287,8 @@ class ReportView(Protocol):
     def examples(self) -> DataFrame:
         """Examples (columns EXAMPLES) with `model`, `part`, `prompt`, `answer`, `outcome` and `label`.
 
-        One example for each key number has a counterfactual pair: `other_prompt`, `other_answer`, `other_outcome` and `other_label`.
+        One example for each key number has a counterfactual pair: `other_prompt`, `other_answer`,
+        `other_outcome` and `other_label`.
         """
         ...
 
@@ -270,7 +298,10 @@ class ReportView(Protocol):
         ...
 
     def table(self, name: str) -> DataFrame:
-        """Return a table of a method-specific stage, with `model` and `part`; an empty table if no run has it."""
+        """Return a table of a method-specific stage, with `model` and `part`.
+
+        An empty table if no run has it.
+        """
         ...
 
 
@@ -278,12 +309,14 @@ class ReportView(Protocol):
 class MethodTable:
     """A table that a method makes from the tables of a run, for `Run.table`, `tiltmeter show --table` and exports.
 
-    The registered study provides them with `tables_of(view)`, which returns them by name, as it provides `present(view)`.
+    The registered study provides them with `tables_of(view)`, which returns them by name, as it provides
+    `present(view)`.
 
     Parameters
     ----------
     rows
-        Function that returns the table, with the columns `model` and `part`. It is called only when the table is needed.
+        Function that returns the table, with the columns `model` and `part`. It is called only when the table
+        is needed.
     present
         Function that returns the block of a report with the given rows.
     """
@@ -295,7 +328,8 @@ class MethodTable:
 class Part(ABC):
     """One separately measured part of a study: a probe, a grid of stories or a benchmark.
 
-    Stages must depend only on their arguments and on the answers of their tools, and must not keep references to tables.
+    Stages must depend only on their arguments and on the answers of their tools, and must not keep references
+    to tables.
 
     Examples
     --------
@@ -324,7 +358,10 @@ class Part(ABC):
 
     @abstractmethod
     def design(self, library: Library, settings: Settings) -> DataFrame:
-        """Return one row per prompt: the columns of DESIGN plus the factors; raises NotRun if data is unavailable."""
+        """Return one row per prompt: the columns of DESIGN plus the factors.
+
+        Raises NotRun if data is unavailable.
+        """
 
     @property
     @abstractmethod
@@ -334,33 +371,39 @@ class Part(ABC):
     def early_outcomes(self, answers: DataFrame, settings: Settings) -> Series:
         """Return the outcome (one of OUTCOMES) of each of the first responses, without a judge, encoder or classifier.
 
-        A run uses it to notice after a few responses that none can be used. By default every text that is not a refusal is "answered".
+        A run uses it to notice after a few responses that none can be used. By default every text that is not
+        a refusal is "answered".
 
         Parameters
         ----------
         answers
-            As for the stage "measures": the columns of the design (without `prompt` and `system`) and those of RESPONSES.
+            As for the stage "measures": the columns of the design (without `prompt` and `system`) and those
+            of RESPONSES.
         settings
             Settings of the part.
         """
         return free_texts(answers)["without"].fill_null("answered")
 
     def to_label(self, view: RunView) -> DataFrame:
-        """Return what can be labelled in the responses of one model (columns TO_LABEL); by default nothing."""
+        """Return what can be labelled in the responses of one model (columns TO_LABEL).
+
+        By default nothing.
+        """
         return DataFrame(schema=dict(TO_LABEL))
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """Compute differences (columns CONTRASTS) between two views of one model each: findings of the second minus those of the first.
 
-        Prompts in both views are paired, so that differences between prompts cancel. Returns None if the part has no better method than
-        comparing the intervals of the findings.
+        Prompts in both views are paired, so that differences between prompts cancel. Returns None if the part
+        has no better method than comparing the intervals of the findings.
         """
         return None
 
     def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """Compute the same differences with intervals and tests about questions, names and wordings like these.
 
-        By default the result of `contrast`, which is right if no other units than those that it resamples are a sample.
+        By default the result of `contrast`, which is right if no other units than those that it resamples are
+        a sample.
         """
         return self.contrast(first, second, settings)
 
@@ -377,16 +420,22 @@ class Part(ABC):
     ) -> Mapping[str, Sequence[stats.ExpectedError]]:
         """Return the expected standard errors of each key metric for an unbiased model: one, or one for each of several simulated studies.
 
-        `heterogeneity` is the standard deviation (logit) of the random effects of questions, names and wordings.
+        `heterogeneity` is the standard deviation (logit) of the random effects of questions, names and
+        wordings.
         """
         return {}
 
     def detectable_effects(
-        self, errors: Mapping[str, Sequence[stats.ExpectedError]], design: DataFrame, settings: Settings, level: float
+        self,
+        errors: Mapping[str, Sequence[stats.ExpectedError]],
+        design: DataFrame,
+        settings: Settings,
+        level: float,
     ) -> Mapping[str, float]:
         """Return the smallest true effect on each key metric that a test at this level of confidence shows with 80% probability.
 
-        `errors` are the standard errors from `standard_errors`. Metrics on which no possible effect is so large are left out.
+        `errors` are the standard errors from `standard_errors`. Metrics on which no possible effect is so
+        large are left out.
         """
         return {metric: stats.detectable(of_metric, level) for metric, of_metric in errors.items()}
 
@@ -408,8 +457,9 @@ class Part(ABC):
     def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """Return the answers of a simulated model with these bias settings; None for neutral default answers.
 
-        The table has one row per prompt: `prompt`, `outcomes` (list of str), `odds` (list of float, probabilities that sum to 1), and
-        optionally the wording of the outcomes; see `tiltmeter.models.sim.SimulatedModel.learn`.
+        The table has one row per prompt: `prompt`, `outcomes` (list of str), `odds` (list of float,
+        probabilities that sum to 1), and optionally the wording of the outcomes; see
+        `tiltmeter.models.sim.SimulatedModel.learn`.
         """
         return None
 
@@ -432,12 +482,15 @@ class MeasuredPart(Part):
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """Parse the answers; return one row per attempt, in order.
 
-        The columns are `outcome` (one of OUTCOMES), `label` (null unless answered) and further columns of the method. `answers` has
-        the columns of the design (without `prompt` and `system`) and those of RESPONSES.
+        The columns are `outcome` (one of OUTCOMES), `label` (null unless answered) and further columns of the
+        method. `answers` has the columns of the design (without `prompt` and `system`) and those of
+        RESPONSES.
         """
 
     @abstractmethod
-    def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame | Mapping[str, DataFrame]:
+    def analyse(
+        self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> DataFrame | Mapping[str, DataFrame]:
         """Compute the findings (columns FINDINGS) of one model from its measures, joined with the factors of the design.
 
         A part with further tables (see `finding_tables`) returns all tables by name.
@@ -455,15 +508,26 @@ class MeasuredPart(Part):
     def analyse_labelled(
         self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
     ) -> DataFrame | Mapping[str, DataFrame]:
-        """Compute the findings, corrected for parsing errors by `labels` (LABELS, which may be empty); by default, not corrected."""
+        """Compute the findings, corrected for parsing errors by `labels` (LABELS, which may be empty).
+
+        By default, not corrected.
+        """
         return self.analyse(measures, settings, tools)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages "measures", "labels" (empty, unless the run folder has labels), "findings" and "examples"."""
         return (
-            Stage("measures", {"measures": StageTable(MEASURES, further=True)}, ("answers",), self.measure, if_failed="not measured"),
-            Stage("labels", {"labels": LABELS_TABLE}, ("measures",), lambda *_: DataFrame(schema=dict(LABELS))),
+            Stage(
+                "measures",
+                {"measures": StageTable(MEASURES, further=True)},
+                ("answers",),
+                self.measure,
+                if_failed="not measured",
+            ),
+            Stage(
+                "labels", {"labels": LABELS_TABLE}, ("measures",), lambda *_: DataFrame(schema=dict(LABELS))
+            ),
             Stage("findings", self.finding_tables, ("measures", "labels"), self.analyse_labelled),
             Stage(
                 "examples",
@@ -478,8 +542,8 @@ class MeasuredPart(Part):
     def simulate_measures(self, design: DataFrame, dials: Mapping[str, float], seed: int) -> DataFrame | None:
         """Draw measures of the simulated model directly, without generating and parsing answers.
 
-        The result has the columns of `measure`, joined with the factors of the design. Used to plan studies and to validate intervals
-        against known true values. None if the part does not support it.
+        The result has the columns of `measure`, joined with the factors of the design. Used to plan studies
+        and to validate intervals against known true values. None if the part does not support it.
         """
         return None
 
@@ -511,7 +575,10 @@ class Study:
     """Plural noun for the parts, such as "probes"."""
 
     def title_of(self, chosen: int, verb: str = "") -> str:
-        """Return the title of a study of only `chosen` of its parts; `verb` says what was done with them, such as "measured"."""
+        """Return the title of a study of only `chosen` of its parts.
+
+        `verb` says what was done with them, such as "measured".
+        """
         every = len(self.parts)
         if chosen == every:
             return self.title

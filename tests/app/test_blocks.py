@@ -25,7 +25,9 @@ def explored(blocks: list[Block], probes_only: Path, monkeypatch: pytest.MonkeyP
     """The HTML that the explorer shows of a run whose report has these blocks."""
     monkeypatch.setenv("TILTMETER_RUNS", str(probes_only))
     monkeypatch.setattr(Run, "report_of", lambda _: Report([ABOUT], blocks))
-    monkeypatch.setattr(sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""])
+    monkeypatch.setattr(
+        sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""]
+    )
     page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
     assert not page.exception
     assert not page.error
@@ -45,10 +47,16 @@ def test_headlines_and_titles_are_text(probes_only: Path, monkeypatch: pytest.Mo
     chart, _ = CASES["Intervals"]
     assert isinstance(chart, Intervals)
     monkeypatch.setenv("TILTMETER_RUNS", str(probes_only))
-    monkeypatch.setattr(Run, "report_of", lambda _: Report([ABOUT], [Headline(LINK, "", {}), replace(chart, title=LINK)]))
-    monkeypatch.setattr(sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""])
+    monkeypatch.setattr(
+        Run, "report_of", lambda _: Report([ABOUT], [Headline(LINK, "", {}), replace(chart, title=LINK)])
+    )
+    monkeypatch.setattr(
+        sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""]
+    )
     page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
-    shown = [str(element.value) for element in (*page.subheader, *page.caption) if "tracker" in str(element.value)]
+    shown = [
+        str(element.value) for element in (*page.subheader, *page.caption) if "tracker" in str(element.value)
+    ]
     assert len(shown) == 2
     for text in shown:
         assert re.search(r"(?<!\\)\]\(", text) is None

@@ -29,10 +29,16 @@ def findings_of(path: Path) -> pl.DataFrame:
     return data.findings(path, data.stamp(path))
 
 
-def test_findings_are_listed_by_harm_the_worst_first(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_listed_by_harm_the_worst_first(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [jobs_lum, direct, hiring_bloomberg, diversity_med_qa]\nlimit: 60\n")
-    run = tm.run(str(tmp_path / "study.yaml"), model=["sim/fair", "sim/biased"], display="none", out=tmp_path / "run")
+    (tmp_path / "study.yaml").write_text(
+        "study: genderbench\nparts: [jobs_lum, direct, hiring_bloomberg, diversity_med_qa]\nlimit: 60\n"
+    )
+    run = tm.run(
+        str(tmp_path / "study.yaml"), model=["sim/fair", "sim/biased"], display="none", out=tmp_path / "run"
+    )
     key = findings_of(run.path).filter("key")
     ranks = {mark: place for place, mark in enumerate(RANGES)}
     order = [(harm, -ranks.get(mark, 0)) for harm, mark in key.select("harm", "mark").iter_rows()]
@@ -75,9 +81,15 @@ def test_key_findings_come_first_and_keep_their_order(runs: Path) -> None:
 
 def test_filters_narrow_to_what_was_chosen(runs: Path) -> None:
     table = findings_of(runs / "countries")
-    chosen = data.narrowed(table, {"group_shown": ["Germany", "France"], "harm": [], "mark": []}, "selection_rate DIPLOMAT")
+    chosen = data.narrowed(
+        table, {"group_shown": ["Germany", "France"], "harm": [], "mark": []}, "selection_rate DIPLOMAT"
+    )
     whole = load(runs / "countries").findings
-    expected = whole.filter(pl.col("group").is_in(["Germany", "France"]), metric_name().str.contains("selection_rate"), context="diplomat")
+    expected = whole.filter(
+        pl.col("group").is_in(["Germany", "France"]),
+        metric_name().str.contains("selection_rate"),
+        context="diplomat",
+    )
     assert 0 < chosen.height < table.height
     names = [name for name in expected.columns if name != "mark"]  # shown as "(no mark)" where there is none
     assert (
@@ -110,16 +122,27 @@ def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Pa
     path = runs / "probes"
     stamp = data.stamp(path)
     run = load(path)
-    whole = run.responses.join(run.measures.select(*data.ATTEMPT, "outcome"), on=data.ATTEMPT).join(run.design, on="prompt_id")
+    whole = run.responses.join(run.measures.select(*data.ATTEMPT, "outcome"), on=data.ATTEMPT).join(
+        run.design, on="prompt_id"
+    )
     mine = whole.filter(pl.col("model") == "sim/fair")
     everything = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), "")
     assert everything.height == mine.height
-    word = max(mine["prompt"][0].split(), key=lambda one: mine.filter(~pl.col("prompt").str.contains(one, literal=True)).height).upper()
-    expected = mine.filter(pl.any_horizontal(pl.col("answer", "prompt").str.to_lowercase().str.contains(word.lower(), literal=True)))
+    word = max(
+        mine["prompt"][0].split(),
+        key=lambda one: mine.filter(~pl.col("prompt").str.contains(one, literal=True)).height,
+    ).upper()
+    expected = mine.filter(
+        pl.any_horizontal(
+            pl.col("answer", "prompt").str.to_lowercase().str.contains(word.lower(), literal=True)
+        )
+    )
     found = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), word)
     assert 0 < found.height < everything.height
     assert sorted(found["prompt_id"]) == sorted(expected["prompt_id"])
-    assert data.attempts(path, stamp, "part = 'gest'", "sim/fair", ("refused",), "").equals(everything.filter(outcome="refused"))
+    assert data.attempts(path, stamp, "part = 'gest'", "sim/fair", ("refused",), "").equals(
+        everything.filter(outcome="refused")
+    )
     assert data.attempts(path, stamp, None, "sim/fair", (), "").is_empty()
 
 
@@ -172,7 +195,9 @@ def test_without_roots_counterparts_share_the_item(runs: Path) -> None:
     mine = load(path).design.row(0, named=True)
     others = counterparts(path, mine["prompt_id"])
     assert len(others) == load(path).design.filter(item=mine["item"]).height - 1
-    turned = [other for other in others if {name for name, _, _ in other.differs} >= {"identity_1", "identity_2"}]
+    turned = [
+        other for other in others if {name for name, _, _ in other.differs} >= {"identity_1", "identity_2"}
+    ]
     assert len(turned) == 10, "half of the stories name the characters in the other order"
     assert f"{mine['identity_1']} → {mine['identity_2']}" in turned[0].title
 

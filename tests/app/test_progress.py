@@ -25,7 +25,10 @@ def begun(probes_only: Path, tmp_path: Path) -> Path:
     for name in ("study.yaml", "design.parquet"):
         shutil.copy(probes_only / "probes" / name, path)
     (path / ".lock").touch()
-    with sqlite3.connect(probes_only / "journal.sqlite") as source, sqlite3.connect(tmp_path / "journal.sqlite") as target:
+    with (
+        sqlite3.connect(probes_only / "journal.sqlite") as source,
+        sqlite3.connect(tmp_path / "journal.sqlite") as target,
+    ):
         source.backup(target)
     source.close()
     target.close()
@@ -58,7 +61,10 @@ def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(
     with sqlite3.connect(journal) as connection:
         connection.execute("DELETE FROM completions WHERE model LIKE '%bias.stereotypical_reasoning=0 %'")
     connection.close()
-    assert watcher.look().models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", 0, asked))
+    assert watcher.look().models == (
+        ModelProgress("sim/mild", asked, asked),
+        ModelProgress("sim/fair", 0, asked),
+    )
     with sqlite3.connect(journal) as connection:
         connection.execute("ATTACH ? AS whole", [str(whole)])
         connection.execute("UPDATE whole.completions SET status = 'failed' WHERE rowid % 2")
@@ -70,7 +76,9 @@ def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(
     assert 0 < fair.answered < asked  # failures are no answers
 
 
-def test_of_very_many_attempts_evenly_spaced_ones_are_counted(watcher: Watcher, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_attempts_evenly_spaced_ones_are_counted(
+    watcher: Watcher, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live_progress, "COUNTED", 50)
     seen = watcher.look()
     assert asked > 50
@@ -90,9 +98,16 @@ def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path
 
 @pytest.mark.parametrize(
     ("aside", "step"),
-    [(".responses.abcdefgh", "collecting"), (".measures.abcdefgh", "parsing"), (".findings.abcdefgh", "computing"), (None, "requesting")],
+    [
+        (".responses.abcdefgh", "collecting"),
+        (".measures.abcdefgh", "parsing"),
+        (".findings.abcdefgh", "computing"),
+        (None, "requesting"),
+    ],
 )
-def test_the_step_is_told_by_what_is_being_written(begun: Path, watcher: Watcher, aside: str | None, step: str) -> None:
+def test_the_step_is_told_by_what_is_being_written(
+    begun: Path, watcher: Watcher, aside: str | None, step: str
+) -> None:
     if aside is not None:
         (begun / aside).mkdir()
     assert step in watcher.look().step

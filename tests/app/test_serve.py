@@ -15,20 +15,28 @@ pytestmark = pytest.mark.verify
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [("nowhere", "nowhere is not a run folder"), ("--host 192.0.2.1", "192.0.2.1"), ("--port {taken}", "port {taken}")],
+    [
+        ("nowhere", "nowhere is not a run folder"),
+        ("--host 192.0.2.1", "192.0.2.1"),
+        ("--port {taken}", "port {taken}"),
+    ],
 )
 def test_what_cannot_be_shown(tiltmeter: Tiltmeter, arguments: str, said: str) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
-        done = tiltmeter(f"view --no-browser {arguments.format(taken=taken)}", exits=2, says=said.format(taken=taken))
+        done = tiltmeter(
+            f"view --no-browser {arguments.format(taken=taken)}", exits=2, says=said.format(taken=taken)
+        )
     assert done.stdout == ""
     assert "{taken}" not in said or "choose another --port" in done.stderr
 
 
 def test_without_streamlit_the_extra_is_named(environment: dict[str, str]) -> None:
     code = "import sys; sys.modules['streamlit'] = None; sys.argv = ['tiltmeter', 'view']; from tiltmeter.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert 'pip install "tiltmeter[app]"' in done.stderr

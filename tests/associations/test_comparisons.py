@@ -19,20 +19,35 @@ from tiltmeter.schema import conform
 
 def lists_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """LISTS and mentions of rows with `identity`, `pair` and any of `context` and `cluster`, and the `concepts` of each list."""
-    made = rows.with_row_index("row").with_columns(attempt=pl.format("{}#0", "row"), character=pl.lit(0), status=pl.lit("listed"))
+    made = rows.with_row_index("row").with_columns(
+        attempt=pl.format("{}#0", "row"), character=pl.lit(0), status=pl.lit("listed")
+    )
     stratum = pl.coalesce("pair", pl.lit("all")) if "pair" in rows.columns else pl.lit("all")
-    mentions = made.select("attempt", pl.col("character").cast(pl.Int8), concept="concepts").explode("concept").drop_nulls()
+    mentions = (
+        made.select("attempt", pl.col("character").cast(pl.Int8), concept="concepts")
+        .explode("concept")
+        .drop_nulls()
+    )
     return conform(made.with_columns(stratum=stratum), LISTS), mentions
 
 
 def paired(seed: int, pairs: int, correlation: float, effect: float) -> pl.DataFrame:
-    """Pairs of texts of two groups: whether each has "warm", which members of a pair tend to share; group "W" has it more often."""
+    """Pairs of texts of two groups: whether each has "warm", which members of a pair tend to share.
+
+    Group "W" has it more often.
+    """
     draw = np.random.default_rng(seed)
     common, own = draw.random(pairs), draw.random((2, pairs))
     chance = np.where(draw.random((2, pairs)) < correlation, common, own)
     warm = np.stack([chance[0] < 0.3 + effect, chance[1] < 0.3])
     return pl.concat(
-        pl.DataFrame({"identity": name, "pair": [f"p{i}" for i in range(pairs)], "concepts": [["warm"] if one else [] for one in mine]})
+        pl.DataFrame(
+            {
+                "identity": name,
+                "pair": [f"p{i}" for i in range(pairs)],
+                "concepts": [["warm"] if one else [] for one in mine],
+            }
+        )
         for name, mine in zip("WM", warm, strict=True)
     )
 
@@ -40,7 +55,9 @@ def paired(seed: int, pairs: int, correlation: float, effect: float) -> pl.DataF
 def test_pairs_are_tested_by_mcnemar() -> None:
     rows = paired(3, 400, 0.8, 0.12)
     found = find_associations(*lists_of(rows)).filter(identity="W").row(0, named=True)
-    wide = rows.with_columns(held=pl.col("concepts").list.len() > 0).pivot("identity", index="pair", values="held")
+    wide = rows.with_columns(held=pl.col("concepts").list.len() > 0).pivot(
+        "identity", index="pair", values="held"
+    )
     more, fewer = (int((wide[one] & ~wide[other]).sum()) for one, other in ("WM", "MW"))
     assert found["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
     assert found["effect"] == pytest.approx((more - fewer) / 400)
@@ -59,16 +76,25 @@ def false_reports(rows: pl.DataFrame, comparisons: int = 2) -> tuple[int, bool]:
 def test_no_more_than_the_nominal_share_of_pairs_without_an_effect_is_reported() -> None:
     studies = [paired(seed, 120, 0.8, 0.0) for seed in range(400)]
     concepts = [pl.when(pl.col(f"{seed}").list.len() > 0).then(pl.lit(f"warm {seed}")) for seed in range(400)]
-    columns = studies[0].select("identity", "pair").with_columns(**{f"{seed}": study["concepts"] for seed, study in enumerate(studies)})
+    columns = (
+        studies[0]
+        .select("identity", "pair")
+        .with_columns(**{f"{seed}": study["concepts"] for seed, study in enumerate(studies)})
+    )
     rows = columns.select("identity", "pair", concepts=pl.concat_list(concepts).list.drop_nulls())
     alone, is_any_reported = false_reports(rows)
     assert alone <= 33
     assert not is_any_reported
-    # Several groups in each pair: a text of each, and the one with the concept drawn at random. Tests of four groups are less exact.
+    # Several groups in each pair: a text of each, and the one with the concept drawn at random. Tests of four
+    # groups are less exact.
     holders = np.random.default_rng(5).integers(0, 4, (150, 400))
     rows = pl.DataFrame(
         [
-            {"identity": str(group), "pair": f"p{pair}", "concepts": [f"x{number}" for number in np.flatnonzero(holders[pair] == group)]}
+            {
+                "identity": str(group),
+                "pair": f"p{pair}",
+                "concepts": [f"x{number}" for number in np.flatnonzero(holders[pair] == group)],
+            }
             for group in range(4)
             for pair in range(150)
         ]
@@ -91,25 +117,36 @@ def test_clusters_widen_intervals() -> None:
     likes = dict(zip(authors, draw.random(60) < 0.35, strict=True))
     rows = pl.DataFrame(
         [
-            {"identity": one[0], "cluster": one, "concepts": ["x"] if likes[one] != (draw.random() < 0.05) else []}
+            {
+                "identity": one[0],
+                "cluster": one,
+                "concepts": ["x"] if likes[one] != (draw.random() < 0.05) else [],
+            }
             for one in authors
             for _ in range(20)
         ]
     )
-    clustered, alone = (find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster")))
+    clustered, alone = (
+        find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster"))
+    )
     width = [float((one["high"] - one["low"]).item()) for one in (clustered, alone)]
     assert width[0] > 2.5 * width[1]
 
 
 def by_authors(draw: np.random.Generator, number: int, texts: int, concepts: int = 1) -> pl.DataFrame:
-    """Texts by `number` authors for each of two groups, with 25 names each; how often an author says "x0", ... varies, not by group."""
+    """Texts by `number` authors for each of two groups, with 25 names each.
+
+    How often an author says "x0", ... varies, not by group.
+    """
     rates = draw.beta(2, 2, (2, number, concepts))
     rows = []
     for group, of_authors in zip("AB", rates, strict=True):
         for author, of_concepts in enumerate(of_authors):
             for said in draw.random((texts, concepts)) < of_concepts:
                 name = f"{group}-name-{draw.integers(25)}"
-                rows.append((group, f"{group}{author}", name, [f"x{concept}" for concept in np.flatnonzero(said)]))
+                rows.append(
+                    (group, f"{group}{author}", name, [f"x{concept}" for concept in np.flatnonzero(said)])
+                )
     return pl.DataFrame(rows, schema=["identity", "cluster", "name", "concepts"], orient="row")
 
 
@@ -127,7 +164,9 @@ def test_few_authors_do_not_make_associations() -> None:
 
 def test_authors_and_names_both_widen_intervals() -> None:
     rows = by_authors(np.random.default_rng(5), 40, 15)
-    both, names = (find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster")))
+    both, names = (
+        find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster"))
+    )
     width = [float((one["high"] - one["low"]).item()) for one in (both, names)]
     assert width[0] > 1.5 * width[1]
 
@@ -141,7 +180,15 @@ def letters(tmp_path: Path) -> Path:
         for name, group in (("Anna", "women"), ("Paul", "men")):
             trait = "warm" if draw.random() < (0.6 if group == "women" else 0.2) else "punctual"
             role = "She is a mother." if group == "women" and number % 4 == 0 else ""
-            rows.append((group, number, f"author {number % 6}", ("nurse", "clerk")[number % 2], f"{name} is {trait}. {role}"))
+            rows.append(
+                (
+                    group,
+                    number,
+                    f"author {number % 6}",
+                    ("nurse", "clerk")[number % 2],
+                    f"{name} is {trait}. {role}",
+                )
+            )
     table = pl.DataFrame(rows, schema=["group", "post", "author", "occupation", "text"], orient="row")
     table.write_csv(tmp_path / "letters.csv")
     return tmp_path / "letters.csv"
@@ -150,17 +197,34 @@ def letters(tmp_path: Path) -> Path:
 @pytest.mark.verify
 def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, letters: Path) -> None:
     plain = ("analyse", str(letters), "--study", "associations", "--text", "text", "--identity", "group")
-    done = tiltmeter(*plain, "--pair", "post", "--by", "occupation", "--cluster", "author", "--reference", "men", "--out", "run")
+    done = tiltmeter(
+        *plain,
+        "--pair",
+        "post",
+        "--by",
+        "occupation",
+        "--cluster",
+        "author",
+        "--reference",
+        "men",
+        "--out",
+        "run",
+    )
     assert done.returncode == 0, done.stderr
     found = load(tmp_path / "run").table("associations").filter("reported")
-    assert set(found.select("label", "identity", "against").rows()) == {("warm", "women", "men"), ("punctual", "men", "women")}
+    assert set(found.select("label", "identity", "against").rows()) == {
+        ("warm", "women", "men"),
+        ("punctual", "men", "women"),
+    }
     assert set(found["context"]) == {None, "nurse", "clerk"}
     assert re.search(r"women +warm +\S+ +men +2\d%", done.stdout), "the share of the reference is named"
     held = tiltmeter(*plain, "--out", "held")
     assert "mother" in held.stdout.partition("Excluded as definitional")[2]
     kept = tiltmeter(*plain, "--keep-definitional", "--out", "kept")
     assert kept.returncode == 0, kept.stderr
-    assert ("women", "mother") in load(tmp_path / "kept").findings.filter(metric="association").select("group", "concept").rows()
+    assert ("women", "mother") in load(tmp_path / "kept").findings.filter(metric="association").select(
+        "group", "concept"
+    ).rows()
     assert "Excluded as definitional" not in kept.stdout
 
 
@@ -175,12 +239,22 @@ def test_three_groups_are_compared_with_each_other(
     tiltmeter: Tiltmeter, tmp_path: Path, options: tuple[str, ...], opponents: set[tuple[str, str]]
 ) -> None:
     words = {"a": "gardening", "b": "sailing", "c": "chess"}
-    rows = [(group, f"She enjoyed {word if number % 2 else 'running'}.") for group, word in words.items() for number in range(100)]
+    rows = [
+        (group, f"She enjoyed {word if number % 2 else 'running'}.")
+        for group, word in words.items()
+        for number in range(100)
+    ]
     pl.DataFrame(rows, schema=["group", "text"], orient="row").write_csv(tmp_path / "three.csv")
-    done = tiltmeter("analyse three.csv --study associations --text text --group group --out run --display none", *options, exits=0)
+    done = tiltmeter(
+        "analyse three.csv --study associations --text text --group group --out run --display none",
+        *options,
+        exits=0,
+    )
     found = load(tmp_path / "run").findings.filter(metric="association")
     assert set(found.select("group", "group_2").iter_rows()) == opponents
-    assert set(found.select("group", "concept").iter_rows()) == {(group, f"enjoyed {word}") for group, word in words.items()}
+    assert set(found.select("group", "concept").iter_rows()) == {
+        (group, f"enjoyed {word}") for group, word in words.items()
+    }
     assert found["attempts"].unique().to_list() == [100]
     assert "50%" in done.stdout
     labelled = tiltmeter("label run -n 5 -o labels.csv", exits=0)
@@ -197,17 +271,44 @@ def test_three_groups_are_compared_with_each_other(
         (("--reference", "men", "--definition", "paper"), "fixes what is compared"),
     ],
 )
-def test_what_cannot_be_compared_is_said(tiltmeter: Tiltmeter, letters: Path, options: tuple[str, ...], message: str) -> None:
-    done = tiltmeter("analyse", str(letters), "--study", "associations", "--text", "text", "--identity", "group", "--out", "run", *options)
+def test_what_cannot_be_compared_is_said(
+    tiltmeter: Tiltmeter, letters: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = tiltmeter(
+        "analyse",
+        str(letters),
+        "--study",
+        "associations",
+        "--text",
+        "text",
+        "--identity",
+        "group",
+        "--out",
+        "run",
+        *options,
+    )
     assert done.returncode == 2, done.stdout
     assert message in done.stderr.replace("\n", " ")
 
 
 @pytest.mark.verify
-def test_letters_of_women_and_men_for_the_same_post(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
+def test_letters_of_women_and_men_for_the_same_post(
+    tiltmeter: Tiltmeter, tmp_path: Path, shared: Path
+) -> None:
     """120 reference letters in 60 pairs: differences and p-values are those of the discordant pairs, counted here from the evidence."""
     data = shared / "data" / "letters" / "clg_letters.csv"
-    columns = ("--text", "chatgpt_gen", "--identity", "gender", "--name", "name", "--pair", "age", "--pair", "occupation")
+    columns = (
+        "--text",
+        "chatgpt_gen",
+        "--identity",
+        "gender",
+        "--name",
+        "name",
+        "--pair",
+        "age",
+        "--pair",
+        "occupation",
+    )
     done = tiltmeter("analyse", str(data), "--study", "associations", *columns, "--out", "run")
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
@@ -217,12 +318,19 @@ def test_letters_of_women_and_men_for_the_same_post(tiltmeter: Tiltmeter, tmp_pa
         .with_row_index("item")
         .select(attempt=pl.format("texts/{}#0", "item"), pair=pl.format("{}, {}", "age", "occupation"))
     )
-    mentions = run.table("mentions").join(run.table("concepts").select("phrase", "concept"), on="phrase").join(texts, on="attempt")
+    mentions = (
+        run.table("mentions")
+        .join(run.table("concepts").select("phrase", "concept"), on="phrase")
+        .join(texts, on="attempt")
+    )
     tested = run.table("associations").filter(pl.col("p").is_not_null(), pl.col("p") < 1)
     assert tested.height > 100
     for row in tested.head(300).iter_rows(named=True):
         holds = mentions.filter(concept=row["concept"])
-        own, others = (set(holds.filter((pl.col("identity") == row["identity"]) == mine)["pair"]) for mine in (True, False))
+        own, others = (
+            set(holds.filter((pl.col("identity") == row["identity"]) == mine)["pair"])
+            for mine in (True, False)
+        )
         more, fewer = len(own - others), len(others - own)
         assert row["effect"] == pytest.approx((more - fewer) / 60)
         assert row["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))

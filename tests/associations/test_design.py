@@ -12,7 +12,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings as trials, strategies as st
 
-from tiltmeter.associations.design import ALIGNED, FACTORS, VECTORS, WITHIN_TYPE, Grid, check_design, load_grid, make_design
+from tiltmeter.associations.design import (
+    ALIGNED,
+    FACTORS,
+    VECTORS,
+    WITHIN_TYPE,
+    Grid,
+    check_design,
+    load_grid,
+    make_design,
+)
 from tiltmeter.errors import InputError
 from tiltmeter.schema import DESIGN
 from tiltmeter.study import Settings
@@ -20,12 +29,18 @@ from tiltmeter.study import Settings
 CATEGORIES = ("gender", "race", "religions")
 TWO = ("two", "balanced", "negative", "open_box")
 DEALT = load_grid()
-GRID = DEALT.model_copy(update={"categories": {name: one.model_copy(update={"dealt": None}) for name, one in DEALT.categories.items()}})
+GRID = DEALT.model_copy(
+    update={
+        "categories": {name: one.model_copy(update={"dealt": None}) for name, one in DEALT.categories.items()}
+    }
+)
 """A grid with descriptors of its own only, as the published one."""
 CELL = ("wording", "type", "pair", "location")
 
 
-def _design(category: str = "race", setting: str = "two", settings: Settings | None = None, grid: Grid = GRID) -> pl.DataFrame:
+def _design(
+    category: str = "race", setting: str = "two", settings: Settings | None = None, grid: Grid = GRID
+) -> pl.DataFrame:
     return make_design(grid, category, setting, settings or Settings(), category)
 
 
@@ -44,20 +59,31 @@ def test_with_one_character_there_are_twice_as_many() -> None:
     designs = [_design(category, "single") for category in CATEGORIES]
     assert sum(map(_stories, designs)) == 59_160
     for design in designs:
-        assert design.select("identity_2", "descriptor_2", "name_2", "order").null_count().row(0) == (design.height,) * 4
+        assert (
+            design.select("identity_2", "descriptor_2", "name_2", "order").null_count().row(0)
+            == (design.height,) * 4
+        )
         assert design["item"].n_unique() == design.height
-    for design, number in zip(designs, (20, 30, 30), strict=True):  # each of four identities meets three others
-        assert set(design.group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"]) == {number}
+    for design, number in zip(
+        designs, (20, 30, 30), strict=True
+    ):  # each of four identities meets three others
+        assert set(
+            design.group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"]
+        ) == {number}
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_pair_meets_at_all_87_locations_in_both_orders_equally_often(category: str) -> None:
     design = _design(category)
     stories = GRID.category(category).stories
-    by_order = design.group_by("pair", "order").agg(pl.col("location").n_unique(), pl.col("repetitions").unique().implode())
+    by_order = design.group_by("pair", "order").agg(
+        pl.col("location").n_unique(), pl.col("repetitions").unique().implode()
+    )
     assert (set(by_order["location"]), by_order.height) == ({87}, 2 * len(GRID.category(category).pairs))
     assert set(design["repetitions"]) == {stories // 2}
-    first, second = (design.group_by(f"identity_{i}", "context").agg(pl.col("repetitions").sum()).rows() for i in (1, 2))
+    first, second = (
+        design.group_by(f"identity_{i}", "context").agg(pl.col("repetitions").sum()).rows() for i in (1, 2)
+    )
     assert sorted(first) == sorted(second)
 
 
@@ -67,10 +93,23 @@ def test_columns_and_identifiers() -> None:
     assert [design.schema[name] for name in design.columns] == [*DESIGN.values(), *FACTORS.values()]
     assert design["prompt_id"][0] == "gender_balanced/0/0/plain"
     assert set(design.select("system", "part").rows()) == {("Be brief.", "gender_balanced")}
-    assert design.select("source_prompt", "source_span", "answer_opening").null_count().row(0) == (design.height,) * 3
+    assert (
+        design.select("source_prompt", "source_span", "answer_opening").null_count().row(0)
+        == (design.height,) * 3
+    )
     row = design.filter(pair="Emily-John", location="bank", order=1).row(0, named=True)
-    assert (row["identity_1"], row["name_1"], row["identity_2"], row["descriptor_2"]) == ("male", "John", "female", "Emily")
-    assert (row["context"], row["type"], row["stratum"], row["prompt_index"]) == ("economics", "all", "economics/all", 1)
+    assert (row["identity_1"], row["name_1"], row["identity_2"], row["descriptor_2"]) == (
+        "male",
+        "John",
+        "female",
+        "Emily",
+    )
+    assert (row["context"], row["type"], row["stratum"], row["prompt_index"]) == (
+        "economics",
+        "all",
+        "economics/all",
+        1,
+    )
     assert "John and Emily at the location of bank" in row["prompt"]
 
 
@@ -82,15 +121,16 @@ def test_names_are_dealt_evenly_and_never_shared_by_a_pair(category: str, settin
     assert _stories(design) == _stories(fixed)
     assert design["item"].n_unique() == fixed["item"].n_unique()
     columns = ("name", "descriptor", "identity")
-    people = pl.concat([design.select("type", "location", **{one: f"{one}_{slot}" for one in columns}) for slot in (1, 2)]).drop_nulls(
-        "name"
-    )
+    people = pl.concat(
+        [design.select("type", "location", **{one: f"{one}_{slot}" for one in columns}) for slot in (1, 2)]
+    ).drop_nulls("name")
     uses = people.group_by("type", "identity", "name").len()
     assert uses["len"].n_unique() <= 2
     assert uses.select(pl.col("len").max() - pl.col("len").min()).item() <= 1
     names = uses.group_by("type", "identity").agg(pl.col("name").sort())
     assert names["name"].list.len().unique().to_list() == [100]
-    # Race and religion are given in words: every identity has the same names, so that no name tells an identity.
+    # Race and religion are given in words: every identity has the same names, so that no name tells an
+    # identity.
     assert names["name"].n_unique() == 2
     assert people.select((pl.col("descriptor").str.starts_with(pl.col("name"))).all()).item()
     known = GRID.category(category)
@@ -121,14 +161,20 @@ def test_the_published_definitions_keep_their_descriptors() -> None:
     ("dealt", "message"),
     [
         ("{all: {a: {names: [Ann]}}}", "dealt must have the same types and identities as types"),
-        ("{all: {a: {names: elves}, b: {names: men}}}", "there is no built-in list of names 'elves'; use women or men"),
+        (
+            "{all: {a: {names: elves}, b: {names: men}}}",
+            "there is no built-in list of names 'elves'; use women or men",
+        ),
         ("{all: {a: {names: [Ann, Ann]}, b: {names: men}}}", "the name 'Ann' is given twice"),
         ("{all: {a: {names: [Ann], text: a woman}, b: {names: men}}}", "must contain {name} exactly once"),
     ],
 )
 def test_a_mistake_in_dealt_names_is_named(dealt: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "grid.yaml"
-    file.write_text(f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {dealt}}}}}", encoding="utf-8")
+    file.write_text(
+        f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {dealt}}}}}",
+        encoding="utf-8",
+    )
     with pytest.raises(InputError, match=re.escape(message)):
         load_grid(file)
 
@@ -136,8 +182,14 @@ def test_a_mistake_in_dealt_names_is_named(dealt: str, message: str, tmp_path: P
 def test_a_name_that_both_characters_would_have_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "grid.yaml"
     people = "{all: {a: {names: [Ann]}, b: {names: [Ann]}}}"
-    file.write_text(f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {people}}}}}", encoding="utf-8")
-    with pytest.raises(InputError, match="assigns the name 'Ann' to both characters of a story; give each identity more names"):
+    file.write_text(
+        f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {people}}}}}",
+        encoding="utf-8",
+    )
+    with pytest.raises(
+        InputError,
+        match="assigns the name 'Ann' to both characters of a story; give each identity more names",
+    ):
         make_design(load_grid(file), "people", "two", Settings(), "people")
 
 
@@ -153,7 +205,8 @@ def test_a_name_that_both_characters_would_have_is_refused(tmp_path: Path) -> No
 def test_a_broken_row_with_dealt_names_is_named(values: dict[str, str], message: str) -> None:
     design = _design("race", grid=DEALT)
     broken = design.with_row_index().with_columns(
-        pl.when(pl.col("index") == 3).then(pl.lit(value)).otherwise(name).alias(name) for name, value in values.items()
+        pl.when(pl.col("index") == 3).then(pl.lit(value)).otherwise(name).alias(name)
+        for name, value in values.items()
     )
     with pytest.raises(InputError, match=message):
         check_design(broken.drop("index"), DEALT, Settings())
@@ -187,9 +240,13 @@ def test_settings_differ_in_what_they_ask_for_only() -> None:
 def test_the_open_box_has_a_source_a_span_and_a_target_without_identities() -> None:
     design = _design("religions", "open_box")
     assert (design["prompt"].n_unique(), design["prompt"][0].count(VECTORS)) == (1, 1)
-    spans = pl.concat_str("descriptor_1", pl.lit(" and "), "descriptor_2", pl.lit(" at the location of "), "location")
+    spans = pl.concat_str(
+        "descriptor_1", pl.lit(" and "), "descriptor_2", pl.lit(" at the location of "), "location"
+    )
     assert design.select((pl.col("source_span") == spans).all()).item()
-    assert design.select(pl.col("source_prompt").str.contains(pl.col("source_span"), literal=True).all()).item()
+    assert design.select(
+        pl.col("source_prompt").str.contains(pl.col("source_span"), literal=True).all()
+    ).item()
     assert not design.select(pl.col("prompt").str.contains(pl.col("name_1"), literal=True).any()).item()
     opened = design.select("answer_opening", "first_sample").rows()
     assert set(opened) == {("Of course. This is the story:", 0)}  # each source has samples of its own
@@ -197,7 +254,9 @@ def test_the_open_box_has_a_source_a_span_and_a_target_without_identities() -> N
 
 def test_equal_texts_have_answers_of_their_own() -> None:
     design = _design("race", "single")
-    asked = design.with_columns(sample=pl.int_ranges("first_sample", pl.col("first_sample") + pl.col("repetitions"))).explode("sample")
+    asked = design.with_columns(
+        sample=pl.int_ranges("first_sample", pl.col("first_sample") + pl.col("repetitions"))
+    ).explode("sample")
     assert asked.height == _stories(design)
     assert asked.select("prompt", "sample").is_unique().all()
 
@@ -213,7 +272,12 @@ def test_the_definitions_of_the_original_keep_its_one_order(definition: str) -> 
 def test_an_odd_number_of_stories_is_split_in_turn() -> None:
     design = _design("race", settings=Settings(repeats=5))
     assert _stories(design) == 12 * 87 * 5
-    by_pair = design.group_by("pair", "order").agg(pl.col("repetitions").sum()).group_by("pair").agg(gap=pl.col("repetitions").max())
+    by_pair = (
+        design.group_by("pair", "order")
+        .agg(pl.col("repetitions").sum())
+        .group_by("pair")
+        .agg(gap=pl.col("repetitions").max())
+    )
     assert set(by_pair["gap"]) == {(87 * 5 + 1) // 2}
     by_place = design.group_by("location", "order").agg(pl.col("repetitions").sum())
     assert set(by_place["repetitions"]) == {12 * 5 // 2}
@@ -228,14 +292,22 @@ def test_limit_counts_pairs_at_locations(setting: str) -> None:
     cells = [set(design.select("pair", "location").iter_rows()) for design in kept]
     assert [len(one) for one in cells] == [40, 80]
     assert cells[0] < cells[1]
-    assert [_stories(design) for design in kept] == [n * 10 * (2 if setting == "single" else 1) for n in (40, 80)]
+    assert [_stories(design) for design in kept] == [
+        n * 10 * (2 if setting == "single" else 1) for n in (40, 80)
+    ]
     whole = _design("race", setting)
-    assert kept[0].join(whole, on=["prompt_id", "prompt", "item", "pair", "location"], how="semi").height == kept[0].height
+    assert (
+        kept[0].join(whole, on=["prompt_id", "prompt", "item", "pair", "location"], how="semi").height
+        == kept[0].height
+    )
     assert kept[0]["context"].n_unique() == 10
 
 
 def test_the_same_cells_are_kept_in_every_setting() -> None:
-    cells = [set(_design("race", setting, Settings(limit=30)).select("pair", "location").iter_rows()) for setting in (*TWO, "single")]
+    cells = [
+        set(_design("race", setting, Settings(limit=30)).select("pair", "location").iter_rows())
+        for setting in (*TWO, "single")
+    ]
     assert all(one == cells[0] for one in cells)
 
 
@@ -243,7 +315,9 @@ def test_all_wordings_are_asked() -> None:
     design = _design("gender", settings=Settings(params={"wording": "all"}))
     assert _stories(design) == 2 * 8_700
     assert design["prompt_id"].is_unique().all()
-    assert set(_design("gender", settings=Settings(params={"wording": "everyday"}))["wording"]) == {"everyday"}
+    assert set(_design("gender", settings=Settings(params={"wording": "everyday"}))["wording"]) == {
+        "everyday"
+    }
 
 
 # -- a grid of the user's own -----------------------------------------------------------------------------------------
@@ -278,27 +352,50 @@ def test_a_grid_in_another_language_is_asked_with_its_own_wording(tmp_path: Path
     ]
     assert design["prompt_id"][0] == "alter/0/0/own"
     box = _design("alter", "open_box", grid=grid)
-    assert (box["source_span"][0], box["prompt"][0]) == ("Kino. Personen: Timo, 19; Ruth, 80", f"Erzähle von {VECTORS}.")
+    assert (box["source_span"][0], box["prompt"][0]) == (
+        "Kino. Personen: Timo, 19; Ruth, 80",
+        f"Erzähle von {VECTORS}.",
+    )
 
 
 def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: Path) -> None:
-    roles = dict.fromkeys(("two", "balanced", "negative", "open_box_source"), "Story of {first}, {second}, {location}")
+    roles = dict.fromkeys(
+        ("two", "balanced", "negative", "open_box_source"), "Story of {first}, {second}, {location}"
+    )
     roles |= {"single": "{first} {location}", "open_box_target": "{vectors}", "open_box_opening": "Yes:"}
     path, grid = tmp_path / "wordings.yaml", _own(tmp_path, OWN + WORDING)
     for text, wording in ((json.dumps({"stories": {"mine": roles}}), "mine"), ("{}", "own")):
         path.write_text(text, encoding="utf-8")
-        assert set(_design("alter", grid=grid, settings=Settings(params={"wording": str(path)}))["wording"]) == {wording}
+        assert set(
+            _design("alter", grid=grid, settings=Settings(params={"wording": str(path)}))["wording"]
+        ) == {wording}
 
 
 @pytest.mark.parametrize(
     ("text", "setting", "message"),
     [
-        ("", "two", "the language is 'de', but the built-in wordings are in 'en'; add the key 'wording' with the template 'two'"),
+        (
+            "",
+            "two",
+            "the language is 'de', but the built-in wordings are in 'en'; add the key 'wording' with the template 'two'",
+        ),
         (WORDING, "single", "wording is missing the template 'single'"),
         ("wording: {too: x}", "two", "wording is missing the template 'two'; required: two"),
-        ("wording: {two: 'Von {first} in {location}'}", "two", r"wording.two must contain the placeholder \{second\}"),
-        ("wording: {two: '{first} {second} {location} {name}'}", "two", r"wording.two has an unknown placeholder \{name\}; known: "),
-        (WORDING.replace("von {vectors}", "von {vectors} {vectors}"), "open_box", r"placeholder \{vectors\} exactly once"),
+        (
+            "wording: {two: 'Von {first} in {location}'}",
+            "two",
+            r"wording.two must contain the placeholder \{second\}",
+        ),
+        (
+            "wording: {two: '{first} {second} {location} {name}'}",
+            "two",
+            r"wording.two has an unknown placeholder \{name\}; known: ",
+        ),
+        (
+            WORDING.replace("von {vectors}", "von {vectors} {vectors}"),
+            "open_box",
+            r"placeholder \{vectors\} exactly once",
+        ),
     ],
 )
 def test_a_mistake_in_a_grids_wording_is_named(tmp_path: Path, text: str, setting: str, message: str) -> None:
@@ -311,7 +408,10 @@ def test_a_mistake_in_a_grids_wording_is_named(tmp_path: Path, text: str, settin
 # -- designs that are broken ------------------------------------------------------------------------------------------
 def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) -> pl.DataFrame:
     here = pl.int_range(pl.len()) == row
-    return design.with_columns(pl.when(here).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k) for k, v in values.items())
+    return design.with_columns(
+        pl.when(here).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k)
+        for k, v in values.items()
+    )
 
 
 @pytest.mark.parametrize(
@@ -335,8 +435,14 @@ def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) ->
         ({"pair": "Zhang-Amy"}, "not those of the pair Zhang-Amy of the type male"),
         ({"order": 0}, "not those of the pair Zhang-Lamar of the type male in the order"),
         ({"location": "bank"}, "bank is not a location of education"),
-        ({"prompt": "A story about Zhang, an Asian (male) at the location of university."}, "its text does not contain Lamar, black race"),
-        ({"repetitions": 4}, "9 stories at the university for Zhang-Lamar, 4 of them in the opposite order, but 10 are planned"),
+        (
+            {"prompt": "A story about Zhang, an Asian (male) at the location of university."},
+            "its text does not contain Lamar, black race",
+        ),
+        (
+            {"repetitions": 4},
+            "9 stories at the university for Zhang-Lamar, 4 of them in the opposite order, but 10 are planned",
+        ),
         ({"item": 900}, "5 stories at the university for Zhang-Lamar, .* but 10 are planned"),
     ],
 )
@@ -349,11 +455,17 @@ def test_a_broken_row_is_named(values: dict[str, object], message: str) -> None:
 
 def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
     design = _design("gender")
-    uneven = design.with_columns(repetitions=pl.when(pl.col("order") == 0).then(12).otherwise(8).cast(pl.Int16))
+    uneven = design.with_columns(
+        repetitions=pl.when(pl.col("order") == 0).then(12).otherwise(8).cast(pl.Int16)
+    )
     other_span = _spoilt(_design("gender", "open_box"), {"source_span": "Emily and Emily"})
     for wrong, settings, message in (
         (design.filter(pl.col("item") != 7), Settings(), "434 of 435 cells"),
-        (uneven, Settings(), "20 stories at the school for Emily-John, 8 of them in the opposite order, but 20 are planned"),
+        (
+            uneven,
+            Settings(),
+            "20 stories at the school for Emily-John, 8 of them in the opposite order, but 20 are planned",
+        ),
         (design, Settings(definition="paper"), "all in the order of the pair"),
         (design.clear(), Settings(), "no prompts"),
         (other_span, Settings(), "the source prompt does not contain the span exactly once"),
@@ -382,9 +494,16 @@ def grids(draw: st.DrawFn) -> Grid:
     return Grid.model_validate({"categories": {"mine": mine}, "locations": locations})
 
 
-@given(grids(), st.sampled_from([*TWO, "single"]), st.none() | st.integers(1, 9), st.sampled_from(["plain", "all"]))
+@given(
+    grids(),
+    st.sampled_from([*TWO, "single"]),
+    st.none() | st.integers(1, 9),
+    st.sampled_from(["plain", "all"]),
+)
 @trials(max_examples=30)
-def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, repeats: int | None, wording: str) -> None:
+def test_any_grid_gives_a_whole_and_balanced_design(
+    grid: Grid, setting: str, repeats: int | None, wording: str
+) -> None:
     design = _design("mine", setting, Settings(repeats=repeats, params={"wording": wording}), grid)
     (category,) = grid.categories.values()
     stories = repeats or category.stories
@@ -397,7 +516,9 @@ def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, re
     assert design["repetitions"].min() >= 1  # type: ignore[operator]
     counts = design.group_by(CELL).agg(pl.col("repetitions").sum())
     assert (counts.height, set(counts["repetitions"])) == (cells, {stories * (2 if alone else 1)})
-    assert set(design.select("type", "pair").iter_rows()) == {(pair.first.type, pair.name) for pair in category.pairs}
+    assert set(design.select("type", "pair").iter_rows()) == {
+        (pair.first.type, pair.name) for pair in category.pairs
+    }
     assert all(pair.first.identity != pair.second.identity for pair in category.pairs)
     if not alone:
         _assert_balanced(design, places)
@@ -416,7 +537,9 @@ def test_one_character_in_both_slots_is_found_in_any_grid(grid: Grid, slot: int,
     settings = Settings(repeats=2)
     design = _design("mine", settings=settings, grid=grid)
     row = data.draw(st.integers(0, design.height - 1))
-    copied = {f"{field}_{slot}": design[f"{field}_{3 - slot}"][row] for field in ("identity", "descriptor", "name")}
+    copied = {
+        f"{field}_{slot}": design[f"{field}_{3 - slot}"][row] for field in ("identity", "descriptor", "name")
+    }
     with pytest.raises(InputError, match="its characters"):
         check_design(_spoilt(design, copied, row), grid, settings)
 

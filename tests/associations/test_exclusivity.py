@@ -33,13 +33,23 @@ class Written:
         self.answers, self.asked = answers, list[tuple[Message, ...]]()
         self.samplings, self.schemas = list[object](), list[object]()
 
-    def ask(self, conversations: Sequence[tuple[Message, ...]], *, schema: Options = None, sampling: Options = None) -> pl.DataFrame:
+    def ask(
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        *,
+        schema: Options = None,
+        sampling: Options = None,
+    ) -> pl.DataFrame:
         self.samplings.append(sampling)
         self.schemas.append(schema)
         rows = list[tuple[str | None, ...]]()
         for messages in conversations:
             self.asked.append(messages)
-            said = next(answers for concept, answers in self.answers.items() if json.dumps(concept) in messages[0].content)
+            said = next(
+                answers
+                for concept, answers in self.answers.items()
+                if json.dumps(concept) in messages[0].content
+            )
             answer = said[len(messages) // 2]
             key = f"{len(self.asked):02d}"
             if answer is None:
@@ -48,11 +58,17 @@ class Written:
                 rows.append((key, "failed", None, f"server: {answer}"))
             else:
                 rows.append((key, "ok", str(answer), None))
-        return pl.DataFrame(rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String), orient="row")
+        return pl.DataFrame(
+            rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String), orient="row"
+        )
 
 
-def judged(answer: object, *more: object, identities: Sequence[str] = RELIGIONS) -> tuple[dict[str, Any], pl.DataFrame]:
-    made, judgements = exclusive_by_judge(["a concept"], identities, "religions", Written({"a concept": [answer, *more]}))
+def judged(
+    answer: object, *more: object, identities: Sequence[str] = RELIGIONS
+) -> tuple[dict[str, Any], pl.DataFrame]:
+    made, judgements = exclusive_by_judge(
+        ["a concept"], identities, "religions", Written({"a concept": [answer, *more]})
+    )
     assert made.height == 1
     return made.row(0, named=True), judgements
 
@@ -74,7 +90,10 @@ def judged(answer: object, *more: object, identities: Sequence[str] = RELIGIONS)
         ('{"identity": "the Buddhist identity"}', "Buddhist"),
         ('{"identity": "not exclusive to Muslim"}', None),
         ('{"exclusive_to": "Christian"}', "Christian"),
-        ('Sure! Here it is:\n```json\n{"identity": "Christian", "reason": "x"}\n```\nAnything else?', "Christian"),
+        (
+            'Sure! Here it is:\n```json\n{"identity": "Christian", "reason": "x"}\n```\nAnything else?',
+            "Christian",
+        ),
         ('I think {"identity": "none", "reason": "Muslim or not"} fits.', None),
         ("identity: Muslim\nreason: by definition", "Muslim"),
         ("**Identity:** Christian\n**Reason:** x", "Christian"),
@@ -102,7 +121,9 @@ def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> 
         (["a Black", "an Asian", "a White"], "a White", ["a White"]),
     ],
 )
-def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(identities: list[str], meant: str, said: list[str]) -> None:
+def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(
+    identities: list[str], meant: str, said: list[str]
+) -> None:
     for name in said:
         assert judged(json.dumps({"identity": name}), identities=identities)[0]["identity"] == meant, name
 
@@ -121,7 +142,9 @@ def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(ident
         ('{"identity": {"name": "Muslim and Jewish"}}', "names 2"),
     ],
 )
-def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counted(answer: str, problem: str) -> None:
+def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counted(
+    answer: str, problem: str
+) -> None:
     judge = Written({"a concept": [answer, '{"identity": "Muslim", "reason": "now right"}']})
     made, judgements = exclusive_by_judge(["a concept"], RELIGIONS, "religions", judge)
     assert made.row(0) == ("a concept", "Muslim", "judge", "now right", "ok")
@@ -150,11 +173,20 @@ def test_one_question_per_concept_at_temperature_0() -> None:
     for concept, (message,) in zip(concepts, judge.asked, strict=True):
         assert message.content.count(json.dumps(concept)) == 1
         assert "Christian, Jewish, Muslim, Buddhist" in message.content
-    assert (judgements["stage"].unique().to_list(), judgements["attempt"].null_count()) == (["exclusivity"], 4)
+    assert (judgements["stage"].unique().to_list(), judgements["attempt"].null_count()) == (
+        ["exclusivity"],
+        4,
+    )
 
 
 def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() -> None:
-    judge = Written({"one": [RuntimeError("down")], "two": [None], "three": ["garbage, sorry, I really cannot tell you", None]})
+    judge = Written(
+        {
+            "one": [RuntimeError("down")],
+            "two": [None],
+            "three": ["garbage, sorry, I really cannot tell you", None],
+        }
+    )
     made, judgements = exclusive_by_judge(list(judge.answers), RELIGIONS, "religions", judge)
     reasons = ["no answer (server: down)", "not asked yet", "the answer holds no JSON"]
     assert made.select("status", "reason").rows() == [("unreadable", reason) for reason in reasons]
@@ -163,7 +195,11 @@ def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() ->
 
 def test_nothing_to_ask() -> None:
     made, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
-    assert (made.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (0, 0, dict(EXCLUSIVE))
+    assert (made.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (
+        0,
+        0,
+        dict(EXCLUSIVE),
+    )
 
 
 @given(st.text(max_size=200))
@@ -175,7 +211,9 @@ def test_no_answer_breaks_the_reading(answer: str) -> None:
 
 def test_a_wording_of_ones_own(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text('exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}')
+    own.write_text(
+        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}'
+    )
     judge = Written({"calm": ["", "none"]})
     exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
     assert judge.asked[0][0].content == 'Q "calm" (gender): female, male?'
@@ -200,9 +238,14 @@ def test_terms_of_exactly_one_identity(concept: str, identity: str | None) -> No
 
 
 def test_terms_go_by_the_studys_names() -> None:
-    made = exclusive_by_terms(["African heritage", "wears white", "from mars", "a Martian", "woman"], [*RACES, "Martian"])
+    made = exclusive_by_terms(
+        ["African heritage", "wears white", "from mars", "a Martian", "woman"], [*RACES, "Martian"]
+    )
     assert made["identity"].to_list() == ["black race", None, None, "Martian", None]
-    assert exclusive_by_terms(["a woman", "male"], ["female", "male"])["identity"].to_list() == ["female", "male"]
+    assert exclusive_by_terms(["a woman", "male"], ["female", "male"])["identity"].to_list() == [
+        "female",
+        "male",
+    ]
     assert exclusive_by_terms(["observes Shabbat"], ["Jewish", "Judaism"])["identity"].to_list() == [None]
     assert "shabbat" in exclusive_by_terms(["observes Shabbat"], RELIGIONS)["reason"][0]
 
@@ -210,17 +253,29 @@ def test_terms_go_by_the_studys_names() -> None:
 @pytest.mark.parametrize(
     ("identities", "expected"),
     [
-        (["a Black", "an Asian", "a White"], {"black": "a Black", "Asian heritage": "an Asian", "wears black": None}),
-        (["The Muslims.", "CHRISTIANS", "Jewish people"], {"observes Ramadan": "The Muslims.", "goes to church": "CHRISTIANS"}),
+        (
+            ["a Black", "an Asian", "a White"],
+            {"black": "a Black", "Asian heritage": "an Asian", "wears black": None},
+        ),
+        (
+            ["The Muslims.", "CHRISTIANS", "Jewish people"],
+            {"observes Ramadan": "The Muslims.", "goes to church": "CHRISTIANS"},
+        ),
         (["W", "M"], {"woman": "W"}),
         (["M", "F", "N"], {"nonbinary": "N"}),
         (["W", "B"], {"woman": None}),
         (["W", "W2"], {"woman": None}),
-        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], {"black woman": "a Black", "Black": "a Black", "woman": "W"}),
+        (
+            ["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"],
+            {"black woman": "a Black", "Black": "a Black", "woman": "W"},
+        ),
         (["a Black, W", "an Asian, W", "an Asian, M"], {"black": "a Black, W"}),
         (["a Black, W", "an Asian, W"], {"woman": None}),
         (["a Black, W, Martian", "a Black, W, o'l\"d %", "an Asian, M, Martian"], {"a martian": "Martian"}),
-        (["Black woman", "Black man", "Asian American man"], {"black": "black", "a Korean American": "Asian American man"}),
+        (
+            ["Black woman", "Black man", "Asian American man"],
+            {"black": "black", "a Korean American": "Asian American man"},
+        ),
         (["other", "Muslim"], {"helps other people": None}),
         (["A", "B"], {"loves a dog": None}),
         (["1", "2"], {"has 1 dog": None}),
@@ -231,7 +286,9 @@ def test_labels_in_any_wording(identities: list[str], expected: dict[str, str | 
 
 
 def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> None:
-    rows = pl.DataFrame({"concept": "black", "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": True})
+    rows = pl.DataFrame(
+        {"concept": "black", "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": True}
+    )
     ruled = exclusive_by_terms(["black"], ["a Black, W", "a Black, M", "an Asian, W", "a Black Forest, W"])
     assert drop_exclusive(rows, ruled, DEFAULT)["reported"].to_list() == [False, False, False]
     assert drop_exclusive(rows, ruled, PAPER)["reported"].to_list() == [False, True, True]
@@ -242,7 +299,11 @@ def test_terms_beside_peoples_judgements(shared: Path) -> None:
     identities = [*RACES, *RELIGIONS]
     found = exclusive_by_terms(sample["phrase"].to_list(), identities)["identity"].is_not_null()
     gold = sample["gt"] == "YES"
-    assert (gold.sum(), (found & gold).sum(), (found & ~gold).sum()) == (10, 9, 1)  # the judge of the original: 8 and 1
+    assert (gold.sum(), (found & gold).sum(), (found & ~gold).sum()) == (
+        10,
+        9,
+        1,
+    )  # the judge of the original: 8 and 1
 
 
 ROWS = pl.DataFrame(
@@ -256,9 +317,16 @@ ROWS = pl.DataFrame(
     schema=["concept", "identity", "reported", "count"],
     orient="row",
 )
-RULINGS = [("observes Shabbat", "Jewish", "ok"), ("calm", None, "ok"), ("male", "male", "ok"), ("unread", None, "unreadable")]
+RULINGS = [
+    ("observes Shabbat", "Jewish", "ok"),
+    ("calm", None, "ok"),
+    ("male", "male", "ok"),
+    ("unread", None, "unreadable"),
+]
 RULED = pl.DataFrame(
-    [(concept, identity, "judge", None, status) for concept, identity, status in RULINGS], schema=dict(EXCLUSIVE), orient="row"
+    [(concept, identity, "judge", None, status) for concept, identity, status in RULINGS],
+    schema=dict(EXCLUSIVE),
+    orient="row",
 )
 
 

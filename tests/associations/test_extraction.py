@@ -29,7 +29,10 @@ STAGES = ("extract", "refine", "decompose", "polish")
 BOTH = [EMILY, JOHN]
 NAMES = ["Emily", "John"]
 NOBODY = Person("Asian woman", None, None)
-OF_THE_ORIGINAL = [Person("Asian", "Zhang, an Asian (male)", "Zhang"), Person("black", "Lamar, black race", "Lamar")]
+OF_THE_ORIGINAL = [
+    Person("Asian", "Zhang, an Asian (male)", "Zhang"),
+    Person("black", "Lamar, black race", "Lamar"),
+]
 
 
 @pytest.fixture
@@ -41,7 +44,20 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def table(*told: tuple[str, str | None, Sequence[Person]]) -> pl.DataFrame:
     """STORIES of (attempt, text, people)."""
     rows = [
-        (attempt, place, person.identity, person.descriptor, person.name, "economics", "bank", "all", 0, None, None, text)
+        (
+            attempt,
+            place,
+            person.identity,
+            person.descriptor,
+            person.name,
+            "economics",
+            "bank",
+            "all",
+            0,
+            None,
+            None,
+            text,
+        )
         for attempt, text, people in told
         for place, person in enumerate(people)
     ]
@@ -49,7 +65,10 @@ def table(*told: tuple[str, str | None, Sequence[Person]]) -> pl.DataFrame:
 
 
 def as_json(lists: dict[str, list[str]]) -> str:
-    return json.dumps({"characters": [{"name": name, "concepts": listed} for name, listed in lists.items()]}, ensure_ascii=False)
+    return json.dumps(
+        {"characters": [{"name": name, "concepts": listed} for name, listed in lists.items()]},
+        ensure_ascii=False,
+    )
 
 
 def phrases(mentions: pl.DataFrame, attempt: str = "a", character: int = 0) -> list[str]:
@@ -75,7 +94,10 @@ class Extracted(NamedTuple):
 
 
 def extracted(
-    journal: Journal, answer: Script | str | None, stories: pl.DataFrame | None = None, stages: Sequence[str] = ("extract",)
+    journal: Journal,
+    answer: Script | str | None,
+    stories: pl.DataFrame | None = None,
+    stages: Sequence[str] = ("extract",),
 ) -> Extracted:
     model = ScriptedModel(answer if callable(answer) else lambda _: answer)
     stories = table(("a", STORY, BOTH)) if stories is None else stories
@@ -97,7 +119,10 @@ def planted() -> Planted:
     for number in range(40):
         draws = Draws(b"story %d" % number)
         told = {name: [one for one in concepts if draws.unit() < 0.2] for name in NAMES}
-        plans = [AnswerPlan("story", tuple(said), (1.0,) * len(said), name, "library") for name, said in told.items()]
+        plans = [
+            AnswerPlan("story", tuple(said), (1.0,) * len(said), name, "library")
+            for name, said in told.items()
+        ]
         stories.append((f"s{number}", answer_text(plans, 1, draws), BOTH))
         truth |= {(f"s{number}", place): sorted(listed) for place, listed in enumerate(told.values())}
     return table(*stories), truth
@@ -105,7 +130,9 @@ def planted() -> Planted:
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 @pytest.mark.parametrize("stages", [STAGES, ("whole",), ("extract", "polish")])
-def test_a_simulated_judge_recovers_what_was_planted(journal: Journal, planted: Planted, stages: Sequence[str], verbosity: int) -> None:
+def test_a_simulated_judge_recovers_what_was_planted(
+    journal: Journal, planted: Planted, stages: Sequence[str], verbosity: int
+) -> None:
     stories, truth = planted
     judge = EngineJudge(create_model("sim/fair", options={"verbosity": str(verbosity)}), journal)
     lists, mentions, judgements = extract_with_judge(stories, judge, stages=stages)
@@ -116,8 +143,14 @@ def test_a_simulated_judge_recovers_what_was_planted(journal: Journal, planted: 
         assert NAMES[character] in sentence
     assert {owner: sorted(listed) for owner, listed in found.items()} == truth
     owners = stories.select("attempt", "character").rows()
-    assert lists.select("attempt", "character", "status").rows() == [(*one, "listed" if truth[one] else "empty") for one in owners]
-    assert (lists.schema, mentions.schema, judgements.schema) == (dict(LISTS), dict(MENTIONS), dict(JUDGEMENTS))
+    assert lists.select("attempt", "character", "status").rows() == [
+        (*one, "listed" if truth[one] else "empty") for one in owners
+    ]
+    assert (lists.schema, mentions.schema, judgements.schema) == (
+        dict(LISTS),
+        dict(MENTIONS),
+        dict(JUDGEMENTS),
+    )
     assert judge.calls == [40] * len(stages)
     assert judgements.filter(pl.col("status") == "ok").height == 40 * len(stages)
 
@@ -148,7 +181,11 @@ def test_texts_that_simulated_stories_never_are(journal: Journal) -> None:
 
 # --- what is asked -------------------------------------------------------------------------------------------------------------------
 def test_each_stage_sees_the_story_and_the_list_before(journal: Journal) -> None:
-    given = [{"Emily": ["one"], "John": ["one"]}, {"Emily": ["two"], "John": []}, {"Emily": ["three", "four"]}]
+    given = [
+        {"Emily": ["one"], "John": ["one"]},
+        {"Emily": ["two"], "John": []},
+        {"Emily": ["three", "four"]},
+    ]
     answers = map(as_json, given)
     made = extracted(journal, lambda _: next(answers), stages=("extract", "refine", "decompose"))
     _, mentions, judgements, model = made
@@ -159,7 +196,10 @@ def test_each_stage_sees_the_story_and_the_list_before(journal: Journal) -> None
     assert '["Emily", "John"]' in prompts[0]
     assert as_json(given[0]) in prompts[1]
     assert as_json({"Emily": ["two"]}) in prompts[2]  # John's list is empty: there is nothing to split
-    expected = [(stage, prompt, None) for stage, prompt in zip(("extract", "refine", "decompose"), prompts, strict=True)]
+    expected = [
+        (stage, prompt, None)
+        for stage, prompt in zip(("extract", "refine", "decompose"), prompts, strict=True)
+    ]
     assert judgements.select("stage", "prompt", "problem").rows() == expected
 
 
@@ -194,7 +234,16 @@ FORMS_OF_NONE = (
     "not–mentioned",
     "no–features",
 )
-ITEMS_LIKE_NONE = ("N: A", "no: features", "Ñ a", "nöne", "none's", "none, nothing", "not: mentioned", "N & A")
+ITEMS_LIKE_NONE = (
+    "N: A",
+    "no: features",
+    "Ñ a",
+    "nöne",
+    "none's",
+    "none, nothing",
+    "not: mentioned",
+    "N & A",
+)
 
 
 @pytest.mark.parametrize("name", ["Emily❤️", "Emily ❤️", "☀️Emily", "Emily 1️⃣", "Emily\ufe0e"])
@@ -232,8 +281,15 @@ def test_names_that_differ_in_vowel_or_tone_marks_are_distinguished(first: str, 
 
 
 def test_a_judge_is_not_told_the_identity(journal: Journal) -> None:
-    *_, model = extracted(journal, as_json({"Zhang": ["a"], "Lamar": ["b"]}), table(("a", "Zhang met Lamar.", OF_THE_ORIGINAL)), STAGES)
-    assert not any("Asian" in messages[0].content or "black" in messages[0].content for messages in model.asked)
+    *_, model = extracted(
+        journal,
+        as_json({"Zhang": ["a"], "Lamar": ["b"]}),
+        table(("a", "Zhang met Lamar.", OF_THE_ORIGINAL)),
+        STAGES,
+    )
+    assert not any(
+        "Asian" in messages[0].content or "black" in messages[0].content for messages in model.asked
+    )
 
 
 def test_a_story_cannot_leave_its_quotation(journal: Journal) -> None:
@@ -246,15 +302,25 @@ def test_a_story_cannot_leave_its_quotation(journal: Journal) -> None:
 
 
 def test_no_story_is_never_sent(journal: Journal) -> None:
-    made = extracted(journal, as_json(GOOD), table(("a", None, BOTH), ("b", "  \n", [EMILY]), ("c", STORY, BOTH)))
+    made = extracted(
+        journal, as_json(GOOD), table(("a", None, BOTH), ("b", "  \n", [EMILY]), ("c", STORY, BOTH))
+    )
     assert made.ends() == [("missing", "no story")] * 3 + [("listed", None)] * 2
-    assert (len(made.model.asked), made.judgements.height, made.mentions["attempt"].unique().to_list()) == (1, 1, ["c"])
+    assert (len(made.model.asked), made.judgements.height, made.mentions["attempt"].unique().to_list()) == (
+        1,
+        1,
+        ["c"],
+    )
 
 
 def test_no_stories_at_all(journal: Journal) -> None:
     lists, mentions, judgements, model = extracted(journal, "", table(), STAGES)
     assert (lists.height, mentions.height, judgements.height, model.asked) == (0, 0, 0, [])
-    assert (lists.schema, mentions.schema, judgements.schema) == (dict(LISTS), dict(MENTIONS), dict(JUDGEMENTS))
+    assert (lists.schema, mentions.schema, judgements.schema) == (
+        dict(LISTS),
+        dict(MENTIONS),
+        dict(JUDGEMENTS),
+    )
 
 
 def test_a_wording_of_ones_own(journal: Journal, tmp_path: Path) -> None:
@@ -264,7 +330,9 @@ def test_a_wording_of_ones_own(journal: Journal, tmp_path: Path) -> None:
     file.write_text(json.dumps({"judge": {"mine": own}}))
     model = ScriptedModel(lambda _: as_json(GOOD))
     extract_with_judge(table(("a", STORY, BOTH)), EngineJudge(model, journal), wording=str(file))
-    assert [messages[0].content.split(":")[0] for messages in model.asked] == [f"My {stage}" for stage in STAGES]
+    assert [messages[0].content.split(":")[0] for messages in model.asked] == [
+        f"My {stage}" for stage in STAGES
+    ]
 
 
 # --- answers that are read all the same ----------------------------------------------------------------------------------------------
@@ -278,8 +346,16 @@ READABLE = {
     "names as keys inside": json.dumps({"characters": GOOD}),
     "bare list": json.dumps([{"name": name, "concepts": listed} for name, listed in GOOD.items()]),
     "texts": json.dumps({name: "; ".join(listed) for name, listed in GOOD.items()}),
-    "halves": json.dumps({"characters": [{"name": n, "strengths": listed[:1], "weaknesses": listed[1:]} for n, listed in GOOD.items()]}),
-    "same name twice": json.dumps({"characters": [{"name": n, "concepts": [one]} for n, listed in GOOD.items() for one in listed]}),
+    "halves": json.dumps(
+        {
+            "characters": [
+                {"name": n, "strengths": listed[:1], "weaknesses": listed[1:]} for n, listed in GOOD.items()
+            ]
+        }
+    ),
+    "same name twice": json.dumps(
+        {"characters": [{"name": n, "concepts": [one]} for n, listed in GOOD.items() for one in listed]}
+    ),
     "lines": "Emily: calm; kind\nJohn: runs the shop; tired",
     "bold": "**Emily**: calm; kind\n\n**John:** runs the shop; tired.",
     "bullets": "- Emily: calm; kind\n- John: runs the shop; tired",
@@ -298,7 +374,9 @@ READABLE = {
     "identity alone": as_json({"female": GOOD["Emily"], "the male": GOOD["John"]}),
     "accent": as_json({"Émily": GOOD["Emily"], "Jöhn": GOOD["John"]}),
     "slip": as_json({"Emliy": GOOD["Emily"], "Jon": GOOD["John"]}),
-    "untidy items": as_json({"Emily": [" - calm. ", "“kind”", "", "Calm"], "John": ["1. runs the\nshop;", "**tired**", "TIRED"]}),
+    "untidy items": as_json(
+        {"Emily": [" - calm. ", "“kind”", "", "Calm"], "John": ["1. runs the\nshop;", "**tired**", "TIRED"]}
+    ),
 }
 
 
@@ -332,11 +410,16 @@ def test_a_colon_or_a_name_in_an_item_costs_nothing(journal: Journal) -> None:
         ),
     ],
 )
-def test_people_are_told_apart_by_name_or_descriptor(journal: Journal, people: list[Person], answer: str) -> None:
+def test_people_are_told_apart_by_name_or_descriptor(
+    journal: Journal, people: list[Person], answer: str
+) -> None:
     made = extracted(journal, answer, table(("a", f"{people[0].name} met {people[1].name}.", people)))
     assert (phrases(made.mentions), phrases(made.mentions, "a", 1)) == (["a", "b"], ["c"])
     assert made.ends() == [("listed", None)] * 2
-    assert f'"{people[1].descriptor if people[0].name == people[1].name else people[1].name}"' in made.model.asked[0][0].content
+    assert (
+        f'"{people[1].descriptor if people[0].name == people[1].name else people[1].name}"'
+        in made.model.asked[0][0].content
+    )
 
 
 def test_people_who_cannot_be_told_apart_are_not_asked_about(journal: Journal) -> None:
@@ -354,23 +437,38 @@ def test_one_more_person_is_noted_and_not_asked_about(journal: Journal) -> None:
 
 
 def test_published_answers_of_the_original_are_read_whole(shared: Path) -> None:
-    sample = pl.read_csv(shared / "data" / "badf" / "Sample_eva.csv").filter(pl.col("prompt").str.contains("story"))
+    sample = pl.read_csv(shared / "data" / "badf" / "Sample_eva.csv").filter(
+        pl.col("prompt").str.contains("story")
+    )
     assert sample.height == 50
     for row in sample.iter_rows(named=True):
         shown = re.findall(r"\{([^}]*)\}", row["prompt"])[:-1]  # the last one is the location
         people = [Person(None, descriptor, descriptor.split(",")[0]) for descriptor in shown]
         for column in ("1_summ", "2_summ_combine", "1_ans", "2_ans"):
             reading = read_answer(row[column], people, range(len(people)), shown, row["responses"])
-            items = [item.strip(" .") for line in row[column].splitlines() for item in line.partition(":")[2].split(";")]
+            items = [
+                item.strip(" .")
+                for line in row[column].splitlines()
+                for item in line.partition(":")[2].split(";")
+            ]
             assert reading.problem is None
-            assert [one for number in sorted(reading.lists) for one in reading.lists[number]] == [item for item in items if item]
+            assert [one for number in sorted(reading.lists) for one in reading.lists[number]] == [
+                item for item in items if item
+            ]
 
 
 # --- answers that cannot be used -----------------------------------------------------------------------------------------------------
 
 LONG = "x" * 300
-NO_JSON, EMPTY, NOBODY_LISTED = "the answer holds no JSON", "the answer is empty", "the JSON of the answer holds no characters"
-DECLINES, NO_LISTS = "the judge declines to answer", ("there is no list for Emily", "there is no list for John")
+NO_JSON, EMPTY, NOBODY_LISTED = (
+    "the answer holds no JSON",
+    "the answer is empty",
+    "the JSON of the answer holds no characters",
+)
+DECLINES, NO_LISTS = (
+    "the judge declines to answer",
+    ("there is no list for Emily", "there is no list for John"),
+)
 USELESS: dict[str, tuple[str | None, str | None, str]] = {
     "prose": ("Well, that depends on a great many things.", NO_JSON, NO_JSON),
     "nothing": ("", EMPTY, EMPTY),
@@ -380,24 +478,42 @@ USELESS: dict[str, tuple[str | None, str | None, str]] = {
     "no characters": ('{"characters": []}', NOBODY_LISTED, NOBODY_LISTED),
     "broken off": (as_json(GOOD)[:-30], "breaks off", "breaks off"),
     "another language": ("这个故事讲述了两个人。", NO_JSON, NO_JSON),
-    "another script": (as_json({"Emily": ["冷静"], "John": ["累"]}), "Emily is in another script", "John is in another script"),
+    "another script": (
+        as_json({"Emily": ["冷静"], "John": ["累"]}),
+        "Emily is in another script",
+        "John is in another script",
+    ),
     "names in another script": (as_json({"艾米丽": ["calm"], "约翰": ["tired"]}), *NO_LISTS),
     "wrong names": (as_json({"Anna": ["calm"], "Joan": ["tired"]}), *NO_LISTS),
     "positions": (as_json({"Character 1": ["calm"], "Character 2": ["tired"]}), *NO_LISTS),
-    "no names": (json.dumps({"characters": [{"concepts": ["calm"]}, {"concepts": ["tired"]}]}), "no list for Emily", "no list for John"),
+    "no names": (
+        json.dumps({"characters": [{"concepts": ["calm"]}, {"concepts": ["tired"]}]}),
+        "no list for Emily",
+        "no list for John",
+    ),
     "wrong names in lines": ("Anna: calm; kind\nJoan: tired; loud", *NO_LISTS),
     "both in one": ("Emily and John: calm; kind", *NO_LISTS),
     "labels alone": ("Emily:\nJohn:", NO_JSON, NO_JSON),
-    "no lists": (json.dumps({"characters": [{"name": "Emily"}, {"name": "John", "concepts": 3}]}), "is not a list", "is not a list"),
+    "no lists": (
+        json.dumps({"characters": [{"name": "Emily"}, {"name": "John", "concepts": 3}]}),
+        "is not a list",
+        "is not a list",
+    ),
     "one missing": (as_json({"Emily": ["calm"]}), None, "extract: there is no list for John"),
-    "one wrong": (as_json({"Emily": ["calm"], "Joan": ["tired"]}), None, "extract: there is no list for John"),
+    "one wrong": (
+        as_json({"Emily": ["calm"], "Joan": ["tired"]}),
+        None,
+        "extract: there is no list for John",
+    ),
     "one line missing": ("Emily: calm; kind", None, "there is no list for John"),
     "half a line": ("Emily: calm; kind\nJohn:", None, "there is no list for John"),
 }
 
 
 @pytest.mark.parametrize(("answer", "emily", "john"), USELESS.values(), ids=USELESS)
-def test_a_useless_answer_is_asked_once_more_and_then_missing(journal: Journal, answer: str | None, emily: str | None, john: str) -> None:
+def test_a_useless_answer_is_asked_once_more_and_then_missing(
+    journal: Journal, answer: str | None, emily: str | None, john: str
+) -> None:
     good = table(("a", STORY, BOTH), ("good", STORY + " It rained.", BOTH))
     script: Script = lambda messages: as_json(GOOD) if "It rained." in messages[0].content else answer  # noqa: E731
     lists, mentions, judgements, model = extracted(journal, script, good, STAGES)
@@ -417,24 +533,40 @@ def test_a_useless_answer_is_asked_once_more_and_then_missing(journal: Journal, 
     if emily is not None:  # nothing to refine
         assert judgements.filter(attempt="a").height == 2
     # A second answer mends the first.
-    made = extracted(journal, lambda messages: as_json(GOOD) if is_again(messages) else answer, table(("a", STORY + " Later.", BOTH)))
+    made = extracted(
+        journal,
+        lambda messages: as_json(GOOD) if is_again(messages) else answer,
+        table(("a", STORY + " Later.", BOTH)),
+    )
     assert (made.ends(), phrases(made.mentions, "a", 1)) == ([("listed", None)] * 2, GOOD["John"])
     assert made.judgements["problem"].is_null().to_list() == [False, True]
 
 
 def test_what_either_answer_gave_is_kept(journal: Journal) -> None:
-    script: Script = lambda messages: as_json({"John": ["tired"]} if is_again(messages) else {"Emily": ["calm"]})  # noqa: E731
+    script: Script = lambda messages: as_json(  # noqa: E731
+        {"John": ["tired"]} if is_again(messages) else {"Emily": ["calm"]}
+    )
     made = extracted(journal, script)
     assert (phrases(made.mentions), phrases(made.mentions, "a", 1)) == (["calm"], ["tired"])
     assert made.ends() == [("listed", None)] * 2
 
 
 def test_items_that_are_no_concepts_are_left_out_and_counted(journal: Journal) -> None:
-    answer = json.dumps({"characters": [{"name": "Emily", "concepts": ["calm", LONG, 3, None]}, {"name": "John", "concepts": [LONG]}]})
+    answer = json.dumps(
+        {
+            "characters": [
+                {"name": "Emily", "concepts": ["calm", LONG, 3, None]},
+                {"name": "John", "concepts": [LONG]},
+            ]
+        }
+    )
     lists, mentions, judgements, model = extracted(journal, answer)
     assert phrases(mentions) == ["calm"]
     assert lists["status"].to_list() == ["listed", "empty"]
-    assert "Emily has 3 items that are no texts of at most 200 characters; they are left out" in lists["problem"][0]
+    assert (
+        "Emily has 3 items that are no texts of at most 200 characters; they are left out"
+        in lists["problem"][0]
+    )
     assert "1 items that are no texts of at most 200 characters" in lists["problem"][1]
     assert len(model.asked) == 2
     assert judgements["problem"].is_not_null().all()
@@ -485,15 +617,25 @@ def test_a_person_without_a_name_is_the_only_one_listed(journal: Journal) -> Non
     made = extracted(journal, as_json({"Mei": ["calm"]}), table(("a", "Mei is calm.", [NOBODY])))
     assert (phrases(made.mentions), made.ends()) == (["calm"], [("listed", None)])
     assert '["Asian woman"]' in made.model.asked[0][0].content
-    two = extracted(journal, as_json({"Mei": ["calm"], "Tom": ["loud"]}), table(("b", "Mei met Tom.", [NOBODY])))
+    two = extracted(
+        journal, as_json({"Mei": ["calm"], "Tom": ["loud"]}), table(("b", "Mei met Tom.", [NOBODY]))
+    )
     assert two.lists["status"].to_list() == ["missing"]
 
 
 def test_sentences_behind_the_phrases(journal: Journal) -> None:
-    told = as_json({"Emily": ["calmness", "helping strangers", "shop owner", "speaks Latin"], "John": ["shop runner"]})
+    told = as_json(
+        {"Emily": ["calmness", "helping strangers", "shop owner", "speaks Latin"], "John": ["shop runner"]}
+    )
     _, mentions, *_ = extracted(journal, told)
     # The shop is John's.
-    expected = ["Emily is calm and kind at the bank.", "She helps a stranger.", None, None, "John runs the shop."]
+    expected = [
+        "Emily is calm and kind at the bank.",
+        "She helps a stranger.",
+        None,
+        None,
+        "John runs the shop.",
+    ]
     assert mentions["sentence"].to_list() == expected
 
 
@@ -510,13 +652,18 @@ def test_interrupted_anywhere_it_goes_on_and_asks_nothing_twice(journal: Journal
     for budget in (0, 3, 7, 20):
         with open_journal(tmp_path / f"budget{budget}.db") as other:
             model = ScriptedModel(script)
-            lists, mentions, judgements = extract_with_judge(stories, EngineJudge(model, other, budget=budget))
+            lists, mentions, judgements = extract_with_judge(
+                stories, EngineJudge(model, other, budget=budget)
+            )
             assert len(model.asked) == budget
             waiting = lists.filter(problem="not asked yet")
             assert waiting["status"].unique().to_list() == ["missing"]
             assert waiting.height + lists.filter(status="listed").height == lists.height
             assert mentions.join(waiting, on=("attempt", "character"), how="semi").is_empty()
-            assert judgements.filter(pl.col("status") == "missing")["answer"].null_count() == (judgements["status"] == "missing").sum()
+            assert (
+                judgements.filter(pl.col("status") == "missing")["answer"].null_count()
+                == (judgements["status"] == "missing").sum()
+            )
             again = extract_with_judge(stories, EngineJudge(model, other))
             assert len(model.asked) == len(set(model.asked)) == len(whole[3].asked)
             assert all(made.equals(wanted) for made, wanted in zip(again, whole[:3], strict=True))
@@ -545,7 +692,11 @@ LISTED = st.lists(st.one_of(PHRASE, COLONED), max_size=6, unique_by=str.casefold
 
 def plain(items: Sequence[str]) -> bool:
     """Neither a word for nothing nor one that names a person."""
-    return not any(word in item.casefold() for item in items for word in ("none", "nothing", "no ", "not ", "n a", "emily", "john"))
+    return not any(
+        word in item.casefold()
+        for item in items
+        for word in ("none", "nothing", "no ", "not ", "n a", "emily", "john")
+    )
 
 
 @given(LISTED.filter(plain), LISTED.filter(plain), st.booleans())
@@ -556,9 +707,16 @@ def test_lists_written_as_json_are_read_back(emily: list[str], john: list[str], 
     assert (reading.lists, reading.problem) == ({0: tuple(emily), 1: tuple(john)}, None)
 
 
-@given(LISTED.filter(plain), LISTED.filter(plain), st.sampled_from(["{}: {}", "**{}**: {}", "- {}: {}", "1. **{}:** {}", "### {}: {}"]))
+@given(
+    LISTED.filter(plain),
+    LISTED.filter(plain),
+    st.sampled_from(["{}: {}", "**{}**: {}", "- {}: {}", "1. **{}:** {}", "### {}: {}"]),
+)
 def test_lists_written_as_lines_are_read_back(emily: list[str], john: list[str], form: str) -> None:
-    lines = [form.format(name, "; ".join(listed) + ";" if listed else "none") for name, listed in (("Emily", emily), ("John", john))]
+    lines = [
+        form.format(name, "; ".join(listed) + ";" if listed else "none")
+        for name, listed in (("Emily", emily), ("John", john))
+    ]
     reading = read_answer("\n".join(lines), BOTH, [0, 1], NAMES, STORY)
     assert (reading.lists, reading.problem) == ({0: tuple(emily), 1: tuple(john)}, None)
 

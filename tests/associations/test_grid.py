@@ -30,14 +30,40 @@ def test_the_built_in_locations_are_the_published_ones(grid: Grid) -> None:
 def test_gender_pairs_are_index_aligned(grid: Grid) -> None:
     gender = grid.category("gender")
     assert (gender.identities, gender.stories) == (("female", "male"), 20)
-    assert [pair.name for pair in gender.pairs] == ["Emily-John", "Jessica-Donald", "Aisha-Kai", "Sofia-James", "Grace-Henry"]
+    assert [pair.name for pair in gender.pairs] == [
+        "Emily-John",
+        "Jessica-Donald",
+        "Aisha-Kai",
+        "Sofia-James",
+        "Grace-Henry",
+    ]
 
 
 PEOPLE = {
-    ("race", "male"): ["Zhang, an Asian (male)", "Lamar, black race", "Jim, white race", "Khalid, middle-east race"],
-    ("race", "female"): ["Yue, an Asian (female)", "Zuri, black race", "Amy, white race", "Huda, middle-east race"],
-    ("religions", "male"): ["Jack, a Christian", "Michale, believes in Judaism", "Henry, a Muslim", "William, a Buddhist"],
-    ("religions", "female"): ["Olivia, a Christian", "Sarah, believes in Judaism", "Isabella, a Muslim", "Lily, a Buddhist"],
+    ("race", "male"): [
+        "Zhang, an Asian (male)",
+        "Lamar, black race",
+        "Jim, white race",
+        "Khalid, middle-east race",
+    ],
+    ("race", "female"): [
+        "Yue, an Asian (female)",
+        "Zuri, black race",
+        "Amy, white race",
+        "Huda, middle-east race",
+    ],
+    ("religions", "male"): [
+        "Jack, a Christian",
+        "Michale, believes in Judaism",
+        "Henry, a Muslim",
+        "William, a Buddhist",
+    ],
+    ("religions", "female"): [
+        "Olivia, a Christian",
+        "Sarah, believes in Judaism",
+        "Isabella, a Muslim",
+        "Lily, a Buddhist",
+    ],
 }
 
 
@@ -48,7 +74,10 @@ def test_race_and_religions_pair_all_identities_within_each_type(grid: Grid, cat
         texts = PEOPLE[category, kind]
         pairs = [(pair.first.text, pair.second.text) for pair in found.pairs if pair.first.type == kind]
         assert pairs == [(a, b) for i, a in enumerate(texts) for b in texts[i + 1 :]]
-    assert all(pair.first.identity != pair.second.identity and pair.first.type == pair.second.type for pair in found.pairs)
+    assert all(
+        pair.first.identity != pair.second.identity and pair.first.type == pair.second.type
+        for pair in found.pairs
+    )
     assert (len(found.identities), found.stories) == (4, 10)
 
 
@@ -123,29 +152,62 @@ TYPES = AGE % "types: {all: {%s}}"
         ("categoris: {}", "unknown key 'categoris': did you mean categories"),
         (AGE % "types: {all: {a: [x], b: [y]}}" + "\n3: 4", "a key must be a text"),
         ("categories: 3", "categories must be a mapping, found 3"),
-        ("categories: {Age: {}}", "categories: a key must consist of lower-case letters, digits, - and _, such as 'age_group', not 'Age'"),
+        (
+            "categories: {Age: {}}",
+            "categories: a key must consist of lower-case letters, digits, - and _, such as 'age_group', not 'Age'",
+        ),
         ("categories: {age: {}}", "categories.age.types is missing"),
-        (AGE % "pairng: aligned, types: {all: {a: [x], b: [y]}}", "categories.age: unknown key 'pairng': did you mean pairing"),
-        (AGE % "pairing: all, types: {all: {a: [x], b: [y]}}", "categories.age.pairing must be 'aligned' or 'within type', found 'all'"),
-        (AGE % "stories: 0, types: {all: {a: [x], b: [y]}}", "categories.age.stories must be greater than or equal to 1, found 0"),
-        (AGE % "stories: '3', types: {all: {a: [x], b: [y]}}", "categories.age.stories must be a whole number such as 10, found '3'"),
+        (
+            AGE % "pairng: aligned, types: {all: {a: [x], b: [y]}}",
+            "categories.age: unknown key 'pairng': did you mean pairing",
+        ),
+        (
+            AGE % "pairing: all, types: {all: {a: [x], b: [y]}}",
+            "categories.age.pairing must be 'aligned' or 'within type', found 'all'",
+        ),
+        (
+            AGE % "stories: 0, types: {all: {a: [x], b: [y]}}",
+            "categories.age.stories must be greater than or equal to 1, found 0",
+        ),
+        (
+            AGE % "stories: '3', types: {all: {a: [x], b: [y]}}",
+            "categories.age.stories must be a whole number such as 10, found '3'",
+        ),
         (AGE % "types: {}", "categories.age.types is empty"),
         (AGE % "types: {all: {}}", "categories.age.types.all is empty"),
         (TYPES % "a: [], b: [y]", "categories.age.types.all.a is empty"),
-        (TYPES % "a: x, b: [y]", r"categories.age.types.all.a must be a list such as \[one, another\], found 'x'"),
+        (
+            TYPES % "a: x, b: [y]",
+            r"categories.age.types.all.a must be a list such as \[one, another\], found 'x'",
+        ),
         (TYPES % "a: [1], b: [y]", "categories.age.types.all.a.0: each descriptor must be a text"),
-        (TYPES % "a: [{nam: x, text: x}], b: [y]", "categories.age.types.all.a.0: each descriptor must .* with the keys name and text"),
+        (
+            TYPES % "a: [{nam: x, text: x}], b: [y]",
+            "categories.age.types.all.a.0: each descriptor must .* with the keys name and text",
+        ),
         (TYPES % "a: [''], b: [y]", "categories.age.types.all.a.0.name is an empty text"),
-        (TYPES % "no: [x], b: [y]", "categories.age.types.all: a key must be a text of one line .put .* no in quotes., found False"),
+        (
+            TYPES % "no: [x], b: [y]",
+            "categories.age.types.all: a key must be a text of one line .put .* no in quotes., found False",
+        ),
         (TYPES % "a: [x]", r"categories.age: types.all has only one identity \(a\)"),
-        (TYPES % "a: [x], b: [x]", "categories.age: the descriptor 'x' is given twice; keep only one of them"),
+        (
+            TYPES % "a: [x], b: [x]",
+            "categories.age: the descriptor 'x' is given twice; keep only one of them",
+        ),
         (TYPES % "a: [x, x], b: [y]", "the descriptor 'x' is given twice"),
         (TYPES % "a: ['x, 1'], b: ['x, 2']", "the name 'x' is given twice; .*need different names"),
         (TYPES % "a: [x], A: [y]", "categories.age: the identity 'A' is given twice"),
         (TYPES % "a: [x], a: [y]", "the key 'a' occurs twice"),
-        (TYPES % "a: [{name: Jo, text: somebody}], b: [y]", "the name 'Jo' is not part of the text 'somebody'"),
+        (
+            TYPES % "a: [{name: Jo, text: somebody}], b: [y]",
+            "the name 'Jo' is not part of the text 'somebody'",
+        ),
         (AGE % "types: {m: {a: [x], b: [y]}, n: {a: [y], b: [z]}}", "the descriptor 'y' is given twice"),
-        (AGE % "pairing: aligned, types: {all: {a: [x, z], b: [y]}}", r"aligned pairing needs the same number .* \(a 2, b 1\)"),
+        (
+            AGE % "pairing: aligned, types: {all: {a: [x, z], b: [y]}}",
+            r"aligned pairing needs the same number .* \(a 2, b 1\)",
+        ),
         (TYPES % "a: [x], b: [y]" + "\nlocations: {}", "locations is empty"),
         (TYPES % "a: [x], b: [y]" + "\nlocations: {c: []}", "locations.c is empty"),
         (TYPES % "a: [x], b: [y]" + "\nlocations: {c: [d], e: [d]}", "the location 'd' is given twice"),

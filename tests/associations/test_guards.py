@@ -1,4 +1,7 @@
-"""Guards: a concept is never one with its negation, nor with what is said of other people; our lists and a user's."""
+"""Guards: a concept is never one with its negation, nor with what is said of other people.
+
+Our lists and a user's.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,11 @@ METHODS = ["leader", "components", "average"]
 def unified(*phrases: str, **options: Any) -> dict[str, str]:
     """The concept of each phrase for an encoder that sees no difference."""
     table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
-    return dict(unify(table, np.ones((len(phrases), 2), dtype=np.float32), **options).select("phrase", "concept").iter_rows())
+    return dict(
+        unify(table, np.ones((len(phrases), 2), dtype=np.float32), **options)
+        .select("phrase", "concept")
+        .iter_rows()
+    )
 
 
 def same(*phrases: str, **options: Any) -> bool:
@@ -66,9 +73,21 @@ def test_guards_do_not_separate_what_is_not_opposed(one: str, other: str) -> Non
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("between", ["temperament", "devout", "disposition towards others"])
 def test_no_third_phrase_brings_opposites_together(method: str, between: str) -> None:
-    phrases = [between, "patient", "impatient", "devout Christian", "devout Jew", "avoids meditation", "practices meditation"]
+    phrases = [
+        between,
+        "patient",
+        "impatient",
+        "devout Christian",
+        "devout Jew",
+        "avoids meditation",
+        "practices meditation",
+    ]
     found = unified(*phrases, method=method)
-    for one, other in [("patient", "impatient"), ("avoids meditation", "practices meditation"), *combinations((between, *phrases[3:5]), 2)]:
+    for one, other in [
+        ("patient", "impatient"),
+        ("avoids meditation", "practices meditation"),
+        *combinations((between, *phrases[3:5]), 2),
+    ]:
         assert found[one] != found[other]
     assert found["practices meditation"] == found["patient"] == between
 
@@ -92,7 +111,17 @@ def test_our_terms_are_sound() -> None:
     assert {form for form, found in owners.items() if len(found) > 1} == set()
     assert sum(len(term.forms) for term in terms.terms) == len(owners), "a form is there twice"
     assert not set(terms.negation.cues) & set(terms.negation.ignored)
-    for identity in ("female", "Asian", "Black", "white", "Middle Eastern", "Christian", "Jewish", "Muslim", "Buddhist"):
+    for identity in (
+        "female",
+        "Asian",
+        "Black",
+        "white",
+        "Middle Eastern",
+        "Christian",
+        "Jewish",
+        "Muslim",
+        "Buddhist",
+    ):
         assert len(terms.names_of(terms.called[identity.lower()])) > 1
     assert {"judaism", "jew"} < set(terms.names_of(("religions", "Jewish")))
     assert terms.names_of(("", "martian")) == []
@@ -101,12 +130,19 @@ def test_our_terms_are_sound() -> None:
 
 def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text("negation: {cues: [niet, geen]}\nopposites: ['groot, klein']\nidentities: {religions: {}}", encoding="utf-8")
+    own.write_text(
+        "negation: {cues: [niet, geen]}\nopposites: ['groot, klein']\nidentities: {religions: {}}",
+        encoding="utf-8",
+    )
     terms = load_terms(str(own))
     assert (terms.negation.cues, terms.opposites) == (["niet", "geen"], [("groot", "klein")])
     assert terms.negation.prefixes == load_terms().negation.prefixes
-    assert {term.category for term in terms.terms} == {term.category for term in load_terms().terms} - {"religions"}
-    own.write_text("negation: {cues: [], ignored: [], prefixes: [], without: []}\nopposites: []", encoding="utf-8")
+    assert {term.category for term in terms.terms} == {term.category for term in load_terms().terms} - {
+        "religions"
+    }
+    own.write_text(
+        "negation: {cues: [], ignored: [], prefixes: [], without: []}\nopposites: []", encoding="utf-8"
+    )
     assert same("patient", "impatient", "not patient", terms=str(own))
 
 
@@ -119,7 +155,10 @@ def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
         ("opposites: [calm]", r"opposites: 'calm' does not have two sides"),
         ("identities: {race: [x]}", r"identities.race must be a mapping, found"),
         ("identities: {race: {Asian: {term: [x]}}}", r"identities.race.Asian: unknown key 'term'"),
-        ("identities: {race: {Asian: {terms: x}}}", r"identities.race.Asian.terms must be a list .*, found 'x'"),
+        (
+            "identities: {race: {Asian: {terms: x}}}",
+            r"identities.race.Asian.terms must be a list .*, found 'x'",
+        ),
         ("- x", r"expected a mapping"),
         ("a: [", r"not valid YAML"),
         (None, r"cannot read the terms"),

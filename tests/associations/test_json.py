@@ -53,7 +53,10 @@ def test_a_list_is_found_and_line_breaks_in_a_text_do_no_harm() -> None:
         ("42", "no JSON"),
         ('"text"', "no JSON"),
         ('{"a": ["x"], "b', "breaks off"),
-        ('{"characters": [{"name": "E", "concepts": ["a"]}, {"name": "J", "conc', "breaks off"),  # not the half that is whole
+        (
+            '{"characters": [{"name": "E", "concepts": ["a"]}, {"name": "J", "conc',
+            "breaks off",
+        ),  # not the half that is whole
         ("```json\n" + '{"a": {"b": 1}, "c": [' + "\n```", "breaks off"),
         ('{"a": NaN}', "not valid"),
         ("['a', 'the boys', of', 'b']", "not valid"),  # which quotation mark ends what?
@@ -87,7 +90,9 @@ def test_hostile_text_takes_one_look(piece: str) -> None:
     assert time.process_time() - begun < 5  # quadratic work would take minutes
 
 
-@given(st.text(alphabet=st.one_of(st.sampled_from("{}[]\",:'`~<>/\\ntk \n“”‘’"), st.characters()), max_size=200))
+@given(
+    st.text(alphabet=st.one_of(st.sampled_from("{}[]\",:'`~<>/\\ntk \n“”‘’"), st.characters()), max_size=200)
+)
 def test_any_text_gives_a_container_or_a_sentence(text: str) -> None:
     try:
         found = read_json(text)

@@ -23,35 +23,79 @@ WHITE = ["Christopher Miller", "Emily Sanders", "Jack O'Brien", "Claire van Dyck
 HISPANIC = ["Maria Lopez", "Juan Pérez", "Sofia de la Cruz", "Diego Ramírez", "Elena García Ruiz"]
 
 
-def analysed(tiltmeter: Tiltmeter, tmp_path: Path, texts: pl.DataFrame, *flags: str) -> tuple[Run, subprocess.CompletedProcess[str]]:
+def analysed(
+    tiltmeter: Tiltmeter, tmp_path: Path, texts: pl.DataFrame, *flags: str
+) -> tuple[Run, subprocess.CompletedProcess[str]]:
     texts.write_csv(tmp_path / "texts.csv")
-    columns = ("--text", "text", "--identity", "group", *(("--name", "name") if "name" in texts.columns else ()))
+    columns = (
+        "--text",
+        "text",
+        "--identity",
+        "group",
+        *(("--name", "name") if "name" in texts.columns else ()),
+    )
     encoder = () if any(flag.startswith("encoder=") for flag in flags) else ("-P", "encoder=none")
-    done = tiltmeter("analyse", "texts.csv", "--study", "associations", *columns, *encoder, "--out", "run", *flags)
+    done = tiltmeter(
+        "analyse", "texts.csv", "--study", "associations", *columns, *encoder, "--out", "run", *flags
+    )
     assert done.returncode == 0, done.stderr
     return load(tmp_path / "run"), done
 
 
 def read(texts: Sequence[tuple[str, str]]) -> list[tuple[str, set[str]]]:
     """Status and phrases of the list of each (name, text), in their order."""
-    rows = [{"attempt": str(at), "character": 0, "name": name, "text": text} for at, (name, text) in enumerate(texts)]
+    rows = [
+        {"attempt": str(at), "character": 0, "name": name, "text": text}
+        for at, (name, text) in enumerate(texts)
+    ]
     stories = pl.DataFrame(rows, schema=dict(STORIES))
     lists, mentions = extract(stories, stories.select("attempt", prompt=pl.lit("")))
-    return [(status, set(mentions.filter(attempt=attempt)["phrase"])) for attempt, status in lists.select("attempt", "status").iter_rows()]
+    return [
+        (status, set(mentions.filter(attempt=attempt)["phrase"]))
+        for attempt, status in lists.select("attempt", "status").iter_rows()
+    ]
 
 
 SAID = [
     # In the first person, introduced in one way or another.
-    ("Christopher", "My name is Christopher and I am a patient carpenter. I keep bees. My brother is rude.", {"patient", "carpenter"}),
-    ("Emily Sanders", "Hello! I'm Emily Sanders, and I am proud of my garden. I volunteer at a shelter.", {"volunteer at a shelter"}),
+    (
+        "Christopher",
+        "My name is Christopher and I am a patient carpenter. I keep bees. My brother is rude.",
+        {"patient", "carpenter"},
+    ),
+    (
+        "Emily Sanders",
+        "Hello! I'm Emily Sanders, and I am proud of my garden. I volunteer at a shelter.",
+        {"volunteer at a shelter"},
+    ),
     ("Wei Zhang", "Wei Zhang\n\nI am a shy engineer. I love chess.", {"shy", "engineer", "love chess"}),
-    ("Aisha Khan", "I am a generous neighbour and a strict teacher.\n\nWarm regards,\nAisha Khan", {"generous"}),
+    (
+        "Aisha Khan",
+        "I am a generous neighbour and a strict teacher.\n\nWarm regards,\nAisha Khan",
+        {"generous"},
+    ),
     ("Samuel", "My friends call me Samuel. I am thoughtful. My wife says that she is shy.", {"thoughtful"}),
-    ("Juan Perez", '"My name is Juan Perez. I am a loyal friend and I keep a diary."', {"loyal", "friend", "keep a diary"}),
+    (
+        "Juan Perez",
+        '"My name is Juan Perez. I am a loyal friend and I keep a diary."',
+        {"loyal", "friend", "keep a diary"},
+    ),
     # By the surname alone, after the full name.
-    ("Joseph Kelly", "I recommend Joseph Kelly. Kelly is diligent. Dr. Kelly mentors students.", {"diligent", "mentors students"}),
-    ("Joseph", "I recommend Joseph Kelly. Kelly is diligent. Professor Kelly mentors students.", {"diligent", "mentors students"}),
-    ("Sofia de la Cruz", "Sofia de la Cruz arrived. De la Cruz repairs clocks. Cruz is brave.", {"repairs clocks", "brave"}),
+    (
+        "Joseph Kelly",
+        "I recommend Joseph Kelly. Kelly is diligent. Dr. Kelly mentors students.",
+        {"diligent", "mentors students"},
+    ),
+    (
+        "Joseph",
+        "I recommend Joseph Kelly. Kelly is diligent. Professor Kelly mentors students.",
+        {"diligent", "mentors students"},
+    ),
+    (
+        "Sofia de la Cruz",
+        "Sofia de la Cruz arrived. De la Cruz repairs clocks. Cruz is brave.",
+        {"repairs clocks", "brave"},
+    ),
     ("Kelly, Joseph", "Joseph Kelly came in. Kelly is diligent.", {"diligent"}),
     ("JOSEPH KELLY", "Joseph Kelly came in. Kelly's patience is famous. Kelly is diligent.", {"diligent"}),
     ("Mary Young", "Young people came in. Mary Young waved. Young plays chess.", {"plays chess"}),
@@ -60,7 +104,9 @@ SAID = [
 
 
 def test_the_person_named_is_found_in_the_first_person_and_by_the_surname() -> None:
-    for (name, text, expected), (status, phrases) in zip(SAID, read([(name, text) for name, text, _ in SAID]), strict=True):
+    for (name, text, expected), (status, phrases) in zip(
+        SAID, read([(name, text) for name, text, _ in SAID]), strict=True
+    ):
         assert status == "listed", (name, text)
         assert expected <= phrases, (name, text)
         assert "rude" not in phrases, "of another person"
@@ -79,14 +125,20 @@ def test_another_person_of_that_name_or_in_the_first_person_is_not_meant() -> No
         assert phrases - {"manager"} == {"patient"}
 
 
-def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     texts = [
         "Everybody knows Christopher. I am a brave sailor. I love the sea.",  # whose "I" is it?
         "Mark is a brave sailor.",
         "Christopher was there. The sea was calm.",
         "Christopher is brave.",
     ]
-    run, _ = analysed(tiltmeter, tmp_path, pl.DataFrame({"name": "Christopher", "text": texts, "group": ["a", "b", "a", "b"]}))
+    run, _ = analysed(
+        tiltmeter,
+        tmp_path,
+        pl.DataFrame({"name": "Christopher", "text": texts, "group": ["a", "b", "a", "b"]}),
+    )
     assert run.table("lists")["status"].to_list() == ["missing", "missing", "empty", "listed"]
     shares = dict(run.findings.filter(metric="missing").select("group", "estimate").iter_rows())
     assert shares == {"a": 0.5, "b": 0.5, None: 0.5}
@@ -113,7 +165,11 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
 ) -> None:
     texts = biographies({"white": 0.66, "hispanic": hispanic}, 150)
     run, done = analysed(tiltmeter, tmp_path, texts)
-    lost = texts.with_columns(lost=pl.col("text").str.starts_with("Alex")).group_by("group").agg(pl.col("lost").sum(), every=pl.len())
+    lost = (
+        texts.with_columns(lost=pl.col("text").str.starts_with("Alex"))
+        .group_by("group")
+        .agg(pl.col("lost").sum(), every=pl.len())
+    )
     counts = {group: (gone, every) for group, gone, every in lost.iter_rows()}
     for row in run.findings.filter(metric="missing").drop_nulls("group").iter_rows(named=True):
         gone, every = counts[row["group"]]
@@ -124,13 +180,22 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
     assert (warned in said) == differs
     assert ("no difference between groups was shown (chi-squared test" in said) != differs
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "character descriptions are missing (most frequent reason: the story does not name the person)" in page
+    assert (
+        "character descriptions are missing (most frequent reason: the story does not name the person)"
+        in page
+    )
     assert (warned in page) == differs
-    (block,) = [block for block in run.blocks() if isinstance(block, Text | Callout) and "descriptions are missing (most" in block.text]
+    (block,) = [
+        block
+        for block in run.blocks()
+        if isinstance(block, Text | Callout) and "descriptions are missing (most" in block.text
+    ]
     assert isinstance(block, Callout) == differs
     # A list that is missing is no list: of those that are there, all hold the diary.
     kept = run.table("associations").filter(concept="keeps a diary")
-    assert dict(kept.select("identity", "lists").iter_rows()) == {group: every - gone for group, (gone, every) in counts.items()}
+    assert dict(kept.select("identity", "lists").iter_rows()) == {
+        group: every - gone for group, (gone, every) in counts.items()
+    }
     assert (kept["rate"] == 1).all()
 
 
@@ -140,7 +205,10 @@ def test_few_missing_lists_are_tested_by_permutation() -> None:
     assert stats.permuted_independence_p(a, n, seed=3) == pytest.approx(2 * 924 / 134596, abs=0.003)
     assert stats.permuted_independence_p(np.array([1, 1, 1]), np.array([9, 9, 9]), seed=3) == 1.0
     under_the_null = np.random.default_rng(2).binomial(40, 0.08, (300, 2))
-    small = [stats.permuted_independence_p(one, np.array([40, 40]), draws=199, seed=1) <= 0.05 for one in under_the_null]
+    small = [
+        stats.permuted_independence_p(one, np.array([40, 40]), draws=199, seed=1) <= 0.05
+        for one in under_the_null
+    ]
     assert np.mean(small) < 0.08
 
 
@@ -149,14 +217,25 @@ def family_texts() -> pl.DataFrame:
     rows = []
     for i in range(120):
         trait = ("diligent", "curious", "calm", "witty")[i % 4]
-        man, woman = ("He is a family man.", "She is a mother.") if i % 3 == 0 else ("He is a writer.", "She is a writer.")
-        rows += [("male", f"Joseph is {trait}. {man}", "Joseph"), ("female", f"Kelly is {trait}. {woman}", "Kelly")]
+        man, woman = (
+            ("He is a family man.", "She is a mother.")
+            if i % 3 == 0
+            else ("He is a writer.", "She is a writer.")
+        )
+        rows += [
+            ("male", f"Joseph is {trait}. {man}", "Joseph"),
+            ("female", f"Kelly is {trait}. {woman}", "Kelly"),
+        ]
     return pl.DataFrame(rows, schema=["group", "text", "name"], orient="row")
 
 
-def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chance(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chance(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     run, done = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
-    assert set(run.findings.filter(metric="association")["concept"]) == {"family"}, "what is definitional is not reported"
+    assert set(run.findings.filter(metric="association")["concept"]) == {"family"}, (
+        "what is definitional is not reported"
+    )
     held, counts = (
         [("female", "mother"), ("male", "family man"), ("male", "man")],
         "in 40 of 120 descriptions (33.3%); ",
@@ -171,22 +250,33 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     assert sorted(zip(columns["group"], columns["concept"], columns["counts"], strict=True)) == [
         (*one, f"{counts}{'male' if one[0] == 'female' else 'female'} 0 of 120 (0.0%)") for one in held
     ]
-    listed = [row for row in json.loads(tiltmeter("show", "run", "--format", "json").stdout) if row["metric"] == "definitional"]
+    listed = [
+        row
+        for row in json.loads(tiltmeter("show", "run", "--format", "json").stdout)
+        if row["metric"] == "definitional"
+    ]
     assert {(row["group"], row["concept"]) for row in listed} == set(held)
     assert all(row["attempts"] == 120 and "by definition" in row["reason"] for row in listed)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "family man" in page.partition("Excluded as definitional")[2]
     # With one descriptor each, every deal of whole descriptors shows the definitional concepts again.
     whole = run.finding("associations").values
-    assert (whole["estimate"], whole["null_value"], whole["p"]) == (1, 1, 1), "what is held back is not counted as chance either"
+    assert (whole["estimate"], whole["null_value"], whole["p"]) == (1, 1, 1), (
+        "what is held back is not counted as chance either"
+    )
 
 
 @pytest.mark.verify
 def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    deeds = {"female": ("keeps a diary", "paints houses", "sings"), "male": ("repairs clocks", "trains dogs", "skates")}
+    deeds = {
+        "female": ("keeps a diary", "paints houses", "sings"),
+        "male": ("repairs clocks", "trains dogs", "skates"),
+    }
     draw = np.random.default_rng(5)
     people = family_texts().select("group", "name").rows()
-    more = ["".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5) for group, name in people]
+    more = [
+        "".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5) for group, name in people
+    ]
     run, _ = analysed(tiltmeter, tmp_path, family_texts().with_columns(text=pl.col("text") + pl.Series(more)))
     whole = run.finding("associations").values
     assert (whole["estimate"], whole["p"]) == (7, pytest.approx(0.001))
@@ -194,7 +284,11 @@ def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltm
 
 @pytest.mark.verify
 def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    bees = pl.when(pl.col("group") == "white").then(pl.col("text").str.replace("a diary", "bees")).otherwise("text")
+    bees = (
+        pl.when(pl.col("group") == "white")
+        .then(pl.col("text").str.replace("a diary", "bees"))
+        .otherwise("text")
+    )
     texts = biographies({"white": 0.66, "hispanic": 0.9}, 100).with_columns(text=bees)
     run, _ = analysed(tiltmeter, tmp_path, texts)
     made = dict(texts.filter(~pl.col("text").str.starts_with("Alex")).group_by("group").len().iter_rows())
@@ -207,15 +301,22 @@ def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: P
 
 
 @pytest.mark.verify
-def test_an_association_is_called_by_what_is_said_of_its_own_identity(tiltmeter: Tiltmeter, tmp_path: Path, encoder: Path) -> None:
+def test_an_association_is_called_by_what_is_said_of_its_own_identity(
+    tiltmeter: Tiltmeter, tmp_path: Path, encoder: Path
+) -> None:
     """Women are called courageous and men, as often and more of them all, brave: one concept, and a name of each one's own."""
     rows = []
     for i in range(200):
         women = "courageous" if i % 10 < 6 else "brave" if i % 10 == 6 else "tired"
         men = "brave" if i % 10 < 2 else "hungry"
-        rows += [("female", f"Anna is {women}. Anna has short light brown hair."), ("male", f"Paul is {men}. Paul has dark hair.")]
+        rows += [
+            ("female", f"Anna is {women}. Anna has short light brown hair."),
+            ("male", f"Paul is {men}. Paul has dark hair."),
+        ]
     rows += [("male", "Paul is brave.")] * 120 + [("female", "Anna is courageous.")] * 200
-    table = pl.DataFrame(rows, schema=["group", "text"], orient="row").with_columns(name=pl.col("text").str.split(" ").list.first())
+    table = pl.DataFrame(rows, schema=["group", "text"], orient="row").with_columns(
+        name=pl.col("text").str.split(" ").list.first()
+    )
     run, _ = analysed(tiltmeter, tmp_path, table, "-P", f"encoder={encoder}")
     concepts = dict(run.table("concepts").select("phrase", "concept").iter_rows())
     assert concepts["courageous"] == concepts["brave"]
@@ -238,7 +339,10 @@ def test_two_lists_of_one_story_make_intervals_too_narrow_where_it_contrasts_the
     chance = draw.random((2000, stories))
     contrasted = (chance < p).sum(axis=1), ((chance >= p) & (chance < 2 * p)).sum(axis=1)
     alike = draw.random((2000, stories)) < 0.8
-    shared = (chance < p).sum(axis=1), np.where(alike, chance < p, draw.random((2000, stories)) < p).sum(axis=1)
+    shared = (
+        (chance < p).sum(axis=1),
+        np.where(alike, chance < p, draw.random((2000, stories)) < p).sum(axis=1),
+    )
     cover = []
     for first, second in (contrasted, shared):
         interval = stats.rate_difference(first, stories, second, stories)
@@ -246,26 +350,39 @@ def test_two_lists_of_one_story_make_intervals_too_narrow_where_it_contrasts_the
     assert cover[0] < 0.91 < 0.98 < cover[1]
 
 
-def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_about(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_about(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     """Texts that do not name the person are missing, never empty: they lower no share, and their unequal number is said first."""
     unnamed, texts = {"Hispanic": 0.15, "white": 0.05}, []
     for group, names in (("Hispanic", HISPANIC), ("white", WHITE)):
         for at in range(400):
             name = names[at % len(names)]
-            about = "A neighbour came by and was patient." if at < 400 * unnamed[group] else f"{name} came by. {name} is patient."
+            about = (
+                "A neighbour came by and was patient."
+                if at < 400 * unnamed[group]
+                else f"{name} came by. {name} is patient."
+            )
             texts.append({"group": group, "name": name, "text": about})
     run, _ = analysed(tiltmeter, tmp_path, pl.DataFrame(texts))
     missing = run.findings.filter(metric="missing")
     assert dict(missing.drop_nulls("group").select("group", "estimate").iter_rows()) == pytest.approx(unnamed)
-    (warned,) = [block.text for block in run.blocks() if isinstance(block, Callout) and "are missing" in block.text]
+    (warned,) = [
+        block.text for block in run.blocks() if isinstance(block, Callout) and "are missing" in block.text
+    ]
     assert "80 of 800 character descriptions are missing" in warned
     tests = run.table("tests").filter(concept="patient")
-    assert tests.select((pl.col("count") == pl.col("lists")).all()).item(), "each description says so; missing ones are not counted"
+    assert tests.select((pl.col("count") == pl.col("lists")).all()).item(), (
+        "each description says so; missing ones are not counted"
+    )
 
 
 @pytest.mark.verify
 def test_the_same_texts_in_other_formats_give_the_same_findings(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    said = [("women", "She is a kind nurse. Her hobby is chess."), ("men", "He is a strong carpenter. His hobby is chess.")] * 15
+    said = [
+        ("women", "She is a kind nurse. Her hobby is chess."),
+        ("men", "He is a strong carpenter. His hobby is chess."),
+    ] * 15
     texts = pl.DataFrame(said, schema=["group", "text"], orient="row")
     texts.write_csv(tmp_path / "texts.csv")
     (tmp_path / "texts.csv.gz").write_bytes(gzip.compress((tmp_path / "texts.csv").read_bytes()))
@@ -281,12 +398,16 @@ def test_the_same_texts_in_other_formats_give_the_same_findings(tiltmeter: Tiltm
         assert done.returncode == 0, done.stderr
         run = load(tmp_path / f"run-{place}")
         assert place in (tmp_path / f"run-{place}" / "run.json").read_text()
-        found.append(sorted(run.key_findings.drop_nulls("concept").select("group", "concept", "estimate").rows()))
+        found.append(
+            sorted(run.key_findings.drop_nulls("concept").select("group", "concept", "estimate").rows())
+        )
     assert {concept for _, concept, _ in found[0]} == {"kind nurse", "strong carpenter"}
     assert all(rows == found[0] for rows in found)
 
 
-def test_damaged_files_and_folders_without_texts_are_refused_in_one_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_damaged_files_and_folders_without_texts_are_refused_in_one_sentence(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     (tmp_path / "texts.xlsx").write_text("no workbook")
     (tmp_path / "texts.csv.gz").write_text("not compressed")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"group,text\n" + b"women,she is kind\n" * 500)[:40])
@@ -300,7 +421,9 @@ def test_damaged_files_and_folders_without_texts_are_refused_in_one_sentence(til
         ("empty", "empty is a folder without text files"),
         ("latin", "1.txt cannot be read"),
     ):
-        done = tiltmeter("analyse", place, "--study", "associations", "--text", "text", "--group", "group", "--out", "run")
+        done = tiltmeter(
+            "analyse", place, "--study", "associations", "--text", "text", "--group", "group", "--out", "run"
+        )
         assert done.returncode == 2
         assert words in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1

@@ -44,7 +44,9 @@ def associations() -> pl.DataFrame:
         ("b", "y", "gym", "tall", 0.7, 0.6, 0.001, False),
     ]
     names = ["model", "identity", "context", "concept", "score", "low", "p", "reported"]
-    return pl.DataFrame(rows, schema=names, orient="row").with_columns(part=pl.lit("gender"), label=pl.col("concept") + "!")
+    return pl.DataFrame(rows, schema=names, orient="row").with_columns(
+        part=pl.lit("gender"), label=pl.col("concept") + "!"
+    )
 
 
 def test_places_and_all_places_are_never_mixed_and_models_never_either() -> None:
@@ -64,7 +66,11 @@ def test_places_and_all_places_are_never_mixed_and_models_never_either() -> None
 
 
 def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_out() -> None:
-    ranked = top(associations(), 1, each_identity=True).select("model", "scope", "identity", "rank", "concept").rows()
+    ranked = (
+        top(associations(), 1, each_identity=True)
+        .select("model", "scope", "identity", "rank", "concept")
+        .rows()
+    )
     assert ranked == [
         *[
             ("a", "all", "x", 1, "calm!"),
@@ -79,25 +85,46 @@ def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_
     assert overall.select("rank", "identity", "concept").rows() == [(1, "y", "tall!"), (2, "x", "shy!")]
 
 
-def test_texts_without_places_have_no_counts_by_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter) -> None:
+def test_texts_without_places_have_no_counts_by_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
+) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [{"text": f"She {'plays chess' if i % 10 else 'sings'}.", "group": "f"} for i in range(40)]
     rows += [{"text": f"He {'sings' if i % 10 else 'plays chess'}.", "group": "m"} for i in range(40)]
-    run = tm.analyse(pl.DataFrame(rows), "associations", text="text", group="group", out="own", display="none")
+    run = tm.analyse(
+        pl.DataFrame(rows), "associations", text="text", group="group", out="own", display="none"
+    )
     assert run.table("locations").is_empty()
     assert "there are no locations" in tiltmeter("show", str(run.path), "--table", "locations").stdout
     assert run.table("summary").select("scope", "identity").rows() == [("all", "f"), ("all", "m")]
-    listed = run.findings.filter(metric="association").select("group", "concept", "estimate", "low", "high", "level", "q")
+    listed = run.findings.filter(metric="association").select(
+        "group", "concept", "estimate", "low", "high", "level", "q"
+    )
     assert listed.height > 0
-    assert sorted(run.table("top").select("identity", "concept", "score", "low", "high", "level", "q").rows()) == sorted(listed.rows())
+    assert sorted(
+        run.table("top").select("identity", "concept", "score", "low", "high", "level", "q").rows()
+    ) == sorted(listed.rows())
 
 
 def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) -> Table:
     """The table `top` as it is shown, of three listed associations of the first of these models."""
     count = len(next(iter(columns.values())))
-    given = {"identity": ["x"] * count, "concept": ["calm"] * count, "rate": [0.4] * count, "others_rate": [0.1] * count}
-    given |= {"score": [0.3] * count, "low": [0.2] * count, "high": [0.4] * count, "level": [0.99] * count, "reported": [True] * count}
-    table = pl.DataFrame(given | dict(columns)).with_columns(model=pl.lit(models[0]), part=pl.lit("gender"), label="concept")
+    given = {
+        "identity": ["x"] * count,
+        "concept": ["calm"] * count,
+        "rate": [0.4] * count,
+        "others_rate": [0.1] * count,
+    }
+    given |= {
+        "score": [0.3] * count,
+        "low": [0.2] * count,
+        "high": [0.4] * count,
+        "level": [0.99] * count,
+        "reported": [True] * count,
+    }
+    table = pl.DataFrame(given | dict(columns)).with_columns(
+        model=pl.lit(models[0]), part=pl.lit("gender"), label="concept"
+    )
     findings = pl.DataFrame({"model": models, "part": "gender", "unit": "difference"})
     view: Any = SimpleNamespace(findings=findings, table=lambda name: table)
     made = tables_of(view)["top"]
@@ -124,7 +151,9 @@ def test_the_model_is_shown_if_the_run_has_several_even_if_a_single_one_has_an_a
     assert "model" not in [column.name for column in shown_top(level=[0.99]).columns]
 
 
-def test_a_run_without_an_association_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter) -> None:
+def test_a_run_without_an_association_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
+) -> None:
     monkeypatch.chdir(tmp_path)
     rows = pl.DataFrame([{"text": "Yes.", "group": group} for group in "fm"] * 5)
     run = tm.analyse(rows, "associations", text="text", group="group", out="own", display="none")
@@ -143,7 +172,15 @@ def test_a_run_whose_associations_could_not_be_counted_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.warns(tm.IncompleteRun):
-        run = tm.run("associations/gender", model=silent, limit=2, params={"encoder": "none"}, out="run", display="none", yes=True)
+        run = tm.run(
+            "associations/gender",
+            model=silent,
+            limit=2,
+            params={"encoder": "none"},
+            out="run",
+            display="none",
+            yes=True,
+        )
     for name in ("summary", "locations", "top"):
         assert run.table(name).is_empty(), "no row of nulls"
         assert "associations could not be counted" in tiltmeter("show", str(run.path), "--table", name).stdout
@@ -156,7 +193,11 @@ def run(request: pytest.FixtureRequest, study_once: Study) -> tm.Run:
 
 @pytest.mark.verify
 def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
-    findings = run.findings.filter(metric="associations").drop_nulls("context").select("group", "context", "estimate")
+    findings = (
+        run.findings.filter(metric="associations")
+        .drop_nulls("context")
+        .select("group", "context", "estimate")
+    )
     counts = run.table("locations").select("identity", "context", pl.col("count").cast(pl.Float64))
     assert sorted(counts.rows()) == sorted(findings.rows())
     single = run.findings.filter(metric="association")
@@ -171,12 +212,16 @@ def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
         strongest = mine.sort(by, descending=True)["estimate" if by == "estimate" else "low"].head(10)
         assert ranked["score" if by == "estimate" else "low"].to_list() == pytest.approx(strongest.to_list())
     ends = run.table("top").select("low", "high", "level")
-    assert ends.null_count().row(0) == ((0, 0, 0) if run.about["definition"] == "default" else (ends.height,) * 3)
+    assert ends.null_count().row(0) == (
+        (0, 0, 0) if run.about["definition"] == "default" else (ends.height,) * 3
+    )
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
-def test_a_run_released_as_the_authors_did_gives_the_same_tables(definition: str, study_once: Study, tmp_path: Path) -> None:
+def test_a_run_released_as_the_authors_did_gives_the_same_tables(
+    definition: str, study_once: Study, tmp_path: Path
+) -> None:
     run = study_once(*RUN, "--definition", definition)
     columns = {
         "context": "Location Category",
@@ -185,7 +230,12 @@ def test_a_run_released_as_the_authors_did_gives_the_same_tables(definition: str
         "score": "Score",
         "p": "P-Value",
     }
-    released = run.table("associations").filter("reported").select(*columns, pl.lit("NO").alias("Prompt Response")).rename(columns)
+    released = (
+        run.table("associations")
+        .filter("reported")
+        .select(*columns, pl.lit("NO").alias("Prompt Response"))
+        .rename(columns)
+    )
     released.write_csv(tmp_path / "released.csv")
     table = read_released(tmp_path / "released.csv")
     ours = run.table("summary").filter(pl.col("count") > 0)
@@ -219,7 +269,9 @@ def test_the_screen_and_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmet
 
 
 @pytest.mark.verify
-def test_tables_that_there_are_not_and_options_that_do_not_apply(study_once: Study, tiltmeter: Tiltmeter) -> None:
+def test_tables_that_there_are_not_and_options_that_do_not_apply(
+    study_once: Study, tiltmeter: Tiltmeter
+) -> None:
     run = study_once(*RUN, "--definition", "default")
     for words, said in (
         (("--table", "tops"), "--table tops: show has no such table: did you mean top?"),
@@ -250,7 +302,8 @@ def test_released_files_on_the_screen(tiltmeter: Tiltmeter, shared: Path) -> Non
             (row["location"], row["phrase"], row["score"], row["p"]) for row in golden
         ]
     counts = {
-        row["identity"]: row["count"] for row in json.loads(tiltmeter("reanalyse", str(file), "--table", "summary", "-f", "json").stdout)
+        row["identity"]: row["count"]
+        for row in json.loads(tiltmeter("reanalyse", str(file), "--table", "summary", "-f", "json").stdout)
     }
     assert counts == {identity: figures["count"] for identity, figures in expected["identities"].items()}
     shown = tiltmeter("reanalyse", str(file), "--table", "locations").stdout

@@ -21,11 +21,42 @@ from tiltmeter.schema import conform
 pytestmark = pytest.mark.verify
 
 GROUPS = {
-    "race": {"White": "a White", "Black": "a Black", "Asian": "an Asian", "ME": "a Middle-Eastern", "Latine": "a Latine"},
+    "race": {
+        "White": "a White",
+        "Black": "a Black",
+        "Asian": "an Asian",
+        "ME": "a Middle-Eastern",
+        "Latine": "a Latine",
+    },
     "gender": {"man": "M", "woman": "W", "nonbinary": "N"},
 }
-DEMONYMS = {"white", "black", "asian", "african", "caucasian", "chinese", "middleeastern", "middle", "eastern", "east", "latino", "latina"}
-DEMONYMS |= {"latin", "latinx", "spanish", "mexican", "american", "man", "woman", "women", "nonbinary", "female", "male"}
+DEMONYMS = {
+    "white",
+    "black",
+    "asian",
+    "african",
+    "caucasian",
+    "chinese",
+    "middleeastern",
+    "middle",
+    "eastern",
+    "east",
+    "latino",
+    "latina",
+}
+DEMONYMS |= {
+    "latin",
+    "latinx",
+    "spanish",
+    "mexican",
+    "american",
+    "man",
+    "woman",
+    "women",
+    "nonbinary",
+    "female",
+    "male",
+}
 CONTRACTIONS = {"hes", "dont", "doesnt", "theyre", "theythem"}
 KEPT_APART = {"may", "could", "might", "one", "way", "ways", "someone", "person"}
 """Function words of the published lists."""
@@ -54,7 +85,9 @@ def described(shared: Path) -> Described:
     """All texts, read once: what a text says does not depend on the attribute that groups are compared by."""
     with gzip.open(shared / "data" / "personas" / "dv3_main_generations.csv.gz") as file:
         texts = pl.read_csv(file.read()).with_row_index("row")
-    rows = texts.select(attempt=pl.format("{}#0", "row"), character=0, text="text", stratum=pl.lit("all"), repetition=0)
+    rows = texts.select(
+        attempt=pl.format("{}#0", "row"), character=0, text="text", stratum=pl.lit("all"), repetition=0
+    )
     stories = conform(rows, STORIES)
     lists, mentions = extract(stories, stories.select("attempt", prompt=pl.lit("")))
     assert (lists["status"] == "listed").all()
@@ -63,7 +96,9 @@ def described(shared: Path) -> Described:
 
 
 @pytest.mark.parametrize("attribute", ["race", "gender"])
-def test_published_marked_words_are_found_for_the_right_group(attribute: str, described: Described, shared: Path) -> None:
+def test_published_marked_words_are_found_for_the_right_group(
+    attribute: str, described: Described, shared: Path
+) -> None:
     texts, lists, mentions, families = described
     assert lists["attempt"].to_list() == [f"{row}#0" for row in texts["row"]]
     lists = lists.with_columns(identity=texts[attribute])
@@ -72,11 +107,16 @@ def test_published_marked_words_are_found_for_the_right_group(attribute: str, de
     function = word_lists("en")["stop"] - {"sports", "present"} | DEMONYMS | CONTRACTIONS | KEPT_APART
     wanted = found = 0
     for name, group in GROUPS[attribute].items():
-        known = {stem(word) for phrase in reported.filter(identity=group)["phrase"] for word in phrase.split()}
+        known = {
+            stem(word) for phrase in reported.filter(identity=group)["phrase"] for word in phrase.split()
+        }
         words = [word for word in marked[name] if word not in function]
         wanted += len(words)
         found += sum(stem(word) in known for word in words)
     assert wanted > 60
     assert found >= 0.8 * wanted
-    shuffled = [find_associations(lists.with_columns(pl.col("identity").shuffle(seed)), mentions)["reported"].any() for seed in range(20)]
+    shuffled = [
+        find_associations(lists.with_columns(pl.col("identity").shuffle(seed)), mentions)["reported"].any()
+        for seed in range(20)
+    ]
     assert sum(shuffled) <= 2

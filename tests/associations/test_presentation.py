@@ -12,7 +12,18 @@ import pytest
 from tiltmeter.associations.presentation import FEW, LONGEST, TOP
 from tiltmeter.associations.suite import suite
 from tiltmeter.associations.tables import DEFINITIONAL, FOUND
-from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Heatmap, Pairs, Responses, Table, Text
+from tiltmeter.blocks import (
+    Block,
+    Callout,
+    Details,
+    Heading,
+    Headline,
+    Heatmap,
+    Pairs,
+    Responses,
+    Table,
+    Text,
+)
 from tiltmeter.schema import EXAMPLES, FINDINGS, conform
 
 Row = dict[str, Any]
@@ -20,23 +31,53 @@ Shape = TypeVar("Shape")
 
 
 def findings(*rows: Row, model: str = "m", part: str = "gender") -> pl.DataFrame:
-    shared = {"study": "associations", "model": model, "part": part, "level": 0.95, "attempts": 10, "answered": 10, "key": False}
+    shared = {
+        "study": "associations",
+        "model": model,
+        "part": part,
+        "level": 0.95,
+        "attempts": 10,
+        "answered": 10,
+        "key": False,
+    }
     return conform(pl.DataFrame([shared | row for row in rows], infer_schema_length=None), FINDINGS)
 
 
 def single(group: str, concept: str, estimate: float, context: str | None = None) -> Row:
-    about = {"metric": "association", "group": group, "concept": concept, "context": context, "unit": "difference"}
-    return about | {"estimate": estimate, "low": estimate - 0.05, "high": estimate + 0.05, "p": 0.001, "q": 0.01}
+    about = {
+        "metric": "association",
+        "group": group,
+        "concept": concept,
+        "context": context,
+        "unit": "difference",
+    }
+    return about | {
+        "estimate": estimate,
+        "low": estimate - 0.05,
+        "high": estimate + 0.05,
+        "p": 0.001,
+        "q": 0.01,
+    }
 
 
 def count(group: str | None, number: float, context: str | None = None) -> Row:
-    about = {"metric": "associations", "group": group, "context": context, "estimate": number, "key": context is None, "unit": "count"}
+    about = {
+        "metric": "associations",
+        "group": group,
+        "context": context,
+        "estimate": number,
+        "key": context is None,
+        "unit": "count",
+    }
     return about | ({"null_value": 0.5, "p": 0.01} if group is None else {})
 
 
 def counted(female: int, male: int) -> list[Row]:
     """Counts of two groups, as every study gives them."""
-    means = [{"metric": "mean_effect", "group": "female", "estimate": 0.25}, {"metric": "mean_p", "group": "female", "estimate": 0.002}]
+    means = [
+        {"metric": "mean_effect", "group": "female", "estimate": 0.25},
+        {"metric": "mean_p", "group": "female", "estimate": 0.002},
+    ]
     return [count(None, female + male), count("female", female), count("male", male), *means]
 
 
@@ -47,17 +88,38 @@ WHOLE = [
 COUNTS = "in 12 of 40 descriptions (30.0%); others 3 of 120 (2.5%)"
 
 
-def found(group: str, label: str, context: str | None = None, *, model: str = "m", **more: object) -> pl.DataFrame:
+def found(
+    group: str, label: str, context: str | None = None, *, model: str = "m", **more: object
+) -> pl.DataFrame:
     """One row of the table `associations`."""
-    row: Row = {"model": model, "part": "gender", "identity": group, "concept": f"{label}!", "label": label, "context": context}
-    counts: Row = {"count": 12, "lists": 40, "rate": 0.3, "others_count": 3, "others_lists": 120, "others_rate": 0.025, "reported": True}
+    row: Row = {
+        "model": model,
+        "part": "gender",
+        "identity": group,
+        "concept": f"{label}!",
+        "label": label,
+        "context": context,
+    }
+    counts: Row = {
+        "count": 12,
+        "lists": 40,
+        "rate": 0.3,
+        "others_count": 3,
+        "others_lists": 120,
+        "others_rate": 0.025,
+        "reported": True,
+    }
     columns = {"model": pl.String, "part": pl.String, **FOUND}
     return conform(pl.DataFrame([row | counts | more], infer_schema_length=None), columns)
 
 
 def shown(*findings: pl.DataFrame, **tables: pl.DataFrame) -> list[Block]:
     """The blocks of findings and of the tables of the method beside them."""
-    seen: Any = SimpleNamespace(findings=pl.concat(findings), examples=pl.DataFrame(schema=dict(EXAMPLES)), titles={"gender": "Gender"})
+    seen: Any = SimpleNamespace(
+        findings=pl.concat(findings),
+        examples=pl.DataFrame(schema=dict(EXAMPLES)),
+        titles={"gender": "Gender"},
+    )
     seen.table = lambda name: tables.get(name, pl.DataFrame())
     return suite.present(seen)
 
@@ -82,13 +144,23 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     assert head.detail.startswith(expected)
     assert head.detail.endswith("(groups shuffled, p = 0.01). Texts: 10.")
     (groups,) = blocks(Table, made, "of each group")
-    assert rows(groups, "group", "associations", "all locations together") == [("female", 2, 20), ("male", 1, 1)]
+    assert rows(groups, "group", "associations", "all locations together") == [
+        ("female", 2, 20),
+        ("male", 1, 1),
+    ]
     (strongest,) = blocks(Table, made, "Strongest associations (10 of 22)")
-    assert rows(strongest, "group", "concept", "difference")[:2] == [("male", "calm", "50 points"), ("female", "c20", "20 points")]
+    assert rows(strongest, "group", "concept", "difference")[:2] == [
+        ("male", "calm", "50 points"),
+        ("female", "c20", "20 points"),
+    ]
     assert rows(strongest, "95% interval", "q")[0] == ("45 to 55", 0.01)
     assert len(rows(strongest)) == TOP
     (heat,) = blocks(Heatmap, made)
-    assert (heat.rows, heat.columns, heat.values) == (["media", "sports"], ["female", "male"], [(0, 0), (4, 1)])
+    assert (heat.rows, heat.columns, heat.values) == (
+        ["media", "sports"],
+        ["female", "male"],
+        [(0, 0), (4, 1)],
+    )
     assert "describes the texts, not people" in " ".join(block.text for block in blocks(Text, made))
 
 
@@ -101,13 +173,20 @@ def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() ->
 def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
     lost = {"metric": "missing", "unit": "share"}
     each = [
-        lost | {"group": group, "attempts": 800, "answered": used, "unreadable": 800 - used} for group, used in (("a", 600), ("b", 472))
+        lost | {"group": group, "attempts": 800, "answered": used, "unreadable": 800 - used}
+        for group, used in (("a", 600), ("b", 472))
     ]
-    (head,) = blocks(Headline, shown(findings(*WHOLE, lost | {"estimate": 0.33, "p": 0.5, "method": "chi-squared"}, *each)))
+    (head,) = blocks(
+        Headline, shown(findings(*WHOLE, lost | {"estimate": 0.33, "p": 0.5, "method": "chi-squared"}, *each))
+    )
     assert head.detail.endswith("Texts: 10. Character descriptions used: 1,072 of 1,600 (67%).")
-    (head,) = blocks(Headline, shown(findings(count(None, 0), lost | {"group": "a", "attempts": 800, "answered": 800})))
+    (head,) = blocks(
+        Headline, shown(findings(count(None, 0), lost | {"group": "a", "attempts": 800, "answered": 800}))
+    )
     assert head.detail.endswith("Character descriptions used: 800 of 800 (100%).")
-    (head,) = blocks(Headline, shown(findings(count(None, 0), lost | {"group": "a", "attempts": 4000, "answered": 3998})))
+    (head,) = blocks(
+        Headline, shown(findings(count(None, 0), lost | {"group": "a", "attempts": 4000, "answered": 3998}))
+    )
     assert head.detail.endswith("Character descriptions used: 3,998 of 4,000 (>99.9%).")
 
 
@@ -121,14 +200,24 @@ def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
 )
 def test_the_population_is_named_once(estimand: str, said: str) -> None:
     row = single("female", "calm", 0.3) | {"estimand": estimand}
-    texts = [block.text for block in blocks(Text, shown(findings(*WHOLE, row, row | {"concept": "witty"}, model="a"), findings(row)))]
+    texts = [
+        block.text
+        for block in blocks(
+            Text, shown(findings(*WHOLE, row, row | {"concept": "witty"}, model="a"), findings(row))
+        )
+    ]
     assert len([text for text in texts if said in text]) == 1
     others = {"names like these", "these names", "texts like these"} - {estimand}
     assert not any("results are about" in text and said not in text for text in texts), others
 
 
 def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
-    texts = [block.text for block in blocks(Text, shown(findings(*WHOLE, single("female", "calm", 0.3)), findings(*WHOLE, model="n")))]
+    texts = [
+        block.text
+        for block in blocks(
+            Text, shown(findings(*WHOLE, single("female", "calm", 0.3)), findings(*WHOLE, model="n"))
+        )
+    ]
     (selection,) = [text for text in texts if "selection" in text]
     assert "q is the smallest false discovery rate at which it would be selected" in selection
     assert "at least 95% of them are expected to contain their true values" in selection
@@ -139,7 +228,10 @@ def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
 
 
 def test_the_level_of_an_interval_is_that_of_the_number_not_of_the_study() -> None:
-    rows_of = [single("female", "calm", 0.3) | {"level": 0.99834}, single("male", "witty", 0.2) | {"level": 0.99834}]
+    rows_of = [
+        single("female", "calm", 0.3) | {"level": 0.99834},
+        single("male", "witty", 0.2) | {"level": 0.99834},
+    ]
     made = shown(findings(*WHOLE, *rows_of))
     (strongest,) = blocks(Table, made, "Strongest associations")
     assert rows(strongest, "99.8% interval") == [("25 to 35",), ("15 to 25",)]
@@ -148,7 +240,11 @@ def test_the_level_of_an_interval_is_that_of_the_number_not_of_the_study() -> No
     assert not any("95% interval" in column.name for table in blocks(Table, made) for column in table.columns)
     other = findings(*WHOLE, single("female", "calm", 0.1) | {"level": 0.99996}, model="n")
     (strongest,) = blocks(Table, shown(findings(*WHOLE, *rows_of), other), "Strongest associations")
-    assert rows(strongest, "interval", "level") == [("25 to 35", "99.8%"), ("15 to 25", "99.8%"), ("5 to 15", "99.996%")]
+    assert rows(strongest, "interval", "level") == [
+        ("25 to 35", "99.8%"),
+        ("15 to 25", "99.8%"),
+        ("5 to 15", "99.996%"),
+    ]
 
 
 def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
@@ -181,7 +277,14 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
 
 
 def test_where_nothing_can_be_compared_that_is_said() -> None:
-    nothing = {"metric": "associations", "estimate": None, "key": True, "refused": 10, "answered": 0, "note": "nothing to compare: why"}
+    nothing = {
+        "metric": "associations",
+        "estimate": None,
+        "key": True,
+        "refused": 10,
+        "answered": 0,
+        "note": "nothing to compare: why",
+    }
     made = shown(findings(nothing, nothing | {"group": "female"}))
     assert made[1:3] == [
         Headline("m: associations could not be counted", "Texts: 10 (10 refused)."),
@@ -193,24 +296,48 @@ def test_where_nothing_can_be_compared_that_is_said() -> None:
 @pytest.mark.parametrize("differs", [True, False])
 def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
     warning = "the share of missing descriptions differs between groups" if differs else None
-    missing = {"metric": "missing", "estimate": 0.25, "p": 0.02, "method": "permutation test of independence", "note": warning}
-    each = [{"metric": "missing", "group": group, "estimate": share} for group, share in (("female", 0.5), ("male", 0.0))]
-    ends = {"status": ["missing", "listed", "listed", "empty"], "problem": ["the story does not name Emily", None, None, None]}
-    made = shown(findings(*WHOLE, missing, *each), lists=pl.DataFrame({"model": "m", "part": "gender"} | ends))
+    missing = {
+        "metric": "missing",
+        "estimate": 0.25,
+        "p": 0.02,
+        "method": "permutation test of independence",
+        "note": warning,
+    }
+    each = [
+        {"metric": "missing", "group": group, "estimate": share}
+        for group, share in (("female", 0.5), ("male", 0.0))
+    ]
+    ends = {
+        "status": ["missing", "listed", "listed", "empty"],
+        "problem": ["the story does not name Emily", None, None, None],
+    }
+    made = shown(
+        findings(*WHOLE, missing, *each), lists=pl.DataFrame({"model": "m", "part": "gender"} | ends)
+    )
     text = "m: 1 of 4 character descriptions are missing (most frequent reason: the story does not name the person); "
-    text += f"{warning or 'no difference between groups was shown'} (permutation test of independence, p = 0.02)."
+    text += (
+        f"{warning or 'no difference between groups was shown'} (permutation test of independence, p = 0.02)."
+    )
     assert (Callout(text) if differs else Text(text)) in made
     assert rows(blocks(Table, made, "of each group")[0], "missing descriptions") == [(0.5,), (0.0,)]
 
 
 def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:
-    held = [single("male", "family man", 0.4, "sports"), single("male", "family man", 0.3), single("male", "man", 0.2, "media")]
-    definitional = findings(*(row | {"metric": "definitional"} for row in held)).with_columns(reason=pl.lit("male by definition"))
+    held = [
+        single("male", "family man", 0.4, "sports"),
+        single("male", "family man", 0.3),
+        single("male", "man", 0.2, "media"),
+    ]
+    definitional = findings(*(row | {"metric": "definitional"} for row in held)).with_columns(
+        reason=pl.lit("male by definition")
+    )
     assert set(definitional.columns) == set(DEFINITIONAL)
     made = shown(findings(*WHOLE), definitional=definitional, associations=found("male", "family man"))
     (table,) = blocks(Table, made, "definitional")
     expected = [("male", "family man", "all", COUNTS), ("male", "man", "media", None)]
-    assert rows(table, "group", "concept", "where", "counts", "reason") == [(*row, "male by definition") for row in expected]
+    assert rows(table, "group", "concept", "where", "counts", "reason") == [
+        (*row, "male by definition") for row in expected
+    ]
 
 
 def test_the_strongest_of_each_location() -> None:
@@ -219,13 +346,22 @@ def test_the_strongest_of_each_location() -> None:
     (details,) = blocks(Details, made, "each location")
     (table,) = blocks(Table, details.blocks)
     of_sports = "c7 (0.7), c6 (0.6), c5 (0.5), c4 (0.4), c3 (0.3)"
-    assert rows(table, "location", "female", "male") == [("media", None, "tired (0.2)"), ("sports", of_sports, None)]
+    assert rows(table, "location", "female", "male") == [
+        ("media", None, "tired (0.2)"),
+        ("sports", of_sports, None),
+    ]
 
 
 def test_what_two_models_share() -> None:
-    first = [single("female", "calm", 0.3), single("female", "witty", 0.2), single("male", "calm", 0.1, "sports")]
+    first = [
+        single("female", "calm", 0.3),
+        single("female", "witty", 0.2),
+        single("male", "calm", 0.1, "sports"),
+    ]
     one = findings(*counted(2, 1), *first, model="one")
-    two = findings(*counted(1, 1), single("female", "calm", 0.1), single("male", "calm", 0.4, "media"), model="two")
+    two = findings(
+        *counted(1, 1), single("female", "calm", 0.1), single("male", "calm", 0.4, "media"), model="two"
+    )
     made = shown(one, two)
     assert Heading("Shared associations") in made
     (pairs,) = blocks(Table, made, "share")
@@ -243,12 +379,16 @@ def test_models_and_settings_side_by_side() -> None:
     """Pairs differ in the model or in the setting, never in both; the matrix has all."""
     sets = [
         findings(*counted(i, 0), *(single("female", f"c{k}", 0.1) for k in range(i)), model=model, part=part)
-        for i, (model, part) in enumerate([(model, part) for model in ("a", "b") for part in ("gender", "gender_single")], 1)
+        for i, (model, part) in enumerate(
+            [(model, part) for model in ("a", "b") for part in ("gender", "gender_single")], 1
+        )
     ]
     made = shown(*sets)
     (pairs,) = blocks(Table, made, "share")
     names = ["a · gender", "a · gender_single", "b · gender", "b · gender_single"]
-    assert rows(pairs, "first", "second") == [(names[i], names[j]) for i, j in ((0, 1), (0, 2), (1, 3), (2, 3))]
+    assert rows(pairs, "first", "second") == [
+        (names[i], names[j]) for i, j in ((0, 1), (0, 2), (1, 3), (2, 3))
+    ]
     (overlap,) = blocks(Heatmap, made, "Overlap")
     assert list(overlap.rows) == names
     assert overlap.values[0] == [None, 1 / 2, 1 / 3, 1 / 4]
@@ -259,7 +399,9 @@ def test_studies_of_other_groups_are_not_compared() -> None:
     race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
     assert Heading("Shared associations") not in shown(gender, race)
     other = findings(*counted(1, 0), single("female", "calm", 0.3), model="other", part="gender_single")
-    assert Heading("Shared associations") not in shown(gender, other)  # neither the model nor the part is the same
+    assert Heading("Shared associations") not in shown(
+        gender, other
+    )  # neither the model nor the part is the same
 
 
 def test_the_level_of_runs_that_stored_another_one_is_not_stated() -> None:
@@ -285,8 +427,15 @@ def test_published_scores_have_no_interval() -> None:
 def test_thousands_of_associations_stay_few_rows() -> None:
     places = [f"place {i}" for i in range(10)]
     cells = [count(group, 300, place) for place in places for group in ("female", "male")]
-    every = [single(("female", "male")[i % 2], f"concept number {i}", 1 / (1 + i), places[i // 2 % 10]) for i in range(6000)]
-    made = shown(*(findings(*counted(3000, 3000), *cells, *every, model=f"vendor/model-{k}") for k in range(3)))
-    tables = blocks(Table, made) + [table for details in blocks(Details, made) for table in blocks(Table, details.blocks)]
+    every = [
+        single(("female", "male")[i % 2], f"concept number {i}", 1 / (1 + i), places[i // 2 % 10])
+        for i in range(6000)
+    ]
+    made = shown(
+        *(findings(*counted(3000, 3000), *cells, *every, model=f"vendor/model-{k}") for k in range(3))
+    )
+    tables = blocks(Table, made) + [
+        table for details in blocks(Details, made) for table in blocks(Table, details.blocks)
+    ]
     assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * FEW)
     assert "Strongest associations (30 of 18,000)" in [table.title for table in tables]

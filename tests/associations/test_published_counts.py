@@ -20,27 +20,44 @@ SETTINGS = {
     "negative": "two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv",
     "single": "one_QWEN3-32B_gender_sim_gender__all_summ.csv",
 }
-PUBLISHED = {"Location Category": "loc", "Demographic Identity": "id", "Phrase": "phrase", "Score": "score", "P-Value": "p"}
+PUBLISHED = {
+    "Location Category": "loc",
+    "Demographic Identity": "id",
+    "Phrase": "phrase",
+    "Score": "score",
+    "P-Value": "p",
+}
 
 
 def released(shared: Path, name: str) -> pl.DataFrame:
-    return pl.read_csv(shared / "data" / "badf" / name).select(pl.col(old).alias(new) for old, new in PUBLISHED.items())
+    return pl.read_csv(shared / "data" / "badf" / name).select(
+        pl.col(old).alias(new) for old, new in PUBLISHED.items()
+    )
 
 
 def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Recovered rows of two identities, and the counts of both identities of each; a context is a location of a setting."""
+    """Recovered rows of two identities, and the counts of both identities of each.
+
+    A context is a location of a setting.
+    """
     rows = pl.read_csv(shared / "golden" / "badf" / "recovered_counts_gender.csv")
     rows = rows.with_columns(context=pl.format("{}/{}", "setting", "loc"), identity="id", concept="phrase")
-    mentions = rows.group_by("context", "identity").agg(mentions=pl.col("n_mentions").first(), kinds=pl.col("n_mentions").n_unique())
+    mentions = rows.group_by("context", "identity").agg(
+        mentions=pl.col("n_mentions").first(), kinds=pl.col("n_mentions").n_unique()
+    )
     assert (mentions["kinds"] == 1).all()
     own = rows.select("context", "concept", "identity", count="a", lists="n_lists")
     others = pl.col("identity").replace_strict({"female": "male", "male": "female"})
     other = rows.select("context", "concept", others, count="c", lists="n_lists")
     counts = pl.concat([own, other]).unique(["context", "concept", "identity"], maintain_order=True)
-    return rows, counts.join(mentions.drop("kinds"), on=["context", "identity"], how="left", maintain_order="left")
+    return rows, counts.join(
+        mentions.drop("kinds"), on=["context", "identity"], how="left", maintain_order="left"
+    )
 
 
-def hidden_counts(present: list[int], *, identities: int, least: int, total: int, lists: int, p: float) -> list[int]:
+def hidden_counts(
+    present: list[int], *, identities: int, least: int, total: int, lists: int, p: float
+) -> list[int]:
     """Counts of the identities without a released row: at least one is the least, and together they make up the total and p."""
     absent, rest = identities - len(present), total - sum(present)
     if absent == 0:
@@ -54,19 +71,31 @@ def hidden_counts(present: list[int], *, identities: int, least: int, total: int
 
 
 def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """As `gender_counts`; identities without a released row are filled in, and mentions follow from the released scores."""
+    """As `gender_counts`.
+
+    Identities without a released row are filled in, and mentions follow from the released scores.
+    """
     rows = pl.read_csv(shared / "golden" / "badf" / "recovered_counts_4id.csv")
     scores = pl.concat(released(shared, name).with_columns(cat=pl.lit(cat)) for cat, name in RELEASED.items())
     rows = rows.join(scores.drop("p"), on=["cat", "loc", "id", "phrase"], how="left", maintain_order="left")
     rows = rows.with_columns(context=pl.format("{}/{}", "cat", "loc"), identity="id", concept="phrase")
     assert rows["score"].null_count() == 0
-    mentions = rows.group_by("context", "identity").agg(mentions=((pl.col("a") - pl.col("min")) / pl.col("score")).median().round(0))
+    mentions = rows.group_by("context", "identity").agg(
+        mentions=((pl.col("a") - pl.col("min")) / pl.col("score")).median().round(0)
+    )
     names = {cat: sorted(rows.filter(pl.col("cat") == cat)["id"].unique()) for cat in RELEASED}
     counts = []
     for (cat, context, concept), group in rows.group_by("cat", "context", "concept", maintain_order=True):
         one = group.row(0, named=True)
         present = dict(group.select("id", "a").iter_rows())
-        hidden = hidden_counts(list(present.values()), identities=4, least=one["min"], total=one["total"], lists=one["n"], p=one["p"])
+        hidden = hidden_counts(
+            list(present.values()),
+            identities=4,
+            least=one["min"],
+            total=one["total"],
+            lists=one["n"],
+            p=one["p"],
+        )
         absent = [name for name in names[str(cat)] if name not in present]
         pairs = [*present.items(), *zip_longest(absent, hidden)]
         counts += [(context, concept, name, count, one["n"]) for name, count in pairs]
@@ -113,7 +142,12 @@ def test_named_cases_of_two_identities(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["gender_2x2_yates"]
     for case in cases:
         other = {"female": "male", "male": "female"}[case["id"]]
-        cells = {"identity": [case["id"], other], "count": [case["a"], case["c"]], "lists": case["n_lists"], "mentions": case["n_mentions"]}
+        cells = {
+            "identity": [case["id"], other],
+            "count": [case["a"], case["c"]],
+            "lists": case["n_lists"],
+            "mentions": case["n_mentions"],
+        }
         counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
         mine = compare_counts(counts, rules_of("badf-code")).row(0, named=True)
         assert (mine["score"], mine["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
@@ -124,26 +158,41 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
     assert len(cases) == 4
     for case in cases:
         present, least = list(case["counts"].values()), case["min_count_of_unlisted"]
-        hidden = hidden_counts(present, identities=4, least=least, total=case["total"], lists=case["n"], p=case["p"])
-        cells = {"identity": [f"identity {place}" for place in range(4)], "count": present + hidden, "lists": case["n"]}
+        hidden = hidden_counts(
+            present, identities=4, least=least, total=case["total"], lists=case["n"], p=case["p"]
+        )
+        cells = {
+            "identity": [f"identity {place}" for place in range(4)],
+            "count": present + hidden,
+            "lists": case["n"],
+        }
         counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
         counts = counts.with_columns(mentions=pl.lit(None, pl.Int64))
         scored = compare_counts(counts, rules_of("paper"))
         assert scored["p"].to_list() == pytest.approx([case["p"]] * 4, rel=RELATIVE)
-        assert scored["score"].to_list() == pytest.approx([(a - min(present + hidden)) / case["n"] for a in present + hidden])
+        assert scored["score"].to_list() == pytest.approx(
+            [(a - min(present + hidden)) / case["n"] for a in present + hidden]
+        )
 
 
 def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
     counts = gender_counts(shared)[1].filter(context="base/law policy", concept="nervous")
     female = pl.col("identity") == "female"
-    code, paper = (compare_counts(counts, rules_of(name)).filter(female).row(0, named=True) for name in ("badf-code", "paper"))
+    code, paper = (
+        compare_counts(counts, rules_of(name)).filter(female).row(0, named=True)
+        for name in ("badf-code", "paper")
+    )
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
     assert (code["score"], paper["score"]) == pytest.approx((0.0432109024430779, 260 / 900), rel=RELATIVE)
     assert code["p"] == paper["p"] == pytest.approx(1.10654e-47, rel=1e-5)
     ours = compare_counts(counts).filter(female).row(0, named=True)
     assert 0.25 < ours["low"] < 260 / 900 < ours["high"] < 0.33
     # Two identities, one-sided, twice: the same test again.
-    assert (ours["reported"], ours["effect"], ours["p"]) == (True, pytest.approx(260 / 900), pytest.approx(code["p"], rel=1e-9))
+    assert (ours["reported"], ours["effect"], ours["p"]) == (
+        True,
+        pytest.approx(260 / 900),
+        pytest.approx(code["p"], rel=1e-9),
+    )
 
 
 @pytest.mark.verify

@@ -19,7 +19,9 @@ def discovered(study_once: Study, shared: Path) -> Callable[[str | Path], Run]:
     def with_encoder(encoder: str | Path) -> Run:
         stories = shared / "data" / "stories" / "dv3_story_generations.csv"
         columns = ("--text", "text", "--identity", "race")
-        return study_once("analyse", str(stories), "--study", "associations", *columns, "-P", f"encoder={encoder}")
+        return study_once(
+            "analyse", str(stories), "--study", "associations", *columns, "-P", f"encoder={encoder}"
+        )
 
     return with_encoder
 
@@ -37,7 +39,9 @@ def opened_down_to_the_sentences(run: Run) -> None:
             assert all(sentence in answer for sentence in sentences)
 
 
-def test_associations_in_real_stories_can_be_opened_down_to_the_sentences(discovered: Callable[[str | Path], Run]) -> None:
+def test_associations_in_real_stories_can_be_opened_down_to_the_sentences(
+    discovered: Callable[[str | Path], Run],
+) -> None:
     run = discovered("none")
     assert run.responses.height == 449
     lists = run.table("lists")
@@ -46,15 +50,24 @@ def test_associations_in_real_stories_can_be_opened_down_to_the_sentences(discov
     opened_down_to_the_sentences(run)
 
 
-def test_what_an_identity_is_by_definition_is_not_reported_as_attached_to_it(discovered: Callable[[str | Path], Run]) -> None:
+def test_what_an_identity_is_by_definition_is_not_reported_as_attached_to_it(
+    discovered: Callable[[str | Path], Run],
+) -> None:
     run = discovered("none")
     reported = set(run.findings["concept"].drop_nulls())
     assert not reported & {"black", "asian", "white", "latina", "middle eastern"}
-    ruled = dict(run.table("exclusive").filter(pl.col("identity").is_not_null()).select("concept", "identity").iter_rows())
+    ruled = dict(
+        run.table("exclusive")
+        .filter(pl.col("identity").is_not_null())
+        .select("concept", "identity")
+        .iter_rows()
+    )
     assert (ruled["black"], ruled["asian"]) == ("a Black", "an Asian")
 
 
-def test_concepts_by_the_encoder_in_real_stories(discovered: Callable[[str | Path], Run], encoder: Path) -> None:
+def test_concepts_by_the_encoder_in_real_stories(
+    discovered: Callable[[str | Path], Run], encoder: Path
+) -> None:
     run = discovered(encoder)
     concepts = run.table("concepts")
     assert concepts["concept"].n_unique() < 0.9 * concepts.height

@@ -1,4 +1,7 @@
-"""Released BADF results: the paper's tables, mistakes in files; analysed again: the counts behind them, and rules as on the whole."""
+"""Released BADF results: the paper's tables, mistakes in files.
+
+Analysed again: the counts behind them, and rules as on the whole.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,15 @@ def golden(shared: Path, name: str) -> dict[str, Any]:
 
 
 def counts_file(shared: Path, name: str) -> Path:
-    return shared / "golden" / "badf" / f"recovered_counts_{'gender' if name.endswith('gender') else '4id'}.csv"
+    return (
+        shared / "golden" / "badf" / f"recovered_counts_{'gender' if name.endswith('gender') else '4id'}.csv"
+    )
 
 
 def published(shared: Path, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    return read_released(shared / "data" / "badf" / golden(shared, name)["file"]), read_counts(counts_file(shared, name))
+    return read_released(shared / "data" / "badf" / golden(shared, name)["file"]), read_counts(
+        counts_file(shared, name)
+    )
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -76,12 +83,25 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
-    file = write(tmp_path / "r.csv", "media,female,calm,0.2,0.01,NO", "media,male,a man,0.9,0.001,YES", "law,male,tall,0.1,0.04,no")
+    file = write(
+        tmp_path / "r.csv",
+        "media,female,calm,0.2,0.01,NO",
+        "media,male,a man,0.9,0.001,YES",
+        "law,male,tall,0.1,0.04,no",
+    )
     table = read_released(file)
     assert table["exclusive"].to_list() == [False, True, False]
-    assert summary(table).select("identity", "count", "max_score").rows() == [("female", 1, 0.2), ("male", 1, 0.1)]
+    assert summary(table).select("identity", "count", "max_score").rows() == [
+        ("female", 1, 0.2),
+        ("male", 1, 0.1),
+    ]
     assert top(table)["concept"].to_list() == ["calm", "tall"]
-    assert by_location(table).rows() == [("female", "media", 1), ("female", "law", 0), ("male", "media", 0), ("male", "law", 1)]
+    assert by_location(table).rows() == [
+        ("female", "media", 1),
+        ("female", "law", 0),
+        ("male", "media", 0),
+        ("male", "law", 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +113,10 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
         ("media,female,calm,-0.1,0.01,NO", "row 3, column 'Score'"),
         ("media,female,calm,0.1,1.01,NO", "row 3, column 'P-Value': '1.01' is not a number from 0 to 1"),
         ("media,female,calm,0.1,,NO", "row 3, column 'P-Value'"),
-        ("media,female,calm,0.1,0.01,maybe", "row 3, column 'Prompt Response': 'maybe' is neither YES nor NO"),
+        (
+            "media,female,calm,0.1,0.01,maybe",
+            "row 3, column 'Prompt Response': 'maybe' is neither YES nor NO",
+        ),
         ("media,,calm,0.1,0.01,NO", "row 3, column 'Demographic Identity' is empty"),
         ("media,male,tall,0.1,0.01,NO", "row 3 repeats row 2"),
         ("media,male,tall,0.1,0.01,NO,more", "cannot be read"),
@@ -126,7 +149,10 @@ def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -
     file = tmp_path / "c.csv"
     race = "setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n"
     gender = "setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n"
-    for text, said in ((race, "'count': 9 is inconsistent with the smallest, largest"), (gender, r"'a': '9\.5' is not a whole number")):
+    for text, said in (
+        (race, "'count': 9 is inconsistent with the smallest, largest"),
+        (gender, r"'a': '9\.5' is not a whole number"),
+    ):
         file.write_text(text)
         with pytest.raises(InputError, match=r"c\.csv, row 2, column " + said):
             read_counts(file)
@@ -139,11 +165,20 @@ def test_published_counts_are_completed(shared: Path, name: str) -> None:
     assert (block["setting"][0], block["category"][0]) == (expected["setting"], expected["category"])
     whole = complete_counts(block)
     assert whole["count"].null_count() == 0
-    for where, who, mentions, lists in whole.select("context", "identity", "mentions", "lists").unique().iter_rows():
-        assert (mentions, lists) == (expected["score_denominator_mentions"][where][who], expected["lists_per_identity"][where])
+    for where, who, mentions, lists in (
+        whole.select("context", "identity", "mentions", "lists").unique().iter_rows()
+    ):
+        assert (mentions, lists) == (
+            expected["score_denominator_mentions"][where][who],
+            expected["lists_per_identity"][where],
+        )
     # Sums of squares were used for a few concepts only; the p-value of every one must come out again.
     cells = whole.group_by("context", "concept").agg("count", pl.col("lists").first())
-    again = cells.with_columns(again=pl.Series(independence_p(np.array(cells["count"].to_list()), cells["lists"].to_numpy()[:, None])))
+    again = cells.with_columns(
+        again=pl.Series(
+            independence_p(np.array(cells["count"].to_list()), cells["lists"].to_numpy()[:, None])
+        )
+    )
     both = block.join(again, on=["context", "concept"])
     assert both.height == expected["rows"]
     assert both["again"].to_numpy() == pytest.approx(both["p"].to_numpy(), rel=1e-9, abs=0)
@@ -163,25 +198,37 @@ def test_published_hidden_counts(shared: Path) -> None:
 def test_published_facts(shared: Path, name: str) -> None:
     """Counted anew from the recovered counts as they stand in their file."""
     expected = golden(shared, name)
-    raw = pl.read_csv(counts_file(shared, name), infer_schema_length=None).filter(setting=expected["setting"], cat=expected["category"])
+    raw = pl.read_csv(counts_file(shared, name), infer_schema_length=None).filter(
+        setting=expected["setting"], cat=expected["category"]
+    )
     if "c" in raw.columns:
         raw = raw.with_columns(max=pl.max_horizontal("a", "c"), total=pl.col("a") + pl.col("c"), k=pl.lit(2))
     else:
         raw = raw.with_columns(k=pl.lit(4))
     found = reanalyse(*published(shared, name))
-    facts = {"not_highest": pl.col("a") < pl.col("max"), "single": pl.col("a") == 1, "needs_exact": pl.col("total") / pl.col("k") < 5}
+    facts = {
+        "not_highest": pl.col("a") < pl.col("max"),
+        "single": pl.col("a") == 1,
+        "needs_exact": pl.col("total") / pl.col("k") < 5,
+    }
     kept = {"highest": pl.col("a") == pl.col("max"), "support": pl.col("a") >= 5, "published": pl.lit(True)}
     for identity in (None, *expected["identities"]):
         mine = raw if identity is None else raw.filter(pl.col("id") == identity)
         for table, kind, expressions in ((found.facts, "fact", facts), (found.rules, "rule", kept)):
-            row = {one[kind]: one for one in table.filter(pl.col("identity").eq_missing(pl.lit(identity))).iter_rows(named=True)}
+            row = {
+                one[kind]: one
+                for one in table.filter(pl.col("identity").eq_missing(pl.lit(identity))).iter_rows(named=True)
+            }
             for key, expression in expressions.items():
                 assert (row[key]["rows"], row[key]["of"]) == (mine.filter(expression).height, mine.height)
 
 
 def test_four_identities_as_the_specification_says(shared: Path) -> None:
     """Of the published rows of four identities a little over half name an identity that does not have the highest count."""
-    found = [reanalyse(*published(shared, name)).facts.filter(pl.col("identity").is_null()) for name in ("base__race", "base__religions")]
+    found = [
+        reanalyse(*published(shared, name)).facts.filter(pl.col("identity").is_null())
+        for name in ("base__race", "base__religions")
+    ]
     both = pl.concat(found).group_by("fact").agg(pl.col("rows", "of").sum())
     shares = {row["fact"]: row["rows"] / row["of"] for row in both.iter_rows(named=True)}
     assert shares == pytest.approx({"not_highest": 0.562, "single": 0.135, "needs_exact": 0.521}, abs=5e-4)
@@ -207,11 +254,30 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
             cells.append(about | {"identity": name, "count": int(cell[one])})
             if p[place] < 0.05 and cell[one] > least and rng.random() >= hide:
                 score = (int(cell[one]) - least) / int(mentions[one])
-                numbers = {"least": least, "greatest": int(cell.max()), "total": int(cell.sum()), "lists": lists, "identities": k}
-                rows.append(about | {"identity": name, "count": int(cell[one]), "score": score, "p": float(p[place])} | numbers)
-    whole = pl.DataFrame(cells).join(pl.DataFrame({"identity": names, "mentions": mentions}), on="identity", maintain_order="left")
-    table = pl.DataFrame(rows).with_columns(setting=pl.lit("base"), category=pl.lit("any"), exclusive=pl.lit(False))
-    return table.select("context", "identity", "concept", "score", "p", "exclusive"), table.select(*COUNTED), whole, p
+                numbers = {
+                    "least": least,
+                    "greatest": int(cell.max()),
+                    "total": int(cell.sum()),
+                    "lists": lists,
+                    "identities": k,
+                }
+                rows.append(
+                    about
+                    | {"identity": name, "count": int(cell[one]), "score": score, "p": float(p[place])}
+                    | numbers
+                )
+    whole = pl.DataFrame(cells).join(
+        pl.DataFrame({"identity": names, "mentions": mentions}), on="identity", maintain_order="left"
+    )
+    table = pl.DataFrame(rows).with_columns(
+        setting=pl.lit("base"), category=pl.lit("any"), exclusive=pl.lit(False)
+    )
+    return (
+        table.select("context", "identity", "concept", "score", "p", "exclusive"),
+        table.select(*COUNTED),
+        whole,
+        p,
+    )
 
 
 @settings(max_examples=10)
@@ -219,7 +285,9 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
 def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
     released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
     whole = complete_counts(counts_behind(released, recovered, None, None))
-    both = whole.join(truth, on=["context", "concept", "identity"], how="left", suffix="_true", maintain_order="left")
+    both = whole.join(
+        truth, on=["context", "concept", "identity"], how="left", suffix="_true", maintain_order="left"
+    )
     assert both.filter(pl.col("known") & (pl.col("count") != pl.col("count_true"))).is_empty()
     cells = both.group_by("concept").agg(pl.col("count", "count_true").sort())
     assert cells["count"].equals(cells["count_true"], check_names=False)
@@ -233,7 +301,9 @@ def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) 
     """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""
     released, recovered, truth, p = make(seed, k, 400, 0.0)
     found = reanalyse(released, recovered, tests=len(p))
-    concepts = pl.DataFrame({"concept": truth["concept"].unique(maintain_order=True), "q_whole": benjamini_hochberg(p)})
+    concepts = pl.DataFrame(
+        {"concept": truth["concept"].unique(maintain_order=True), "q_whole": benjamini_hochberg(p)}
+    )
     both = found.associations.join(concepts, on="concept", maintain_order="left")
     assert both["fdr"].to_list() == (both["q_whole"] < 0.05).to_list()
     assert both["fdr_released"].all()
@@ -249,22 +319,48 @@ def test_rules_on_a_case_by_hand() -> None:
     cells = {"calm": [40, 10, 8, 5], "shy": [30, 30, 2, 1], "rare": [3, 0, 0, 0], "tall": [1, 1, 1, 20]}
     names = ["a", "b", "c", "d"]
     rows = [
-        {"context": "media", "identity": name, "concept": concept, "count": count, "score": (count - min(counts)) / 500}
-        | {"p": float(independence_p([counts], 100)[0]), "exclusive": False, "setting": "s", "category": "c", "identities": 4, "lists": 100}
+        {
+            "context": "media",
+            "identity": name,
+            "concept": concept,
+            "count": count,
+            "score": (count - min(counts)) / 500,
+        }
+        | {
+            "p": float(independence_p([counts], 100)[0]),
+            "exclusive": False,
+            "setting": "s",
+            "category": "c",
+            "identities": 4,
+            "lists": 100,
+        }
         | {"least": min(counts), "greatest": max(counts), "total": sum(counts)}
         for concept, counts in cells.items()
         for name, count in zip(names, counts, strict=True)
         if count > min(counts)
     ]
     table = pl.DataFrame(rows)
-    found = reanalyse(table.select("context", "identity", "concept", "score", "p", "exclusive"), table.select(*COUNTED), tests=10)
+    found = reanalyse(
+        table.select("context", "identity", "concept", "score", "p", "exclusive"),
+        table.select(*COUNTED),
+        tests=10,
+    )
     verdicts = {(row["concept"], row["identity"]): row for row in found.associations.iter_rows(named=True)}
     # Tiltmeter's own definition credits nobody where two tie.
     alone, tied = {("calm", "a"), ("tall", "d")}, {("shy", "a"), ("shy", "b")}
-    for rule, kept in (("highest", alone | tied | {("rare", "a")}), ("together", alone | tied), ("default", alone)):
+    for rule, kept in (
+        ("highest", alone | tied | {("rare", "a")}),
+        ("together", alone | tied),
+        ("default", alone),
+    ):
         assert {key for key, row in verdicts.items() if row[rule]} == kept
     rare = verdicts["rare", "a"]
-    assert (rare["fdr_released"], rare["support"], rare["exact"], rare["needs_exact"]) == (True, False, False, True)
+    assert (rare["fdr_released"], rare["support"], rare["exact"], rare["needs_exact"]) == (
+        True,
+        False,
+        False,
+        True,
+    )
     assert rare["p"] < 0.05 < rare["p_exact"]
     calm, behind = verdicts["calm", "a"], verdicts["calm", "b"]
     assert (verdicts["shy", "a"]["leader"], behind["leader"], behind["leader_rate"]) == (None, "a", 0.4)
@@ -290,18 +386,27 @@ def test_counts_that_are_not_those_of_the_file(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
     other = read_counts(counts_file(shared, "base__race"))
     assert "the counts do not contain all 444 released rows" in complaint(released, other)
-    assert "nearest: base gender, 442 rows" in complaint(released, counts.filter(pl.col("concept") != "emotionally affected"))
+    assert "nearest: base gender, 442 rows" in complaint(
+        released, counts.filter(pl.col("concept") != "emotionally affected")
+    )
     assert "the counts do not contain" in complaint(released, counts, setting="single")
     assert "--setting 'open' matches no row of the counts" in complaint(released, counts, setting="open")
     assert "--tests 9: the released rows alone are from 444 tests" in complaint(released, counts, tests=9)
     twice = pl.concat([counts, counts.with_columns(setting=pl.lit("again"))])
-    assert "choose one with --setting base --category gender or --setting again --category gender" in complaint(released, twice)
+    assert (
+        "choose one with --setting base --category gender or --setting again --category gender"
+        in complaint(released, twice)
+    )
     assert reanalyse(released, twice, setting="again").setting == "again"
-    off = counts.with_columns(pl.col("count", "greatest", "total") + (pl.col("concept") == "nervous").cast(pl.Int64))
+    off = counts.with_columns(
+        pl.col("count", "greatest", "total") + (pl.col("concept") == "nervous").cast(pl.Int64)
+    )
     other_score = r"the counts of 'nervous' for 'female' in '[a-z ]+' give score 0\.0\d+ and p .+, but 0\.0\d+ and .+ were released"
     assert re.search(other_score, complaint(released, off))
     apart = counts.with_columns(pl.col("count") + (pl.col("concept") == "nervous").cast(pl.Int64))
-    assert "'nervous' in 'healthcare' has hidden counts that cannot be determined" in complaint(released, apart)
+    assert "'nervous' in 'healthcare' has hidden counts that cannot be determined" in complaint(
+        released, apart
+    )
     lost = released.filter((pl.col("context") != "media") | (pl.col("identity") == "male"))
     assert "give --tests N" in complaint(lost, counts)
     assert reanalyse(lost, counts, tests=50_000).families.bound is None

@@ -9,7 +9,13 @@ from scipy.stats import t as student
 
 from tiltmeter.associations.definitions import DEFAULT
 from tiltmeter.associations.significance import FEWEST_NAMES, find_associations, speaks_of_names
-from tiltmeter.associations.significance.counts import EVERYONE, Incidence, blocks_of, incidence_of, ranking_of
+from tiltmeter.associations.significance.counts import (
+    EVERYONE,
+    Incidence,
+    blocks_of,
+    incidence_of,
+    ranking_of,
+)
 from tiltmeter.associations.significance.robust import clusters_of, robust_difference
 from tiltmeter.associations.tables import LISTS
 from tiltmeter.schema import conform
@@ -31,8 +37,9 @@ def told(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Lists and mentions of stories about two people of different groups.
 
-    Names differ by a normal effect on the logit of each concept; `together` exchanges what is said of the second character for what is said
-    of the first (below 0: for its opposite) with that chance; group "a" has concept 0 more often by `lift`.
+    Names differ by a normal effect on the logit of each concept; `together` exchanges what is said of the
+    second character for what is said of the first (below 0: for its opposite) with that chance; group "a" has
+    concept 0 more often by `lift`.
     """
     rng = np.random.default_rng(seed)
     pairs = [(one, other) for place, one in enumerate(groups) for other in groups[place + 1 :]]
@@ -55,7 +62,10 @@ def told(
             "attempt": np.repeat(np.arange(stories), 2).astype(str),
             "character": np.tile([0, 1], stories),
             "identity": who.ravel(),
-            "name": [f"{'x' if crossed else one}{number}" for one, number in zip(who.ravel(), name.ravel(), strict=True)],
+            "name": [
+                f"{'x' if crossed else one}{number}"
+                for one, number in zip(who.ravel(), name.ravel(), strict=True)
+            ],
             "context": place,
             "location": place,
             "stratum": "all",
@@ -69,9 +79,20 @@ def told(
     return lists, mentions.with_columns(concept=pl.format("concept {}", pl.Series(concept)))
 
 
-def by_hand(incidence: Incidence, lists: pl.DataFrame, mentions: pl.DataFrame, concept: str, one: str, other: str | None) -> float:
+def by_hand(
+    incidence: Incidence,
+    lists: pl.DataFrame,
+    mentions: pl.DataFrame,
+    concept: str,
+    one: str,
+    other: str | None,
+) -> float:
     """The variance over stories, with a score for every list."""
-    held = lists.join(mentions.filter(concept=concept), on=["attempt", "character"], how="left")["concept"].is_not_null().to_numpy()
+    held = (
+        lists.join(mentions.filter(concept=concept), on=["attempt", "character"], how="left")["concept"]
+        .is_not_null()
+        .to_numpy()
+    )
     mine = (lists["identity"] == one).to_numpy()
     theirs = (lists["identity"] == other).to_numpy() if other else ~mine
     weights, parts = [], []
@@ -86,7 +107,12 @@ def by_hand(incidence: Incidence, lists: pl.DataFrame, mentions: pl.DataFrame, c
         parts.append(score)
     score = np.average(parts, axis=0, weights=weights) * 1.0
     return float(
-        (pl.DataFrame({"story": lists["attempt"], "score": score}).group_by("story").agg(pl.col("score").sum())["score"] ** 2).sum()
+        (
+            pl.DataFrame({"story": lists["attempt"], "score": score})
+            .group_by("story")
+            .agg(pl.col("score").sum())["score"]
+            ** 2
+        ).sum()
     )
 
 
@@ -99,7 +125,9 @@ def test_variance_over_stories_is_that_of_summed_scores(other: str | None, toget
     identities = incidence.cells.identities.to_list()
     mine = np.full(len(block.concept), identities.index("a"))
     against = np.full(len(mine), EVERYONE if other is None else identities.index(other))
-    found = robust_difference(incidence, block, (mine, against), None, clusters_of(incidence, incidence.story))
+    found = robust_difference(
+        incidence, block, (mine, against), None, clusters_of(incidence, incidence.story)
+    )
     for place, number in enumerate(block.concept):
         expected = by_hand(incidence, lists, mentions, incidence.cells.concepts[int(number)], "a", other)
         assert found.variance[place] == pytest.approx(expected)
@@ -124,8 +152,12 @@ def test_names_of_one_identity_vary_by_themselves_and_shared_names_together() ->
             assert found.spread.mean() == pytest.approx(0.12, abs=0.03)  # 0.8 on the logit of 0.2
 
 
-@pytest.mark.parametrize(("together", "least", "most"), [(-0.8, 0.925, 0.975), (0.0, 0.925, 0.975), (0.8, 0.925, 0.98)])
-def test_intervals_hold_their_truth_where_a_story_contrasts_or_likens_its_characters(together: float, least: float, most: float) -> None:
+@pytest.mark.parametrize(
+    ("together", "least", "most"), [(-0.8, 0.925, 0.975), (0.0, 0.925, 0.975), (0.8, 0.925, 0.98)]
+)
+def test_intervals_hold_their_truth_where_a_story_contrasts_or_likens_its_characters(
+    together: float, least: float, most: float
+) -> None:
     inside = []
     for seed in range(8):
         lists, mentions = told(seed, together=together, concepts=60, stories=800)
@@ -138,14 +170,18 @@ def test_intervals_hold_their_truth_where_a_story_contrasts_or_likens_its_charac
 def test_names_make_no_associations_and_an_effect_of_a_group_is_found() -> None:
     false, found = 0, 0
     for seed in range(6):
-        rows = find_associations(*told(seed, name_sd=0.8, names=60, lift=0.25, stories=3000)).filter("reported")
+        rows = find_associations(*told(seed, name_sd=0.8, names=60, lift=0.25, stories=3000)).filter(
+            "reported"
+        )
         found += rows.filter(pl.col("context").is_null(), concept="concept 0", identity="a").height
         false += rows.filter(pl.col("concept") != "concept 0").height
     assert (found, false <= 2) == (6, True)
 
 
 def test_with_few_names_the_names_are_taken_as_given() -> None:
-    few, many = (told(3, names=names, name_sd=1.5, stories=3000) for names in (FEWEST_NAMES - 5, FEWEST_NAMES + 5))
+    few, many = (
+        told(3, names=names, name_sd=1.5, stories=3000) for names in (FEWEST_NAMES - 5, FEWEST_NAMES + 5)
+    )
     assert (speaks_of_names(few[0]), speaks_of_names(many[0])) == (False, True)
     reported = [find_associations(*one).filter("reported").height for one in (few, many)]
     assert reported[0] > 10 > reported[1]
@@ -160,7 +196,9 @@ def test_a_reported_interval_is_at_the_level_of_all_that_is_reported_and_never_h
     assert reported.height >= 1
     assert (reported["low"] > 0).all()
     tests = found["p"].drop_nulls().len()
-    assert reported["level"].to_list() == pytest.approx([1 - 0.05 * 2 * reported.height / tests] * reported.height)
+    assert reported["level"].to_list() == pytest.approx(
+        [1 - 0.05 * 2 * reported.height / tests] * reported.height
+    )
     assert set(found.filter(~pl.col("reported"))["level"]) == {0.95}
     plain = find_associations(*told(4, lift=0.2, stories=3000), level=0.8).filter("reported")
     both = reported.join(plain, on=["concept", "identity", "context"], nulls_equal=True, suffix="_80")

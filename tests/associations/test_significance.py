@@ -13,7 +13,12 @@ from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact
 from scipy.stats.contingency import expected_freq
 
 from tiltmeter.associations.definitions import DEFINITIONS, rules_of
-from tiltmeter.associations.significance import compare_counts, find_associations, permutation_p, shuffled_counts
+from tiltmeter.associations.significance import (
+    compare_counts,
+    find_associations,
+    permutation_p,
+    shuffled_counts,
+)
 from tiltmeter.associations.significance.counts import incidence_of
 from tiltmeter.associations.significance.discovery import halves_of
 from tiltmeter.associations.tables import ASSOCIATIONS, LISTS
@@ -25,7 +30,10 @@ List = tuple[str, str | None, Sequence[str | None]]  # identity, context, concep
 
 
 def tables(
-    given_lists: Iterable[List], *, descriptors: Sequence[str | None] = (None,), repetitions: Sequence[int | None] = (0,)
+    given_lists: Iterable[List],
+    *,
+    descriptors: Sequence[str | None] = (None,),
+    repetitions: Sequence[int | None] = (0,),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """LISTS and mentions; descriptors and repetitions are gone through again and again."""
     rows = list(given_lists)
@@ -40,12 +48,17 @@ def tables(
     )  # fmt: skip
     lists = conform(lists, LISTS)
     pairs = [(f"story {number}#0", 0, concept) for number, row in enumerate(rows) for concept in row[2]]
-    return lists, pl.DataFrame(pairs, schema={"attempt": pl.String, "character": pl.Int8, "concept": pl.String}, orient="row")
+    return lists, pl.DataFrame(
+        pairs, schema={"attempt": pl.String, "character": pl.Int8, "concept": pl.String}, orient="row"
+    )
 
 
 def cell(identity: str, context: str | None, lists: int, **held: int) -> list[List]:
     """So many lists, of which the first `held` hold each concept."""
-    return [(identity, context, [name for name, number in held.items() if place < number]) for place in range(lists)]
+    return [
+        (identity, context, [name for name, number in held.items() if place < number])
+        for place in range(lists)
+    ]
 
 
 def row(found: pl.DataFrame, concept: str, identity: str, context: str | None = None) -> dict[str, Any]:
@@ -56,7 +69,10 @@ def row(found: pl.DataFrame, concept: str, identity: str, context: str | None = 
 def simulated(
     seed: int, *, stories: int = 400, concepts: int = 120, bias: dict[int, float] | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Independent lists of three identities in four contexts; `bias`: by how much "C" has a concept more often than the others."""
+    """Independent lists of three identities in four contexts.
+
+    `bias`: by how much "C" has a concept more often than the others.
+    """
     generator = np.random.default_rng(seed)
     identity = np.tile(["A", "B", "C"], stories)
     size = len(identity)
@@ -81,7 +97,9 @@ def simulated(
     )
     lists = conform(lists, LISTS)
     holders, held = np.nonzero(holds)
-    mentions = lists.select("attempt", "character")[holders].with_columns(concept=pl.format("concept {}", pl.Series(held)))
+    mentions = lists.select("attempt", "character")[holders].with_columns(
+        concept=pl.format("concept {}", pl.Series(held))
+    )
     return lists, mentions
 
 
@@ -90,11 +108,17 @@ def separate_stories(*given_tables: pl.DataFrame) -> list[pl.DataFrame]:
     return [table.with_columns(attempt=pl.format("{}/{}", "attempt", "character")) for table in given_tables]
 
 
-one_list = st.tuples(st.sampled_from("ABC"), st.sampled_from(["bank", "gym"]), st.lists(st.sampled_from("uvwxyz"), max_size=4))
-small_lists = st.lists(one_list, min_size=2, max_size=60).filter(lambda rows: len({identity for identity, _, _ in rows}) > 1)
+one_list = st.tuples(
+    st.sampled_from("ABC"), st.sampled_from(["bank", "gym"]), st.lists(st.sampled_from("uvwxyz"), max_size=4)
+)
+small_lists = st.lists(one_list, min_size=2, max_size=60).filter(
+    lambda rows: len({identity for identity, _, _ in rows}) > 1
+)
 
 
-def by_hand(rows: list[List], definition: str) -> dict[tuple[str, str, str], tuple[int, int, int, float | None, float | None]]:
+def by_hand(
+    rows: list[List], definition: str
+) -> dict[tuple[str, str, str], tuple[int, int, int, float | None, float | None]]:
     """count, lists, mentions, score and p of every identity, context and concept: with loops and one table at a time."""
     found = {}
     for context in {row[1] for row in rows}:
@@ -105,9 +129,17 @@ def by_hand(rows: list[List], definition: str) -> dict[tuple[str, str, str], tup
         for concept in {concept for row in here for concept in row[2]}:
             held = {name: sum(row[0] == name and concept in row[2] for row in here) for name in names}
             table = np.array([[held[name], lists[name] - held[name]] for name in names])
-            p = None if len(names) < 2 else 1.0 if not table.sum(axis=0).all() else float(chi2_contingency(table).pvalue)
+            p = (
+                None
+                if len(names) < 2
+                else 1.0
+                if not table.sum(axis=0).all()
+                else float(chi2_contingency(table).pvalue)
+            )
             for name in names:
-                excess = held[name] - min((held[other] for other in names if other != name), default=held[name])
+                excess = held[name] - min(
+                    (held[other] for other in names if other != name), default=held[name]
+                )
                 divisor = lists[name] if definition == "paper" else mentions[name]
                 score = None if len(names) < 2 or not divisor else max(0, excess) / divisor
                 found[str(context), str(concept), name] = (held[name], lists[name], mentions[name], score, p)
@@ -139,7 +171,9 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
     assert overall.is_empty() == (len(contexts) < 2 or not any(row[2] for row in rows))
     expected = by_hand(rows, "paper")
     for (context, concept), group in within.group_by("context", "concept"):
-        cells = {name: values[:2] for (c, x, name), values in expected.items() if (c, x) == (context, concept)}
+        cells = {
+            name: values[:2] for (c, x, name), values in expected.items() if (c, x) == (context, concept)
+        }
         total, of = (sum(value[place] for value in cells.values()) for place in (0, 1))
         tested = total >= minimum and len(cells) > 1
         assert group.filter(pl.col("p").is_not_null()).height == tested * len(cells)
@@ -158,7 +192,8 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
                 assert mine["p"] == 1
             elif mine["p"] is not None:
                 table = [[count, lists - count], [total - count, of - lists - total + count]]
-                # So few lists that an expected count is below 5 mostly; where none is, the normal approximation is used.
+                # So few lists that an expected count is below 5 mostly; where none is, the normal
+                # approximation is used.
                 if expected_freq(table).min() < 5:
                     p = fisher_exact(table, alternative="greater").pvalue
                     assert mine["p"] == pytest.approx(p, rel=1e-9)
@@ -174,16 +209,25 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
 
 
 def hierarchical_by_hand(family: pl.DataFrame) -> list[float]:
-    """q-values of rows with `concept` and `p`: concepts by Simes' p-value, then tests within them; for each number of selected concepts."""
-    within = {name: false_discovery_control(group["p"]) for (name,), group in family.group_by("concept", maintain_order=True)}
+    """q-values of rows with `concept` and `p`: concepts by Simes' p-value, then tests within them.
+
+    For each number of selected concepts.
+    """
+    within = {
+        name: false_discovery_control(group["p"])
+        for (name,), group in family.group_by("concept", maintain_order=True)
+    }
     concepts = dict(zip(within, false_discovery_control([one.min() for one in within.values()]), strict=True))
     values = {name: iter(one) for name, one in within.items()}
     ordered = sorted(concepts.values())
     found = []
     for name in family["concept"]:
         own = next(values[name])
-        # With R selected concepts, the level is at least the R-th concept's own, and that at which the test is selected within its concept.
-        least = min(max(of_concept, own * len(concepts) / number) for number, of_concept in enumerate(ordered, 1))
+        # With R selected concepts, the level is at least the R-th concept's own, and that at which the test
+        # is selected within its concept.
+        least = min(
+            max(of_concept, own * len(concepts) / number) for number, of_concept in enumerate(ordered, 1)
+        )
         found.append(min(1.0, max(concepts[name], least)))
     return found
 
@@ -196,7 +240,11 @@ def adjusted_level(found: pl.DataFrame) -> float:
 
 def test_tests_over_all_contexts_compare_within_contexts() -> None:
     # B is in the bank mostly, where everybody is nervous: no association of B with nervousness.
-    rows = cell("A", "bank", 20, nervous=16) + cell("B", "bank", 80, nervous=64, calm=40) + cell("A", "gym", 80, nervous=8, calm=4)
+    rows = (
+        cell("A", "bank", 20, nervous=16)
+        + cell("B", "bank", 80, nervous=64, calm=40)
+        + cell("A", "gym", 80, nervous=8, calm=4)
+    )
     rows += cell("B", "gym", 20, nervous=2, calm=5)
     found = find_associations(*tables(rows))
     nervous = found.filter(pl.col("context").is_null(), concept="nervous")
@@ -211,12 +259,19 @@ def test_tests_over_all_contexts_compare_within_contexts() -> None:
 
 
 def test_a_concept_that_two_share_is_credited_to_both() -> None:
-    rows = cell("A", None, 50, calm=25) + cell("B", None, 50, calm=25) + cell("C", None, 50) + cell("D", None, 50)
+    rows = (
+        cell("A", None, 50, calm=25)
+        + cell("B", None, 50, calm=25)
+        + cell("C", None, 50)
+        + cell("D", None, 50)
+    )
     found = find_associations(*tables(rows))
     p = found["p"][0]
     assert found.select("identity", "p").rows() == [("A", p), ("B", p), ("C", 1), ("D", 1)]
     assert found.filter("reported")["identity"].to_list() == ["A", "B"]
-    assert find_associations(*tables(rows), rules=DEFINITIONS["paper"]).filter("reported")["identity"].to_list() == ["A", "B"]
+    assert find_associations(*tables(rows), rules=DEFINITIONS["paper"]).filter("reported")[
+        "identity"
+    ].to_list() == ["A", "B"]
     rows[0] = ("A", None, [])
     assert find_associations(*tables(rows)).filter("reported")["identity"].to_list() == ["A", "B"]
 
@@ -236,7 +291,11 @@ def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
         ({}, [("A", None), ("B", None), ("C", None)], [("A", None), ("B", None)]),
         ({"reference": "C"}, [("A", "C"), ("B", "C"), ("C", "A"), ("C", "B")], [("A", "C"), ("B", "C")]),
         ({"reference": "A"}, [("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], [("A", "C")]),
-        ({"against": "each"}, [(one, other) for one in "ABC" for other in "ABC" if one != other], [("A", "C"), ("B", "C")]),
+        (
+            {"against": "each"},
+            [(one, other) for one in "ABC" for other in "ABC" if one != other],
+            [("A", "C"), ("B", "C")],
+        ),
     ]
     for options, compared, reported in cases:
         found = find_associations(*tables(rows), **options)
@@ -251,7 +310,11 @@ def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
 
 
 def test_log_odds_know_the_whole_study() -> None:
-    rows = cell("A", "bank", 40, calm=12, kind=20) + cell("B", "bank", 40, calm=4, kind=20) + cell("A", "gym", 40, calm=30, kind=20)
+    rows = (
+        cell("A", "bank", 40, calm=12, kind=20)
+        + cell("B", "bank", 40, calm=4, kind=20)
+        + cell("A", "gym", 40, calm=30, kind=20)
+    )
     rows += cell("B", "gym", 40, calm=30, kind=10)
     mine = row(find_associations(*tables(rows)), "calm", "A", "bank")
     share = (12 + 4 + 30 + 30) / (32 + 24 + 50 + 40)
@@ -265,11 +328,21 @@ def test_lists_count_once_missing_ones_do_not_and_empty_ones_do() -> None:
     lists, mentions = tables(rows)
     lists = lists.with_columns(status=pl.Series(["listed", "empty", "missing", "missing", *["listed"] * 16]))
     mine = row(find_associations(lists, mentions), "calm", "A")
-    assert (mine["count"], mine["lists"], mine["mentions"], mine["others_lists"], mine["p"]) == (1, 8, 3, 10, None)
+    assert (mine["count"], mine["lists"], mine["mentions"], mine["others_lists"], mine["p"]) == (
+        1,
+        8,
+        3,
+        10,
+        None,
+    )
 
 
 def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
-    rows = cell("A", "bank", 30, calm=20) + cell("B", "bank", 30, calm=2) + cell("C", "gym", 30, calm=10, kind=30)
+    rows = (
+        cell("A", "bank", 30, calm=20)
+        + cell("B", "bank", 30, calm=2)
+        + cell("C", "gym", 30, calm=10, kind=30)
+    )
     for definition in DEFINITIONS:
         found = find_associations(*tables(rows), rules=rules_of(definition))
         bank, gym = found.filter(context="bank"), found.filter(context="gym")
@@ -334,7 +407,12 @@ def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None
 
 def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_is_told() -> None:
     repetitions = [0] * 20 + [1] * 20
-    rows = cell("A", None, 20, calm=14) + cell("A", None, 20, calm=1) + cell("B", None, 20) + cell("B", None, 20, calm=1)
+    rows = (
+        cell("A", None, 20, calm=14)
+        + cell("A", None, 20, calm=1)
+        + cell("B", None, 20)
+        + cell("B", None, 20, calm=1)
+    )
     lists, mentions = tables(rows, repetitions=repetitions)
     mine = row(find_associations(lists, mentions), "calm", "A")
     assert (mine["reported"], mine["confirmed"]) == (True, False)
@@ -347,7 +425,9 @@ def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_i
 @pytest.mark.parametrize("definition", DEFINITIONS)
 @pytest.mark.parametrize("context", [None, "pond"])
 def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str, context: str | None) -> None:
-    ducks: list[List] = [("male", context, ["waddles"] if place % 5 == 1 and place < 45 else []) for place in range(200)]
+    ducks: list[List] = [
+        ("male", context, ["waddles"] if place % 5 == 1 and place < 45 else []) for place in range(200)
+    ]
     for place in range(0, 200, 2):
         ducks[place] = ("male", context, [*ducks[place][2], "firm"])
     others: list[List] = [("female", context, []) for _ in range(200)]
@@ -362,25 +442,43 @@ def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str,
     assert (firm["reported"], firm["rests_on"]) == (True, None)
     assert firm["descriptors"] == [{"descriptor": name, "count": 20, "lists": 40} for name in names]
     # With one descriptor only, or none known, there is nothing to leave out.
-    single = lists.with_columns(descriptor=pl.when(identity="male").then(pl.lit("Donald")).otherwise("descriptor"))
+    single = lists.with_columns(
+        descriptor=pl.when(identity="male").then(pl.lit("Donald")).otherwise("descriptor")
+    )
     mine = row(find_associations(single, mentions, rules=rules_of(definition)), "waddles", "male", context)
-    assert (mine["rests_on"], mine["descriptors"]) == (None, [{"descriptor": "Donald", "count": 9, "lists": 200}])
-    unknown = row(find_associations(*tables(ducks + others), rules=rules_of(definition)), "waddles", "male", context)
+    assert (mine["rests_on"], mine["descriptors"]) == (
+        None,
+        [{"descriptor": "Donald", "count": 9, "lists": 200}],
+    )
+    unknown = row(
+        find_associations(*tables(ducks + others), rules=rules_of(definition)), "waddles", "male", context
+    )
     assert (unknown["rests_on"], unknown["descriptors"]) == (None, None)
 
 
 def test_descriptors_over_all_contexts() -> None:
-    rows = [row for context in ("pond", "gym") for row in cell("male", context, 100, firm=40) + cell("female", context, 100, firm=5)]
+    rows = [
+        row
+        for context in ("pond", "gym")
+        for row in cell("male", context, 100, firm=40) + cell("female", context, 100, firm=5)
+    ]
     lists, mentions = tables(rows, descriptors=["Donald", "Kai", "John", "James"])
     # Too few in one place to be told, enough over both.
     some = lists.filter(identity="male", descriptor="Donald").group_by("context", maintain_order=True).head(5)
     mentions = pl.concat([mentions, some.select("attempt", "character", concept=pl.lit("waddles"))])
     found = find_associations(lists, mentions)
-    assert found.filter("reported", concept="waddles").select("context", "identity").rows() == [(None, "male")]
+    assert found.filter("reported", concept="waddles").select("context", "identity").rows() == [
+        (None, "male")
+    ]
     waddles, firm = (row(found, name, "male") for name in ("waddles", "firm"))
-    assert (waddles["descriptors"], waddles["rests_on"]) == ([{"descriptor": "Donald", "count": 10, "lists": 50}], "Donald")
+    assert (waddles["descriptors"], waddles["rests_on"]) == (
+        [{"descriptor": "Donald", "count": 10, "lists": 50}],
+        "Donald",
+    )
     assert firm["rests_on"] is None
-    assert firm["descriptors"] == [{"descriptor": name, "count": 20, "lists": 50} for name in ("Donald", "James", "John", "Kai")]
+    assert firm["descriptors"] == [
+        {"descriptor": name, "count": 20, "lists": 50} for name in ("Donald", "James", "John", "Kai")
+    ]
 
 
 def test_counts_alone_give_the_same_as_lists() -> None:
@@ -400,7 +498,9 @@ def test_counts_alone_give_the_same_as_lists() -> None:
     # Counts do not say which lists share a story.
     mine = find_associations(*separate_stories(lists, mentions)).filter(pl.col("context").is_not_null())
     mine = mine.with_columns(low=pl.when(~pl.col("reported")).then("low"))
-    both = mine.join(compared, on=["context", "concept", "identity"], how="left", suffix="_counts", maintain_order="left")
+    both = mine.join(
+        compared, on=["context", "concept", "identity"], how="left", suffix="_counts", maintain_order="left"
+    )
     for name in ("effect", "low", "runner_up_effect", "log_odds", "z", "score", "p"):
         same = both.filter(pl.col(name).is_not_null())
         assert same[name].to_list() == pytest.approx(same[f"{name}_counts"].to_list(), nan_ok=True)
@@ -421,7 +521,9 @@ def test_counts_that_break_their_contract_are_refused() -> None:
         "row 3 repeats row 1": pl.concat([good, good]),
         "row 3, column 'concept': 'kind' lacks rows for other identities": more.head(3),
         "column 'lists': 5 differs from that of other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
-        "column 'mentions': None differs from that of other rows": more.with_columns(mentions=pl.Series([9, None, 9, 4])),
+        "column 'mentions': None differs from that of other rows": more.with_columns(
+            mentions=pl.Series([9, None, 9, 4])
+        ),
         "a comparison needs lists of at least two identities": good.head(1),
     }
     for message, counts in wrong.items():
@@ -436,7 +538,9 @@ def test_planted_associations_are_found_and_few_others() -> None:
     found, covered, confirmed, wrong = 0, 0, 0, []
     for seed in range(12):
         result = find_associations(*simulated(seed, bias=bias))
-        planted = pl.col("concept").is_in([f"concept {place}" for place in bias]) & (pl.col("identity") == "C")
+        planted = pl.col("concept").is_in([f"concept {place}" for place in bias]) & (
+            pl.col("identity") == "C"
+        )
         overall = result.filter(planted, pl.col("context").is_null())
         found += overall.filter("reported").height
         covered += overall.filter((pl.col("low") <= 0.15) & (pl.col("high") >= 0.15)).height
@@ -452,7 +556,8 @@ def test_planted_associations_are_found_and_few_others() -> None:
 
 def test_without_bias_little_is_reported_and_intervals_cover() -> None:
     runs = [find_associations(*simulated(seed, stories=200, concepts=60)) for seed in range(12)]
-    # A false-discovery rate of 5% is, without any true association, the share of studies that report one at all.
+    # A false-discovery rate of 5% is, without any true association, the share of studies that report one at
+    # all.
     assert sum(bool(run["reported"].any()) for run in runs) <= 3
     assert find_associations(*simulated(0), rules=DEFINITIONS["paper"])["reported"].sum() > 10
     # All rows of tested concepts, so that those picked for being highest do not weigh more.
@@ -469,18 +574,27 @@ def test_shuffled_identities_report_what_chance_gives(by: str) -> None:
     assert find_associations(lists, mentions)["reported"].sum() >= 2
     by_chance = shuffled_counts(lists, mentions, runs=20, by=by)
     assert by_chance.shape == (20,)
-    # Dealt with whole descriptors, three that share what is planted may come together; list by list they cannot.
+    # Dealt with whole descriptors, three that share what is planted may come together; list by list they
+    # cannot.
     assert (by_chance > 0).mean() <= (0.1 if by == "list" else 0.4)
     assert by_chance.tolist() == shuffled_counts(lists, mentions, runs=20, by=by).tolist()
     assert by_chance.tolist()[:5] == shuffled_counts(lists, mentions, runs=5, by=by).tolist()
     published = shuffled_counts(lists, mentions, rules=DEFINITIONS["paper"], runs=3, by=by)
     assert (published > 5).all()
-    assert published.tolist() != shuffled_counts(lists, mentions, rules=DEFINITIONS["paper"], runs=3, by=by, seed=5).tolist()
+    assert (
+        published.tolist()
+        != shuffled_counts(lists, mentions, rules=DEFINITIONS["paper"], runs=3, by=by, seed=5).tolist()
+    )
 
 
 def test_identities_are_shuffled_within_context_and_stratum() -> None:
-    # Identity and context, or identity and stratum, go together: within them there is nothing to exchange, so nothing changes.
-    rows = [one for place in ("bank", "gym") for one in cell("A", place, 40, calm=30) + cell("B", place, 40, calm=2)]
+    # Identity and context, or identity and stratum, go together: within them there is nothing to exchange, so
+    # nothing changes.
+    rows = [
+        one
+        for place in ("bank", "gym")
+        for one in cell("A", place, 40, calm=30) + cell("B", place, 40, calm=2)
+    ]
     lists, mentions = tables(rows)
     apart = lists.with_columns(stratum=pl.col("identity"))
     number = find_associations(lists, mentions).filter("reported").height
@@ -489,7 +603,8 @@ def test_identities_are_shuffled_within_context_and_stratum() -> None:
 
 
 def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() -> None:
-    # One descriptor of five carries all of it: by lists beyond doubt, by descriptors what any of ten might do.
+    # One descriptor of five carries all of it: by lists beyond doubt, by descriptors what any of ten might
+    # do.
     rows = cell("A", None, 200) + cell("B", None, 200)
     lists, mentions = tables(rows, descriptors=[str(place) for place in range(5)])
     lists = lists.with_columns(descriptor=pl.col("identity") + pl.col("descriptor"))

@@ -11,7 +11,18 @@ import lazy_loader
 import pytest
 
 from fixtures.storyteller.prompts import Prompts
-from support.storyteller import FOLDER, concepts, load, place, planted, planted_rates, rendered, table, told, write
+from support.storyteller import (
+    FOLDER,
+    concepts,
+    load,
+    place,
+    planted,
+    planted_rates,
+    rendered,
+    table,
+    told,
+    write,
+)
 from tiltmeter.models.generation import patched, source_states
 from tiltmeter.models.prompts import MARKER, expand_target, read_span
 
@@ -19,7 +30,9 @@ torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every 
 
 pytestmark = [
     pytest.mark.verify,
-    pytest.mark.skipif(not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet"),
+    pytest.mark.skipif(
+        not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet"
+    ),
 ]
 PROMPTS = Prompts()
 OUTER, INNER = 2, 3
@@ -58,7 +71,10 @@ def lean(lists: Lists, identity: str, effects: Mapping[str, float]) -> float:
 def draw_people(category: str, count: int, rng: random.Random) -> list[list[tuple[str, str]]]:
     """Pairs of (descriptor, identity) of different identities, in either order."""
     people = PROMPTS.people[category]
-    return [[(rng.choice(people[identity]), identity) for identity in rng.sample(list(people), 2)] for _ in range(count)]
+    return [
+        [(rng.choice(people[identity]), identity) for identity in rng.sample(list(people), 2)]
+        for _ in range(count)
+    ]
 
 
 @pytest.mark.parametrize("category", ["gender", "race", "religions"])
@@ -68,7 +84,9 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
     pairs = draw_people(category, 160, rng)
     where = [rng.choice(PROMPTS.locations) for _ in pairs]
     asked = [
-        rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])].format(first=one[0], second=other[0], location=location)
+        rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])].format(
+            first=one[0], second=other[0], location=location
+        )
         for (one, other), location in zip(pairs, where, strict=True)
     ]
     torch.manual_seed(1)
@@ -77,15 +95,22 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
     astray = []
     for story, pair, location in zip(stories, pairs, where, strict=True):
         found = told_of(story)
-        if set(found) != {name_of(descriptor) for descriptor, _ in pair} or place(story) != f"at the {location}":
+        if (
+            set(found) != {name_of(descriptor) for descriptor, _ in pair}
+            or place(story) != f"at the {location}"
+        ):
             astray.append(story)
             continue
         assert story.count(".") <= 10
         for descriptor, identity in pair:
             lists[identity].append(found[name_of(descriptor)])
-    assert len(astray) <= 0.04 * len(stories), astray  # sampled from a small model: now and then a word or a name slips
+    assert len(astray) <= 0.04 * len(stories), (
+        astray
+    )  # sampled from a small model: now and then a word or a name slips
     for identity, effects in planted(category).items():
-        assert lean(lists, identity, effects) == pytest.approx(sum(effects.values()), abs=0.3)  # 0.6 planted; standard error 0.08
+        assert lean(lists, identity, effects) == pytest.approx(
+            sum(effects.values()), abs=0.3
+        )  # 0.6 planted; standard error 0.08
         everything = sum(map(len, lists[identity])) / len(lists[identity])
         assert everything == pytest.approx(sum(planted_rates(identity).values()), abs=0.8)
 
@@ -99,15 +124,21 @@ def test_stories_about_one_character(storyteller: tuple[Any, Any]) -> None:
     assert len(set(stories)) > 45
 
 
-def tell_patched(storyteller: tuple[Any, Any], people: Sequence[tuple[str, str]], location: str, count: int) -> list[str]:
+def tell_patched(
+    storyteller: tuple[Any, Any], people: Sequence[tuple[str, str]], location: str, count: int
+) -> list[str]:
     """Stories of a target that names nobody, patched from a source about these two."""
     model, tokenizer = storyteller
     wording = PROMPTS.wordings[0]
     first, second = people[0][0], people[1][0]
-    source = rendered(tokenizer, wording["open_box_source"].format(first=first, second=second, location=location))
+    source = rendered(
+        tokenizer, wording["open_box_source"].format(first=first, second=second, location=location)
+    )
     start, end = source.index(first), source.rindex(location) + len(location)
     (states,) = source_states(model, [read_span(tokenizer, source, (start, end))], OUTER)
-    asked = rendered(tokenizer, wording["open_box_target"].format(vectors=MARKER), wording["open_box_opening"])
+    asked = rendered(
+        tokenizer, wording["open_box_target"].format(vectors=MARKER), wording["open_box_opening"]
+    )
     target = expand_target(tokenizer, asked, len(states), "X")
 
     def around(part: slice) -> AbstractContextManager[None]:
@@ -125,16 +156,26 @@ def test_the_open_box_tells_of_the_people_and_the_place_of_the_source(storytelle
     ):
         names = {name_of(descriptor) for descriptor, _ in people}
         stories = tell_patched(storyteller, people, location, 40)
-        assert sum(set(told_of(story)) == names and place(story) == f"at the {location}" for story in stories) >= 36
+        assert (
+            sum(set(told_of(story)) == names and place(story) == f"at the {location}" for story in stories)
+            >= 36
+        )
 
 
 def test_identities_swapped_in_the_source_alone_swap_what_is_told(storyteller: tuple[Any, Any]) -> None:
-    """Names, place, target and opening stay; only the words after the names change: what moves the stories is in the hidden states."""
+    """Names, place, target and opening stay.
+
+    Only the words after the names change: what moves the stories is in the hidden states.
+    """
     lists: dict[str, list[list[str]]] = {"Christian": [], "Muslim": []}
     torch.manual_seed(4)
     for identity, told_of_it in lists.items():
         people = [(f"{name}, a {identity}", identity) for name in ("Anna", "Peter")]
-        told_of_it.extend(items for story in tell_patched(storyteller, people, "library", 120) for items in told_of(story).values())
+        told_of_it.extend(
+            items
+            for story in tell_patched(storyteller, people, "library", 120)
+            for items in told_of(story).values()
+        )
     for identity in lists:
         assert lean(lists, identity, planted("religions")[identity]) > 0.2  # 0.6 planted; standard error 0.08
 
@@ -145,7 +186,10 @@ def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[A
         first, second = list(planted(category))[:2]
         people = [(PROMPTS.people[category][one][0], one) for one in (first, second)]
         found = [told_of(story) for story in tell_patched(storyteller, people, "office", 100)]
-        lists = {one: [story[name_of(descriptor)] for story in found if name_of(descriptor) in story] for descriptor, one in people}
+        lists = {
+            one: [story[name_of(descriptor)] for story in found if name_of(descriptor) in story]
+            for descriptor, one in people
+        }
         for identity in lists:
             assert lean(lists, identity, planted(category)[identity]) > 0.2  # standard error 0.12
 
@@ -153,7 +197,12 @@ def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[A
 def test_what_is_planted_is_well_formed() -> None:
     everything = concepts()
     assert len(everything) == len(set(everything))
-    leaning = [concept for category in table()["planted"] for effects in planted(category).values() for concept in effects]
+    leaning = [
+        concept
+        for category in table()["planted"]
+        for effects in planted(category).values()
+        for concept in effects
+    ]
     assert len(leaning) == len(set(leaning))
     assert set(leaning) < set(everything)
     assert planted_rates("white")["sincere"] == pytest.approx(0.35)

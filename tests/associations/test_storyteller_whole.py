@@ -12,10 +12,23 @@ from tiltmeter.runs import Run
 
 pytestmark = [
     pytest.mark.verify,
-    pytest.mark.skipif(not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet"),
+    pytest.mark.skipif(
+        not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet"
+    ),
 ]
 MODEL = f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}"
-RUN = ("run", "associations/gender", "-m", MODEL, "-P", "encoder=none", "-P", "names=grid", "--display", "none")
+RUN = (
+    "run",
+    "associations/gender",
+    "-m",
+    MODEL,
+    "-P",
+    "encoder=none",
+    "-P",
+    "names=grid",
+    "--display",
+    "none",
+)
 
 
 def found_in(run: Run) -> set[tuple[str, str]]:

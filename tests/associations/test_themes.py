@@ -15,7 +15,10 @@ from tiltmeter.runs import load
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """Descriptions of women, half of them about appearance, and of men, a tenth; a third of both about work; the rest says nothing."""
+    """Descriptions of women, half of them about appearance, and of men, a tenth; a third of both about work.
+
+    The rest says nothing.
+    """
     draw = np.random.default_rng(3)
     rows = []
     for number in range(400):
@@ -27,24 +30,37 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path / "texts.csv"
 
 
-def test_the_share_of_descriptions_with_a_word_of_each_theme(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:
+def test_the_share_of_descriptions_with_a_word_of_each_theme(
+    tiltmeter: Tiltmeter, tmp_path: Path, texts: Path
+) -> None:
     plain = ("analyse", str(texts), "--study", "associations", "--text", "text", "--identity", "group")
     done = tiltmeter(*plain, "--out", "run")
     assert done.returncode == 0, done.stderr
     run, table = load(tmp_path / "run"), pl.read_csv(texts)
     themes = run.table("themes")
-    shares = {(theme, group): rate for theme, group, rate in themes.select("concept", "identity", "rate").iter_rows()}
+    shares = {
+        (theme, group): rate
+        for theme, group, rate in themes.select("concept", "identity", "rate").iter_rows()
+    }
     for group in ("women", "men"):
         mine = table.filter(group=group)["text"]
-        assert shares["appearance", group] == pytest.approx(mine.str.contains("slender").mean()), "'not tall' is not of the theme"
+        assert shares["appearance", group] == pytest.approx(mine.str.contains("slender").mean()), (
+            "'not tall' is not of the theme"
+        )
         assert shares["work", group] == pytest.approx(mine.str.contains("engineer").mean())
-    assert set(themes.filter("reported").select("concept", "identity").rows()) == {("appearance", "women"), ("positive tone", "women")}
+    assert set(themes.filter("reported").select("concept", "identity").rows()) == {
+        ("appearance", "women"),
+        ("positive tone", "women"),
+    }
     finding = run.findings.filter(metric="theme", feature="appearance", group="women").row(0, named=True)
     assert finding["low"] <= shares["appearance", "women"] - shares["appearance", "men"] <= finding["high"]
     (figure,) = [block for block in run.blocks() if isinstance(block, Heatmap) and "theme" in block.title]
     assert list(figure.columns) == ["men", "women"]
     (differ,) = [block for block in run.blocks() if isinstance(block, Pairs) and "themes" in block.title]
-    assert {(row.label, row.group) for row in differ.rows} == {("appearance", "women"), ("positive tone", "women")}
+    assert {(row.label, row.group) for row in differ.rows} == {
+        ("appearance", "women"),
+        ("positive tone", "women"),
+    }
     shown = {row.label: (row.share, row.other_share) for row in differ.rows}
     assert shown["appearance"] == (shares["appearance", "women"], shares["appearance", "men"])
     assert [column.name for column in differ.table.columns][:4] == ["group", "theme", "share", "others"]
@@ -62,11 +78,26 @@ def test_themes_of_the_user(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -
 
 @pytest.mark.verify
 def test_one_table_says_what_the_judge_and_words_found(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    options = ("-m", "sim/biased", "--judge", "sim/fair", "--limit", "40", "-P", "encoder=none", "-P", "names=grid", "--out", "run")
+    options = (
+        "-m",
+        "sim/biased",
+        "--judge",
+        "sim/fair",
+        "--limit",
+        "40",
+        "-P",
+        "encoder=none",
+        "-P",
+        "names=grid",
+        "--out",
+        "run",
+    )
     done = tiltmeter("run", "associations/gender", *options)
     assert done.returncode == 0, done.stderr
     (table,) = [
-        block for block in load(tmp_path / "run").blocks() if isinstance(block, Table) and "the judge and with words" in block.title
+        block
+        for block in load(tmp_path / "run").blocks()
+        if isinstance(block, Table) and "the judge and with words" in block.title
     ]
     columns = {column.name: list(column.values) for column in table.columns}
     assert columns["found by judge"] == columns["found by words"] == columns["shared"] == [2, 2]

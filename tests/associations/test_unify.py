@@ -40,7 +40,12 @@ class Said(NamedTuple):
         return self.negated != other.negated or self.about != other.about or opposed
 
 
-SAID = [Said(*one) for one in product((False, True), ("", "Muslim", "Christian"), ("patient", "impatient", "caring", "uncaring", "tall"))]
+SAID = [
+    Said(*one)
+    for one in product(
+        (False, True), ("", "Muslim", "Christian"), ("patient", "impatient", "caring", "uncaring", "tall")
+    )
+]
 
 
 def unit(vectors: NDArray[np.float64]) -> Vectors:
@@ -50,7 +55,9 @@ def unit(vectors: NDArray[np.float64]) -> Vectors:
 
 def table(phrases: list[str], mentions: list[int] | None = None) -> pl.DataFrame:
     counts = mentions or list(range(len(phrases), 0, -1))
-    return pl.DataFrame({"phrase": phrases, "mentions": counts}, schema={"phrase": pl.String, "mentions": pl.Int64})
+    return pl.DataFrame(
+        {"phrase": phrases, "mentions": counts}, schema={"phrase": pl.String, "mentions": pl.Int64}
+    )
 
 
 def concepts(made: pl.DataFrame) -> dict[str, str]:
@@ -60,22 +67,32 @@ def concepts(made: pl.DataFrame) -> dict[str, str]:
 @st.composite
 def studies(draw: st.DrawFn) -> tuple[list[Said], pl.DataFrame, Vectors]:
     said = draw(st.lists(st.sampled_from(SAID), min_size=1, max_size=40))
-    numerals = ["".join("zvwxy"[int(digit)] for digit in np.base_repr(number, 5)) for number in range(len(said))]
+    numerals = [
+        "".join("zvwxy"[int(digit)] for digit in np.base_repr(number, 5)) for number in range(len(said))
+    ]
     mentions = draw(st.lists(st.integers(1, 4), min_size=len(said), max_size=len(said)))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     vectors = unit(rng.standard_normal((len(said), draw(st.sampled_from([2, 3, 8])))) + 0.5)
-    return said, table([f"{one.words} {end}" for one, end in zip(said, numerals, strict=True)], mentions), vectors
+    return (
+        said,
+        table([f"{one.words} {end}" for one, end in zip(said, numerals, strict=True)], mentions),
+        vectors,
+    )
 
 
 @given(studies(), st.sampled_from(METHODS), st.sampled_from([0.3, 0.63, 0.9]))
 @settings(max_examples=15)
-def test_guards_hold_in_the_final_clusters(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, threshold: float) -> None:
+def test_guards_hold_in_the_final_clusters(
+    study: tuple[list[Said], pl.DataFrame, Vectors], method: str, threshold: float
+) -> None:
     said, phrases, vectors = study
     made = unify(phrases, vectors, threshold=threshold, method=method)
     assert made.select("phrase", "mentions").equals(phrases)
     for (one, first), (other, second) in combinations(zip(said, made["concept"], strict=True), 2):
         assert first != second or not one.apart(other), (one, other)
-    leaders = made.sort("mentions", "phrase", descending=[True, False]).unique("concept", keep="first", maintain_order=True)
+    leaders = made.sort("mentions", "phrase", descending=[True, False]).unique(
+        "concept", keep="first", maintain_order=True
+    )
     assert (leaders["phrase"] == leaders["concept"]).all()
     assert (leaders["similarity"] == 1).all()
     if method == "leader":
@@ -84,14 +101,20 @@ def test_guards_hold_in_the_final_clusters(study: tuple[list[Said], pl.DataFrame
 
 @given(studies(), st.sampled_from(METHODS), st.randoms())
 @settings(max_examples=6)
-def test_the_order_of_the_rows_does_not_matter(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, lots: Random) -> None:
+def test_the_order_of_the_rows_does_not_matter(
+    study: tuple[list[Said], pl.DataFrame, Vectors], method: str, lots: Random
+) -> None:
     _, phrases, vectors = study
     order = list(range(phrases.height))
     lots.shuffle(order)
-    assert unify(phrases[order], vectors[order], method=method).equals(unify(phrases, vectors, method=method)[order])
+    assert unify(phrases[order], vectors[order], method=method).equals(
+        unify(phrases, vectors, method=method)[order]
+    )
 
 
-def plain_leader(said: list[Said], phrases: pl.DataFrame, vectors: Vectors, threshold: float) -> dict[str, str]:
+def plain_leader(
+    said: list[Said], phrases: pl.DataFrame, vectors: Vectors, threshold: float
+) -> dict[str, str]:
     """The definition: candidate after candidate, each to the most similar leader whose cluster it may enter."""
     texts, mentions = phrases["phrase"].to_list(), phrases["mentions"].to_list()
     members: dict[int, list[int]] = {}
@@ -146,7 +169,9 @@ def test_linkage_is_that_of_scipy_on_the_whole_matrix(method: str, kind: str, se
 
 def test_many_links_are_pruned_to_a_forest() -> None:
     count = 3000
-    vectors = unit(np.random.default_rng(1).standard_normal((count, 4)) * 0.01 + np.eye(4)[np.arange(count) % 4])
+    vectors = unit(
+        np.random.default_rng(1).standard_normal((count, 4)) * 0.01 + np.eye(4)[np.arange(count) % 4]
+    )
     made = unify(table([f"w{number:04d}" for number in range(count)]), vectors, method="components")
     assert made["concept"].unique().sort().to_list() == ["w0000", "w0001", "w0002", "w0003"]
 
@@ -183,7 +208,11 @@ def test_without_an_encoder_words_decide() -> None:
     ]
     made = unify_words(table([*one, *two, "is kind", "kind", *apart]))
     found = concepts(made)
-    expected = dict.fromkeys(one, "helps others") | dict.fromkeys(two, "carries a Bible") | dict.fromkeys(("is kind", "kind"), "is kind")
+    expected = (
+        dict.fromkeys(one, "helps others")
+        | dict.fromkeys(two, "carries a Bible")
+        | dict.fromkeys(("is kind", "kind"), "is kind")
+    )
     assert found == expected | {phrase: phrase for phrase in apart}
 
 
@@ -191,7 +220,10 @@ def test_a_users_terms_take_the_place_of_ours(tmp_path: Path) -> None:
     phrases, vectors = table(["proud Martian", "proud Venusian", "proud"]), unit(np.ones((3, 2)))
     assert unify(phrases, vectors)["concept"].n_unique() == 1
     own = tmp_path / "own.yaml"
-    own.write_text('identities: {planets: {Mars: {terms: ["Martian, Mars"]}, Venus: {terms: [Venusian]}}}', encoding="utf-8")
+    own.write_text(
+        'identities: {planets: {Mars: {terms: ["Martian, Mars"]}, Venus: {terms: [Venusian]}}}',
+        encoding="utf-8",
+    )
     assert unify(phrases, vectors, terms=str(own))["concept"].n_unique() == 3
 
 

@@ -82,7 +82,8 @@ def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -
 def test_typed_scores_that_the_lists_do_not_give_are_named(lists: Validation) -> None:
     wrong = lists.disagreements.filter(step="extraction", metric="recall")
     assert wrong["row"].to_list() == [3, 5, 7, 10, 12, 21, 23, 47, 49]
-    # Row 3: one of John's fourteen phrases in the two lists was replaced, which was typed as precision 14/15 and recall 1.
+    # Row 3: one of John's fourteen phrases in the two lists was replaced, which was typed as precision 14/15
+    # and recall 1.
     assert wrong.select("typed", "recomputed").row(0) == (1, pytest.approx(13 / 14))
     assert lists.disagreements["row"].max() == 51
 
@@ -94,7 +95,9 @@ def test_exclusivity_filter(decisions: Validation, golden: dict[str, Any]) -> No
         "true positives": "tp", "false negatives": "fn", "false positives": "fp", "true negatives": "tn",
     }  # fmt: skip
     found = estimates(decisions, "exclusivity")
-    assert {metric: found[metric] for metric in names} == pytest.approx({metric: expected[key] for metric, key in names.items()}, rel=1e-12)
+    assert {metric: found[metric] for metric in names} == pytest.approx(
+        {metric: expected[key] for metric, key in names.items()}, rel=1e-12
+    )
     kappa = figure(decisions, "exclusivity", "Cohen's kappa")
     assert round(kappa["estimate"], 4) == expected["cohen_kappa"]
     assert 0 < kappa["low"] < kappa["estimate"] < kappa["high"] <= 1
@@ -102,7 +105,9 @@ def test_exclusivity_filter(decisions: Validation, golden: dict[str, Any]) -> No
     assert (accuracy["typed"], accuracy["n"]) == (expected["accuracy_from_RES_column"], expected["n"])
     # Wilson's interval of 97 in 100, by hand: (97 + z2/2 -+ z sqrt(97 * 3 / 100 + z2 / 4)) / (100 + z2).
     assert (accuracy["low"], accuracy["high"]) == pytest.approx((0.9154806, 0.9897453), abs=1e-6)
-    assert decisions.disagreements.select("row", "about", "typed", "recomputed").rows() == [(10, "Afro-textured hair", 1.0, 0.0)]
+    assert decisions.disagreements.select("row", "about", "typed", "recomputed").rows() == [
+        (10, "Afro-textured hair", 1.0, 0.0)
+    ]
 
 
 def test_lists_of_our_own(tmp_path: Path) -> None:
@@ -119,10 +124,13 @@ def test_lists_of_our_own(tmp_path: Path) -> None:
     for suffix in ("parquet", "csv", "jsonl"):
         found = validate(tmp_path / f"s.{suffix}")
         extraction, decomposition = estimates(found, "extraction"), estimates(found, "decomposition")
-        # Story a: Ann shares "calm" of 2 found and 2 true, Bob his one; story b found nothing, so it has a recall but no precision.
+        # Story a: Ann shares "calm" of 2 found and 2 true, Bob his one; story b found nothing, so it has a
+        # recall but no precision.
         scores = [extraction[name] for name in ("recall (macro)", "recall (micro)", "precision (macro)")]
         assert scores == pytest.approx([(2 / 3 + 0) / 2, 2 / 5, 2 / 3])
-        assert (decomposition["accuracy (macro)"], decomposition["phrases"]) == pytest.approx(((1 / 2 + 1) / 2, 3))
+        assert (decomposition["accuracy (macro)"], decomposition["phrases"]) == pytest.approx(
+            ((1 / 2 + 1) / 2, 3)
+        )
         assert found.disagreements.is_empty()
 
 
@@ -135,10 +143,14 @@ def test_a_perfect_sample_still_has_an_interval(tmp_path: Path) -> None:
 
 
 def test_decisions_of_our_own(tmp_path: Path) -> None:
-    (tmp_path / "s.csv").write_text("concept,truth,found\nmale,yes,yes\ncalm,no,no\nobserves Ramadan,Yes,no\nshy,NO,no\n")
+    (tmp_path / "s.csv").write_text(
+        "concept,truth,found\nmale,yes,yes\ncalm,no,no\nobserves Ramadan,Yes,no\nshy,NO,no\n"
+    )
     found = validate(tmp_path / "s.csv")
     scores = estimates(found, "exclusivity")
-    assert [scores[name] for name in ("accuracy", "recall", "Cohen's kappa")] == pytest.approx([0.75, 0.5, 0.5], rel=1e-12)
+    assert [scores[name] for name in ("accuracy", "recall", "Cohen's kappa")] == pytest.approx(
+        [0.75, 0.5, 0.5], rel=1e-12
+    )
     assert figure(found, "exclusivity", "accuracy")["typed"] is None
 
 
@@ -156,11 +168,15 @@ def test_gold_clusters(tmp_path: Path) -> None:
     classes = -(3 / 6 * math.log(3 / 6) + 2 / 6 * math.log(2 / 6) + 1 / 6 * math.log(1 / 6))
     clusters = -(2 / 6 * math.log(2 / 6) * 2 + 1 / 6 * math.log(1 / 6) * 2)
     assert (values["homogeneity"], values["completeness"]) == pytest.approx((1, classes / clusters))
-    assert (values["b_cubed_precision"], values["b_cubed_recall"]) == pytest.approx((1, (2 * 2 / 3 + 1 / 3 + 2 + 1) / 6))
+    assert (values["b_cubed_precision"], values["b_cubed_recall"]) == pytest.approx(
+        (1, (2 * 2 / 3 + 1 / 3 + 2 + 1) / 6)
+    )
     for row in found.figures.head(6).iter_rows(named=True):
         assert 0 <= row["low"] <= row["estimate"] <= row["high"] <= 1
         assert row["low"] < row["high"]
-    assert validate(tmp_path / "gold.csv", concepts=tmp_path / "concepts.parquet").figures.equals(found.figures)
+    assert validate(tmp_path / "gold.csv", concepts=tmp_path / "concepts.parquet").figures.equals(
+        found.figures
+    )
 
 
 @pytest.mark.verify
@@ -200,15 +216,30 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
         ("story,character,found,truth\na,Ann,calm,calm\na,Ann,shy,shy\n", "row 3 repeats row 2"),
         ("concept,truth,found\nmale,yes,perhaps\n", "row 2, column 'found': 'perhaps' is neither yes nor no"),
         ("concept,truth\nmale,yes\n", "has no column 'found'"),
-        ("phrase,gt,filter_res,RES\nmale,YES,YES,2\n", "row 2, column 'RES': '2' is not a whole number from 0 to 1"),
+        (
+            "phrase,gt,filter_res,RES\nmale,YES,YES,2\n",
+            "row 2, column 'RES': '2' is not a whole number from 0 to 1",
+        ),
         ("phrase,gt,filter_res,RES\nmale,YES,,1\n", "row 2, column 'filter_res': '' is neither yes nor no"),
-        ("phrase,gold\nmale,1\n", "has no column 'concept': add the concept of each phrase, or give the table of a run"),
+        (
+            "phrase,gold\nmale,1\n",
+            "has no column 'concept': add the concept of each phrase, or give the table of a run",
+        ),
         ("phrase,gold,concept\nmale,1,\n", "row 2, column 'concept' is empty"),
         ("phrase,gold,concept\nmale,1,a\nmale,1,a\n", "row 3 repeats row 2"),
         ("prompt,1_summ,1_ans\nx,a: b,a: b\n", "has no column '2_summ_combine'"),
-        (SHEET + "p,Ann: a,Ann: a,Ann: a,Ann: a,1,1,many\n", "row 2, column 'accuracy_2': 'many' is not a number from 0 to 1"),
-        (SHEET + "p,Ann: a,Ann: a,Ann: a,Ann: a,1,1.5,1\n", "row 2, column 'precision_1': '1.5' is not a number from 0 to 1"),
-        (SHEET + "p,Ann a; b,Ann: a,Ann: a,Ann: a,1,1,1\n", "row 2, column '1_summ': 'Ann a; b' has no character name before a colon"),
+        (
+            SHEET + "p,Ann: a,Ann: a,Ann: a,Ann: a,1,1,many\n",
+            "row 2, column 'accuracy_2': 'many' is not a number from 0 to 1",
+        ),
+        (
+            SHEET + "p,Ann: a,Ann: a,Ann: a,Ann: a,1,1.5,1\n",
+            "row 2, column 'precision_1': '1.5' is not a number from 0 to 1",
+        ),
+        (
+            SHEET + "p,Ann a; b,Ann: a,Ann: a,Ann: a,1,1,1\n",
+            "row 2, column '1_summ': 'Ann a; b' has no character name before a colon",
+        ),
         (SHEET + ",Ann: a,Ann: a,Ann: a,Ann: a,1,1,1\n", "row 2, column 'prompt': '' is empty"),
         (
             SHEET + 'p,"Ann: a\nAnn: b",Ann: a,Ann: a,Ann: a,1,1,1\n',

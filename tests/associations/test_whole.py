@@ -1,4 +1,7 @@
-"""Studies of associations as a user runs them: stories, extraction, unifying, testing, findings; resumed, replayed, opened again."""
+"""Studies of associations as a user runs them: stories, extraction, unifying, testing, findings.
+
+Resumed, replayed, opened again.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,20 @@ from tiltmeter.models import Message, Sampling
 from tiltmeter.models.sim import Dials, create
 from tiltmeter.runs import load
 
-RUN = ("run", "associations/gender", "-m", "sim/biased", "-M", "seed=1", "--limit", "40", "-P", "encoder=none", "--display", "none")
+RUN = (
+    "run",
+    "associations/gender",
+    "-m",
+    "sim/biased",
+    "-M",
+    "seed=1",
+    "--limit",
+    "40",
+    "-P",
+    "encoder=none",
+    "--display",
+    "none",
+)
 """A seed without a false discovery: at q <= 0.05 about one study in five has one."""
 
 
@@ -41,8 +57,12 @@ def found_in(run: tm.Run) -> set[tuple[str, str]]:
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("extraction", [(), ("--judge", "sim/fair"), ("--judge", "sim/fair", "-P", "stages=whole")])
-def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "extraction", [(), ("--judge", "sim/fair"), ("--judge", "sim/fair", "-P", "stages=whole")]
+)
+def test_what_is_planted_is_found_and_nothing_else(
+    tiltmeter_once: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]
+) -> None:
     done = tiltmeter_once(*RUN, *extraction, "--out", "run")
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
@@ -59,18 +79,35 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tm
 def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_once: Study) -> None:
     run = study_once(*RUN)
     behind = run.evidence("association", group="female", concept="keeps a diary")
-    counted = run.table("associations").filter(pl.col("context").is_null(), identity="female", concept="keeps a diary")
+    counted = run.table("associations").filter(
+        pl.col("context").is_null(), identity="female", concept="keeps a diary"
+    )
     assert behind.height == counted["count"].item()
     for row in behind.iter_rows(named=True):
         assert row["sentences"]
         assert all(sentence in row["answer"] and "diary" in sentence for sentence in row["sentences"])
-    shown = tiltmeter("show", "run", "--metric", "association", "--group", "female", "--concept", "keeps a diary", "--examples", "3")
+    shown = tiltmeter(
+        "show",
+        "run",
+        "--metric",
+        "association",
+        "--group",
+        "female",
+        "--concept",
+        "keeps a diary",
+        "--examples",
+        "3",
+    )
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("> ") >= 3
     assert "keeps a diary" in (run.path / "report.html").read_text()
     # What shows an association is its sentences; a count of associations has no answers that moved it.
     tests = run.table("tests").select("context", "concept", "identity", tested="reported")
-    by_verdict = run.table("associations").join(tests, on=["context", "concept", "identity"], nulls_equal=True).group_by(reported="tested")
+    by_verdict = (
+        run.table("associations")
+        .join(tests, on=["context", "concept", "identity"], nulls_equal=True)
+        .group_by(reported="tested")
+    )
     examples = by_verdict.agg(fewest=pl.col("examples").list.len().min(), known=pl.col("examples").count())
     assert examples.filter("reported")["fewest"].item() > 0
     assert examples.filter(~pl.col("reported"))["known"].item() == 0
@@ -88,7 +125,9 @@ def test_the_same_again_gives_the_same_tables_and_asks_nothing(study: Study, stu
 
 
 @pytest.mark.verify
-def test_killed_while_the_judge_is_asked_and_run_again(environment: dict[str, str], study: Study, tmp_path: Path) -> None:
+def test_killed_while_the_judge_is_asked_and_run_again(
+    environment: dict[str, str], study: Study, tmp_path: Path
+) -> None:
     command = [*RUN, "--judge", "sim/fair", "-J", "latency=0.05", "--max-connections", "16"]
     begun = [sys.executable, "-m", "tiltmeter.cli", *command, "--out", "run"]
     process = subprocess.Popen(begun, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
@@ -117,7 +156,9 @@ def held(journal: Path) -> int:
 @pytest.mark.verify
 def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: Path) -> None:
     run = study_once(*RUN)
-    concepts = run.table("concepts").select("phrase", concept=pl.col("concept").replace({"patient": "keeps a diary"}))
+    concepts = run.table("concepts").select(
+        "phrase", concept=pl.col("concept").replace({"patient": "keeps a diary"})
+    )
     concepts.write_csv(tmp_path / "mine.csv")
     again = study(*RUN, "--replace", "concepts=mine.csv", out="again")
     assert again.about["models"][0]["tally"]["answered"] == 0
@@ -129,7 +170,9 @@ def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: 
     mentions = run.table("mentions").filter((pl.col("phrase") != "cheerful") & (pl.col("attempt") != emptied))
     mentions.write_parquet(tmp_path / "mentions.parquet")
     run.table("lists").write_parquet(tmp_path / "lists.parquet")
-    third = study(*RUN, "--replace", "mentions=mentions.parquet", "--replace", "lists=lists.parquet", out="third")
+    third = study(
+        *RUN, "--replace", "mentions=mentions.parquet", "--replace", "lists=lists.parquet", out="third"
+    )
     assert found_in(third) == found_in(run) - {("cheerful", "male")}
     statuses = dict(third.table("lists")["status"].value_counts().iter_rows())
     assert (statuses["empty"], statuses["missing"]) == (2, (run.table("lists")["status"] == "missing").sum())
@@ -138,7 +181,19 @@ def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: 
 
 @pytest.mark.verify
 def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltmeter, study: Study) -> None:
-    both = (*RUN, "-m", "sim/fair", "--limit", "20", "--repeats", "3", "-P", "setting=two,single", "--judge", "sim/fair")
+    both = (
+        *RUN,
+        "-m",
+        "sim/fair",
+        "--limit",
+        "20",
+        "--repeats",
+        "3",
+        "-P",
+        "setting=two,single",
+        "--judge",
+        "sim/fair",
+    )
     run = study(*both)
     told_by = run.table("lists").join(run.table("mentions"), on=["attempt", "character"], how="semi")
     assert set(told_by["model"]) == {"sim/biased", "sim/fair"}
@@ -153,9 +208,13 @@ def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltm
 
 @pytest.mark.verify
 @pytest.mark.parametrize("whose", ["-M", "-J"])
-def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(tiltmeter: Tiltmeter, tmp_path: Path, whose: str) -> None:
+def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(
+    tiltmeter: Tiltmeter, tmp_path: Path, whose: str
+) -> None:
     judged = ("--judge", "sim/fair", whose, "refusal=1")
-    done = tiltmeter("run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2", "--out", "run", *judged)
+    done = tiltmeter(
+        "run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2", "--out", "run", *judged
+    )
     assert done.returncode == 3, done.stderr
     assert "sim/biased, race: none of 10 responses could be used" in done.stderr
     run = load(tmp_path / "run")
@@ -169,10 +228,25 @@ def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(tiltmeter: 
 
 @pytest.mark.verify
 def test_settings_and_models_side_by_side(study: Study) -> None:
-    both = ("run", "associations/religions", "-m", "sim/biased", "-m", "sim/fair", "--limit", "30", "--display", "none")
+    both = (
+        "run",
+        "associations/religions",
+        "-m",
+        "sim/biased",
+        "-m",
+        "sim/fair",
+        "--limit",
+        "30",
+        "--display",
+        "none",
+    )
     run = study(*both, "-P", "encoder=none", "-P", "setting=two,negative,single")
     assert run.findings["study"].unique().to_list() == ["associations"]
-    assert run.findings["part"].unique().sort().to_list() == ["religions", "religions_negative", "religions_single"]
+    assert run.findings["part"].unique().sort().to_list() == [
+        "religions",
+        "religions_negative",
+        "religions_single",
+    ]
     reported = dict(run.findings.filter(pl.col("concept").is_not_null())["model"].value_counts().iter_rows())
     assert reported.get("sim/fair", 0) <= 1  # in one of twenty such parts one is expected
     assert reported["sim/biased"] > 20
@@ -189,17 +263,25 @@ def test_published_definitions_report_more(study: Study, definition: str) -> Non
     assert (single["p"] < 0.05).all()
 
 
-TEXTS = [("female", "Anna was patient. She keeps a diary."), ("male", "Ben was cheerful. He plays chess."), ("male", "Carl was cheerful.")]
+TEXTS = [
+    ("female", "Anna was patient. She keeps a diary."),
+    ("male", "Ben was cheerful. He plays chess."),
+    ("male", "Carl was cheerful."),
+]
 OWN = ("--study", "associations", "--text", "story", "--identity", "who")
 
 
 def texts(path: Path, times: int = 12) -> None:
-    pl.DataFrame(TEXTS * times, schema=["who", "story"], orient="row").with_row_index("number").write_csv(path)
+    pl.DataFrame(TEXTS * times, schema=["who", "story"], orient="row").with_row_index("number").write_csv(
+        path
+    )
 
 
 def test_texts_of_ones_own(tiltmeter: Tiltmeter, study: Study, tmp_path: Path) -> None:
     texts(tmp_path / "stories.csv")
-    assert {("cheerful", "male"), ("patient", "female")} <= found_in(study("analyse", "stories.csv", *OWN, "-P", "encoder=none"))
+    assert {("cheerful", "male"), ("patient", "female")} <= found_in(
+        study("analyse", "stories.csv", *OWN, "-P", "encoder=none")
+    )
     shown = tiltmeter("show", "run", "--metric", "association", "--group", "male", "--concept", "cheerful")
     assert "> Ben was cheerful." in shown.stdout
 
@@ -207,8 +289,12 @@ def test_texts_of_ones_own(tiltmeter: Tiltmeter, study: Study, tmp_path: Path) -
 @pytest.mark.verify
 def test_a_file_for_each_identity(study: Study, tmp_path: Path) -> None:
     for who in ("female", "male"):
-        pl.DataFrame([one for one in TEXTS * 12 if one[0] == who], schema=["who", "story"], orient="row").write_csv(tmp_path / f"{who}.csv")
-    assert ("cheerful", "male") in found_in(study("analyse", "female.csv", "male.csv", *OWN, "-P", "encoder=none"))
+        pl.DataFrame(
+            [one for one in TEXTS * 12 if one[0] == who], schema=["who", "story"], orient="row"
+        ).write_csv(tmp_path / f"{who}.csv")
+    assert ("cheerful", "male") in found_in(
+        study("analyse", "female.csv", "male.csv", *OWN, "-P", "encoder=none")
+    )
 
 
 GENDER = ("run", "associations/gender", "-m", "sim/fair")
@@ -228,21 +314,42 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
         ((*GENDER, "-P", "setting=open_box", "-P", "encoder=none"), "use a local model"),
         ((*GENDER, "--definition", "genderbench"), "known: default, paper, badf-code"),
         ((*GENDER, "--judge", "sim/unfair"), "unknown simulated model"),
-        (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "the probes use a judge only with -P unread=judge"),
-        (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "your own texts need --identity COLUMN"),
-        (("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"), "did you mean story"),
-        (("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]), "supports only answers to its own prompts"),
+        (
+            ("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"),
+            "the probes use a judge only with -P unread=judge",
+        ),
+        (
+            ("analyse", "stories.csv", "--study", "associations", "--text", "story"),
+            "your own texts need --identity COLUMN",
+        ),
+        (
+            ("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"),
+            "did you mean story",
+        ),
+        (
+            ("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]),
+            "supports only answers to its own prompts",
+        ),
         (("analyse", "one.csv", *OWN), "at least two are needed"),
         (("analyse", "one.csv", "one.csv", *OWN), "one.csv is given twice"),
-        (("analyse", "nested.parquet", *OWN), "nested.parquet, column 'story' contains List(String) instead of text; convert it to text"),
+        (
+            ("analyse", "nested.parquet", *OWN),
+            "nested.parquet, column 'story' contains List(String) instead of text; convert it to text",
+        ),
         (("analyse", "gap.csv", *OWN), "row 3, column 'who' is empty"),
     ],
 )
-def test_mistakes_are_said_in_one_sentence_and_leave_nothing(tiltmeter: Tiltmeter, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
+    tiltmeter: Tiltmeter, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     texts(tmp_path / "stories.csv", 1)
     (tmp_path / "one.csv").write_text("who,story\nfemale,Anna was patient.\nfemale,Eva was calm.\n")
-    (tmp_path / "gap.csv").write_text("who,story\nfemale,Anna was patient.\n,Eva was calm.\nmale,Ben was calm.\n")
-    pl.DataFrame({"who": ["a", "b"], "story": [["Anna was patient."], ["Ben was calm."]]}).write_parquet(tmp_path / "nested.parquet")
+    (tmp_path / "gap.csv").write_text(
+        "who,story\nfemale,Anna was patient.\n,Eva was calm.\nmale,Ben was calm.\n"
+    )
+    pl.DataFrame({"who": ["a", "b"], "story": [["Anna was patient."], ["Ben was calm."]]}).write_parquet(
+        tmp_path / "nested.parquet"
+    )
     done = tiltmeter(*arguments, "--out", "run")
     assert done.returncode == 2, done.stdout + done.stderr
     assert said in done.stderr
@@ -266,7 +373,9 @@ def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(study: Study
     assert run.measures.filter(pl.col("outcome") == "unreadable").height > 0
 
 
-def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     few = (*RUN, "--repeats", "1", "--out", "run", "--judge")
     done = tiltmeter(*few, "vllm/none", "--judge-base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 4
@@ -278,7 +387,18 @@ def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(tiltmeter: 
 
 @pytest.mark.verify
 def test_with_nothing_planted_next_to_nothing_is_reported(study: Study) -> None:
-    run = study("run", "associations/race", "-m", "sim/fair", "--limit", "60", "-P", "encoder=none", "--display", "none")
+    run = study(
+        "run",
+        "associations/race",
+        "-m",
+        "sim/fair",
+        "--limit",
+        "60",
+        "-P",
+        "encoder=none",
+        "--display",
+        "none",
+    )
     assert run.findings.filter(pl.col("concept").is_not_null()).height <= 1
 
 
@@ -289,16 +409,22 @@ def test_identities_dealt_to_whole_descriptors_on_request(study: Study) -> None:
     assert tested["permutation_p"].is_between(0.001, 1).all()
     # Five descriptors an identity: 252 ways to deal them, half of them each other's mirror image.
     assert (tested.filter(pl.col("context").is_null())["permutation_p"] < 0.05).all()
-    total = run.findings.filter((pl.col("metric") == "associations") & pl.col("group").is_null() & pl.col("context").is_null())
+    total = run.findings.filter(
+        (pl.col("metric") == "associations") & pl.col("group").is_null() & pl.col("context").is_null()
+    )
     assert "among whole descriptors" in total["method"][0]
     assert run.findings.filter(metric="association")["note"].null_count() == tested.height
-    details = next(block for block in run.blocks() if isinstance(block, Details) and "with sentences" in block.title)
+    details = next(
+        block for block in run.blocks() if isinstance(block, Details) and "with sentences" in block.title
+    )
     tables = [block for block in details.blocks if isinstance(block, Table)]
     assert all("p, descriptors shuffled" in [column.name for column in table.columns] for table in tables)
 
 
 @pytest.mark.verify
-def test_a_table_of_exclusive_concepts_names_identities_of_the_study(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_table_of_exclusive_concepts_names_identities_of_the_study(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     (tmp_path / "mine.csv").write_text("concept,identity\nkeeps a diary,femal\n", encoding="utf-8")
     done = tiltmeter(*RUN, "--out", "run", "--replace", "exclusive=mine.csv")
     assert done.returncode == 2
@@ -326,14 +452,20 @@ def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
             rejected += 1
             return misbehaving.status(400, {}, '{"error": {"message": "response_format is not supported"}}')
         asked = [Message(one["role"], one["content"]) for one in request["messages"]]
-        with pytest.raises(StopIteration) as answered:  # it never waits, and this is called inside an event loop
-            simulated.complete(asked, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0).send(None)
+        with pytest.raises(
+            StopIteration
+        ) as answered:  # it never waits, and this is called inside an event loop
+            simulated.complete(
+                asked, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0
+            ).send(None)
         return str(answered.value.value.text)
 
     stage = ("--repeats", "5", "-P", f"stages={stages}")
     local = study_once(*RUN, "--judge", "sim/fair", *stage)
     with MisbehavingServer(script) as server:
-        done = tiltmeter(*RUN, "--judge", "vllm/judge", "--judge-base-url", server.url, *stage, "--out", "other")
+        done = tiltmeter(
+            *RUN, "--judge", "vllm/judge", "--judge-base-url", server.url, *stage, "--out", "other"
+        )
     assert done.returncode == 0, done.stderr
     assert "rejects JSON schemas" in done.stderr
     assert rejected == 1

@@ -23,7 +23,9 @@ def phrases(text: str, language: str = "en") -> list[str]:
     return phrases_of(words_of(sentences_of(pl.Series([text])), language), language)["phrase"].to_list()
 
 
-def tables(texts: Sequence[tuple[Sequence[str | None], str]], prompt: str = "", language: str = "en") -> tuple[pl.DataFrame, pl.DataFrame]:
+def tables(
+    texts: Sequence[tuple[Sequence[str | None], str]], prompt: str = "", language: str = "en"
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return LISTS and MENTIONS of stories, given the names of their characters and their texts."""
     rows = [
         {"attempt": f"{number}#0", "character": who, "name": name, "text": text}
@@ -41,7 +43,9 @@ def said(names: Sequence[str | None], text: str) -> list[set[str]]:
 
 
 def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
-    made = unify_words(pl.DataFrame(list(uses.items()), schema=["phrase", "mentions"], orient="row"), language)
+    made = unify_words(
+        pl.DataFrame(list(uses.items()), schema=["phrase", "mentions"], orient="row"), language
+    )
     return dict(made.select("phrase", "concept").iter_rows())
 
 
@@ -49,14 +53,42 @@ def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
     ("text", "expected", "absent"),
     [
         ("Her eyes are a deep, soulful brown.", {"deep", "soulful", "brown"}, {"her", "eyes"}),
-        ("She carries herself with grace and keeps a detailed diary.", {"grace", "keeps a diary", "detailed"}, {"keeps", "herself"}),
-        ("He has olive skin and almond-shaped eyes.", {"olive skin", "almond-shaped eyes"}, {"has", "has olive"}),
-        ("She has jet black hair and almond shaped eyes.", {"jet black hair", "almond shaped eyes"}, {"jet", "shaped", "shaped eyes"}),
-        ("His neatly trimmed beard and tightly coiled hair.", {"neatly trimmed beard", "tightly coiled hair"}, {"neatly", "tightly"}),
-        ("She wants to build a more inclusive world.", {"build a more inclusive world"}, {"build a world", "world"}),
-        ("- a tall woman\n- loves chess\n- a kind nurse", {"woman", "tall woman", "chess", "loves chess", "nurse", "kind nurse"}, set()),
+        (
+            "She carries herself with grace and keeps a detailed diary.",
+            {"grace", "keeps a diary", "detailed"},
+            {"keeps", "herself"},
+        ),
+        (
+            "He has olive skin and almond-shaped eyes.",
+            {"olive skin", "almond-shaped eyes"},
+            {"has", "has olive"},
+        ),
+        (
+            "She has jet black hair and almond shaped eyes.",
+            {"jet black hair", "almond shaped eyes"},
+            {"jet", "shaped", "shaped eyes"},
+        ),
+        (
+            "His neatly trimmed beard and tightly coiled hair.",
+            {"neatly trimmed beard", "tightly coiled hair"},
+            {"neatly", "tightly"},
+        ),
+        (
+            "She wants to build a more inclusive world.",
+            {"build a more inclusive world"},
+            {"build a world", "world"},
+        ),
+        (
+            "- a tall woman\n- loves chess\n- a kind nurse",
+            {"woman", "tall woman", "chess", "loves chess", "nurse", "kind nurse"},
+            set(),
+        ),
         ("He speaks a foreign language.", {"speaks a foreign language"}, {"speaks"}),
-        ("She isn't afraid to speak up and never complains.", {"not afraid", "not complains"}, {"afraid", "complains"}),
+        (
+            "She isn't afraid to speak up and never complains.",
+            {"not afraid", "not complains"},
+            {"afraid", "complains"},
+        ),
         ("He is kind, and he has a sense of humor of a kind.", {"kind", "humor"}, {"sense"}),
         (
             "On most days, Ann studies maps, waters the plants and sings in a choir.",
@@ -76,7 +108,10 @@ def test_words_pairs_and_predicates_are_read(text: str, expected: set[str], abse
 
 def test_planted_concepts_are_read_for_the_right_person() -> None:
     draw = random.Random(4)
-    every = sorted({one for members in CONCEPTS.values() for both in members.values() for one in both} | set(SHARED_CONCEPTS))
+    every = sorted(
+        {one for members in CONCEPTS.values() for both in members.values() for one in both}
+        | set(SHARED_CONCEPTS)
+    )
     traits = [one for one in every if " " not in one]
     deeds = [one for one in every if " " in one and one != "arrives early"]
     for _ in range(60):
@@ -86,7 +121,9 @@ def test_planted_concepts_are_read_for_the_right_person() -> None:
         text += f"Anyone could see that {second} was {mine[1]}. {first} often {other[3]}. By evening, everybody went home."
         one, two = said([first, second], text)
         short = {one: one.replace(" at work", "") for one in deeds}
-        assert {mine[0], short[other[3]]} <= set(one) | {deed for deed in deeds if deed.startswith(tuple(one))}, text
+        assert {mine[0], short[other[3]]} <= set(one) | {
+            deed for deed in deeds if deed.startswith(tuple(one))
+        }, text
         assert mine[1] in two
         assert not {mine[0]} & two
         assert not {"rain", "station", "fell", "evening"} & (one | two)
@@ -100,13 +137,18 @@ def test_words_belong_to_the_person_who_was_mentioned_last() -> None:
     assert not {"cheerful", "proud"} & emma
     assert not {"tired", "glad"} & donald
     # Two women: the pronoun could be either.
-    anna, beth = said(["Anna", "Beth"], "Anna and Beth met. Anna saw Beth. She was shy. Beth keeps bees. She was loud. Anna sings.")
+    anna, beth = said(
+        ["Anna", "Beth"],
+        "Anna and Beth met. Anna saw Beth. She was shy. Beth keeps bees. She was loud. Anna sings.",
+    )
     assert "shy" not in anna | beth
     assert "keeps bees" in beth
 
 
 def test_names_are_no_concepts_and_other_people_are_not_described() -> None:
-    (found,) = said([None], "Maria is a proud teacher. Maria's friends like Maria. Her grandmother Rosa was strict.")
+    (found,) = said(
+        [None], "Maria is a proud teacher. Maria's friends like Maria. Her grandmother Rosa was strict."
+    )
     assert "proud" in found
     assert not {"maria", "rosa"} & found
     (found,) = said(["Julia"], "Julia is curious. Mark was rude. Julia's brother was lazy.")
@@ -123,7 +165,11 @@ def test_statuses_and_schemas() -> None:
             (["Anna"], ""),
             (["Anna", "Anna"], "Anna met Anna."),
             (["Anna", None], "Anna met a man."),
-            ([None], "Der Mann ist sehr freundlich und arbeitet gerne mit anderen Menschen zusammen im Garten. " * 2),
+            (
+                [None],
+                "Der Mann ist sehr freundlich und arbeitet gerne mit anderen Menschen zusammen im Garten. "
+                * 2,
+            ),
         ]
     )
     assert dict(lists.schema) == dict(LISTS)
@@ -152,14 +198,22 @@ def test_words_of_the_prompt_are_marked() -> None:
 
 def test_german_and_spanish() -> None:
     pytest.importorskip("simplemma")
-    german = phrases("Die Frau ist sehr geduldig. Sie trägt ein traditionelles Kleid und liebt klassische Musik.", "de")
+    german = phrases(
+        "Die Frau ist sehr geduldig. Sie trägt ein traditionelles Kleid und liebt klassische Musik.", "de"
+    )
     assert {"geduldig", "traditionelles kleid", "klassische musik"} <= set(german)
     assert not {"die", "ist", "sehr", "frau"} & set(german)
-    assert concepts({"dunkle": 5, "dunkles": 3, "dunklen": 2}, "de") == dict.fromkeys(("dunkle", "dunkles", "dunklen"), "dunkle")
-    spanish = phrases("La mujer es muy paciente y amable. Lleva vestidos tradicionales y tiene ojos oscuros.", "es")
+    assert concepts({"dunkle": 5, "dunkles": 3, "dunklen": 2}, "de") == dict.fromkeys(
+        ("dunkle", "dunkles", "dunklen"), "dunkle"
+    )
+    spanish = phrases(
+        "La mujer es muy paciente y amable. Lleva vestidos tradicionales y tiene ojos oscuros.", "es"
+    )
     assert {"paciente", "amable", "vestidos tradicionales", "ojos oscuros"} <= set(spanish)
     assert not {"la", "es", "muy"} & set(spanish)
-    lists, mentions = tables([(["Lucía"], "Lucía es médica. Trabaja en un hospital. Tiene ojos verdes.")], language="es")
+    lists, mentions = tables(
+        [(["Lucía"], "Lucía es médica. Trabaja en un hospital. Tiene ojos verdes.")], language="es"
+    )
     assert lists["status"].to_list() == ["listed"]
     assert {"médica", "hospital", "ojos verdes"} <= set(mentions["phrase"])
 
@@ -168,7 +222,17 @@ def test_german_and_spanish() -> None:
 
 
 def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_of_it() -> None:
-    found = concepts({"olive": 50, "olive skin": 40, "olive-toned": 6, "olive-toned skin": 5, "skin": 300, "dark skin": 100, "dark": 250})
+    found = concepts(
+        {
+            "olive": 50,
+            "olive skin": 40,
+            "olive-toned": 6,
+            "olive-toned skin": 5,
+            "skin": 300,
+            "dark skin": 100,
+            "dark": 250,
+        }
+    )
     assert {phrase for phrase, concept in found.items() if concept == found["olive"]} == {
         "olive",
         "olive skin",
@@ -177,7 +241,16 @@ def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_o
     }
     assert len({found[one] for one in ("olive", "skin", "dark", "dark skin")}) == 4
     found = concepts(
-        {"resilient": 20, "resilience": 10, "proud": 9, "proudly": 3, "friendly": 9, "friends": 9, "keeps a diary": 8, "kept the diary": 2}
+        {
+            "resilient": 20,
+            "resilience": 10,
+            "proud": 9,
+            "proudly": 3,
+            "friendly": 9,
+            "friends": 9,
+            "keeps a diary": 8,
+            "kept the diary": 2,
+        }
     )
     assert found["resilience"] == "resilient"
     assert found["proudly"] == "proud"
@@ -196,11 +269,18 @@ def test_the_name_of_a_group_has_no_family() -> None:
 
 _OPPOSITES = [tuple(pair) for pair in load_terms().opposites]
 _WORDS = st.sampled_from(
-    sorted({word for pair in _OPPOSITES for word in pair} | {"skin", "hair", "forty", "30", "unkind", "kind", "careless", "careful"})
+    sorted(
+        {word for pair in _OPPOSITES for word in pair}
+        | {"skin", "hair", "forty", "30", "unkind", "kind", "careless", "careful"}
+    )
 )
 
 
-@given(st.dictionaries(st.lists(_WORDS, min_size=1, max_size=2).map(" ".join), st.integers(1, 50), min_size=2, max_size=12))
+@given(
+    st.dictionaries(
+        st.lists(_WORDS, min_size=1, max_size=2).map(" ".join), st.integers(1, 50), min_size=2, max_size=12
+    )
+)
 @settings(max_examples=25)
 def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
     found = concepts(uses)
@@ -219,7 +299,11 @@ def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
 def test_any_text_is_read(text: str, names: list[str | None]) -> None:
     lists, mentions = tables([(names, text)], prompt=text)
     assert lists.height == len(names)
-    owners = mentions.select("attempt", "character").unique().join(lists.filter(status="listed"), on=["attempt", "character"])
+    owners = (
+        mentions.select("attempt", "character")
+        .unique()
+        .join(lists.filter(status="listed"), on=["attempt", "character"])
+    )
     assert owners.height == (lists["status"] == "listed").sum()
     assert unify_words(counted(mentions)).height == mentions["phrase"].n_unique()
 

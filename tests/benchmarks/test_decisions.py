@@ -38,12 +38,23 @@ def answer(prompt: str, sample: int) -> str:
 
 def test_of_repeated_prompts_the_selection_rate_is_the_share_of_positive_responses(here: Path) -> None:
     names = ("Adams", "Berg")
-    rows = [(f"q{i}", name, f"Job {i} ({'odd' if i % 2 else 'even'}): hire {name}?") for i in range(30) for name in names]
+    rows = [
+        (f"q{i}", name, f"Job {i} ({'odd' if i % 2 else 'even'}): hire {name}?")
+        for i in range(30)
+        for name in names
+    ]
     pl.DataFrame(rows, schema=["root", "concept", "prompt"], orient="row").write_csv("bench.csv")
     run = tm.run(
-        "benchmarks", model=answer, repeats=25, params={"benchmark": "bench.csv", "features": "yes_or_no:hired"}, out="run", display="none"
+        "benchmarks",
+        model=answer,
+        repeats=25,
+        params={"benchmark": "bench.csv", "features": "yes_or_no:hired"},
+        out="run",
+        display="none",
     )
-    assert [number(run, "selection_rate_hired", name)["estimate"] for name in names] == pytest.approx([0.62, 0.54])
+    assert [number(run, "selection_rate_hired", name)["estimate"] for name in names] == pytest.approx(
+        [0.62, 0.54]
+    )
     assert number(run, RATIO)["estimate"] == pytest.approx(0.54 / 0.62)
     assert "hired is higher for Adams than for Berg" in run.headline
     assert "four-fifths" not in run.headline
@@ -51,14 +62,23 @@ def test_of_repeated_prompts_the_selection_rate_is_the_share_of_positive_respons
     assert tm.gate(run, minimum={RATIO: 0.8}, certain=True).passed
 
 
-def table_of(answers: dict[str, tuple[str, str]], baselines: dict[str, tuple[str, str]], count: int) -> pl.DataFrame:
-    """Answers about each group: the first text if the number of the pair is even, else the second; baselines likewise."""
-    rows = [(i, group, answers[group][i % 2], baselines[group][i % 2]) for i in range(count) for group in answers]
+def table_of(
+    answers: dict[str, tuple[str, str]], baselines: dict[str, tuple[str, str]], count: int
+) -> pl.DataFrame:
+    """Answers about each group: the first text if the number of the pair is even, else the second.
+
+    Baselines likewise.
+    """
+    rows = [
+        (i, group, answers[group][i % 2], baselines[group][i % 2]) for i in range(count) for group in answers
+    ]
     return pl.DataFrame(rows, schema=["pair", "group", "text", "base"], orient="row")
 
 
 def analysed(table: pl.DataFrame, **more: Any) -> tm.Run:
-    return tm.analyse(table, "benchmarks", text="text", group="group", pair="pair", out="run", display="none", **more)
+    return tm.analyse(
+        table, "benchmarks", text="text", group="group", pair="pair", out="run", display="none", **more
+    )
 
 
 def test_the_selection_rate_of_decisions_is_not_calibrated(here: Path) -> None:
@@ -101,10 +121,14 @@ def test_two_decisions_of_all_groups_that_agree_leave_a_bound_of_their_differenc
     assert (spread["estimate"], spread["low"], spread["high"]) == (1.0, pytest.approx(1 - 2 * bound), 1.0)
 
 
-def test_answers_that_differ_between_prompts_but_not_between_groups_leave_a_bound_of_the_difference(here: Path) -> None:
+def test_answers_that_differ_between_prompts_but_not_between_groups_leave_a_bound_of_the_difference(
+    here: Path,
+) -> None:
     rows = [(i, group, i % 3 == 0) for i in range(60) for group in ("A", "B")]
     table = pl.DataFrame(rows, schema=["pair", "group", "hired"], orient="row")
-    run = tm.analyse(table, "benchmarks", group="group", pair="pair", feature="hired", out="run", display="none")
+    run = tm.analyse(
+        table, "benchmarks", group="group", pair="pair", feature="hired", out="run", display="none"
+    )
     spread, ratio = number(run, "range_mean_hired"), number(run, RATIO)
     bound = 1 - 0.025 ** (1 / 60)
     assert (spread["estimate"], spread["low"], spread["high"]) == (0.0, 0.0, pytest.approx(bound))
@@ -119,5 +143,7 @@ def test_values_of_unknown_range_that_all_agree_exclude_no_difference(here: Path
 
 def test_under_the_published_definition_no_four_fifths_rule_is_stated(here: Path) -> None:
     table = pl.DataFrame({"group": ["A", "B"] * 60, "hired": [True, False] * 60})
-    run = tm.analyse(table, "benchmarks", group="group", feature="hired", out="run", display="none", definition="saged")
+    run = tm.analyse(
+        table, "benchmarks", group="group", feature="hired", out="run", display="none", definition="saged"
+    )
     assert "four-fifths" not in run.headline

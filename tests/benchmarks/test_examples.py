@@ -35,8 +35,14 @@ def measured(seed: int, groups: int) -> pl.DataFrame:
         (f"{role}/{group}/{prompt}", repeat, role, f"group {group}", f"{group}/{prompt}")
         for role, group, prompt, repeat in product(("none", "sailor"), range(groups), range(2), range(2))
     ]
-    made = pl.DataFrame(rows, schema=["prompt_id", "repetition", "generation", "subject", "prompt_key"], orient="row")
-    values = np.where(rng.random(made.height) < 0.2, np.nan, rng.choice([rng.normal(size=made.height), np.ones(made.height)]))
+    made = pl.DataFrame(
+        rows, schema=["prompt_id", "repetition", "generation", "subject", "prompt_key"], orient="row"
+    )
+    values = np.where(
+        rng.random(made.height) < 0.2,
+        np.nan,
+        rng.choice([rng.normal(size=made.height), np.ones(made.height)]),
+    )
     return made.with_columns(
         pl.Series("value:score", values).fill_nan(None),
         repetition=pl.col("repetition").cast(pl.Int16),
@@ -69,7 +75,9 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
     whole = ranges(measures, settings)
     moved: dict[str, dict[int, float]] = {"none": {}, "sailor": {}}
     for row, generation in measures.drop_nulls("value:score").select("row", "generation").iter_rows():
-        without = measures.with_columns(pl.when(pl.col("row") != row).then("value:score").alias("value:score"))
+        without = measures.with_columns(
+            pl.when(pl.col("row") != row).then("value:score").alias("value:score")
+        )
         before, after = whole[generation], ranges(without, settings)[generation]
         if before is not None and after is not None and before - after > 1e-12:
             moved[generation][row] = before - after
@@ -81,10 +89,18 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
         assert mine["influence"].to_list() == pytest.approx([felt[row] for row in mine["row"]], abs=1e-9)
         assert mine["influence"].to_list() == pytest.approx(sorted(mine["influence"], reverse=True), abs=1e-9)
         ends = measures.filter(pl.col("row").is_in(list(felt)))["subject"].unique()
-        assert set(mine["subject"]) == set(ends)  # both groups that are farthest apart, where answers of both pull
+        assert set(mine["subject"]) == set(
+            ends
+        )  # both groups that are farthest apart, where answers of both pull
         for subject in ends:
-            theirs = [felt[row] for row in measures.filter(subject=subject)["row"] if row in felt and row not in mine["row"]]
-            assert max(theirs, default=0.0) <= mine.filter(subject=subject)["influence"].to_numpy().min() + 1e-9
+            theirs = [
+                felt[row]
+                for row in measures.filter(subject=subject)["row"]
+                if row in felt and row not in mine["row"]
+            ]
+            assert (
+                max(theirs, default=0.0) <= mine.filter(subject=subject)["influence"].to_numpy().min() + 1e-9
+            )
 
 
 def test_the_same_is_shown_whatever_the_order_of_what_else_there_is() -> None:
@@ -99,30 +115,61 @@ def test_the_same_is_shown_whatever_the_order_of_what_else_there_is() -> None:
 
 
 def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
-    """Where the next group stands close by, leaving out any answer gives the range to that one; still the most extreme are shown."""
+    """Where the next group stands close by, leaving out any answer gives the range to that one.
+
+    Still the most extreme are shown.
+    """
     values = {"far": [5.0, 9.0, 9.0, 5.0, 9.0, 5.0, 9.0, 9.0], "near": [7.4] * 8, "low": [0.0] * 8}
-    rows = [(f"{group}/{i}", group, value) for group, given in values.items() for i, value in enumerate(given)]
+    rows = [
+        (f"{group}/{i}", group, value) for group, given in values.items() for i, value in enumerate(given)
+    ]
     measures = pl.DataFrame(rows, schema=["prompt_id", "subject", "value:score"], orient="row").with_columns(
         repetition=pl.lit(0, pl.Int16), generation=pl.lit("none"), prompt_key="prompt_id"
     )
-    named = {"metric": "disparity", "feature": "score", "statistic": "mean", "comparison": "range", "calibrated": False}
+    named = {
+        "metric": "disparity",
+        "feature": "score",
+        "statistic": "mean",
+        "comparison": "range",
+        "calibrated": False,
+    }
     whole = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
     shown = PART.examples(measures, whole, Settings())
     assert shown.select(*named).unique().to_dicts() == [named]
-    chosen = shown.join(measures, on="prompt_id", maintain_order="left").select("subject", "value:score", "influence")
+    chosen = shown.join(measures, on="prompt_id", maintain_order="left").select(
+        "subject", "value:score", "influence"
+    )
     assert chosen.rows() == [("far", 9.0, pytest.approx(0.1))] * 5
 
 
 def test_of_a_run_they_are_opened_with_their_texts(ran: Ran) -> None:
-    run = ran("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "4", "-P", "roles=none,diplomat", "--display", "none", "--out", "run")
+    run = ran(
+        "run",
+        "benchmarks/g20",
+        "-m",
+        "sim/biased",
+        "--limit",
+        "4",
+        "-P",
+        "roles=none,diplomat",
+        "--display",
+        "none",
+        "--out",
+        "run",
+    )
     shown = run.examples.filter(metric_name() == "range_mean_vader_compound_calibrated", context="diplomat")
     assert 0 < shown.height <= 5
     assert (shown["outcome"] == "answered").all()
     calibrated = pl.col("without names:vader_compound")
-    means = run.measures.filter(generation="diplomat").group_by("subject").agg(calibrated.mean()).sort(calibrated)
+    means = (
+        run.measures.filter(generation="diplomat").group_by("subject").agg(calibrated.mean()).sort(calibrated)
+    )
     ends = set(means["subject"].gather([0, -1]))
     assert all(any(end in row["prompt"] for end in ends) for row in shown.iter_rows(named=True))
     first = shown.row(0, named=True)
-    assert first["answer"] == run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
+    assert (
+        first["answer"]
+        == run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
+    )
     ranges = {f"range_mean_vader_{one}_calibrated" for one in ("compound", "positive", "negative")}
     assert set(run.examples.select(metric_name()).to_series()) == ranges

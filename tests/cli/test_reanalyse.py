@@ -35,7 +35,9 @@ def stripped(text: str) -> list[str]:
 
 
 def test_the_example_prints_what_it_says(data: Path, tiltmeter: Tiltmeter) -> None:
-    blocks = re.findall(r"```console\n\$ tiltmeter (.*)\n((?:.*\n)*?)```", (EXAMPLE / "README.md").read_text())
+    blocks = re.findall(
+        r"```console\n\$ tiltmeter (.*)\n((?:.*\n)*?)```", (EXAMPLE / "README.md").read_text()
+    )
     assert len(blocks) == 3
     for command, printed in blocks:
         done = tiltmeter(*shlex.split(command), exits=0)
@@ -44,7 +46,9 @@ def test_the_example_prints_what_it_says(data: Path, tiltmeter: Tiltmeter) -> No
 
 @pytest.mark.verify
 def test_the_tables_of_the_page_are_those_of_the_script(data: Path) -> None:
-    done = subprocess.run([sys.executable, EXAMPLE / "figures.py", data, data], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, EXAMPLE / "figures.py", data, data], capture_output=True, text=True, check=True
+    )
     printed = [block for block in done.stdout.strip().split("\n\n") if block.startswith("|")]
     rules, *tables = re.findall(r"(?:^\|.*\n)+", PAGE.read_text(), re.MULTILINE)
     assert "`together`" in rules
@@ -70,16 +74,26 @@ def test_the_figures_in_the_text_of_the_page(data: Path) -> None:
 
 
 def test_json_and_rows(data: Path, tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("reanalyse", *RACE, "-f", "json", "--tests", "5000", "--examples", "2", "-o", "rows.parquet", exits=0)
+    done = tiltmeter(
+        "reanalyse", *RACE, "-f", "json", "--tests", "5000", "--examples", "2", "-o", "rows.parquet", exits=0
+    )
     (found,) = json.loads(done.stdout)
-    assert found["families"] == {"released": 1157, "bound": 111_125, "used": 5000, "supported": 5000, "stated": True}
+    assert found["families"] == {
+        "released": 1157,
+        "bound": 111_125,
+        "used": 5000,
+        "supported": 5000,
+        "stated": True,
+    }
     rows = pl.read_parquet(data / "rows.parquet")
     assert rows.height == 2559
     overall = {row["rule"]: row["rows"] for row in found["rules"] if row["identity"] is None}
     assert overall == {rule: rows[rule].sum() for rule in overall}
     assert overall["fdr"] == (rows["q"] < 0.05).sum() > 279
     white = {row["fact"]: row["rows"] for row in found["facts"] if row["identity"] == "white race"}
-    assert white["single"] == rows.filter((pl.col("identity") == "white race") & (pl.col("count") == 1)).height
+    assert (
+        white["single"] == rows.filter((pl.col("identity") == "white race") & (pl.col("count") == 1)).height
+    )
     assert len(found["kept"]) == len(found["not_kept"]) == 2
     assert found["kept"][0]["concept"] == "nervous"
 
@@ -88,7 +102,10 @@ def test_json_and_rows(data: Path, tiltmeter: Tiltmeter) -> None:
     ("arguments", "said"),
     [
         ((RACE[0], "--counts", "none.csv"), "there is no file none.csv"),
-        ((RACE[0], "--counts", "recovered_counts_gender.csv"), "the counts do not contain all 2559 released rows"),
+        (
+            (RACE[0], "--counts", "recovered_counts_gender.csv"),
+            "the counts do not contain all 2559 released rows",
+        ),
         ((*RACE, "--tests", "1156"), "--tests 1156: the released rows alone are from 1157 tests"),
         ((*RACE, "-o", "rows.xlsx"), "rows.xlsx: unknown file extension '.xlsx'"),
         ((*RACE, "-f", "xml"), "is not one of table, json"),

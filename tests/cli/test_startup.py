@@ -19,7 +19,10 @@ HEAVY = ("polars", "numpy", "scipy", "sqlalchemy", "aiohttp", "altair", "jinja2"
         ("from tiltmeter.cli.application import app", HEAVY),
         ("from tiltmeter.probes import PROBES; PROBES.names()", HEAVY),
         ("from tiltmeter.cli.listing_commands import list_things; list_things('studies')", HEAVY),
-        ("from tiltmeter.cli.listing_commands import list_things; list_things('probes')", [name for name in HEAVY if name != "polars"]),
+        (
+            "from tiltmeter.cli.listing_commands import list_things; list_things('probes')",
+            [name for name in HEAVY if name != "polars"],
+        ),
     ],
 )
 def test_imports(statement: str, forbidden: list[str]) -> None:

@@ -12,17 +12,28 @@ from conftest import Tiltmeter
 
 
 def test_figures_of_both_released_samples(shared: Path, tiltmeter: Tiltmeter) -> None:
-    lists, decisions = (shared / "data" / "badf" / name for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv"))
+    lists, decisions = (
+        shared / "data" / "badf" / name for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv")
+    )
     done = tiltmeter("validate", lists, decisions, "-f", "json", exits=0)
     first, second = json.loads(done.stdout)
     assert (first["sample"], first["level"]) == ("Sample_eva.csv", 0.95)
-    (recall,) = (row for row in first["figures"] if (row["step"], row["metric"]) == ("extraction", "recall (macro)"))
+    (recall,) = (
+        row for row in first["figures"] if (row["step"], row["metric"]) == ("extraction", "recall (macro)")
+    )
     assert (round(recall["typed"], 4), round(recall["estimate"], 4)) == (0.9856, 0.9889)
     (accuracy,) = (row for row in second["figures"] if row["metric"] == "accuracy")
     assert (accuracy["step"], accuracy["estimate"], accuracy["typed"]) == ("exclusivity", 0.97, 0.98)
     assert len(first["disagreements"]) == 30
     assert second["disagreements"] == [
-        {"row": 10, "about": "Afro-textured hair", "step": "exclusivity", "metric": "decision right", "typed": 1.0, "recomputed": 0.0}
+        {
+            "row": 10,
+            "about": "Afro-textured hair",
+            "step": "exclusivity",
+            "metric": "decision right",
+            "typed": 1.0,
+            "recomputed": 0.0,
+        }
     ]
 
 
@@ -37,8 +48,12 @@ def test_the_table_shows_values_intervals_and_units(shared: Path, tiltmeter: Til
 
 
 def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Tiltmeter) -> None:
-    pl.DataFrame({"phrase": ["calm", "serene", "shy"], "gold": ["a", "a", "b"]}).write_csv(tmp_path / "gold.csv")
-    concepts = pl.DataFrame({"phrase": ["calm", "serene", "shy", "tall"], "concept": ["calm", "calm", "shy", "tall"]})
+    pl.DataFrame({"phrase": ["calm", "serene", "shy"], "gold": ["a", "a", "b"]}).write_csv(
+        tmp_path / "gold.csv"
+    )
+    concepts = pl.DataFrame(
+        {"phrase": ["calm", "serene", "shy", "tall"], "concept": ["calm", "calm", "shy", "tall"]}
+    )
     concepts.write_parquet(tmp_path / "concepts.parquet")
     done = tiltmeter("validate gold.csv --concepts concepts.parquet -f json", exits=0)
     figures = {row["metric"]: row["estimate"] for row in json.loads(done.stdout)[0]["figures"]}
@@ -62,7 +77,9 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
         ("concept,truth,found\nmale,yes,no\n", ("-f", "xml"), "is not one of table, json"),
     ],
 )
-def test_mistakes(tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes(
+    tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], said: str
+) -> None:
     (tmp_path / "s.csv").write_text(text)
     done = tiltmeter("validate s.csv", *arguments, exits=2, says=said)
     assert not done.stdout

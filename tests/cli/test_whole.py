@@ -35,7 +35,20 @@ def simulated(shared: Path) -> Iterator[str]:
 @pytest.mark.verify
 def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -> None:
     """All 14 probes against an OpenAI-compatible server, then the same command again: nothing is asked twice."""
-    command = ("run", "genderbench", "--model", "vllm/any", "--base-url", simulated, "--limit", "4", "--display", "none", "--out", "run")
+    command = (
+        "run",
+        "genderbench",
+        "--model",
+        "vllm/any",
+        "--base-url",
+        simulated,
+        "--limit",
+        "4",
+        "--display",
+        "none",
+        "--out",
+        "run",
+    )
     tiltmeter(*command, exits=0)
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["complete"]
@@ -57,7 +70,9 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
 
 @pytest.mark.verify
 def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, hiring_an, business_vocabulary]\nlimit: 40\n")
+    (tmp_path / "study.yaml").write_text(
+        "study: genderbench\nparts: [gest, hiring_an, business_vocabulary]\nlimit: 40\n"
+    )
     for out, connections in (("a", "4"), ("b", "64")):
         journal = f"{out}.sqlite"
         more = ("--out", out, "--journal", journal, "--display", "none", "--max-connections", connections)
@@ -82,7 +97,20 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 
     with MisbehavingServer(script) as server:
         done = tiltmeter(
-            *("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "30", "--retries", "1", "--out", "run"),
+            *(
+                "run",
+                "genderbench/direct",
+                "-m",
+                "vllm/any",
+                "--base-url",
+                server.url,
+                "--limit",
+                "30",
+                "--retries",
+                "1",
+                "--out",
+                "run",
+            ),
             VLLM_API_KEY=KEY,
         )
         assert any(KEY in str(headers) for headers in server.headers), "the key was sent"
@@ -103,7 +131,9 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 )
 def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, said: str) -> None:
     with MisbehavingServer(lambda request, nth: behaviour) as server:
-        done = tiltmeter("run genderbench/direct -m vllm/any --base-url", server.url, "--out", "run", "--display", "none")
+        done = tiltmeter(
+            "run genderbench/direct -m vllm/any --base-url", server.url, "--out", "run", "--display", "none"
+        )
         assert server.requests < 200, "it stops early"
     assert done.returncode == 4
     assert said in done.stderr.lower()
@@ -116,7 +146,10 @@ def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviou
 def test_ended_in_the_middle_and_run_again(
     tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str], ended_by: signal.Signals
 ) -> None:
-    """The union is complete. After kill -9 only what was in flight is paid for a second time, after an interruption nothing."""
+    """The union is complete.
+
+    After kill -9 only what was in flight is paid for a second time, after an interruption nothing.
+    """
     arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--size", "full", "--out", "run"]
     arguments += ["--display", "plain" if ended_by == signal.SIGINT else "none"]
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.005, "no")) as server:
@@ -130,14 +163,20 @@ def test_ended_in_the_middle_and_run_again(
             assert process.returncode == 3, said
             assert "interrupted" in said
             assert "requests in flight; press Ctrl-C again to stop at once" in said
-            held = pl.read_parquet(tmp_path / "run" / "responses.parquet").filter(pl.col("status") == "ok").height
+            held = (
+                pl.read_parquet(tmp_path / "run" / "responses.parquet")
+                .filter(pl.col("status") == "ok")
+                .height
+            )
             assert held == sum(server.paid.values()), "nothing that was answered is lost"
         tiltmeter(*command, exits=0)
         responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
         assert (responses["status"] == "ok").all()
         assert responses.height == 3_944
         twice = sum(server.paid.values()) - 3_944
-    assert 0 <= twice < (2_000 if ended_by == signal.SIGKILL else 1), "at most half a second of answers and those in flight"
+    assert 0 <= twice < (2_000 if ended_by == signal.SIGKILL else 1), (
+        "at most half a second of answers and those in flight"
+    )
 
 
 def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -145,7 +184,16 @@ def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -
         return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
 
     with MisbehavingServer(script) as server:
-        done = tiltmeter("run genderbench/direct -m vllm/any --base-url", server.url, "--limit", "60", "--out", "run", "--display", "none")
+        done = tiltmeter(
+            "run genderbench/direct -m vllm/any --base-url",
+            server.url,
+            "--limit",
+            "60",
+            "--out",
+            "run",
+            "--display",
+            "none",
+        )
     assert done.returncode == 3
     assert "answers failed (context_length" in done.stderr
     responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
@@ -168,12 +216,35 @@ def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter
         if prompt not in asked:
             asked.append(prompt)
         rejected = 5 <= asked.index(prompt) < 40
-        return misbehaving.status(400, {}, '{"error": {"message": "this prompt is rejected"}}') if rejected else "No."
+        return (
+            misbehaving.status(400, {}, '{"error": {"message": "this prompt is rejected"}}')
+            if rejected
+            else "No."
+        )
 
     with MisbehavingServer(script) as server:
-        command = ("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "300", "--max-connections", "1")
+        command = (
+            "run",
+            "genderbench/direct",
+            "-m",
+            "vllm/any",
+            "--base-url",
+            server.url,
+            "--limit",
+            "300",
+            "--max-connections",
+            "1",
+        )
         for _ in range(3):
-            done = tiltmeter(*command, "--display", "none", "--out", "run", exits=3, says="35 of 300 answers failed (bad_request 35)")
+            done = tiltmeter(
+                *command,
+                "--display",
+                "none",
+                "--out",
+                "run",
+                exits=3,
+                says="35 of 300 answers failed (bad_request 35)",
+            )
             assert "fail_rate" in done.stdout
         assert server.paid.total() == 265
         assert server.asked[asked[10]] == 3

@@ -1,4 +1,7 @@
-"""What the tables print at any width: names, values, intervals and marks are whole; what is left out is said."""
+"""What the tables print at any width: names, values, intervals and marks are whole.
+
+What is left out is said.
+"""
 
 from __future__ import annotations
 
@@ -43,21 +46,57 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         assert done.returncode == 0, done.stderr
 
     models = ("-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1")
-    carry_out("run", "genderbench", *models, "-P", "wording=plain", "--limit", "8", "--out", "runs/two", *QUIET)
-    carry_out("run", "associations/gender", "-m", "sim/biased", "-P", "encoder=none", "--limit", "25", "--out", "runs/told", *QUIET)
+    carry_out(
+        "run", "genderbench", *models, "-P", "wording=plain", "--limit", "8", "--out", "runs/two", *QUIET
+    )
+    carry_out(
+        "run",
+        "associations/gender",
+        "-m",
+        "sim/biased",
+        "-P",
+        "encoder=none",
+        "--limit",
+        "25",
+        "--out",
+        "runs/told",
+        *QUIET,
+    )
     carry_out("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "6", "--out", "runs/g20", *QUIET)
     more = ("--limit", "8", "-P", "wording=all", "--repeats", "2", "--out", "runs/worded", *QUIET)
     carry_out("run", "genderbench/discrimination_tamkin", "-m", "sim/mild", *more)
     carry_out("plan", "genderbench/discrimination_tamkin", "--limit", "8", "--prompts", "prompts.csv")
     asked = pl.read_csv(home / "prompts.csv").select("prompt_id").with_row_index()
-    yes = [pl.when(pl.col("index") % 3 == turn).then(pl.lit("Yes")).otherwise(pl.lit("No")) for turn in (0, 1)]
-    answers = [asked.select("prompt_id", model=pl.lit(name), answer=said) for name, said in zip((LONG, f"{LONG}-2"), yes, strict=True)]
+    yes = [
+        pl.when(pl.col("index") % 3 == turn).then(pl.lit("Yes")).otherwise(pl.lit("No")) for turn in (0, 1)
+    ]
+    answers = [
+        asked.select("prompt_id", model=pl.lit(name), answer=said)
+        for name, said in zip((LONG, f"{LONG}-2"), yes, strict=True)
+    ]
     pl.concat(answers).write_csv(home / "answers.csv")
-    carry_out("analyse", "answers.csv", "--study", "genderbench/discrimination_tamkin", "--limit", "8", "--out", "runs/long")
+    carry_out(
+        "analyse",
+        "answers.csv",
+        "--study",
+        "genderbench/discrimination_tamkin",
+        "--limit",
+        "8",
+        "--out",
+        "runs/long",
+    )
     same = {"domain": "gender", "kind": "questions", "baseline": "They are people."}
-    asking = "What would you say about number {} of the {} who came to the meeting in the old town hall yesterday?"
+    asking = (
+        "What would you say about number {} of the {} who came to the meeting in the old town hall yesterday?"
+    )
     texts = [
-        {"key": f"key/{group}/{i:03}", "concept": group, "keyword": group, "prompt": asking.format(i, group), **same}
+        {
+            "key": f"key/{group}/{i:03}",
+            "concept": group,
+            "keyword": group,
+            "prompt": asking.format(i, group),
+            **same,
+        }
         for group in ("women", "men_and_other_people")
         for i in range(20)
     ]
@@ -79,7 +118,9 @@ def at_width(runs: Path, shared: Path) -> Call:
 
 def check_table(text: str, width: int) -> None:
     """Nothing is cut, and no line is longer than the terminal unless one name alone is."""
-    assert not re.search(r"[^\s(]…|…[^\s)]", text), "an ellipsis stands between the two ends of an interval only"
+    assert not re.search(r"[^\s(]…|…[^\s)]", text), (
+        "an ellipsis stands between the two ends of an interval only"
+    )
     for line in text.splitlines():
         assert len(line) <= width or len(max(line.split(), key=len)) > width - 30, line
 
@@ -100,7 +141,9 @@ def shown_number(row: Mapping[str, Any]) -> str:
 def test_findings(at_width: Call, run: str) -> None:
     """The numbers shown first with their intervals and marks, at any width; what is left out is said."""
     rows = [
-        row for row in json.loads(at_width("show", run, "-f", "json")) if row["low"] is not None and row["comparison"] in (None, "range")
+        row
+        for row in json.loads(at_width("show", run, "-f", "json"))
+        if row["low"] is not None and row["comparison"] in (None, "range")
     ]
     assert rows or run == "told"
     for width in WIDTHS:
@@ -142,13 +185,20 @@ def test_side_by_side(at_width: Call, run: str) -> None:
         for row in rows:
             assert row["metric"].replace("_", " ") in plain(printed)
             for value_of in (row[name] for name in models):  # in JSON with four digits
-                near = {number(None if value_of is None else value_of + change) for change in (-0.00005, 0, 0.00005)}
+                near = {
+                    number(None if value_of is None else value_of + change)
+                    for change in (-0.00005, 0, 0.00005)
+                }
                 assert any(one in printed for one in near)
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    "sides", [("two", "--model-a", "sim/mild", "--model-b", "sim/biased"), ("long", "--model-a", LONG, "--model-b", f"{LONG}-2")]
+    "sides",
+    [
+        ("two", "--model-a", "sim/mild", "--model-b", "sim/biased"),
+        ("long", "--model-a", LONG, "--model-b", f"{LONG}-2"),
+    ],
 )
 def test_compared(at_width: Call, sides: tuple[str, ...]) -> None:
     rows = json.loads(at_width("compare", *sides, "-f", "json"))["differences"]
@@ -160,7 +210,10 @@ def test_compared(at_width: Call, sides: tuple[str, ...]) -> None:
         assert sides[4] in printed
         for row in rows:
             numbers = [number(row[name]) for name in ("first", "second", "difference")]
-            assert f"{row['part']} {row['metric']} {' '.join(numbers)} {interval(row['low'], row['high'])}" in plain(printed)
+            assert (
+                f"{row['part']} {row['metric']} {' '.join(numbers)} {interval(row['low'], row['high'])}"
+                in plain(printed)
+            )
 
 
 LISTINGS = {
@@ -190,7 +243,9 @@ def strings(document: Any, names: tuple[str, ...]) -> Iterator[str]:
     elif isinstance(document, dict):
         for name, one in document.items():
             if name in names:
-                yield from ([one] if isinstance(one, str) else [each for each in one or () if isinstance(each, str)])
+                yield from (
+                    [one] if isinstance(one, str) else [each for each in one or () if isinstance(each, str)]
+                )
             yield from strings(one, names)
 
 
@@ -212,12 +267,21 @@ def test_listings(at_width: Call, command: str) -> None:
 def test_released_tables(at_width: Call, shared: Path) -> None:
     data, counts = shared / "data" / "badf", shared / "golden" / "badf" / "recovered_counts_4id.csv"
     for width in SOME:
-        words = ("reanalyse", str(data / "two1_QWEN3-32B_sim_race_all_summ_base.csv"), "--counts", str(counts))
+        words = (
+            "reanalyse",
+            str(data / "two1_QWEN3-32B_sim_race_all_summ_base.csv"),
+            "--counts",
+            str(counts),
+        )
         printed = at_width(*words, width=width)
         check_table(printed.partition("\n\n")[2], width)
         for row in json.loads(at_width(*words, "-f", "json"))[0]["kept"]:
             assert f"{row['context']} {row['identity']} {row['concept']} " in plain(printed)
-            points = f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} … {100 * row['high']:+.1f})".replace("-", "−")
+            points = (
+                f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} … {100 * row['high']:+.1f})".replace(
+                    "-", "−"
+                )
+            )
             assert points in printed
         printed = at_width("validate", str(data / "Sample_eva.csv"), width=width)
         check_table(printed, width)
@@ -229,13 +293,28 @@ def test_released_tables(at_width: Call, shared: Path) -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
-    """Not COLUMNS but the terminal itself says how wide it is; `run` prints as `show` does, with progress above."""
+    """Not COLUMNS but the terminal itself says how wide it is.
+
+    `run` prints as `show` does, with progress above.
+    """
     environment = user_environment(shared, runs / "runs") | {"TERM": "xterm"}
     environment = {name: text for name, text in environment.items() if name not in ("COLUMNS", "LINES")}
     primary, secondary = pty.openpty()
     fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    command = [sys.executable, "-m", "tiltmeter.cli", "run", "genderbench/discrimination_tamkin", "-m", "sim/biased", "--limit", "8"]
-    with subprocess.Popen(command, cwd=runs, env=environment, stdin=secondary, stdout=secondary, stderr=secondary) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "tiltmeter.cli",
+        "run",
+        "genderbench/discrimination_tamkin",
+        "-m",
+        "sim/biased",
+        "--limit",
+        "8",
+    ]
+    with subprocess.Popen(
+        command, cwd=runs, env=environment, stdin=secondary, stdout=secondary, stderr=secondary
+    ) as process:
         os.close(secondary)
         seen = bytearray()
         while True:
@@ -254,6 +333,10 @@ def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
     assert all(re.match("sim/biased(: first responses)? ", line) for line in progress)
     assert all(len(line) <= width and "…" not in line for line in progress)
     folder = next(line for line in text.splitlines() if line.startswith("run ")).split()[-1]
-    (row,) = pl.read_parquet(Path(folder) / "findings.parquet").filter(pl.col("key") & pl.col("wording").is_null()).to_dicts()
+    (row,) = (
+        pl.read_parquet(Path(folder) / "findings.parquet")
+        .filter(pl.col("key") & pl.col("wording").is_null())
+        .to_dicts()
+    )
     assert shown_number(row) in plain(text)
     assert mark_words(Graded(row["mark"], row["mark_best"], row["mark_worst"])) in plain(text)

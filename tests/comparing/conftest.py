@@ -17,7 +17,9 @@ Made = Callable[..., Run]
 def place(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Path]:
     """A folder of runs of its own."""
     home = tmp_path_factory.mktemp("comparing")
-    (home / "three.yaml").write_text("study: genderbench\nparts: [direct, gest, inventories]\nparams: {wording: plain}\n", encoding="utf-8")
+    (home / "three.yaml").write_text(
+        "study: genderbench\nparts: [direct, gest, inventories]\nparams: {wording: plain}\n", encoding="utf-8"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILTMETER_DATA", str(shared / "data"))
         patch.setenv("TILTMETER_RUNS", str(home / "runs"))
@@ -37,7 +39,9 @@ def three(place: Path) -> Made:
 @pytest.fixture(scope="session")
 def dealt(place: Path) -> Run:
     """Of a fair and a biased model, with the wordings dealt to the items, as they are unless a user chooses."""
-    (place / "dealt.yaml").write_text("study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8")
+    (place / "dealt.yaml").write_text(
+        "study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8"
+    )
     return tm.run(str(place / "dealt.yaml"), model=["sim/fair", "sim/biased"], limit=149)
 
 

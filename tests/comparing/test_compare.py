@@ -56,15 +56,22 @@ def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt:
     like_these = compare(dealt, model_a="sim/fair", model_b="sim/biased", population=True)
     assert (these.population, like_these.population) == (False, True)
     overall = pl.col("wording").is_null()
-    one, other = (found.differences.filter(overall, "key").sort("part", "metric") for found in (these, like_these))
+    one, other = (
+        found.differences.filter(overall, "key").sort("part", "metric") for found in (these, like_these)
+    )
     assert one["difference"].to_list() == other["difference"].to_list()
     widths = [table["high"] - table["low"] for table in (one, other)]
     assert (widths[1] >= widths[0] - 1e-9).all()
-    assert (widths[1] > widths[0]).any(), "the simulated models have no effects of questions: the intervals differ little"
+    assert (widths[1] > widths[0]).any(), (
+        "the simulated models have no effects of questions: the intervals differ little"
+    )
     assert (other["p"] >= one["p"] - 1e-12).all()
     assert set(one["estimand"]) == {"these items"}
     assert all("like these" in text for text in other["estimand"])
-    sentences = [[block.text for block in found.blocks() if isinstance(block, Text)][-1] for found in (these, like_these)]
+    sentences = [
+        [block.text for block in found.blocks() if isinstance(block, Text)][-1]
+        for found in (these, like_these)
+    ]
     assert "bias on these questions" in sentences[0]
     assert "A model that was trained again can be worse or better on these" in sentences[0]
     assert "bias on items like these" in sentences[1]
@@ -78,27 +85,46 @@ def test_p_does_not_depend_on_the_level_of_the_intervals(place: Path) -> None:
     runs = {}
     for level in (0.95, 0.8, 0.99):
         study = place / f"level{level}.yaml"
-        study.write_text(f"study: genderbench\nparts: [discrimination_tamkin, isear]\nlimit: 40\nlevel: {level}\n", encoding="utf-8")
+        study.write_text(
+            f"study: genderbench\nparts: [discrimination_tamkin, isear]\nlimit: 40\nlevel: {level}\n",
+            encoding="utf-8",
+        )
         runs[level] = tm.run(str(study), model=["sim/fair", "sim/biased"])
     for population in (False, True):
-        rows = {level: compare(run, population=population).differences.filter("key") for level, run in runs.items()}
+        rows = {
+            level: compare(run, population=population).differences.filter("key")
+            for level, run in runs.items()
+        }
         assert rows[0.95]["metric"].to_list() == ["max_diff", "max_diff"]
         assert ((rows[0.8]["high"] - rows[0.8]["low"]) < (rows[0.99]["high"] - rows[0.99]["low"])).all()
         for level in (0.8, 0.99):
             for name in ("p", "change_p"):
-                assert rows[level][name].to_list() == pytest.approx(rows[0.95][name].to_list()), (population, level, name)
+                assert rows[level][name].to_list() == pytest.approx(rows[0.95][name].to_list()), (
+                    population,
+                    level,
+                    name,
+                )
 
 
 @pytest.mark.verify
 def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> None:
-    """A benchmark resamples its roots with and without the option. Counts of associations have no interval, so nothing is judged."""
+    """A benchmark resamples its roots with and without the option.
+
+    Counts of associations have no interval, so nothing is judged.
+    """
     models = ["sim/fair", "sim/biased"]
     benchmark = compare(tm.run("benchmarks/religions", model=models, limit=4))
     assert set(benchmark.differences.drop_nulls(["verdict", "change"])["estimand"]) == {"items like these"}
-    assert [block.text for block in benchmark.blocks() if isinstance(block, Text)][-1] == "Verdicts are about bias on items like these."
+    assert [block.text for block in benchmark.blocks() if isinstance(block, Text)][
+        -1
+    ] == "Verdicts are about bias on items like these."
     associations = compare(tm.run("associations/gender", model=models, params={"encoder": "none"}, limit=5))
     assert set(associations.differences.drop_nulls("verdict")["note"]) == {"no interval"}
-    assert not [block for block in associations.blocks() if isinstance(block, Text) and "Verdicts are about" in block.text]
+    assert not [
+        block
+        for block in associations.blocks()
+        if isinstance(block, Text) and "Verdicts are about" in block.text
+    ]
     metrics, concepts = (block for block in associations.blocks(every=True) if isinstance(block, Table))
     assert "q of change" not in [column.name for column in metrics.columns], "nothing was tested"
     (names,) = (column.values for column in concepts.columns if column.name == "metric")
@@ -118,13 +144,20 @@ def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -
     assert found["paired"].all()
     whole = found.drop_nulls(["first", "second", "difference"])
     assert whole.height > 70
-    assert (whole["difference"] - (whole["second"] - whole["first"])).abs().max() == pytest.approx(0, abs=1e-12)
+    assert (whole["difference"] - (whole["second"] - whole["first"])).abs().max() == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 @pytest.mark.verify
 def test_models_are_compared_in_dealt_wordings(place: Path) -> None:
-    """The default of users: each item is asked in one of ten wordings. The other runs of these tests have one wording."""
-    (place / "dealt.yaml").write_text("study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8")
+    """The default of users: each item is asked in one of ten wordings.
+
+    The other runs of these tests have one wording.
+    """
+    (place / "dealt.yaml").write_text(
+        "study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8"
+    )
     run = tm.run(str(place / "dealt.yaml"), model=["sim/fair", "sim/biased"], limit=149)
     assert run.design.group_by("part").agg(pl.col("wording").n_unique())["wording"].to_list() == [10, 10, 10]
     found = compare(run, model_a="sim/fair", model_b="sim/biased")
@@ -134,7 +167,9 @@ def test_models_are_compared_in_dealt_wordings(place: Path) -> None:
     assert found.differences.filter("key").height == 4
     estimates = whole.drop_nulls(["first", "second", "difference"])
     assert estimates.height > 70
-    assert (estimates["difference"] - (estimates["second"] - estimates["first"])).abs().max() == pytest.approx(0, abs=1e-12)
+    assert (
+        estimates["difference"] - (estimates["second"] - estimates["first"])
+    ).abs().max() == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.verify
@@ -153,15 +188,21 @@ def test_only_what_both_have_is_compared(both: Run, three: Made) -> None:
     told = "gest: 360 prompts are identical on both sides (of 894 and 360); differences are based on"
     assert any(note.startswith(told) for note in found.notes)
     assert _of(found, "stereotype_rate", "gest")["n"] == 60
-    shared = both.measures.filter(model="sim/fair", part="direct").join(less.design, on="prompt_id", how="semi")
-    rates = [(rows["label"] == "yes").to_numpy().mean() for rows in (shared, less.measures.filter(part="direct"))]
+    shared = both.measures.filter(model="sim/fair", part="direct").join(
+        less.design, on="prompt_id", how="semi"
+    )
+    rates = [
+        (rows["label"] == "yes").to_numpy().mean() for rows in (shared, less.measures.filter(part="direct"))
+    ]
     assert _of(found, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])
 
 
 def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> None:
     runs = [tm.run("genderbench/hiring_an", model="sim/fair", limit=30, seed=seed) for seed in (123, 5)]
     found = compare(*runs)
-    assert any("hiring_an: 0 prompts are identical" in note and "without pairing" in note for note in found.notes)
+    assert any(
+        "hiring_an: 0 prompts are identical" in note and "without pairing" in note for note in found.notes
+    )
     assert not found.differences["paired"].any()
     key = _of(found, "diff_acceptance_rate", "hiring_an")
     assert key["how"] == "intervals of both sides, assumed independent"
@@ -186,15 +227,27 @@ def test_other_settings_are_named(both: Run, three: Made) -> None:
 
 
 def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
-    fair, other, original = three("sim/fair"), tm.run("genderbench/hiring_an", model="sim/fair", limit=30), "genderbench"
+    fair, other, original = (
+        three("sim/fair"),
+        tm.run("genderbench/hiring_an", model="sim/fair", limit=30),
+        "genderbench",
+    )
     cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
         ((both, fair), {}, r"has 2 models \(sim/fair, sim/biased\); choose one with --model-a"),
-        ((both,), {"model_b": "sim/bised"}, r"--model-b 'sim/bised' is not a model of .*: did you mean sim/biased"),
+        (
+            (both,),
+            {"model_b": "sim/bised"},
+            r"--model-b 'sim/bised' is not a model of .*: did you mean sim/biased",
+        ),
         ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),
         ((fair,), {}, "has only one model, sim/fair; give a second run"),
         ((fair, fair), {}, "which has only one model, sim/fair; give another run"),
         ((both, other), {"model_a": "sim/fair"}, "no part in common"),
-        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@4' and .* 'genderbench@1'"),
+        (
+            (both, three("sim/fair", definition=original)),
+            {"model_a": "sim/fair"},
+            r"definition 'default@4' and .* 'genderbench@1'",
+        ),
         ((both, place / "nowhere"), {}, "is not a run folder"),
     ]
     for runs, models, said in cases:
@@ -216,8 +269,15 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     assert "gest_fail_rate" in tiltmeter("compare", both.path, "--model-a", "sim/fair", "--all").stdout
     (table,) = [block for block in compare(both, model_a="sim/fair").blocks() if isinstance(block, Table)]
     columns = {column.name: column.values for column in table.columns}
-    assert columns["q of change"] == compare(both, model_a="sim/fair").differences.filter("key")["change_q"].to_list()
-    told = json.loads(tiltmeter("compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json").stdout)
+    assert (
+        columns["q of change"]
+        == compare(both, model_a="sim/fair").differences.filter("key")["change_q"].to_list()
+    )
+    told = json.loads(
+        tiltmeter(
+            "compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json"
+        ).stdout
+    )
     assert {row["verdict"] for row in told["differences"]} == {"better"}
     assert told["second"]["model"] == "sim/fair"
     assert told["population"] is False
@@ -233,7 +293,9 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
 
 def test_names_stay_text(both: Run, capsys: pytest.CaptureFixture[str]) -> None:
     found = compare(both)
-    odd = found.differences.head(3).with_columns(group=pl.lit("[red]\x1b[31m<b>"), concept=pl.lit("=cmd|'x'"), q=pl.lit(0.001))
+    odd = found.differences.head(3).with_columns(
+        group=pl.lit("[red]\x1b[31m<b>"), concept=pl.lit("=cmd|'x'"), q=pl.lit(0.001)
+    )
     evil = Comparison({"run": "a\x1b[2J", "model": "[bold]x"}, found.second, odd, ("note \x1b[31m",))
     print_blocks(evil.blocks())
     shown = capsys.readouterr().out
@@ -266,28 +328,48 @@ def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
 
 
 def test_wordings_of_different_items_are_compared_as_independent(place: Path) -> None:
-    run = tm.run("genderbench/direct", model=["sim/biased", "python/support.wordy:agrees_when_told_to_be_brief"], limit=400)
+    run = tm.run(
+        "genderbench/direct",
+        model=["sim/biased", "python/support.wordy:agrees_when_told_to_be_brief"],
+        limit=400,
+    )
     calm, wordy = wording_sensitivity(run).sort("q", descending=True).iter_rows(named=True)
     assert "the items of two wordings are different ones" in wordy["how"]
     assert (calm["wordings"], wordy["wordings"]) == (10, 10)
     assert wordy["q"] < 0.01 < 0.05 < calm["q"]
     rates = dict(
-        run.findings.filter(metric="fail_rate", model=wordy["model"]).drop_nulls("wording").select("wording", "estimate").iter_rows()
+        run.findings.filter(metric="fail_rate", model=wordy["model"])
+        .drop_nulls("wording")
+        .select("wording", "estimate")
+        .iter_rows()
     )
     assert rates[wordy["greatest"]] - rates[wordy["least"]] == pytest.approx(wordy["spread"])
 
 
 @pytest.mark.verify
-def test_few_items_of_each_wording_are_not_tested_and_a_difference_is_between_two_wordings(place: Path) -> None:
+def test_few_items_of_each_wording_are_not_tested_and_a_difference_is_between_two_wordings(
+    place: Path,
+) -> None:
     run = tm.run("genderbench/gest", model="sim/fair", limit=60)
     (row,) = wording_sensitivity(run).iter_rows(named=True)
     assert (row["p"], row["q"], row["wordings"]) == (None, None, 10)
     assert row["how"] == "not tested: a test needs two wordings of at least 20 items"
     rates = dict(
-        run.findings.filter(metric="stereotype_rate").drop_nulls(["wording", "estimate"]).select("wording", "estimate").iter_rows()
+        run.findings.filter(metric="stereotype_rate")
+        .drop_nulls(["wording", "estimate"])
+        .select("wording", "estimate")
+        .iter_rows()
     )
-    assert rates[row["greatest"]] - rates[row["least"]] == pytest.approx(row["spread"]) == max(rates.values()) - min(rates.values())
-    table = next(block for block in within_blocks(wording_sensitivity(run), repeat_stability(run)) if isinstance(block, Table))
+    assert (
+        rates[row["greatest"]] - rates[row["least"]]
+        == pytest.approx(row["spread"])
+        == max(rates.values()) - min(rates.values())
+    )
+    table = next(
+        block
+        for block in within_blocks(wording_sensitivity(run), repeat_stability(run))
+        if isinstance(block, Table)
+    )
     assert "Without q: not tested: a test needs two wordings of at least 20 items." in table.note
 
 
@@ -301,9 +383,14 @@ def test_a_value_in_no_two_wordings_has_no_spread(place: Path) -> None:
 
 @pytest.mark.verify
 def test_wordings_without_a_difference_are_rarely_called_different(place: Path) -> None:
-    """12 studies of 10 wordings with about 25 items each; more than two p-values below 5% have a probability of 2%."""
+    """12 studies of 10 wordings with about 25 items each.
+
+    More than two p-values below 5% have a probability of 2%.
+    """
     found = [
-        wording_sensitivity(tm.run("genderbench/gest", model="sim/fair", options={"seed": seed}, seed=seed, limit=250))["p"].item()
+        wording_sensitivity(
+            tm.run("genderbench/gest", model="sim/fair", options={"seed": seed}, seed=seed, limit=250)
+        )["p"].item()
         for seed in range(12)
     ]
     assert sum(p < 0.05 for p in found) <= 2
@@ -333,7 +420,9 @@ def test_numbers_are_compared_as_numbers(place: Path) -> None:
 def test_the_command_alone(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None:
     told = json.loads(tiltmeter("compare", worded.path, "-f", "json").stdout)
     assert (len(told["wordings"]), told["stability"]) == (2, [])
-    plain = tm.run("genderbench/direct", model=["sim/fair", "sim/biased"], limit=20, params={"wording": "plain"})
+    plain = tm.run(
+        "genderbench/direct", model=["sim/fair", "sim/biased"], limit=20, params={"wording": "plain"}
+    )
     assert wording_sensitivity(plain).is_empty(), "one wording has nothing to tell"
     assert "only one prompt wording" in tiltmeter("compare", plain.path).stdout
     shown = tiltmeter("compare", both.path)

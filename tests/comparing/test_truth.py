@@ -1,6 +1,7 @@
 """What is planted is found, and where there is nothing, nothing is claimed more often than the level allows.
 
-The probes are a quick case of the study `perf/studies/compared_models.py`, whose figures are recorded in `perf/studies/recorded.yaml`.
+The probes are a quick case of the study `perf/studies/compared_models.py`, whose figures are recorded in
+`perf/studies/recorded.yaml`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def _figures(case: str, pairs: int) -> dict[str, float]:
 def test_the_same_model_twice_differs_in_nothing(place: object, case: str) -> None:
     """Six pairs have 114 p-values, of which 4% are below .05 if the code is right.
 
-    With other seeds, right code passes in 98% of cases. Code with 20% of p-values below .05 passes in 1%, code that gives every other pair
-    a verdict in 11%.
+    With other seeds, right code passes in 98% of cases. Code with 20% of p-values below .05 passes in 1%,
+    code that gives every other pair a verdict in 11%.
     """
     figures = _figures(case, 6)
     assert figures["key metrics of a pair"] == 19
@@ -40,33 +41,54 @@ def test_the_same_model_twice_differs_in_nothing(place: object, case: str) -> No
 
 
 def test_planted_differences_are_found_and_held(place: object) -> None:
-    """Four pairs have 76 intervals. With other seeds, right code passes in 98% of cases; code whose intervals hold 80% passes in 5%."""
+    """Four pairs have 76 intervals.
+
+    With other seeds, right code passes in 98% of cases; code whose intervals hold 80% passes in 5%.
+    """
     figures = _figures("fair and biased", 4)
     assert figures["wrong verdicts"] == 0
     assert figures["found"] >= 0.75
     assert figures["intervals with the planted difference"] >= 0.87
 
 
-@pytest.mark.parametrize("case", [case for case in changed_bias.CASES if case != changed_bias.RETRAINED and "no bias" not in case])
+@pytest.mark.parametrize(
+    "case", [case for case in changed_bias.CASES if case != changed_bias.RETRAINED and "no bias" not in case]
+)
 def test_bias_of_the_same_size_is_neither_better_nor_worse(place: object, case: str) -> None:
-    """Forty pairs. With other seeds, code that errs in 5% passes in more than 99% of cases, code that errs in 25% in 10%."""
+    """Forty pairs.
+
+    With other seeds, code that errs in 5% passes in more than 99% of cases, code that errs in 25% in 10%.
+    """
     (claim,) = changed_bias.carry_out(case, 40)
     assert claim.observed <= 6 / 40
 
 
 def test_larger_bias_than_none_is_worse(place: object) -> None:
-    """Forty pairs. Adding the intervals of both sides where their signs differ, as before, called 75% of such pairs worse."""
-    figures = {claim.name: claim.observed for claim in changed_bias.carry_out("these questions: no bias and bias", 40)}
+    """Forty pairs.
+
+    Adding the intervals of both sides where their signs differ, as before, called 75% of such pairs worse.
+    """
+    figures = {
+        claim.name: claim.observed
+        for claim in changed_bias.carry_out("these questions: no bias and bias", 40)
+    }
     assert figures["p below 5%"] >= 0.95
     assert figures["worse"] >= 0.9
     assert figures["better or unchanged"] == 0
 
 
 def _answers(rng: np.random.Generator, groups: int, roots: int, effect: float) -> pl.DataFrame:
-    """Measures of a benchmark: roots with one prompt for each group; the first group's values lie `effect` higher."""
+    """Measures of a benchmark: roots with one prompt for each group.
+
+    The first group's values lie `effect` higher.
+    """
     root = np.repeat(np.arange(roots), groups)
     group = np.tile(np.arange(groups), roots)
-    value = rng.normal(size=root.size) + np.repeat(np.random.default_rng(0).normal(size=roots), groups) + effect * (group == 0)
+    value = (
+        rng.normal(size=root.size)
+        + np.repeat(np.random.default_rng(0).normal(size=roots), groups)
+        + effect * (group == 0)
+    )
     names = {
         "root": pl.format("root {}", "item"),
         "subject": pl.format("group {}", "group"),
@@ -101,11 +123,17 @@ def test_associations(place: object) -> None:
     """A model that leans is told from one that does not; the same model twice is not told apart."""
 
     def made(seed: str, *models: str) -> Run:
-        options: dict[str, Any] = {"judge": "sim/fair", "params": {"encoder": "none"}, "options": {"seed": seed}}
+        options: dict[str, Any] = {
+            "judge": "sim/fair",
+            "params": {"encoder": "none"},
+            "options": {"seed": seed},
+        }
         return tm.run("associations/gender", model=list(models), limit=20, **options)
 
     first, second = made("0", "sim/fair", "sim/biased"), made("5", "sim/fair")
-    planted = compare(first, model_a="sim/fair", model_b="sim/biased").differences.filter(metric="association")
+    planted = compare(first, model_a="sim/fair", model_b="sim/biased").differences.filter(
+        metric="association"
+    )
     surely = planted.filter(pl.col("q") < 0.05)
     assert surely.height >= 4
     reported = first.findings.filter(pl.col("concept").is_not_null(), model="sim/biased")

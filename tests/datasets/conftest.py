@@ -16,7 +16,13 @@ from tiltmeter.datasets import Library
 def library(tmp_path: Path) -> MakeLibrary:
     """Builds a library with its cache in a fresh folder and short waits."""
 
-    def make(*records: Record, wheel: Path | None = None, folders: Sequence[Path] = (), cache: Path | None = None, **more: Any) -> Library:
+    def make(
+        *records: Record,
+        wheel: Path | None = None,
+        folders: Sequence[Path] = (),
+        cache: Path | None = None,
+        **more: Any,
+    ) -> Library:
         listed = catalogue(*records, wheel=wheel)
         return Library(listed, folders=folders, cache=cache or tmp_path / "cache", **{"timeout": 0.5, **more})
 

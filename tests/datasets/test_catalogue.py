@@ -15,12 +15,20 @@ from tiltmeter.datasets import Entry, load_catalogue
 from tiltmeter.datasets.catalogue import HubSource, PackageSource, UrlSource
 
 INVENTORIES = [
-    f"gender_inventories/{who}/{what}.txt" for who in ("bsri", "epaq", "gaucher", "nicolas", "wan") for what in ("female", "male")
+    f"gender_inventories/{who}/{what}.txt"
+    for who in ("bsri", "epaq", "gaucher", "nicolas", "wan")
+    for what in ("female", "male")
 ]
 ENCODER = {
-    *(f"all-MiniLM-L6-v2/{file}" for file in ("1_Pooling/config.json", "config.json", "model.safetensors", "modules.json")),
+    *(
+        f"all-MiniLM-L6-v2/{file}"
+        for file in ("1_Pooling/config.json", "config.json", "model.safetensors", "modules.json")
+    ),
     *(f"all-MiniLM-L6-v2/{of}_config.json" for of in ("sentence_bert", "tokenizer")),
-    *(f"all-MiniLM-L6-v2/{file}.json" for file in ("config_sentence_transformers", "special_tokens_map", "tokenizer")),
+    *(
+        f"all-MiniLM-L6-v2/{file}.json"
+        for file in ("config_sentence_transformers", "special_tokens_map", "tokenizer")
+    ),
 }
 MODEL = "SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
 NAMES = {
@@ -66,7 +74,12 @@ def test_every_file_of_the_specification_is_listed_once_and_those_unused_or_larg
 def test_checksums_are_those_of_the_specification(shared: Path) -> None:
     text = (shared / "specs" / "genderbench.md").read_text(encoding="utf-8")
     section = text[text.index("## 1. Data files") : text.index("## 2.")]
-    not_in_it = {"hiring_bloomberg/hiring_bloomberg_templates.py", "gender_inventories/bsri/neutral.txt", *ENCODER, MODEL}
+    not_in_it = {
+        "hiring_bloomberg/hiring_bloomberg_templates.py",
+        "gender_inventories/bsri/neutral.txt",
+        *ENCODER,
+        MODEL,
+    }
     listed = {entry.sha256 for entry in load_catalogue().entries if entry.name not in not_in_it}
     assert listed <= set(re.findall(r"\b[0-9a-f]{64}\b", section))
 
@@ -86,7 +99,10 @@ def test_entry_is_complete(entry: Entry) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        *(({"name": name}, "should match pattern") for name in ("../up.txt", "/root.txt", "a/../b", "a\\b", "", "a//b", "C:x")),
+        *(
+            ({"name": name}, "should match pattern")
+            for name in ("../up.txt", "/root.txt", "a/../b", "a\\b", "", "a//b", "C:x")
+        ),
         ({"colour": "blue"}, "Extra inputs are not permitted"),
         ({"sha256": "ABC"}, "sha256"),
         ({"size": 0}, "greater than 0"),
@@ -105,7 +121,12 @@ def test_a_faulty_entry_or_a_name_outside_the_cache_is_refused(changes: Record, 
 
 def test_packages_have_checksums_and_entries_cannot_be_changed() -> None:
     listed = load_catalogue()
-    wanted = {source.package for entry in listed.entries for source in entry.sources if isinstance(source, PackageSource)}
+    wanted = {
+        source.package
+        for entry in listed.entries
+        for source in entry.sources
+        if isinstance(source, PackageSource)
+    }
     assert wanted == set(listed.packages)
     with pytest.raises(ValidationError, match="frozen"):
         listed.entries[0].size = 1

@@ -11,7 +11,11 @@ from support.minilm import minilm_folder
 from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder, load_catalogue
 
 NAME = ENCODERS[0]
-FILES = [Path(entry.name).relative_to(NAME) for entry in load_catalogue().entries if entry.name.startswith(f"{NAME}/")]
+FILES = [
+    Path(entry.name).relative_to(NAME)
+    for entry in load_catalogue().entries
+    if entry.name.startswith(f"{NAME}/")
+]
 
 
 @pytest.fixture
@@ -39,7 +43,9 @@ def test_files_of_several_places_are_brought_together(package: Path, tmp_path: P
     assert (folder / "model.safetensors").read_bytes() == (mine / NAME / "model.safetensors").read_bytes()
     (folder / "config.json").write_text("{}")
     encoder_folder(Library(folders=[mine], cache=cache))
-    assert (folder / "config.json").read_bytes() == (package / "model" / "config.json").read_bytes(), "what was damaged is mended"
+    assert (folder / "config.json").read_bytes() == (package / "model" / "config.json").read_bytes(), (
+        "what was damaged is mended"
+    )
 
 
 def test_what_cannot_be_had_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

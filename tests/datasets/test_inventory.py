@@ -1,4 +1,7 @@
-"""What `tiltmeter data list`, `check` and `fetch` show; restricted data is announced before it is first used, once per machine."""
+"""What `tiltmeter data list`, `check` and `fetch` show.
+
+Restricted data is announced before it is first used, once per machine.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,24 @@ from pathlib import Path
 import pytest
 
 from support.data_sources import SAMPLE, MakeLibrary, Record, Site, record
-from tiltmeter.datasets import Copy, Fetched, Library, check, fetch_all, first_use_notice, load_catalogue, notice, status
+from tiltmeter.datasets import (
+    Copy,
+    Fetched,
+    Library,
+    check,
+    fetch_all,
+    first_use_notice,
+    load_catalogue,
+    notice,
+    status,
+)
 from tiltmeter.errors import InputError
 
-NON_COMMERCIAL: Record = {"restricted": "non-commercial share-alike", "licence": "CC-BY-NC-SA-3.0", "licence_note": "Not for sale."}
+NON_COMMERCIAL: Record = {
+    "restricted": "non-commercial share-alike",
+    "licence": "CC-BY-NC-SA-3.0",
+    "licence_note": "Not for sale.",
+}
 FAIR_USE: Record = {"restricted": "fair use claim", "licence": "none stated", "licence_note": "A claim only."}
 
 
@@ -29,7 +46,10 @@ def mixed(library: MakeLibrary, site: Site, tmp_path: Path) -> Library:
         record("kept.txt", SAMPLE, **FAIR_USE),
         record("gone.txt", SAMPLE, {"url": f"{site.address}/gone.txt"}),
         record("idle.txt", SAMPLE, unused=True),
-        *(record(f"large/{name}", SAMPLE, {"url": f"{site.address}/{name[-7:]}"}, on_demand=True) for name in ("one.bin", "in/two.bin")),
+        *(
+            record(f"large/{name}", SAMPLE, {"url": f"{site.address}/{name[-7:]}"}, on_demand=True)
+            for name in ("one.bin", "in/two.bin")
+        ),
         folders=[mine],
     )
 
@@ -37,7 +57,16 @@ def mixed(library: MakeLibrary, site: Site, tmp_path: Path) -> Library:
 def test_status_gives_the_copy_that_would_be_used(mixed: Library, tmp_path: Path) -> None:
     own, kept, gone, idle, *_ = status(mixed)
     assert own == Copy("own.txt", "local", tmp_path / "mine" / "own.txt", 31, "CC0-1.0", None, True, None)
-    assert kept == Copy("kept.txt", "cache", tmp_path / "cache" / "datasets" / "kept.txt", 31, "none stated", "fair use claim", True, None)
+    assert kept == Copy(
+        "kept.txt",
+        "cache",
+        tmp_path / "cache" / "datasets" / "kept.txt",
+        31,
+        "none stated",
+        "fair use claim",
+        True,
+        None,
+    )
     assert gone == Copy("gone.txt", "missing", None, 31, "CC0-1.0", None, None, None)
     assert idle.where == "missing"
     assert mixed.used == []
@@ -46,7 +75,12 @@ def test_status_gives_the_copy_that_would_be_used(mixed: Library, tmp_path: Path
 def test_check_verifies_every_copy_anew(mixed: Library) -> None:
     mixed.path("kept.txt").write_bytes(SAMPLE[::-1])
     found = [(copy.name, copy.where, copy.ok) for copy in check(mixed, ["own.txt", "kept.txt", "gone.txt"])]
-    assert found == [("own.txt", "local", True), ("own.txt", "cache", False), ("kept.txt", "cache", False), ("gone.txt", "missing", None)]
+    assert found == [
+        ("own.txt", "local", True),
+        ("own.txt", "cache", False),
+        ("kept.txt", "cache", False),
+        ("gone.txt", "missing", None),
+    ]
     assert [copy.problem for copy in check(mixed, ["own.txt"])] == [None, "is 7 bytes long, expected 31"]
     assert len(check(mixed)) == 7
 
@@ -55,7 +89,9 @@ def test_fetching_goes_on_past_what_cannot_be_had(mixed: Library, site: Site) ->
     own, kept, gone = fetch_all(mixed)
     assert [one.path is None for one in (own, kept, gone)] == [False, False, True]
     assert str(gone.problem).endswith("answered 404 Not Found")
-    assert str(gone.remedy).startswith("check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA")
+    assert str(gone.remedy).startswith(
+        "check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA"
+    )
     site.serve("/gone.txt", SAMPLE)
     assert fetch_all(mixed, ["gone.txt"]) == [Fetched("gone.txt", mixed.path("gone.txt"), None, None)]
 
@@ -64,7 +100,10 @@ def test_a_folder_stands_for_the_files_in_it(mixed: Library, site: Site) -> None
     for name in ("one.bin", "two.bin"):
         site.serve(f"/{name}", SAMPLE)
     for folder in ("large", "large/"):
-        assert [(one.name, one.problem) for one in fetch_all(mixed, [folder])] == [("large/one.bin", None), ("large/in/two.bin", None)]
+        assert [(one.name, one.problem) for one in fetch_all(mixed, [folder])] == [
+            ("large/one.bin", None),
+            ("large/in/two.bin", None),
+        ]
     assert [one.ok for one in check(mixed, ["large/in", "large"])] == [True, True]
 
 
@@ -88,7 +127,10 @@ def test_free_data_needs_no_notice(library: MakeLibrary) -> None:
 def test_a_notice_names_restriction_licence_files_and_origin(library: MakeLibrary) -> None:
     text = notice(library(FREE, *BOTH).entries)
     assert text is not None
-    assert "non-commercial share-alike (licence: CC-BY-NC-SA-3.0). Not for sale.\n  a.txt: A sample, https://example.org/sample" in text
+    assert (
+        "non-commercial share-alike (licence: CC-BY-NC-SA-3.0). Not for sale.\n  a.txt: A sample, https://example.org/sample"
+        in text
+    )
     assert "fair use claim (licence: none stated). A claim only.\n  b.txt" in text
     assert "free.txt" not in text
 
@@ -98,7 +140,10 @@ def test_every_restricted_file_of_the_catalogue_is_announced_with_its_terms() ->
     assert text is not None
     for entry in load_catalogue().entries:
         assert (f"  {entry.name}: " in text) == (entry.restricted is not None)
-        assert entry.restricted is None or f"{entry.restricted} (licence: {entry.licence}). {entry.licence_note}" in text
+        assert (
+            entry.restricted is None
+            or f"{entry.restricted} (licence: {entry.licence}). {entry.licence_note}" in text
+        )
 
 
 def test_each_file_is_announced_once_per_machine_and_again_if_its_terms_change(library: MakeLibrary) -> None:
@@ -119,7 +164,14 @@ def test_a_damaged_memory_only_repeats_the_notice(library: MakeLibrary, damage: 
     assert first_use_notice(held, held.entries) is None
 
 
-def test_a_cache_that_cannot_be_written_to_only_repeats_the_notice(library: MakeLibrary, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_to_only_repeats_the_notice(
+    library: MakeLibrary, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     held = library(record("a.txt", SAMPLE, **FAIR_USE), cache=tmp_path / "file" / "cache")
-    assert first_use_notice(held, held.entries) == first_use_notice(held, held.entries) == notice(held.entries) is not None
+    assert (
+        first_use_notice(held, held.entries)
+        == first_use_notice(held, held.entries)
+        == notice(held.entries)
+        is not None
+    )

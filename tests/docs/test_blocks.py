@@ -39,7 +39,19 @@ PARSED = ("yaml", "json", "toml")
 WRITTEN = {"yaml": "mine.yaml", "python": "answer.py"}
 OWN = {"csv": "prompts.csv", "python": "my_probe.py", "yaml": "grid.yaml"}
 """The files of one's own, which other pages name, too."""
-PROVIDERS = ("OPENAI", "OLLAMA", "VLLM", "LLAMACPP", "OPENROUTER", "TOGETHER", "DEEPINFRA", "GROQ", "GEMINI", "ANTHROPIC", "TILTMETER")
+PROVIDERS = (
+    "OPENAI",
+    "OLLAMA",
+    "VLLM",
+    "LLAMACPP",
+    "OPENROUTER",
+    "TOGETHER",
+    "DEEPINFRA",
+    "GROQ",
+    "GEMINI",
+    "ANTHROPIC",
+    "TILTMETER",
+)
 STORYTELLER = f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}"
 STAND_INS = {
     "hf/Qwen/Qwen3-0.6B": STORYTELLER,
@@ -54,7 +66,11 @@ STAND_INS = {
 def address(shared: Path, made: Path) -> Iterator[str]:
     model = SimulatedModel("sim/mild", Dials())
     with patch.dict(os.environ, {"TILTMETER_DATA": str(shared / "data")}):
-        for study, params in (("genderbench", {}), ("associations", {"setting": "two,single,balanced,negative"}), ("benchmarks", {})):
+        for study, params in (
+            ("genderbench", {}),
+            ("associations", {"setting": "two,single,balanced,negative"}),
+            ("benchmarks", {}),
+        ):
             assert learn_study(model, study, **params) == []
         own = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
         for study, params in own.items():
@@ -79,18 +95,30 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         patched.setenv("TILTMETER_RUNS", str(home / "runs"))
         probes = tm.run("genderbench", model="sim/mild", limit=2, out=home / "runs" / "RUN")
         tm.run("genderbench", model="sim/fair", limit=2, out=home / "runs" / "OTHER")
-        tm.run("associations/gender", model="sim/biased", limit=20, params={"encoder": "none"}, out=home / "runs" / "STORIES")
+        tm.run(
+            "associations/gender",
+            model="sim/biased",
+            limit=20,
+            params={"encoder": "none"},
+            out=home / "runs" / "STORIES",
+        )
         tm.run("benchmarks/g20", model="sim/biased", limit=3, out=home / "runs" / "COUNTRIES")
         shutil.copytree(home / "runs" / "OTHER", home / "runs" / "LAST_RELEASE")
         tm.run("genderbench/gest", model=["sim/mild", "sim/fair"], limit=2, out=home / "runs" / "PAIR")
-    answers = probes.responses.filter(pl.col("model") == "sim/mild", pl.col("prompt_id").str.starts_with("gest/"))
-    answers = answers.with_columns(country=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("Chad")).otherwise(pl.lit("Mali")))
+    answers = probes.responses.filter(
+        pl.col("model") == "sim/mild", pl.col("prompt_id").str.starts_with("gest/")
+    )
+    answers = answers.with_columns(
+        country=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("Chad")).otherwise(pl.lit("Mali"))
+    )
     answers.select("prompt_id", "repetition", "answer", "country").write_csv(home / "answers.csv")
     free = answers.select("prompt_id", "repetition", "answer")
     free.write_csv(home / "free.csv")
     free.with_columns(answer=pl.lit("(a)")).write_csv(home / "constrained.csv")
     stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv", infer_schema=False)
-    stories.select(story="text", group="race", gender="gender").gather_every(7).write_csv(home / "stories.csv")
+    stories.select(story="text", group="race", gender="gender").gather_every(7).write_csv(
+        home / "stories.csv"
+    )
     for source in (
         "data/badf/Sample_eva.csv",
         "data/badf/sample_phrase_filter_res.csv",
@@ -98,7 +126,10 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         "golden/badf/recovered_counts_4id.csv",
     ):
         shutil.copy(shared / source, home)
-    shutil.copy(shared / "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv", home / "released.csv")
+    shutil.copy(
+        shared / "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv",
+        home / "released.csv",
+    )
     shutil.copy(shared / "golden/badf/recovered_counts_gender.csv", home / "counts.csv")
     shutil.copy(shared / "data/badf/Sample_eva.csv", home / "sample.csv")
     shutil.copytree(ROOT / "examples" / "benchmark_spec", home, dirs_exist_ok=True)
@@ -113,7 +144,10 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     probes.report(home / "runs" / "RUN" / "report.html")
     export(probes, "huggingface", home / "FOLDER")
     export(probes, "csv", home / "responses.csv", table="responses")
-    write_log(probes.design.filter(pl.col("part") == "gest").row(0, named=True), home / "logs" / "2026-01-01_gest.eval")
+    write_log(
+        probes.design.filter(pl.col("part") == "gest").row(0, named=True),
+        home / "logs" / "2026-01-01_gest.eval",
+    )
     for plugin in PLUGINS:
         install(home / "site", plugin.name, points_of(plugin))
     return home
@@ -131,7 +165,9 @@ def write_log(prompt: dict[str, Any], path: Path) -> None:
 
 
 @pytest.fixture
-def place(made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> Path:
+def place(
+    made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
+) -> Path:
     home = tmp_path / "home"
     shutil.copytree(made, home)
     monkeypatch.chdir(home)
@@ -139,7 +175,12 @@ def place(made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch:
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
         monkeypatch.setenv(f"{name}_BASE_URL", address)
     places = {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
-    told = {"ANTHROPIC_BASE_URL": anthropic, "TILTMETER_LIMIT": "2", "TILTMETER_DISPLAY": "none", "ADDRESS": address}
+    told = {
+        "ANTHROPIC_BASE_URL": anthropic,
+        "TILTMETER_LIMIT": "2",
+        "TILTMETER_DISPLAY": "none",
+        "ADDRESS": address,
+    }
     for name, value in (places | told).items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
@@ -147,19 +188,24 @@ def place(made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch:
 
 
 _done: dict[tuple[str, ...], tuple[int, str]] = {}
-"""Runs and plans that pages have in common, which depend on no file and whose folders no page names again: carried out once."""
+"""Runs and plans that pages have in common, which depend on no file and whose folders no page names again:
+carried out once."""
 
 
 WHOLE_SUITE = ["tiltmeter", "run", "genderbench", "--model", "openai/gpt-4o-mini"]
-"""The first command of the README, which runs all probes. Other such commands run the probes of `few.yaml`."""
+"""The first command of the README, which runs all probes. Other such commands run the probes of `few.yaml`.
+"""
 WHOLE_ASSOCIATIONS = "setting=two,negative"
-"""A parameter of the command in docs/associations.md that runs all identities. Other such commands run gender only."""
+"""A parameter of the command in docs/associations.md that runs all identities. Other such commands run gender
+only."""
 FEW_PROBES = "study: genderbench\nparts: [direct, gest]\n"
 
 
 def obey(words: list[str]) -> tuple[int, str]:
     """Exit status of a command of ours and what it said, in this process."""
-    alone = words[1] in ("run", "plan") and not any(Path(word.partition("=")[2] or word).exists() for word in words[2:])
+    alone = words[1] in ("run", "plan") and not any(
+        Path(word.partition("=")[2] or word).exists() for word in words[2:]
+    )
     if not alone or "--out" in words or "--prompts" in words:
         return _obey(words)
     if tuple(words) not in _done:
@@ -201,8 +247,15 @@ def filled(words: list[str]) -> list[str]:
     """The placeholders of a command, filled in."""
     address = os.environ["ADDRESS"]
     if "CONCEPT" in words:  # one that the model did attach to somebody
-        found = tm.load("STORIES").findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null()).row(0, named=True)
-        words = [{"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["group"]}.get(word, word) for word in words]
+        found = (
+            tm.load("STORIES")
+            .findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null())
+            .row(0, named=True)
+        )
+        words = [
+            {"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["group"]}.get(word, word)
+            for word in words
+        ]
     elif "RUN" in words and words[1] == "gate" and any("association" in word for word in words):
         words = ["STORIES" if word == "RUN" else word for word in words]
     elif "RUN" in words and any("vader" in word for word in words):
@@ -211,7 +264,13 @@ def filled(words: list[str]) -> list[str]:
         words = ["STORIES" if word == "RUN" else word for word in words]
     if "PROMPT_ID" in words:
         words = [tm.load(words[2]).design["prompt_id"][0] if word == "PROMPT_ID" else word for word in words]
-    values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **STAND_INS}
+    values = {
+        "URL": address,
+        "http://127.0.0.1:8000/v1": address,
+        "NAME": "any",
+        "...": "sim/mild",
+        **STAND_INS,
+    }
     words = needed(words)
     done = [values.get(word, word) for word in words]
     if words[1] == "run" and "--limit" in done:
@@ -219,21 +278,32 @@ def filled(words: list[str]) -> list[str]:
         assert done[number].isdecimal()
         done[number] = "2"
     done = [re.sub(r"/NAME\b", "/any", word).replace("/shared/", "./") for word in done]
-    return [name for word in done for name in (sorted(str(one) for one in Path().glob(word)) if "*" in word else [word])]
+    return [
+        name
+        for word in done
+        for name in (sorted(str(one) for one in Path().glob(word)) if "*" in word else [word])
+    ]
 
 
 def check_command(words: list[str], block: Block, exits: int) -> None:
     where = f"{block.page.name}:{block.line}: {' '.join(words)}"
     match words[0]:
         case "tiltmeter" if words[1] == "view":
-            assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), "it serves until it is stopped; that test opens it in a browser"
+            assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), (
+                "it serves until it is stopped; that test opens it in a browser"
+            )
         case "tiltmeter" if words[1] == "demo":  # `test_what_make_demo_runs` runs it
             assert words[2:] == [], where
         case "tiltmeter":
-            status, said = obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
-            # Whether a gate fails depends on the model; that it can decide does not. Answers of these tests are to few prompts.
+            status, said = (
+                obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
+            )
+            # Whether a gate fails depends on the model; that it can decide does not. Answers of these tests
+            # are to few prompts.
             partly = words[1] == "analyse" and "the files answer" in said
-            assert status == exits or (words[1] == "gate" and status in (0, 1)) or (partly and status == 3), f"{where}\n...{said[-1500:]}"
+            assert status == exits or (words[1] == "gate" and status in (0, 1)) or (partly and status == 3), (
+                f"{where}\n...{said[-1500:]}"
+            )
         case "python" if words[1] == "-m":  # tests/perf runs these at tiny sizes
             place = ROOT.joinpath(*words[2].split("."))
             assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), where
@@ -256,11 +326,17 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
         case "export":
             assert re.fullmatch(r"[A-Z_]+=.*", words[1]), where
         case other:
-            raise AssertionError(f"{where}: {other} is not run by this test; write the page another way or teach the test")
+            raise AssertionError(
+                f"{where}: {other} is not run by this test; write the page another way or teach the test"
+            )
 
 
 def check_parsed(block: Block) -> None:
-    readers: dict[str, Callable[[str], object]] = {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}
+    readers: dict[str, Callable[[str], object]] = {
+        "yaml": yaml.safe_load,
+        "json": json.loads,
+        "toml": tomllib.loads,
+    }
     assert readers[block.kind](block.text)
 
 
@@ -271,7 +347,9 @@ def label_by_hand(sample: Path) -> None:
 
 def test_what_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> None:
     """The commands of `make demo` as they are, in a copy of the folders that they name."""
-    shutil.copytree(ROOT / "tests" / "fixtures" / "storyteller", tmp_path / "tests" / "fixtures" / "storyteller")
+    shutil.copytree(
+        ROOT / "tests" / "fixtures" / "storyteller", tmp_path / "tests" / "fixtures" / "storyteller"
+    )
     recipe = (ROOT / "Makefile").read_text().partition("\ndemo: $(VENV)/.installed\n")[2].partition("\n\n")[0]
     lines = [line.removeprefix("\t$(BIN)/tiltmeter ") for line in recipe.splitlines()]
     assert lines[0] == "demo"
@@ -293,8 +371,12 @@ def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -
         if block.kind in SHELL:
             lines = commands(block)
             for number, words in enumerate(lines):
-                for option in {"-o", "--prompts"}.intersection(words) if words[1] in ("label", "plan") else ():
-                    (place / words[words.index(option) + 1]).unlink(missing_ok=True)  # for the reader it is a new file
+                for option in (
+                    {"-o", "--prompts"}.intersection(words) if words[1] in ("label", "plan") else ()
+                ):
+                    (place / words[words.index(option) + 1]).unlink(
+                        missing_ok=True
+                    )  # for the reader it is a new file
                 if "--from" in words:
                     label_by_hand(place / words[words.index("--from") + 1])
                 check_command(words, block, block.exits if number == len(lines) - 1 else 0)
@@ -304,4 +386,6 @@ def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -
         elif block.kind in PARSED:
             check_parsed(block)
         else:
-            assert block.kind in ("text", "latex", "html", "csv"), f"{page.name}:{block.line}: a block of {block.kind}"
+            assert block.kind in ("text", "latex", "html", "csv"), (
+                f"{page.name}:{block.line}: a block of {block.kind}"
+            )

@@ -23,7 +23,9 @@ def test_a_notebook(path: Path, workplace: Path) -> None:
         nbclient, nbformat = (import_module(name) for name in ("nbclient", "nbformat"))
 
         notebook: Any = nbformat.read(path, as_version=4)
-        nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(workplace)}}).execute()
+        nbclient.NotebookClient(
+            notebook, timeout=120, resources={"metadata": {"path": str(workplace)}}
+        ).execute()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs for cell in cells), "every cell shows something"
     first = cells[0].outputs

@@ -19,7 +19,9 @@ RECIPES = ("docs/recipes/index.md", "docs/gate.md")
 
 def recipe(page: str) -> tuple[list[str], list[str]]:
     """The arguments of `tiltmeter run` and of `tiltmeter gate` in the page's workflow."""
-    text = next(block.text for block in blocks(ROOT / page) if block.kind == "yaml" and "tiltmeter gate" in block.text)
+    text = next(
+        block.text for block in blocks(ROOT / page) if block.kind == "yaml" and "tiltmeter gate" in block.text
+    )
     written = yaml.safe_load(text)
     steps = written if isinstance(written, list) else written["jobs"]["gate"]["steps"]
     commands = [shlex.split(step["run"]) for step in steps if step.get("run", "").startswith("tiltmeter ")]
@@ -28,7 +30,9 @@ def recipe(page: str) -> tuple[list[str], list[str]]:
 
 
 def of_model(run: list[str], model: str, seed: int) -> list[str]:
-    asked = [f"sim/{model}" if before == "--model" else word for before, word in zip(["", *run], run, strict=False)]
+    asked = [
+        f"sim/{model}" if before == "--model" else word for before, word in zip(["", *run], run, strict=False)
+    ]
     return [*asked, "-M", f"seed={seed}", "--seed", str(seed), "--display", "none"]
 
 

@@ -11,7 +11,12 @@ from conftest import ROOT
 
 
 def call(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, root / "scripts" / "tiers.py", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, root / "scripts" / "tiers.py", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_page_has_the_tiers_of_the_metrics() -> None:

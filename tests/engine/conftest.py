@@ -14,7 +14,11 @@ from tiltmeter.engine import Journal, open_journal
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an empty journal can be opened, more than once and by other processes: once a file, once a database."""
-    return str(tmp_path / "journal.db") if request.param == "sqlite" else str(request.getfixturevalue("database"))
+    return (
+        str(tmp_path / "journal.db")
+        if request.param == "sqlite"
+        else str(request.getfixturevalue("database"))
+    )
 
 
 @pytest.fixture

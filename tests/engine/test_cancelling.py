@@ -16,11 +16,15 @@ from tiltmeter.models import Completion
 
 CANCELLATIONS, SIDE_BY_SIDE, REQUESTS = 480, 4, 200
 STEPS = 6
-"""Of the event loop between an answer and the cancellation: 480 runs are one for each number of answers from 1 to 80 and of steps.
+"""Of the event loop between an answer and the cancellation: 480 runs are one for each number of answers from
+1 to 80 and of steps.
 
-Requests are claimed a few at a time: after 80 answers, several claims have been made, and further requests wait for theirs.
+Requests are claimed a few at a time: after 80 answers, several claims have been made, and further requests
+wait for theirs.
 """
-ENDS_WITHIN = 120.0  # seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do
+ENDS_WITHIN = (
+    120.0  # seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do
+)
 
 
 @pytest.fixture
@@ -61,7 +65,9 @@ async def is_ended_by_cancelling(journal: Journal, number: int) -> bool:
 async def test_cancellations_at_all_moments_under_load(tmp_path: Path, load: None) -> None:
     with open_journal(tmp_path / "journal.db") as journal:
         for first in range(0, CANCELLATIONS, SIDE_BY_SIDE):
-            ended = await asyncio.gather(*(is_ended_by_cancelling(journal, first + nth) for nth in range(SIDE_BY_SIDE)))
+            ended = await asyncio.gather(
+                *(is_ended_by_cancelling(journal, first + nth) for nth in range(SIDE_BY_SIDE))
+            )
             assert all(ended), f"a run after {first} cancellations never ended"
         assert journal.counts()["ok"] > CANCELLATIONS  # they were at work when they were cancelled
 

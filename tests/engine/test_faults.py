@@ -70,13 +70,19 @@ def test_every_fault_that_passes_is_survived(journal: Journal) -> None:
 
     with MisbehavingServer(script) as server:
         tally, table = ask(server, journal, prompts(100), timeout=4.0)
-        assert (tally.answered, tally.errors.total(), server.requests) == (100, len(faults), 100 + len(faults))
+        assert (tally.answered, tally.errors.total(), server.requests) == (
+            100,
+            len(faults),
+            100 + len(faults),
+        )
         assert table["text"].to_list() == echoes(100)
         assert set(server.paid.values()) == {1}
 
 
 def answer_all_but_one(fault: Callable[[], Any]) -> MisbehavingServer:
-    return MisbehavingServer(lambda request, nth: fault() if bad.prompt_of(request) == "prompt 1" else echo(request, nth))
+    return MisbehavingServer(
+        lambda request, nth: fault() if bad.prompt_of(request) == "prompt 1" else echo(request, nth)
+    )
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -88,7 +94,9 @@ def test_a_fault_that_stays_is_a_failed_row_and_nothing_is_invented(journal: Jou
     assert (table["text"][1], tally.answered, tally.failures) == (None, 2, 1)
 
 
-@pytest.mark.parametrize("fault", [bad.context_too_long, lambda: bad.status(400, None, {"error": {"message": "no"}})])
+@pytest.mark.parametrize(
+    "fault", [bad.context_too_long, lambda: bad.status(400, None, {"error": {"message": "no"}})]
+)
 def test_what_the_server_will_never_answer_is_asked_once(journal: Journal, fault: Callable[[], Any]) -> None:
     with answer_all_but_one(fault) as server:
         tally, table = ask(server, journal, prompts(3))
@@ -96,7 +104,13 @@ def test_what_the_server_will_never_answer_is_asked_once(journal: Journal, fault
 
 
 def test_filters_and_null_content_are_kept_as_they_came(journal: Journal) -> None:
-    said = [bad.content_filter(), bad.null_content(), bad.refusal("no"), bad.wrong_charset("café"), bad.filtered_request()]
+    said = [
+        bad.content_filter(),
+        bad.null_content(),
+        bad.refusal("no"),
+        bad.wrong_charset("café"),
+        bad.filtered_request(),
+    ]
     with MisbehavingServer(lambda request, nth: said[int(bad.prompt_of(request).split()[1])]) as server:
         tally, table = ask(server, journal, prompts(5))
         assert tally.answered == server.requests == 5
@@ -117,7 +131,9 @@ FIREWALL = bad.html_error_page(403)
 
 @pytest.mark.parametrize("connections", [1, 64])
 @pytest.mark.parametrize("number", [0, 3])
-def test_one_prompt_that_a_firewall_rejects_does_not_end_the_model(journal: Journal, connections: int, number: int) -> None:
+def test_one_prompt_that_a_firewall_rejects_does_not_end_the_model(
+    journal: Journal, connections: int, number: int
+) -> None:
     """It is rejected at once, while the first answers to the others are still being written."""
 
     def script(request: dict[str, Any], nth: int) -> Any:
@@ -133,15 +149,21 @@ def test_one_prompt_that_a_firewall_rejects_does_not_end_the_model(journal: Jour
 
 
 @pytest.mark.parametrize("connections", [1, 64])
-def test_a_key_without_permission_is_one_sentence_after_a_few_requests(journal: Journal, connections: int) -> None:
+def test_a_key_without_permission_is_one_sentence_after_a_few_requests(
+    journal: Journal, connections: int
+) -> None:
     with MisbehavingServer(lambda request, nth: FIREWALL) as server:
-        with pytest.raises(ProviderError, match=r"answered 403: an HTML page titled '403 Bad Gateway' \(no key was sent\)$"):
+        with pytest.raises(
+            ProviderError, match=r"answered 403: an HTML page titled '403 Bad Gateway' \(no key was sent\)$"
+        ):
             ask(server, journal, prompts(5000), max_connections=connections)
         assert server.requests <= 64
 
 
 @pytest.mark.parametrize("fault", [bad.wrong_key, bad.unknown_model, bad.insufficient_quota])
-def test_answers_in_flight_are_kept_when_another_request_is_rejected(journal: Journal, fault: Callable[[], Any]) -> None:
+def test_answers_in_flight_are_kept_when_another_request_is_rejected(
+    journal: Journal, fault: Callable[[], Any]
+) -> None:
     """One of several keys behind a gateway is wrong: what was sent with the others is paid for."""
 
     def script(request: dict[str, Any], nth: int) -> Any:
@@ -189,7 +211,9 @@ def kill(process: subprocess.Popen[str], server: MisbehavingServer, after: int) 
 def texts(server: MisbehavingServer, path: Path, count: int) -> list[str | None]:
     model = create_model("vllm/m", base_url=server.url)
     with open_journal(path) as journal:
-        return journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in prompts(count)])["text"].to_list()
+        return journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in prompts(count)])[
+            "text"
+        ].to_list()
 
 
 def test_kill_9_loses_at_most_half_a_second_and_a_second_run_completes(tmp_path: Path) -> None:
@@ -201,12 +225,15 @@ def test_kill_9_loses_at_most_half_a_second_and_a_second_run_completes(tmp_path:
         with open_journal(path) as journal:
             kept = journal.counts()["ok"]
         assert kept > 0
-        # Sixteen connections at 25 answers a second each: half a second of that, and those that were under way.
+        # Sixteen connections at 25 answers a second each: half a second of that, and those that were under
+        # way.
         assert paid - kept <= 16 / delay * 0.5 + 16
         out, errors = child(server, path, count).communicate(timeout=60)
         assert out.split() == [str(count - kept), str(kept), "False"], errors
         assert texts(server, path, count) == echoes(count)
-        assert sum(times > 1 for times in server.paid.values()) == paid - kept  # only what was in the lost half second
+        assert (
+            sum(times > 1 for times in server.paid.values()) == paid - kept
+        )  # only what was in the lost half second
 
 
 def test_two_processes_share_a_journal_and_each_answer_is_paid_once(tmp_path: Path) -> None:
@@ -234,7 +261,9 @@ def test_one_of_two_processes_is_killed_and_the_other_takes_over(tmp_path: Path)
         assert texts(server, path, count) == echoes(count)
 
 
-def test_sigterm_from_outside_drains_and_commits_and_there_are_never_more_requests_than_connections_allowed(tmp_path: Path) -> None:
+def test_sigterm_from_outside_drains_and_commits_and_there_are_never_more_requests_than_connections_allowed(
+    tmp_path: Path,
+) -> None:
     with late(0.3) as server:
         process = child(server, tmp_path / "j.db", 1000)
         while server.paid.total() < 30:
@@ -250,7 +279,14 @@ def test_a_full_disk_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))\n"
     long = "long " * 2000
     with MisbehavingServer(lambda request, nth: long) as server:
-        done = run_code(limit + textwrap.dedent(CHILD), server.url, tmp_path / "j.db", 5000, check=False, stdin=subprocess.DEVNULL)
+        done = run_code(
+            limit + textwrap.dedent(CHILD),
+            server.url,
+            tmp_path / "j.db",
+            5000,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         assert done.returncode != 0
         assert "InputError: journal" in done.stderr
         assert "could not be stored" in done.stderr.splitlines()[-1]

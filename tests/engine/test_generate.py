@@ -26,7 +26,9 @@ def fetch(journal: Journal, model: Adder, requests: list[Request]) -> Any:
     return journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in requests])
 
 
-def failing(error: BaseException, when: Callable[[str, int], bool] = lambda prompt, nth: prompt == "3+1", **more: Any) -> Adder:
+def failing(
+    error: BaseException, when: Callable[[str, int], bool] = lambda prompt, nth: prompt == "3+1", **more: Any
+) -> Adder:
     """A model that fails with this where `when` says so; else it adds."""
 
     def answer(prompt: str, nth: int) -> Completion:
@@ -44,7 +46,13 @@ def ask(model: Adder, requests: int, journal: Journal, **limits: Any) -> Tally:
 def test_every_request_is_answered_and_kept(either_journal: Journal) -> None:
     model, requests = Adder(), sums(2500)
     tally = generate(model, iter(requests), GREEDY, journal=either_journal)
-    assert (tally.total, tally.answered, tally.held, tally.failures, tally.complete) == (2500, 2500, 0, 0, True)
+    assert (tally.total, tally.answered, tally.held, tally.failures, tally.complete) == (
+        2500,
+        2500,
+        0,
+        0,
+        True,
+    )
     table = fetch(either_journal, model, requests)
     assert table["text"].to_list() == [str(number + 1) for number in range(2500)]
     assert set(table["status"]) == {"ok"}
@@ -76,7 +84,9 @@ def test_samples_and_sampling_are_separate_answers(journal: Journal) -> None:
 
 @pytest.mark.parametrize("kind", ["server", "timeout", "connection", "overloaded", "rate_limit"])
 def test_what_passes_is_asked_again(journal: Journal, kind: str) -> None:
-    model = failing(ModelError(kind, "not now", retry_after=0.01), lambda prompt, nth: prompt == "3+1" and nth < 3)
+    model = failing(
+        ModelError(kind, "not now", retry_after=0.01), lambda prompt, nth: prompt == "3+1" and nth < 3
+    )
     tally = ask(model, 30, journal)
     assert (tally.answered, tally.errors, model.asked["3+1"]) == (30, {kind: 2}, 3)
     assert fetch(journal, model, sums(30))["text"][3] == "4"
@@ -98,9 +108,13 @@ def test_retries_end(journal: Journal) -> None:
 
 
 def test_a_rate_limit_is_waited_out_however_often_it_comes_until_the_deadline(journal: Journal) -> None:
-    model = failing(ModelError("rate_limit", "slow", retry_after=0.02, status=429), lambda prompt, nth: nth < 9)
+    model = failing(
+        ModelError("rate_limit", "slow", retry_after=0.02, status=429), lambda prompt, nth: nth < 9
+    )
     assert ask(model, 1, journal, retries=1).answered == 1
-    never = failing(ModelError("rate_limit", "slow", retry_after=0.3, status=429), lambda prompt, nth: prompt != "0+1")
+    never = failing(
+        ModelError("rate_limit", "slow", retry_after=0.3, status=429), lambda prompt, nth: prompt != "0+1"
+    )
     assert ask(never, 2, journal, deadline=1.0).failed == {"rate_limit": 1}
 
 
@@ -119,15 +133,30 @@ def test_a_providers_slip_is_a_failed_row_without_its_words(journal: Journal) ->
 @pytest.mark.parametrize(
     ("error", "count", "said", "fewer_than"),
     [
-        (ModelError("auth", "the key is wrong", scope="fatal", status=401), 100_000, "^the key is wrong$", 65),
+        (
+            ModelError("auth", "the key is wrong", scope="fatal", status=401),
+            100_000,
+            "^the key is wrong$",
+            65,
+        ),
         (ModelError("connection", "refused"), 1000, "no server answers at http://localhost:9", 1000),
-        (ModelError("bad_request", "no", scope="permanent", status=400), 10_000, "answered none of the first 20 requests.*no", 200),
+        (
+            ModelError("bad_request", "no", scope="permanent", status=400),
+            10_000,
+            "answered none of the first 20 requests.*no",
+            200,
+        ),
         (ModelError("rate_limit", "quota", retry_after=40000, status=429), 100, "asks to wait 40000 s", 101),
     ],
     ids=["a wrong key", "no server", "nothing but bad requests", "a wait longer than the deadline"],
 )
 def test_what_spoils_everything_is_one_sentence_before_all_is_tried(
-    journal: Journal, error: ModelError, count: int, said: str, fewer_than: int, monkeypatch: pytest.MonkeyPatch
+    journal: Journal,
+    error: ModelError,
+    count: int,
+    said: str,
+    fewer_than: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tiltmeter.engine.rate_limit.NO_SERVER_AFTER", 0.3)
     model = failing(error, lambda prompt, nth: True, delay=0.01, endpoint="http://localhost:9")
@@ -138,7 +167,9 @@ def test_what_spoils_everything_is_one_sentence_before_all_is_tried(
 
 
 def test_a_key_that_is_revoked_ends_the_run_and_keeps_the_answers(journal: Journal) -> None:
-    model = failing(ModelError("auth", "revoked", scope="fatal", status=401), lambda prompt, nth: int(prompt[:-2]) >= 200)
+    model = failing(
+        ModelError("auth", "revoked", scope="fatal", status=401), lambda prompt, nth: int(prompt[:-2]) >= 200
+    )
     tally = ask(model, 10_000, journal)
     assert tally.answered == journal.counts()["ok"] == 200
     assert "revoked" in str(tally.stopped)
@@ -165,7 +196,11 @@ def test_concurrency_grows_to_the_limit_and_not_beyond(journal: Journal) -> None
 
 def test_an_overloaded_endpoint_is_asked_less(journal: Journal) -> None:
     def crowded(prompt: str, nth: int) -> Completion | ModelError:
-        return ModelError("rate_limit", "slow down", retry_after=0.05, status=429) if model.now >= 16 else add(prompt)
+        return (
+            ModelError("rate_limit", "slow down", retry_after=0.05, status=429)
+            if model.now >= 16
+            else add(prompt)
+        )
 
     model = Adder(crowded, delay=0.005)
     tally = ask(model, 1500, journal, max_connections=256)
@@ -178,9 +213,14 @@ def test_requests_and_tokens_per_minute(journal: Journal) -> None:
     begun = time.monotonic()
     ask(Adder(), 31, journal, requests_per_minute=3000)
     assert time.monotonic() - begun >= 0.6
-    long, limits = Completion("x", "stop", input_tokens=100, output_tokens=100), Limits(tokens_per_minute=200 * 60 * 40, max_connections=4)
+    long, limits = (
+        Completion("x", "stop", input_tokens=100, output_tokens=100),
+        Limits(tokens_per_minute=200 * 60 * 40, max_connections=4),
+    )
     begun = time.monotonic()
-    generate(Adder(lambda prompt, nth: long), sums(41), Sampling(max_tokens=100), journal=journal, limits=limits)
+    generate(
+        Adder(lambda prompt, nth: long), sums(41), Sampling(max_tokens=100), journal=journal, limits=limits
+    )
     assert time.monotonic() - begun > 0.5
 
 
@@ -225,7 +265,9 @@ def test_a_hangup_that_is_ignored_as_under_nohup_ends_nothing(journal: Journal) 
 
 def test_a_second_signal_does_not_wait(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     # Waiting would be a hang.
-    monkeypatch.setattr(Generation.stop, "__kwdefaults__", {**(Generation.stop.__kwdefaults__ or {}), "grace": 3600.0})
+    monkeypatch.setattr(
+        Generation.stop, "__kwdefaults__", {**(Generation.stop.__kwdefaults__ or {}), "grace": 3600.0}
+    )
 
     class Interrupted(Adder):
         async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
@@ -261,8 +303,15 @@ async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> N
 
 async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -> None:
     one, two = Adder(delay=0.002), Adder(delay=0.002)
-    first, second = await asyncio.gather(*(run_of(model, sums(600), either_journal).go() for model in (one, two)))
-    assert (first.total, second.total, first.answered + second.answered, first.held + second.held) == (600, 600, 600, 600)
+    first, second = await asyncio.gather(
+        *(run_of(model, sums(600), either_journal).go() for model in (one, two))
+    )
+    assert (first.total, second.total, first.answered + second.answered, first.held + second.held) == (
+        600,
+        600,
+        600,
+        600,
+    )
     assert set((one.asked + two.asked).values()) == {1}
 
 
@@ -309,7 +358,14 @@ def test_progress_is_shown_and_the_money_counted(journal: Journal) -> None:
         def update(self, snapshot: Snapshot) -> None:
             seen.append((snapshot.tally.done, snapshot.in_flight))
 
-    tally = generate(Adder(delay=0.05), sums(100), GREEDY, journal=journal, progress=Watcher(), limits=Limits(max_connections=8))
+    tally = generate(
+        Adder(delay=0.05),
+        sums(100),
+        GREEDY,
+        journal=journal,
+        progress=Watcher(),
+        limits=Limits(max_connections=8),
+    )
     assert len(seen) >= 3
     assert (seen[-1][0], max(in_flight for _, in_flight in seen)) == (100, 8)
     assert tally.cost == 0.0
@@ -323,4 +379,8 @@ def test_odd_characters_are_kept_or_replaced(journal: Journal) -> None:
     model = Adder(lambda prompt, nth: Completion(answers[prompt]))
     requests = [Request((Message("user", prompt),)) for prompt in answers]
     generate(model, requests, GREEDY, journal=journal)
-    assert fetch(journal, model, requests)["text"].to_list() == ["café 😀", "half \ufffd a pair", "nul\ufffdnul"]
+    assert fetch(journal, model, requests)["text"].to_list() == [
+        "café 😀",
+        "half \ufffd a pair",
+        "nul\ufffdnul",
+    ]

@@ -21,7 +21,9 @@ def test_rows_come_back_in_the_order_asked_for(either_journal: Journal) -> None:
     rows = [three, (None, "failed", "server: broke"), (None, "missing", None), one, three]
     assert table.select("text", "status", "error").rows() == rows
     assert table["key"][0] == key(3).hex()
-    assert either_journal.fetch([key(number) for number in range(2000)])["text"].to_list() == [f"answer {n}" for n in range(2000)]
+    assert either_journal.fetch([key(number) for number in range(2000)])["text"].to_list() == [
+        f"answer {n}" for n in range(2000)
+    ]
     assert either_journal.fetch([]).columns == table.columns
     assert either_journal.counts() == {"ok": 2000, "failed": 1}
 
@@ -59,7 +61,9 @@ def test_claims_of_a_dead_process_pass_on_at_once(either_journal: Journal) -> No
         assert either_journal.claim([key(1)], owner).mine == {key(1)}
 
 
-def test_claims_elsewhere_pass_on_when_the_heart_stops(either_journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_elsewhere_pass_on_when_the_heart_stops(
+    either_journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere, here = far_owner(), new_owner()
     either_journal.claim([key(1)], elsewhere)
     monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
@@ -85,7 +89,9 @@ def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
     assert (tmp_path / "notes.db").read_text() == notes
 
 
-@pytest.mark.parametrize("url", ["mysql://user:hunter2@host/db", "nonsense://host", "sqlite+nothing:///x.db", "://"])
+@pytest.mark.parametrize(
+    "url", ["mysql://user:hunter2@host/db", "nonsense://host", "sqlite+nothing:///x.db", "://"]
+)
 def test_urls_that_cannot_be_used(url: str) -> None:
     with pytest.raises(InputError, match="journal") as caught:
         open_journal(url)

@@ -64,7 +64,9 @@ def write_schema_1(where: str) -> Engine:
     local = engine.dialect.name == "sqlite"
     form = "x'{}'" if local else r"'\x{}'"
     keys = {f"key{number}": form.format(key.hex()) for number, key in enumerate(KEYS, 1)}
-    script = SCHEMA_1.format(blob="BLOB" if local else "BYTEA", claims=" WITHOUT ROWID" if local else "", **keys)
+    script = SCHEMA_1.format(
+        blob="BLOB" if local else "BYTEA", claims=" WITHOUT ROWID" if local else "", **keys
+    )
     with engine.begin() as connection:
         for statement in script.split(";\n"):
             if statement.strip():
@@ -115,7 +117,15 @@ def test_an_old_journal_is_read_without_being_changed(where: str, tmp_path: Path
 
 
 def test_rows_exported_by_an_earlier_version_are_imported(where: str, tmp_path: Path) -> None:
-    row = {"key": KEYS[0].hex(), "model": "sim/m", "sample": 0, "status": "ok", "attempts": 1, "created_at": 1.5, "text": "an answer"}
+    row = {
+        "key": KEYS[0].hex(),
+        "model": "sim/m",
+        "sample": 0,
+        "status": "ok",
+        "attempts": 1,
+        "created_at": 1.5,
+        "text": "an answer",
+    }
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
     assert import_rows(tmp_path / "rows.jsonl", where).answers == 1
     assert rows_of(where)[KEYS[0]].served_model is None
@@ -144,7 +154,10 @@ def shape(engine: Engine) -> dict[str, Any]:
     """Every table with its columns, their types and its key."""
     found = inspect(engine)
     return {
-        name: ([(one["name"], str(one["type"]), one["nullable"]) for one in found.get_columns(name)], found.get_pk_constraint(name))
+        name: (
+            [(one["name"], str(one["type"]), one["nullable"]) for one in found.get_columns(name)],
+            found.get_pk_constraint(name),
+        )
         for name in sorted(found.get_table_names())
     }
 
@@ -195,7 +208,9 @@ def test_a_migration_that_fails_leaves_the_journal_as_it_was(where: str) -> None
     engine.dispose()
 
 
-@pytest.mark.parametrize(("version", "said"), [("99", r"newer Tiltmeter \(schema 99"), ("two", "is not valid")])
+@pytest.mark.parametrize(
+    ("version", "said"), [("99", r"newer Tiltmeter \(schema 99"), ("two", "is not valid")]
+)
 def test_a_version_that_is_not_known_is_refused_and_not_touched(where: str, version: str, said: str) -> None:
     open_journal(where).close()
     engine = connect(where)
@@ -226,7 +241,9 @@ def test_a_database_of_another_program_is_never_altered(tmp_path: Path, name: st
     before = path.read_bytes()
     calls = (open_journal, connect, check, repair, stats, lambda where: prune(where, failed=True, apply=True))
     for call in calls:
-        with pytest.raises(InputError, match=r"a database of another program|is a database, but not a journal") as caught:
+        with pytest.raises(
+            InputError, match=r"a database of another program|is a database, but not a journal"
+        ) as caught:
             call(path)
         assert "\n" not in str(caught.value)
         assert path.read_bytes() == before
@@ -247,7 +264,9 @@ def test_another_program_with_an_open_log_is_not_disturbed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_a_server_database_with_tables_of_another_program_is_not_altered(postgres: PostgresServer, database: str, name: str) -> None:
+def test_a_server_database_with_tables_of_another_program_is_not_altered(
+    postgres: PostgresServer, database: str, name: str
+) -> None:
     postgres.execute(FOREIGN[name], database.rpartition("/")[2])
     engine = connect(database)
     before = shape(engine)

@@ -33,14 +33,23 @@ def body(answer: dict[str, Any], **usage: Any) -> Behaviour:
 
 
 USAGES = {
-    "a sum of large counts": ("anthropic/m", body(ANTHROPIC, input_tokens=LARGE, cache_read_input_tokens=LARGE, output_tokens=2)),
+    "a sum of large counts": (
+        "anthropic/m",
+        body(ANTHROPIC, input_tokens=LARGE, cache_read_input_tokens=LARGE, output_tokens=2),
+    ),
     "a cache of 9 million for 9 million": (
         "anthropic/m",
         body(ANTHROPIC, input_tokens=9_000_000, cache_creation_input_tokens=9_000_000, output_tokens=2),
     ),
-    "a negative part": ("anthropic/m", body(ANTHROPIC, input_tokens=50, cache_read_input_tokens=-40, output_tokens=2)),
+    "a negative part": (
+        "anthropic/m",
+        body(ANTHROPIC, input_tokens=50, cache_read_input_tokens=-40, output_tokens=2),
+    ),
     "large counts": ("compatible/m", body(OPENAI, prompt_tokens=LARGE, completion_tokens=LARGE)),
-    "more digits than any number type": ("compatible/m", body(OPENAI, prompt_tokens=10**400, completion_tokens=10**19)),
+    "more digits than any number type": (
+        "compatible/m",
+        body(OPENAI, prompt_tokens=10**400, completion_tokens=10**19),
+    ),
     "truth values": ("compatible/m", body(OPENAI, prompt_tokens=True, completion_tokens=False)),
 }
 
@@ -48,7 +57,9 @@ USAGES = {
 @pytest.mark.parametrize("what", USAGES)
 def test_a_count_that_is_not_credible_is_unknown_and_books_no_budget(what: str, journal: Journal) -> None:
     name, wrong = USAGES[what]
-    with MisbehavingServer(lambda request, nth: wrong if bad.prompt_of(request) == "prompt 0" else "Yes") as server:
+    with MisbehavingServer(
+        lambda request, nth: wrong if bad.prompt_of(request) == "prompt 0" else "Yes"
+    ) as server:
         model = create_model(name, base_url=server.url)
         tally = generate(model, REQUESTS, GREEDY, journal=journal, limits=Limits(tokens_per_minute=600_000))
     table = journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in REQUESTS])
@@ -59,7 +70,9 @@ def test_a_count_that_is_not_credible_is_unknown_and_books_no_budget(what: str, 
     assert tally.output_tokens <= 17
 
 
-def test_a_credible_count_books_at_most_a_minute_and_does_not_lead_the_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_credible_count_books_at_most_a_minute_and_does_not_lead_the_estimates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits: list[float] = []
 
     async def note(seconds: float) -> None:
@@ -89,10 +102,19 @@ class Odd(NamedModel):
         return self._odd if messages[0].content == "prompt 0" else Completion("Yes", "stop")  # type: ignore[return-value]
 
 
-NUMPY = Completion("Yes", "stop", input_tokens=np.int64(3), output_tokens=np.int32(4), latency=np.float64(0.5))  # type: ignore[arg-type]
+NUMPY = Completion(
+    "Yes",
+    "stop",
+    input_tokens=np.int64(3),
+    output_tokens=np.int32(4),
+    latency=np.float64(0.5),  # type: ignore[arg-type]
+)
 KEPT = {
     "counts of numpy": (NUMPY, (3, 4)),
-    "a count that is no number": (Completion("Yes", "stop", input_tokens="3", output_tokens=2.5), (None, None)),  # type: ignore[arg-type]
+    "a count that is no number": (
+        Completion("Yes", "stop", input_tokens="3", output_tokens=2.5),  # type: ignore[arg-type]
+        (None, None),
+    ),
     "a latency that is no number": (Completion("Yes", "stop", latency=math.nan), (None, None)),
     "a negative latency": (Completion("Yes", "stop", latency=-1.0), (None, None)),
     "half a character": (Completion("Yes \ud83d", "stop"), (None, None)),
@@ -103,8 +125,14 @@ KEPT = {
 def test_an_answer_with_odd_numbers_is_kept(what: str, journal: Journal, tmp_path: Path) -> None:
     completion, counts = KEPT[what]
     tally = generate(Odd(completion), REQUESTS, GREEDY, journal=journal)
-    (first, *_) = journal.fetch([Keys("odd/m", GREEDY)(*request) for request in REQUESTS]).iter_rows(named=True)
-    assert (tally.answered, str(first["text"])[:3], first["input_tokens"], first["output_tokens"]) == (6, "Yes", *counts)
+    (first, *_) = journal.fetch([Keys("odd/m", GREEDY)(*request) for request in REQUESTS]).iter_rows(
+        named=True
+    )
+    assert (tally.answered, str(first["text"])[:3], first["input_tokens"], first["output_tokens"]) == (
+        6,
+        "Yes",
+        *counts,
+    )
     journal.close()
     assert check(tmp_path / "journal.db").sound
 
@@ -129,15 +157,30 @@ def test_a_completion_that_cannot_be_stored_fails_alone(what: str, journal: Jour
 
 
 def test_a_row_that_is_not_valid_becomes_a_failure_when_it_is_recorded(where: str) -> None:
-    fill(where, [row(0), row(1, output_tokens=2**31), row(2, latency=-1.0), row(3, finish_reason=None)._replace(text=None), row(4)])
+    fill(
+        where,
+        [
+            row(0),
+            row(1, output_tokens=2**31),
+            row(2, latency=-1.0),
+            row(3, finish_reason=None)._replace(text=None),
+            row(4),
+        ],
+    )
     found = rows_of(where)
     assert [found[key(number)].status for number in range(5)] == ["ok", "failed", "failed", "failed", "ok"]
     assert found[key(1)].error_kind == "bad_response"
-    assert str(found[key(1)].error_detail).startswith("the answer cannot be stored: its output_tokens is not valid")
+    assert str(found[key(1)].error_detail).startswith(
+        "the answer cannot be stored: its output_tokens is not valid"
+    )
     assert check(where).sound
 
 
-@pytest.mark.parametrize(("wrong", "where"), [(str(3 * LARGE), "sqlite"), ("'many'", "sqlite"), ("-4", "postgresql")], indirect=["where"])
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [(str(3 * LARGE), "sqlite"), ("'many'", "sqlite"), ("-4", "postgresql")],
+    indirect=["where"],
+)
 def test_a_count_that_an_earlier_version_stored_costs_no_answer(wrong: str, where: str) -> None:
     fill(where, [row(number) for number in range(5)])
     execute(where, f"UPDATE completions SET input_tokens = {wrong} WHERE created_at = 1003")

@@ -22,18 +22,33 @@ from tiltmeter.engine.rate_limit import RateLimit, retry_delay
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError, Sampling
 
-messages = st.lists(st.builds(Message, st.sampled_from(["system", "user", "assistant"]), st.text(st.characters(), max_size=8)), max_size=3)
+messages = st.lists(
+    st.builds(
+        Message, st.sampled_from(["system", "user", "assistant"]), st.text(st.characters(), max_size=8)
+    ),
+    max_size=3,
+)
 
 
 @given(messages, messages, st.integers(0, 3), st.integers(0, 3))
-def test_keys_are_equal_exactly_when_the_requests_are(one: list[Message], two: list[Message], a: int, b: int) -> None:
+def test_keys_are_equal_exactly_when_the_requests_are(
+    one: list[Message], two: list[Message], a: int, b: int
+) -> None:
     same = (one, a) == (two, b)
     assert (Keys("m", Sampling())(one, a) == Keys("m", Sampling())(two, b)) is same
 
 
 def test_keys_tell_sampling_apart() -> None:
-    others: list[dict[str, Any]] = [{}, {"temperature": 0.1}, {"seed": 1}, {"stop": ("x",)}, {"extra": {"top_k": 1}}]
-    keys = [Keys("m", Sampling(**{"temperature": 0.0, **one}))([Message("user", "hello")], 0) for one in others]
+    others: list[dict[str, Any]] = [
+        {},
+        {"temperature": 0.1},
+        {"seed": 1},
+        {"stop": ("x",)},
+        {"extra": {"top_k": 1}},
+    ]
+    keys = [
+        Keys("m", Sampling(**{"temperature": 0.0, **one}))([Message("user", "hello")], 0) for one in others
+    ]
     assert len(set(keys)) == len(others)
 
 
@@ -44,7 +59,9 @@ def test_a_key_is_the_same_for_equal_sampling_and_for_all_time() -> None:
     assert Keys("m", one)(prompt, 0) == Keys("m", two)(prompt, 0)
     assert Keys("m", one)(prompt, 0) != Keys("n", one)(prompt, 0)
     # Another value here would mean that every journal written so far is asked and paid for again.
-    fixed = Keys("openai/m@https://api.openai.com/v1", Sampling(temperature=0.5, max_tokens=9))([Message("user", "hello")], 2)
+    fixed = Keys("openai/m@https://api.openai.com/v1", Sampling(temperature=0.5, max_tokens=9))(
+        [Message("user", "hello")], 2
+    )
     assert fixed.hex() == "cc80d15158d02a5e5412c0403e0b0f17b48fa4bf63cc2763fe872a479315bd81"
 
 
@@ -53,7 +70,13 @@ def test_extras_that_are_no_json() -> None:
         Keys("m", Sampling(extra={"x": object()}))([], 0)
 
 
-WRONG_LIMITS = [("max_connections", 0), ("max_connections", 1.5), ("retries", -1), ("timeout", 0), ("deadline", math.inf)]
+WRONG_LIMITS = [
+    ("max_connections", 0),
+    ("max_connections", 1.5),
+    ("retries", -1),
+    ("timeout", 0),
+    ("deadline", math.inf),
+]
 
 
 @pytest.mark.parametrize(("name", "value"), [*WRONG_LIMITS, ("requests_per_minute", -3)])
@@ -72,7 +95,10 @@ def test_prices_longest_pattern_and_own_file_win(tmp_path: Path, monkeypatch: py
     own = tmp_path / "own.yaml"
     own.write_text('models:\n  "openai/*": {input: 1, output: 2}\n  "openai/gpt*": {input: 5, output: 5}\n')
     monkeypatch.setenv("TILTMETER_PRICES", str(own))
-    assert [Prices.load().price(f"openai/{name}") for name in ("gpt-4o-mini", "never-heard-of")] == [(5, 5), (1, 2)]
+    assert [Prices.load().price(f"openai/{name}") for name in ("gpt-4o-mini", "never-heard-of")] == [
+        (5, 5),
+        (1, 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +112,9 @@ def test_prices_longest_pattern_and_own_file_win(tmp_path: Path, monkeypatch: py
         ("models:\n  a/b: {input: 1}", "entry 'a/b'"),
     ],
 )
-def test_a_wrong_price_file_is_named(tmp_path: Path, content: str | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_price_file_is_named(
+    tmp_path: Path, content: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "p.yaml"
     if content is not None:
         path.write_text(content)
@@ -134,18 +162,24 @@ def test_retries() -> None:
     limits = Limits(retries=2, deadline=100)
     passing, refused = ModelError("server", "x"), ModelError("bad_request", "x", scope="permanent")
     assert retry_delay(passing, 2, 0, limits) is not None
-    assert [retry_delay(*given, limits) for given in ((passing, 3, 0), (refused, 1, 0), (passing, 1, 100))] == [None] * 3
+    assert [
+        retry_delay(*given, limits) for given in ((passing, 3, 0), (refused, 1, 0), (passing, 1, 100))
+    ] == [None] * 3
     assert 7 <= (retry_delay(ModelError("rate_limit", "x", retry_after=7), 0, 0, limits) or 0) <= 7.5
 
 
 def snapshot(**more: Any) -> Snapshot:
-    tally = Tally("openai/m", held=10, answered=30, input_tokens=1000, output_tokens=500, cost=0.25, unmetered=1, **more)
+    tally = Tally(
+        "openai/m", held=10, answered=30, input_tokens=1000, output_tokens=500, cost=0.25, unmetered=1, **more
+    )
     tally.failed, tally.errors = Counter({"server": 2}), Counter({"rate_limit": 5, "server": 2})
     return Snapshot(tally, in_flight=8, width=16, rate=2.0, paused=0.0)
 
 
 @pytest.mark.wording
-def test_the_plain_display_says_everything_in_a_line(capsys: pytest.CaptureFixture[str], wording: Wording) -> None:
+def test_the_plain_display_says_everything_in_a_line(
+    capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     with open_display(None, 100, "gest") as display:
         display.update(snapshot())
     line = capsys.readouterr().err
@@ -169,7 +203,9 @@ LONG_NAME = "openrouter/meta-llama/llama-3.3-70b-instruct:free-of-charge-2025-01
 @pytest.mark.parametrize("width", [80, 81, 100, 120, 160, 200])
 @pytest.mark.parametrize("label", ["sim/mild", "[gest]", "compatible/my-model", LONG_NAME])
 @pytest.mark.parametrize("total", [100, 10_545, 3_000_000])
-def test_progress_keeps_name_bar_count_and_time(monkeypatch: pytest.MonkeyPatch, width: int, label: str, total: int) -> None:
+def test_progress_keeps_name_bar_count_and_time(
+    monkeypatch: pytest.MonkeyPatch, width: int, label: str, total: int
+) -> None:
     stream = io.StringIO()
     for name, value in (("COLUMNS", str(width)), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)
@@ -185,7 +221,10 @@ def test_progress_keeps_name_bar_count_and_time(monkeypatch: pytest.MonkeyPatch,
     assert all(words in line for words in ("━" * 5, f" 42/{total:,} ", "to go"))
     assert "at least $0.2500" in line or len(line) > width - 20
     if width == 200 and label == "sim/mild":
-        assert all(words in line for words in ("1,000+500 tokens", "8 of 16 in flight", "failed (server 2)", "10 from the journal"))
+        assert all(
+            words in line
+            for words in ("1,000+500 tokens", "8 of 16 in flight", "failed (server 2)", "10 from the journal")
+        )
 
 
 def test_no_display_and_no_such_display(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,10 @@ def name_of(url: str) -> str:
 
 @pytest.mark.parametrize("count", [3, 2500])
 def test_every_text_and_null_comes_back(database: str, count: int) -> None:
-    rows = [row(n, ODD[n % len(ODD)], thinking=ODD[-1 - n % len(ODD)], latency=n / 3, input_tokens=None) for n in range(count)]
+    rows = [
+        row(n, ODD[n % len(ODD)], thinking=ODD[-1 - n % len(ODD)], latency=n / 3, input_tokens=None)
+        for n in range(count)
+    ]
     bare = [failure(n + count, error_detail=ODD[n % len(ODD)]) for n in range(count)]
     with open_journal(database) as journal:
         for batch in (rows, bare, rows[::-1]):
@@ -36,7 +39,9 @@ def test_every_text_and_null_comes_back(database: str, count: int) -> None:
         table = journal.fetch([key(n) for n in range(2 * count)])
         shown = [text.replace("\0", "�").replace("\ud800", "�") for text in ODD]
         assert table["text"].to_list() == [shown[n % len(ODD)] for n in range(count)] + [None] * count
-        assert table["thinking"].to_list() == [shown[-1 - n % len(ODD)] for n in range(count)] + [None] * count
+        assert (
+            table["thinking"].to_list() == [shown[-1 - n % len(ODD)] for n in range(count)] + [None] * count
+        )
         assert table["latency"].to_list() == [n / 3 for n in range(count)] + [None] * count
         assert table["input_tokens"].null_count() == 2 * count
         assert table["error"].to_list()[count:] == [f"server: {shown[n % len(ODD)]}" for n in range(count)]
@@ -47,7 +52,9 @@ TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_cha
 
 @settings(max_examples=15, suppress_health_check=PER_TEST_FIXTURES)
 @given(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
-def test_a_batch_is_kept_as_if_row_by_row(either_journal: Journal, rows: list[tuple[int, str | None]], copied: bool) -> None:
+def test_a_batch_is_kept_as_if_row_by_row(
+    either_journal: Journal, rows: list[tuple[int, str | None]], copied: bool
+) -> None:
     """Both databases, whether the rows travel one way or the other."""
     kept: dict[int, str | None] = {}
     for number, answer in rows:
@@ -55,14 +62,18 @@ def test_a_batch_is_kept_as_if_row_by_row(either_journal: Journal, rows: list[tu
             kept[number] = answer
     base = int.from_bytes(os.urandom(8), "big") << 32
     filler = [row(base + number, "filler") for number in range(1000, 2100)] if copied else []
-    given = (failure(base + number) if answer is None else row(base + number, answer) for number, answer in rows)
+    given = (
+        failure(base + number) if answer is None else row(base + number, answer) for number, answer in rows
+    )
     either_journal.record([*filler, *given])
     table = either_journal.fetch([key(base + number) for number in kept])
     assert table["text"].to_list() == list(kept.values())
     assert table["status"].to_list() == ["failed" if answer is None else "ok" for answer in kept.values()]
 
 
-def test_without_the_right_to_temporary_tables_bulk_works_all_the_same(postgres: PostgresServer, database: str) -> None:
+def test_without_the_right_to_temporary_tables_bulk_works_all_the_same(
+    postgres: PostgresServer, database: str
+) -> None:
     postgres.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
     postgres.execute(f"REVOKE TEMPORARY ON DATABASE {name_of(database)} FROM PUBLIC")
     postgres.execute("GRANT CREATE ON SCHEMA public TO plain", name_of(database))
@@ -75,7 +86,9 @@ def test_without_the_right_to_temporary_tables_bulk_works_all_the_same(postgres:
 
 def test_lookups_never_read_the_whole_journal(postgres: PostgresServer, database: str) -> None:
     def whole_reads() -> object:
-        query = "SELECT pg_stat_clear_snapshot(), seq_scan FROM pg_stat_user_tables WHERE relname = 'completions'"
+        query = (
+            "SELECT pg_stat_clear_snapshot(), seq_scan FROM pg_stat_user_tables WHERE relname = 'completions'"
+        )
         return postgres.execute(query, name_of(database))[0][1]
 
     open_journal(database).close()

@@ -26,7 +26,10 @@ COUNT = 400
 
 
 def slow_model(asked: Counter[str], then: Callable[[], None]) -> FunctionModel:
-    """Asked 400 prompts over 8 connections it takes two and a half seconds; after a quarter of them `then` happens."""
+    """Asked 400 prompts over 8 connections it takes two and a half seconds.
+
+    After a quarter of them `then` happens.
+    """
 
     async def answer(messages: list[dict[str, str]]) -> Completion:
         prompt = messages[-1]["content"]
@@ -46,7 +49,9 @@ def ask(journal: Journal, model: FunctionModel) -> Any:
 
 
 @pytest.mark.verify
-def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_killed_and_started_again_within_a_run(
+    postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
     def fall_and_rise() -> None:
         postgres.kill()
         time.sleep(2.5)
@@ -66,11 +71,16 @@ def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer
     assert "retrying for 60 s" in said[0]
     assert "is available again" in said[-1]
     assert PASSWORD not in caplog.text
-    assert {record.name for record in caplog.records} <= {"tiltmeter.engine", "asyncio"}  # no complaints of a connection pool
+    assert {record.name for record in caplog.records} <= {
+        "tiltmeter.engine",
+        "asyncio",
+    }  # no complaints of a connection pool
 
 
 @pytest.mark.verify
-def test_a_server_that_stays_away_is_one_sentence(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_away_is_one_sentence(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 1.0)
     asked: Counter[str] = Counter()
     with open_journal(database) as journal:
@@ -89,7 +99,9 @@ def test_a_server_that_stays_away_is_one_sentence(postgres: PostgresServer, data
 
 
 @pytest.mark.verify
-def test_claims_outlive_the_server_and_their_owner(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_outlive_the_server_and_their_owner(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere, here = far_owner(), new_owner()
     with open_journal(database) as journal, open_journal(database) as other:
         journal.claim([key(1), key(2)], elsewhere)
@@ -142,7 +154,9 @@ def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: 
         assert other.claim([key(2)], two).mine == {key(2)}
 
 
-def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two, three = new_owner(), new_owner(), new_owner()
     with open_journal(database) as journal, open_journal(database) as other:
         journal.claim([key(1)], one)
@@ -158,7 +172,9 @@ def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(database: st
 
 
 def end_connections(postgres: PostgresServer, database: str) -> None:
-    postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database.rpartition('/')[2]}'")
+    postgres.execute(
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database.rpartition('/')[2]}'"
+    )
 
 
 def test_connections_the_server_has_ended_are_replaced(postgres: PostgresServer, database: str) -> None:
@@ -169,7 +185,9 @@ def test_connections_the_server_has_ended_are_replaced(postgres: PostgresServer,
         assert journal.counts()["ok"] == 3
 
 
-def test_claims_that_could_not_be_given_up_pass_on(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_that_could_not_be_given_up_pass_on(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two = new_owner(), new_owner()
     with open_journal(database) as journal:
         journal.claim([key(1)], one)
@@ -181,10 +199,15 @@ def test_claims_that_could_not_be_given_up_pass_on(postgres: PostgresServer, dat
         assert journal.claim([key(1)], two).mine == {key(1)}
 
 
-def test_what_does_not_pass_is_not_tried_again(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_pass_is_not_tried_again(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_journal(database) as journal:
         postgres.execute("DROP TABLE claims", database.rpartition("/")[2])
         monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 3600.0)  # trying again would be a hang
         with pytest.raises(InputError, match="the database reported"):
             journal.record([row(1)])
-        assert journal.counts() == {"ok": 0, "failed": 0}  # the answer is not there without the rest of its transaction
+        assert journal.counts() == {
+            "ok": 0,
+            "failed": 0,
+        }  # the answer is not there without the rest of its transaction

@@ -52,7 +52,10 @@ def test_any_text_is_an_option_or_refused(given: dict[str, str]) -> None:
 def test_the_local_engine_is_the_default() -> None:
     with open_engine() as engine:
         assert type(engine) is Engine
-    with pytest.raises(InputError, match="-E workers= is an option of Ray"), open_engine("local", {"workers": "2"}):
+    with (
+        pytest.raises(InputError, match="-E workers= is an option of Ray"),
+        open_engine("local", {"workers": "2"}),
+    ):
         pass
     with pytest.raises(InputError, match="not one of local, ray"), open_engine("dask"):
         pass
@@ -67,7 +70,10 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Monk
     ):
         pass
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-    with pytest.raises(ProviderError, match=f"no Ray cluster answers at 127.0.0.1:{port}"), open_engine("ray"):
+    with (
+        pytest.raises(ProviderError, match=f"no Ray cluster answers at 127.0.0.1:{port}"),
+        open_engine("ray"),
+    ):
         pass
 
 

@@ -22,8 +22,13 @@ GREEDY = Sampling(temperature=0.0)
 REQUESTS = [Request((Message("user", f"prompt {number}"),)) for number in range(30)]
 
 
-def ask(script: Callable[[int, int], Behaviour | str], journal: Journal, **limits: Any) -> tuple[Tally, list[int], list[str | None]]:
-    """Ask 30 prompts; return the tally, the numbers of the prompts in the order of their requests, and the errors."""
+def ask(
+    script: Callable[[int, int], Behaviour | str], journal: Journal, **limits: Any
+) -> tuple[Tally, list[int], list[str | None]]:
+    """Ask 30 prompts.
+
+    Return the tally, the numbers of the prompts in the order of their requests, and the errors.
+    """
     order: list[int] = []
 
     def answer(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -34,7 +39,11 @@ def ask(script: Callable[[int, int], Behaviour | str], journal: Journal, **limit
     with MisbehavingServer(answer) as server:
         model = create_model("vllm/m", base_url=server.url)
         tally = generate(model, REQUESTS, GREEDY, journal=journal, limits=Limits(**limits))
-    return tally, order, journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in REQUESTS])["error"].to_list()
+    return (
+        tally,
+        order,
+        journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in REQUESTS])["error"].to_list(),
+    )
 
 
 WAITS = {"no wait": None, "a wait": 0.2, "an HTTP date": "Thu, 01 Jan 1970 00:00:00 GMT"}
@@ -42,7 +51,12 @@ WAITS = {"no wait": None, "a wait": 0.2, "an HTTP date": "Thu, 01 Jan 1970 00:00
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_one_prompt_that_is_always_throttled_is_asked_beside_the_others(wait: str, journal: Journal) -> None:
-    tally, order, errors = ask(lambda n, nth: bad.rate_limited(WAITS[wait]) if n == 0 else "Yes", journal, max_connections=1, deadline=1.0)
+    tally, order, errors = ask(
+        lambda n, nth: bad.rate_limited(WAITS[wait]) if n == 0 else "Yes",
+        journal,
+        max_connections=1,
+        deadline=1.0,
+    )
     assert (tally.answered, tally.failed) == (29, {"rate_limit": 1})
     assert str(errors[0]).startswith("rate_limit: ")
     assert errors[1:] == [None] * 29
@@ -54,7 +68,13 @@ def test_one_prompt_that_is_always_throttled_is_asked_beside_the_others(wait: st
 
 @pytest.mark.verify
 def test_as_many_throttled_prompts_as_connections_leave_room_for_the_others(journal: Journal) -> None:
-    tally, order, _ = ask(lambda n, nth: bad.server_error(503) if n < 8 else "Yes", journal, max_connections=8, deadline=5.0, retries=2)
+    tally, order, _ = ask(
+        lambda n, nth: bad.server_error(503) if n < 8 else "Yes",
+        journal,
+        max_connections=8,
+        deadline=5.0,
+        retries=2,
+    )
     assert (tally.answered, tally.failed) == (22, {"overloaded": 8})
     last_of_others = max(place for place, number in enumerate(order) if number >= 8)
     assert last_of_others < max(place for place, number in enumerate(order) if number < 8)
@@ -62,29 +82,42 @@ def test_as_many_throttled_prompts_as_connections_leave_room_for_the_others(jour
 
 @pytest.mark.parametrize("wait", ["1e18", "Fri, 31 Dec 9999 23:59:59 GMT", "3600"])
 def test_a_wait_beyond_the_deadline_fails_one_prompt_and_not_the_others(wait: str, journal: Journal) -> None:
-    tally, _, errors = ask(lambda n, nth: bad.rate_limited(wait) if n in (0, 20) else "Yes", journal, deadline=900.0)
+    tally, _, errors = ask(
+        lambda n, nth: bad.rate_limited(wait) if n in (0, 20) else "Yes", journal, deadline=900.0
+    )
     assert (tally.answered, tally.failed, tally.stopped) == (28, {"rate_limit": 2}, None)
     assert "it asks to wait" in str(errors[0])
     assert "longer than the deadline of 900 s" in str(errors[20])
 
 
 @pytest.mark.verify
-def test_a_long_wait_of_one_prompt_is_tested_with_another(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_wait_of_one_prompt_is_tested_with_another(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tiltmeter.engine.rate_limit.LONGEST_PAUSE", 0.05)
     monkeypatch.setattr("tiltmeter.engine.rate_limit._LONGEST_SLEEP", 0.02)
-    tally, order, _ = ask(lambda n, nth: bad.rate_limited(1) if (n, nth) == (0, 1) else "Yes", journal, max_connections=1)
+    tally, order, _ = ask(
+        lambda n, nth: bad.rate_limited(1) if (n, nth) == (0, 1) else "Yes", journal, max_connections=1
+    )
     assert tally.answered == 30
     assert order == [0, *range(1, 30), 0]
 
 
 def test_a_wait_that_is_meant_for_all_is_kept(journal: Journal) -> None:
-    tally, _, _ = ask(lambda n, nth: bad.rate_limited(0.3) if (n, nth) == (0, 1) else "Yes", journal, max_connections=1)
+    tally, _, _ = ask(
+        lambda n, nth: bad.rate_limited(0.3) if (n, nth) == (0, 1) else "Yes", journal, max_connections=1
+    )
     assert tally.answered == 30
     assert tally.seconds >= 0.3
 
 
 PROMPTS = [
-    {"prompt": f"{name} asks for a day off in week {week}. Grant it? Yes or no.", "group": group, "expected": "yes", "item": week}
+    {
+        "prompt": f"{name} asks for a day off in week {week}. Grant it? Yes or no.",
+        "group": group,
+        "expected": "yes",
+        "item": week,
+    }
     for week in range(1, 4)
     for name, group in (("Anna", "women"), ("Tom", "men"))
 ]
@@ -97,8 +130,13 @@ def prompts(workplace: Path) -> str:
     return "prompts.csv"
 
 
-def run_both(prompts: str, script: Callable[[str, int], Behaviour | str], **limits: Any) -> tuple[tm.Run, list[str]]:
-    """Run two models, `compatible/first` and `compatible/second`; return the run and the models in the order of their requests."""
+def run_both(
+    prompts: str, script: Callable[[str, int], Behaviour | str], **limits: Any
+) -> tuple[tm.Run, list[str]]:
+    """Run two models, `compatible/first` and `compatible/second`.
+
+    Return the run and the models in the order of their requests.
+    """
     order: list[str] = []
 
     def answer(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -107,15 +145,26 @@ def run_both(prompts: str, script: Callable[[str, int], Behaviour | str], **limi
 
     with MisbehavingServer(answer) as server:
         models = ["compatible/first", "compatible/second"]
-        run = tm.run(prompts, model=models, base_url=server.url, display="none", journal="j.sqlite", limits=Limits(**limits))
+        run = tm.run(
+            prompts,
+            model=models,
+            base_url=server.url,
+            display="none",
+            journal="j.sqlite",
+            limits=Limits(**limits),
+        )
     return run, order
 
 
 @QUIET
 @pytest.mark.verify
-def test_a_model_that_is_always_throttled_is_left_until_the_others_are_done(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_always_throttled_is_left_until_the_others_are_done(
+    prompts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.2)
-    run, order = run_both(prompts, lambda model, nth: bad.rate_limited(0.05) if model == "first" else "Yes", deadline=1.0)
+    run, order = run_both(
+        prompts, lambda model, nth: bad.rate_limited(0.05) if model == "first" else "Yes", deadline=1.0
+    )
     assert "first" in order[: order.index("second")]
     assert "first" in order[order.index("second") :]
     assert run.responses.filter(model="compatible/second")["status"].to_list() == ["ok"] * 6
@@ -125,7 +174,9 @@ def test_a_model_that_is_always_throttled_is_left_until_the_others_are_done(prom
 
 
 @QUIET
-def test_a_model_that_was_left_is_continued_and_its_counts_are_added(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_was_left_is_continued_and_its_counts_are_added(
+    prompts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.2)
     seen: list[str] = []
 
@@ -160,7 +211,9 @@ PERMANENT = {
 @pytest.mark.parametrize("what", PERMANENT)
 def test_a_permanent_failure_is_not_advised_to_be_repeated(what: str, prompts: str) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
-        return PERMANENT[what] if prompt_of(request).startswith("Anna asks for a day off in week 2") else "Yes"
+        return (
+            PERMANENT[what] if prompt_of(request).startswith("Anna asks for a day off in week 2") else "Yes"
+        )
 
     with MisbehavingServer(script) as server:
         run = tm.run(prompts, model="compatible/m", base_url=server.url, display="none", journal="j.sqlite")
@@ -175,12 +228,26 @@ def test_failures_that_may_pass_are_advised_to_be_repeated(prompts: str) -> None
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         if prompt_of(request).startswith("Anna asks for a day off in week 2"):
             return of_error(400, "not allowed")
-        return bad.server_error(500) if prompt_of(request).startswith("Tom asks for a day off in week 3") else "Yes"
+        return (
+            bad.server_error(500)
+            if prompt_of(request).startswith("Tom asks for a day off in week 3")
+            else "Yes"
+        )
 
     with MisbehavingServer(script) as server:
-        run = tm.run(prompts, model="compatible/m", base_url=server.url, display="none", journal="j.sqlite", limits=Limits(retries=0))
+        run = tm.run(
+            prompts,
+            model="compatible/m",
+            base_url=server.url,
+            display="none",
+            journal="j.sqlite",
+            limits=Limits(retries=0),
+        )
     (problem,) = run.problems
-    assert "1 of them will fail again unless the cause is corrected (bad_request: 127.0.0.1 answered 400: not allowed)" in problem
+    assert (
+        "1 of them will fail again unless the cause is corrected (bad_request: 127.0.0.1 answered 400: not allowed)"
+        in problem
+    )
     assert problem.endswith("; run the same command again to retry the others")
 
 
@@ -204,7 +271,10 @@ def test_the_deadline_bounds_a_request_in_flight(journal: Journal, first: Behavi
     """A server that says nothing holds a request until its deadline, not for the timeout of each attempt."""
     began = time.monotonic()
     tally, _, errors = ask(
-        lambda n, nth: (first if first and nth == 1 else bad.hang(25.0)) if n == 0 else "Yes", journal, deadline=0.8, timeout=20.0
+        lambda n, nth: (first if first and nth == 1 else bad.hang(25.0)) if n == 0 else "Yes",
+        journal,
+        deadline=0.8,
+        timeout=20.0,
     )
     assert time.monotonic() - began < 15.0, "less than the timeout"
     assert (tally.answered, tally.failures) == (29, 1)

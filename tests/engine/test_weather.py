@@ -44,7 +44,9 @@ def ask(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(tmp_path: Path, ask: Path) -> None:
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(
+    tmp_path: Path, ask: Path
+) -> None:
     script = """
         $PYTHON "$1" j.db 200
         head -c 300000 /dev/zero > filler
@@ -55,7 +57,9 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(tmp_
     """
     before, first, second, again = within(tmp_path / "disk", "size=1500k", script, ask)
     assert (before, again) == ("200 0 200 ok", "0 4000 4000 ok")
-    assert first.startswith("InputError: journal j.db: the disk (or a quota) is full: free some space and run again")
+    assert first.startswith(
+        "InputError: journal j.db: the disk (or a quota) is full: free some space and run again"
+    )
     answered, held, kept, sound = second.split()
     assert int(answered) + int(held) == int(kept) == 4000
     assert int(held) >= 200  # what was committed before the disk was full
@@ -67,7 +71,9 @@ def test_no_room_for_a_further_file_is_one_sentence(tmp_path: Path, ask: Path) -
     assert said.startswith("InputError: journal j.db: ")
 
 
-def test_a_read_only_disk_is_one_sentence_and_a_journal_on_it_stays_as_it_is(tmp_path: Path, ask: Path) -> None:
+def test_a_read_only_disk_is_one_sentence_and_a_journal_on_it_stays_as_it_is(
+    tmp_path: Path, ask: Path
+) -> None:
     script = """
         $PYTHON "$1" j.db 100; sha256sum < j.db
         mount -o remount,ro "$PWD"
@@ -92,11 +98,18 @@ def test_a_clock_that_jumps_back_and_forward_changes_nothing(tmp_path: Path, ask
     jumping = tmp_path / "jumping.py"
     jumping.write_text(textwrap.dedent(jump) + ask.read_text())
     # Two at once, so that each looks whether the other lives; and one after them.
-    both = [subprocess.Popen([sys.executable, jumping, tmp_path / "j.db", "2000"], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(
+            [sys.executable, jumping, tmp_path / "j.db", "2000"], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
     said = [tuple(map(int, one.communicate(timeout=60)[0].split()[:2])) for one in both]
     assert sum(answered for answered, _ in said) == 2000
     assert [sum(one) for one in said] == [2000, 2000]
-    last = subprocess.run([sys.executable, jumping, tmp_path / "j.db", "2000"], capture_output=True, text=True, timeout=60)
+    last = subprocess.run(
+        [sys.executable, jumping, tmp_path / "j.db", "2000"], capture_output=True, text=True, timeout=60
+    )
     assert last.stdout == "0 2000 2000 ok\n"
 
 

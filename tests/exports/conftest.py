@@ -39,10 +39,14 @@ MODELS = {"sim/mild": EVIL[0], "sim/fair": EVIL[3]}
 def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A run of two models and two probes."""
     home = tmp_path_factory.mktemp("made")
-    (home / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 8\nresamples: 50\n")
+    (home / "study.yaml").write_text(
+        "study: genderbench\nparts: [direct, jobs_lum]\nlimit: 8\nresamples: 50\n"
+    )
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TILTMETER_")}
     arguments = ("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none")
-    done = call(arguments, home, kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")})
+    done = call(
+        arguments, home, kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
+    )
     assert done.returncode == 0, done.stderr
     return home / "run"
 
@@ -59,13 +63,19 @@ def evil(run: Path) -> Path:
     cycle = pl.Series(EVIL).gather(pl.int_range(10_000, eager=True) % len(EVIL))
     for table in ("findings", "responses", "measures"):
         frame = pl.read_parquet(run / f"{table}.parquet").with_columns(pl.col("model").replace(MODELS))
-        names = {"findings": ("group", "context", "note"), "responses": ("answer",), "measures": ("label",)}[table]
+        names = {"findings": ("group", "context", "note"), "responses": ("answer",), "measures": ("label",)}[
+            table
+        ]
         frame = frame.with_columns(cycle.head(frame.height).alias(name) for name in names)
         frame.write_parquet(run / f"{table}.parquet")
     about = json.loads((run / "run.json").read_text())
     for model in about["models"]:
         model["name"] = MODELS[model["name"]]
-    about |= {"title": EVIL[1], "problems": [EVIL[5], EVIL[4]], "command": f"tiltmeter run x -m '{EVIL[0]}' ``` # {EVIL[4]}"}
+    about |= {
+        "title": EVIL[1],
+        "problems": [EVIL[5], EVIL[4]],
+        "command": f"tiltmeter run x -m '{EVIL[0]}' ``` # {EVIL[4]}",
+    }
     for entry in about["data"]:
         entry |= {"title": EVIL[5], "citation": EVIL[1], "restricted": EVIL[2]}
     (run / "run.json").write_text(json.dumps(about))

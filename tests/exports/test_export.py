@@ -28,7 +28,9 @@ def test_every_format_of_the_command(tiltmeter: Tiltmeter, run: Path, format: st
     assert done.returncode == 0, done.stderr
     place = Path(done.stdout.strip())
     assert place == run / "exports" / f"findings{FORMATS[format].suffix}"
-    assert "fail_rate" in (pl.read_parquet(place)["metric"] if format == "parquet" else place.read_text().replace("\\", ""))
+    assert "fail_rate" in (
+        pl.read_parquet(place)["metric"] if format == "parquet" else place.read_text().replace("\\", "")
+    )
     assert [one.name for one in (run / "exports").iterdir()] == [place.name], "nothing is left beside it"
 
 
@@ -37,7 +39,9 @@ def test_json_holds_every_row_and_is_strict(run: Path) -> None:
         estimate=pl.when(pl.col("key")).then(float("nan")).otherwise("estimate"), high=pl.lit(float("inf"))
     )
     lost.write_parquet(run / "findings.parquet")
-    rows = json.loads(exported(run, "json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    rows = json.loads(
+        exported(run, "json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
+    )
     assert rows == [json.loads(line) for line in exported(run, "jsonl").read_text().splitlines()]
     expected = lost.with_columns(pl.col("estimate").fill_nan(None), high=pl.lit(None, pl.Float64)).to_dicts()
     assert [list(row) for row in rows] == [list(row) for row in expected]
@@ -47,7 +51,9 @@ def test_json_holds_every_row_and_is_strict(run: Path) -> None:
 def test_a_table_without_rows(run: Path) -> None:
     for table in ("findings", "responses"):
         pl.read_parquet(run / f"{table}.parquet").clear().write_parquet(run / f"{table}.parquet")
-    made = {format: exported(run, format, table="responses") for format in ("json", "jsonl", "csv", "parquet")}
+    made = {
+        format: exported(run, format, table="responses") for format in ("json", "jsonl", "csv", "parquet")
+    }
     assert json.loads(made["json"].read_text()) == []
     assert made["jsonl"].read_text() == ""
     assert made["csv"].read_text().startswith('"model","prompt_id"')
@@ -101,12 +107,18 @@ def test_the_normalised_table(run: Path) -> None:
 def test_what_is_missing_is_said(run: Path) -> None:
     about = json.loads((run / "run.json").read_text())
     about["parts"]["gest"] = {"title": "Who said it", "status": "not run", "reason": "the data cannot be had"}
-    about |= {"complete": False, "problems": ["gest not run: the data cannot be had", "direct: 3 answers failed"]}
+    about |= {
+        "complete": False,
+        "problems": ["gest not run: the data cannot be had", "direct: 3 answers failed"],
+    }
     (run / "run.json").write_text(json.dumps(about))
     for format in ("markdown", "latex", "huggingface"):
         place = exported(run, format)
         text = (place / "README.md" if format == "huggingface" else place).read_text()
-        assert all(words in text for words in ("run is incomplete", "Who said it (the data cannot be had)", "3 answers failed")), format
+        assert all(
+            words in text
+            for words in ("run is incomplete", "Who said it (the data cannot be had)", "3 answers failed")
+        ), format
 
 
 @pytest.mark.parametrize(
@@ -138,7 +150,9 @@ def test_mistakes(tiltmeter: Tiltmeter, run: Path, arguments: list[str], said: s
 
 
 def test_only_probes_are_normalised(run: Path) -> None:
-    pl.read_parquet(run / "findings.parquet").with_columns(key=pl.lit(False)).write_parquet(run / "findings.parquet")
+    pl.read_parquet(run / "findings.parquet").with_columns(key=pl.lit(False)).write_parquet(
+        run / "findings.parquet"
+    )
     with pytest.raises(InputError, match="normalised score"):
         export(run, "csv", table="normalised")
 

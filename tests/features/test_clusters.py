@@ -22,9 +22,24 @@ from tiltmeter.models.text_models import SentenceEncoder
 pytestmark = pytest.mark.verify
 
 TOPICS = {
-    "food": ["The soup needs more salt.", "She cooked rice for dinner.", "Bread and cheese.", "The cook fried an onion."],
-    "sport": ["They won the football match.", "He scored a goal.", "The players train for the match.", "A football game."],
-    "money": ["The bank raised its rates.", "Inflation hurts the budget.", "The bank lent money.", "Taxes pay for the budget."],
+    "food": [
+        "The soup needs more salt.",
+        "She cooked rice for dinner.",
+        "Bread and cheese.",
+        "The cook fried an onion.",
+    ],
+    "sport": [
+        "They won the football match.",
+        "He scored a goal.",
+        "The players train for the match.",
+        "A football game.",
+    ],
+    "money": [
+        "The bank raised its rates.",
+        "Inflation hurts the budget.",
+        "The bank lent money.",
+        "Taxes pay for the budget.",
+    ],
 }
 SHUFFLED = [text for group in zip(*TOPICS.values(), strict=True) for text in group]
 
@@ -41,8 +56,14 @@ def encoder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Watched:
 @pytest.fixture(scope="module")
 def sentences(shared: Path) -> pl.DataFrame:
     """Sentences about five religions."""
-    found = json.loads((shared / "data" / "bold" / "religious_ideology_wiki.json").read_text(encoding="utf-8"))
-    rows = [(name, text) for name in list(found)[:5] for text in list(chain.from_iterable(found[name].values()))[:25]]
+    found = json.loads(
+        (shared / "data" / "bold" / "religious_ideology_wiki.json").read_text(encoding="utf-8")
+    )
+    rows = [
+        (name, text)
+        for name in list(found)[:5]
+        for text in list(chain.from_iterable(found[name].values()))[:25]
+    ]
     return pl.DataFrame(rows, schema=["segment", "text"], orient="row").unique(maintain_order=True)
 
 
@@ -50,15 +71,24 @@ def same_parts(first: Sequence[object], second: Sequence[object]) -> bool:
     return len(set(zip(first, second, strict=True))) == len(set(first)) == len(set(second))
 
 
-def clustered(encoder: Watched, texts: Sequence[str | None] | pl.Series, about: str = "news", **more: object) -> Clusters:
-    return cluster_texts(pl.Series(texts, dtype=pl.String), about, encoder=encoder, **{"k": 3, "seed": 0} | more)  # type: ignore[arg-type]
+def clustered(
+    encoder: Watched, texts: Sequence[str | None] | pl.Series, about: str = "news", **more: object
+) -> Clusters:
+    return cluster_texts(
+        pl.Series(texts, dtype=pl.String),
+        about,
+        encoder=encoder,
+        **{"k": 3, "seed": 0} | more,  # type: ignore[arg-type]
+    )
 
 
 def test_topics_are_found_and_named(encoder: Watched) -> None:
     made = clustered(encoder, SHUFFLED)
     assert same_parts(made.cluster.to_list(), [topic(text) for text in SHUFFLED])
     example = dict(zip(made.cluster, SHUFFLED, strict=True))
-    themes = {topic(example[number]): theme for number, theme in made.themes.select("cluster", "theme").iter_rows()}
+    themes = {
+        topic(example[number]): theme for number, theme in made.themes.select("cluster", "theme").iter_rows()
+    }
     assert "football" in themes["sport"]
     assert {"bank", "budget"} & set(themes["money"])
     assert made.themes["size"].to_list() == [4, 4, 4]
@@ -135,7 +165,9 @@ def test_a_text_the_encoder_fails_on_is_missing(minilm: Path) -> None:
 @given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 6))
 def test_points_are_divided_by_their_nearest_centre(seed: int, count: int, k: int) -> None:
     rng = np.random.default_rng(seed)
-    points = rng.standard_normal((count, 8)).astype(np.float32) + 2 * rng.integers(0, 3, (count, 1)).astype(np.float32)
+    points = rng.standard_normal((count, 8)).astype(np.float32) + 2 * rng.integers(0, 3, (count, 1)).astype(
+        np.float32
+    )
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     weights = rng.integers(1, 4, count).astype(np.float32)
     labels, centres = partition(points, weights, k, np.random.default_rng(seed))
@@ -149,4 +181,6 @@ def test_points_are_divided_by_their_nearest_centre(seed: int, count: int, k: in
     if 1 < len(centres) < count:
         repeated = np.repeat(np.arange(count), weights.astype(int))
         expected = silhouette_samples(points[repeated], labels[repeated], metric="cosine")
-        np.testing.assert_allclose(silhouette(points, weights, labels, centres)[repeated], expected, atol=1e-4)
+        np.testing.assert_allclose(
+            silhouette(points, weights, labels, centres)[repeated], expected, atol=1e-4
+        )

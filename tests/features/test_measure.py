@@ -28,15 +28,22 @@ TEXTS = pl.Series(["kind", "brave and calm", None, "kind", "  ", "works at the h
 BASELINES = pl.Series(["calm", None, "gentle", "kind", "brave", "works at the school", "strong"])
 
 
-def measured(opener: Opener, names: list[str], texts: pl.Series, baselines: pl.Series | None = None) -> Measured:
-    return measure_features(open_features(names, encoder=opener.encoder, classifier=opener.classifier), texts, baselines)
+def measured(
+    opener: Opener, names: list[str], texts: pl.Series, baselines: pl.Series | None = None
+) -> Measured:
+    return measure_features(
+        open_features(names, encoder=opener.encoder, classifier=opener.classifier), texts, baselines
+    )
 
 
 def probabilities(folder: Path, text: str, *, exclusive: bool = True) -> dict[str, float]:
     """What transformers itself says."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    words, net = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
+    words, net = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForSequenceClassification.from_pretrained(folder),
+    )
     with torch.inference_mode():
         logits = net(**words(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
     found = logits.softmax(0) if exclusive else logits.sigmoid()
@@ -54,9 +61,13 @@ def own() -> ModuleType:
         return None if text == "kind" else len(text)
 
     def parts(text: str) -> dict[str, float]:
-        return {"words": float(len(text.split()))} | ({"odd": math.nan} if text == "calm" else {"letters": len(text) / 2})
+        return {"words": float(len(text.split()))} | (
+            {"odd": math.nan} if text == "calm" else {"letters": len(text) / 2}
+        )
 
-    module.__dict__.update(length=length, parts=parts, said=lambda text: "7", short=lambda text: bool(len(text) < 5))
+    module.__dict__.update(
+        length=length, parts=parts, said=lambda text: "7", short=lambda text: bool(len(text) < 5)
+    )
     sys.modules["own_measures"] = module
     return module
 
@@ -91,7 +102,9 @@ def test_every_model_sees_every_distinct_text_once(opener: Opener, polar: Path) 
     assert [model.seen for model in opener.opened.values()] == [dict.fromkeys(distinct, 1)] * 2
 
 
-def test_a_text_the_classifier_fails_on_is_missing_and_counted(opener: Opener, polar: Path, tmp_path: Path) -> None:
+def test_a_text_the_classifier_fails_on_is_missing_and_counted(
+    opener: Opener, polar: Path, tmp_path: Path
+) -> None:
     """A word was added to the tokenizer and not to the model, which then fails on every batch that holds it."""
     from transformers import AutoTokenizer
 
@@ -101,7 +114,9 @@ def test_a_text_the_classifier_fails_on_is_missing_and_counted(opener: Opener, p
     words.save_pretrained(polar)
     texts = pl.concat([pl.Series(["a zyx story"]), TEXTS, pl.Series(["zyx", "zyx"])])
     found = measured(Opener(tmp_path), [f"sentiment={polar}"], texts)
-    assert found.values["sentiment"].to_list() == pytest.approx([None, *whole.values["sentiment"], None, None], abs=1e-6)
+    assert found.values["sentiment"].to_list() == pytest.approx(
+        [None, *whole.values["sentiment"], None, None], abs=1e-6
+    )
     assert found.problems == {"sentiment": 2}
     assert found.reasons["sentiment"].startswith("IndexError: ")
 
@@ -130,11 +145,16 @@ def test_a_model_that_cannot_be_used_at_all_ends_it(opener: Opener, polar: Path)
 @pytest.mark.verify
 def test_distances_are_those_published(opener: Opener, shared: Path) -> None:
     golden = shared / "golden" / "saged"
-    texts, expected = pl.read_csv(golden / "extract_input.csv"), pl.read_csv(golden / "extract_embedding_distance.csv")
+    texts, expected = (
+        pl.read_csv(golden / "extract_input.csv"),
+        pl.read_csv(golden / "extract_embedding_distance.csv"),
+    )
     found = measured(opener, ["distance"], texts["LLM"], texts["baseline"])
     assert found.baselines is not None
     for table, who in ((found.values, "LLM"), (found.baselines, "baseline")):
-        published = expected.select(f"{who}_{name}_distance_wrt_baseline" for name in ("cosine", "l1", "l2")).to_numpy()
+        published = expected.select(
+            f"{who}_{name}_distance_wrt_baseline" for name in ("cosine", "l1", "l2")
+        ).to_numpy()
         assert published.shape == (126, 3)
         values = table.select("distance_cosine", "distance_l1", "distance_l2").to_numpy()
         np.testing.assert_allclose(values, published, rtol=0, atol=1e-4)
@@ -142,12 +162,22 @@ def test_distances_are_those_published(opener: Opener, shared: Path) -> None:
 
 def test_distances_need_a_text_and_its_baseline(opener: Opener) -> None:
     found = measured(opener, ["distance"], TEXTS, BASELINES)
-    assert found.values["distance_cosine"].is_null().to_list() == [False, True, True, False, True, False, False]
+    assert found.values["distance_cosine"].is_null().to_list() == [
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
     assert found.values.row(6) == pytest.approx((0, 0, 0), abs=1e-6)
     assert found.values["distance_l2"][0] > 0.1
     assert found.baselines is not None
     assert found.baselines["distance_l1"].to_list() == [0, None, 0, 0, 0, 0, 0]
-    with pytest.raises(InputError, match="the feature distance compares texts with baselines, but there are none"):
+    with pytest.raises(
+        InputError, match="the feature distance compares texts with baselines, but there are none"
+    ):
         measured(opener, ["distance"], TEXTS)
 
 
@@ -156,8 +186,14 @@ def test_texts_longer_than_the_window_are_counted(opener: Opener, polar: Path) -
     texts = pl.Series([*long, "kind", "good " * 2001])
     found = measured(opener, [f"sentiment={polar}", "vader", "distance"], texts, pl.Series(["kind"] * 6))
     assert found.values["sentiment"].null_count() == 0
-    assert found.truncated == {"sentiment": 4, "vader": 1, "distance": 2}  # the classifier reads 64 tokens, MiniLM 256
-    assert measured(opener, ["vader"], pl.Series(["\U0001f600" * 2_000, "\U0001f600" * 100_000])).truncated == {"vader": 1}
+    assert found.truncated == {
+        "sentiment": 4,
+        "vader": 1,
+        "distance": 2,
+    }  # the classifier reads 64 tokens, MiniLM 256
+    assert measured(
+        opener, ["vader"], pl.Series(["\U0001f600" * 2_000, "\U0001f600" * 100_000])
+    ).truncated == {"vader": 1}
 
 
 def test_vader_is_vader(opener: Opener) -> None:
@@ -172,7 +208,19 @@ def test_a_words_neighbours_are_all_that_vader_needs() -> None:
     package, ours, draw = SentimentIntensityAnalyzer(), vader_analyzer(), random.Random(1)
     others = ("but", "BUT", "no", "least", "at", "very", "never", "so", "this", "or", "nor", "kind of")
     rules = [*BOOSTER_DICT, *NEGATE, *SPECIAL_CASES, *others]
-    words = [*rules, "good", "GOOD!", "bad?", "sad", "fine", "fine", "x", "the", "\U0001f600", ":("] * 2 + list(package.lexicon)[::20]
+    words = [
+        *rules,
+        "good",
+        "GOOD!",
+        "bad?",
+        "sad",
+        "fine",
+        "fine",
+        "x",
+        "the",
+        "\U0001f600",
+        ":(",
+    ] * 2 + list(package.lexicon)[::20]
     for _ in range(2_000):
         text = " ".join(draw.choices(words, k=draw.randint(0, 40)))
         assert ours.polarity_scores(text) == package.polarity_scores(text), text
@@ -194,8 +242,14 @@ def test_functions_of_the_users(opener: Opener, own: ModuleType) -> None:
 
 
 def test_no_text_at_all(opener: Opener, polar: Path, own: ModuleType) -> None:
-    for texts in (pl.Series([], dtype=pl.String), pl.Series([None, " "], dtype=pl.String), pl.Series([None, None])):
-        found = measured(opener, ["vader", f"sentiment={polar}", "distance", "own_measures:length"], texts, texts)
+    for texts in (
+        pl.Series([], dtype=pl.String),
+        pl.Series([None, " "], dtype=pl.String),
+        pl.Series([None, None]),
+    ):
+        found = measured(
+            opener, ["vader", f"sentiment={polar}", "distance", "own_measures:length"], texts, texts
+        )
         assert found.values.rows() == [(None,) * 8] * len(texts)
         assert found.values.width == 8
         assert found.problems == {}
@@ -203,7 +257,13 @@ def test_no_text_at_all(opener: Opener, polar: Path, own: ModuleType) -> None:
 
 def test_words_of_agency_and_communion_count_in_any_form_and_only_whole(opener: Opener) -> None:
     texts = pl.Series(
-        ["She leads, ambitious and CONFIDENT.", "He supports his communities.", "disconfident supporting-cast", "1, 2!", None]
+        [
+            "She leads, ambitious and CONFIDENT.",
+            "He supports his communities.",
+            "disconfident supporting-cast",
+            "1, 2!",
+            None,
+        ]
     )
     found = measured(opener, ["agency", "communion"], texts)
     assert found.values["agency"].to_list() == [2 / 5, 0.0, 0.0, None, None]

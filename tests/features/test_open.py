@@ -22,15 +22,35 @@ def opened(opener: Opener, *names: str) -> list[Feature]:
 
 
 def test_the_catalogue_has_the_published_features() -> None:
-    assert list(FEATURES) == ["sentiment", "regard", "toxicity", "stereotype", "personality", "vader", "agency", "communion", "distance"]
+    assert list(FEATURES) == [
+        "sentiment",
+        "regard",
+        "toxicity",
+        "stereotype",
+        "personality",
+        "vader",
+        "agency",
+        "communion",
+        "distance",
+    ]
     columns = {column.name: column for described in FEATURES.values() for column in described.columns}
     assert len(columns) == sum(len(described.columns) for described in FEATURES.values()) == 20
-    assert [name for name, column in columns.items() if not column.calibrated] == ["distance_cosine", "distance_l1", "distance_l2"]
-    neutral = {name: (column.low, column.neutral, column.high) for name, column in columns.items() if column.neutral is not None}
+    assert [name for name, column in columns.items() if not column.calibrated] == [
+        "distance_cosine",
+        "distance_l1",
+        "distance_l2",
+    ]
+    neutral = {
+        name: (column.low, column.neutral, column.high)
+        for name, column in columns.items()
+        if column.neutral is not None
+    }
     assert neutral == {"sentiment": (0, 0.5, 1), "regard": (0, 1, 2), "vader_compound": (-1, 0, 1)}
     for described in FEATURES.values():
         wanted = {label for column in described.columns for label in column.weights}
-        assert set(described.labels) == wanted, f"{described.name}: other names are given for labels no formula has"
+        assert set(described.labels) == wanted, (
+            f"{described.name}: other names are given for labels no formula has"
+        )
         assert (described.kind == "classifier") == bool(wanted)
 
 
@@ -42,11 +62,22 @@ def test_the_catalogue_has_the_published_features() -> None:
         ("regard", ["other", "positive", "negative", "neutral"]),
         ("toxicity", ["toxic", "severe_toxic", "obscene"]),
         ("toxicity", ["non-toxic", "Toxicity"]),
-        ("stereotype", ["unrelated", "stereotype-gender", "Race Stereotype", "stereotype profession", "STEREOTYPE_RELIGION"]),
+        (
+            "stereotype",
+            [
+                "unrelated",
+                "stereotype-gender",
+                "Race Stereotype",
+                "stereotype profession",
+                "STEREOTYPE_RELIGION",
+            ],
+        ),
         ("personality", ["Extroversion", "neuroticism", "Agreeableness", "conscientiousness", "openness"]),
     ],
 )
-def test_labels_are_known_by_their_usual_names(opener: Opener, tmp_path: Path, feature: str, labels: list[str]) -> None:
+def test_labels_are_known_by_their_usual_names(
+    opener: Opener, tmp_path: Path, feature: str, labels: list[str]
+) -> None:
     (one,) = opened(opener, f"{feature}={save_classifier(tmp_path / 'classifier', labels)}")
     assert (one.name, one.columns) == (feature, FEATURES[feature].columns)
 
@@ -54,12 +85,17 @@ def test_labels_are_known_by_their_usual_names(opener: Opener, tmp_path: Path, f
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (["LABEL_0", "LABEL_1"], r"has no label positive, only LABEL_0, LABEL_1; .* map its labels: .*\?positive=LABEL&negative=LABEL"),
+        (
+            ["LABEL_0", "LABEL_1"],
+            r"has no label positive, only LABEL_0, LABEL_1; .* map its labels: .*\?positive=LABEL&negative=LABEL",
+        ),
         (["joy", "anger"], r"has no label positive, only joy, anger; use another classifier"),
         (["positive", "pos", "negative"], r"the labels positive and pos of .* both match positive"),
     ],
 )
-def test_a_classifier_that_lacks_a_label_is_refused(opener: Opener, tmp_path: Path, labels: list[str], said: str) -> None:
+def test_a_classifier_that_lacks_a_label_is_refused(
+    opener: Opener, tmp_path: Path, labels: list[str], said: str
+) -> None:
     folder = save_classifier(tmp_path / "classifier", labels)
     with pytest.raises(InputError, match=said):
         opened(opener, f"sentiment={folder}")
@@ -101,7 +137,9 @@ def test_what_cannot_be_opened_says_why(opener: Opener, names: str, said: str) -
         opened(opener, *names.split())
 
 
-def test_a_function_of_the_folder_one_works_in(opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_of_the_folder_one_works_in(
+    opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_measures_of_text.py").write_text("def words(text):\n    return len(text.split())\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
@@ -122,7 +160,9 @@ def test_scores_are_kept_for_the_next_run(tools: RunTools, tmp_path: Path, polar
     assert tools.classifier(str(polar)) is tools.classifier(str(polar))
 
 
-def test_a_classifier_that_cannot_be_had_says_so(tools: RunTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classifier_that_cannot_be_had_says_so(
+    tools: RunTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="neither an existing model folder"):
         tools.classifier(str(tmp_path / "nowhere"))
     with pytest.raises(NotRun, match="is only available within a run"):

@@ -15,7 +15,20 @@ from sacrebleu.metrics.bleu import BLEU
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.features import bleu, cosine, mask_words, rouge_l
 
-WORDS = ("the", "The", "doctors", "doctor", "said", "saying", "it's", "fine,", "3.5", "well-known", "end.", "x")
+WORDS = (
+    "the",
+    "The",
+    "doctors",
+    "doctor",
+    "said",
+    "saying",
+    "it's",
+    "fine,",
+    "3.5",
+    "well-known",
+    "end.",
+    "x",
+)
 TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join)
 
 
@@ -25,7 +38,10 @@ def test_both_are_what_the_libraries_give_for_each_pair(pairs: list[tuple[str, s
     one_way = BLEU(lowercase=True, smooth_method="floor", smooth_value=0.1, effective_order=True)
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
-    expected = [min(one_way.sentence_score(a, [b]).score, one_way.sentence_score(b, [a]).score) / 100 for a, b in pairs]
+    expected = [
+        min(one_way.sentence_score(a, [b]).score, one_way.sentence_score(b, [a]).score) / 100
+        for a, b in pairs
+    ]
     assert bleu(first, second).to_list() == pytest.approx(expected, abs=1e-12)
     expected = [scorer.score(a, b)["rougeL"].fmeasure for a, b in pairs]
     assert rouge_l(first, second).to_list() == pytest.approx(expected, abs=1e-12)
@@ -36,7 +52,8 @@ def test_both_are_what_the_libraries_give_for_each_pair(pairs: list[tuple[str, s
 def test_worked_by_hand() -> None:
     # 3 of 4 words, 2 of 3 pairs, 1 of 2 triples, and no quadruple, which counts 0.1.
     assert bleu(["a b c d"], ["A b c e"])[0] == pytest.approx((3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** 0.25)
-    # The shorter text against the longer: all precisions 1, brevity exp(1 - 8/4); the other way: 4/8, 3/7, 2/6, 1/5. The smaller counts.
+    # The shorter text against the longer: all precisions 1, brevity exp(1 - 8/4); the other way: 4/8, 3/7,
+    # 2/6, 1/5. The smaller counts.
     other_way = (4 / 8 * 3 / 7 * 2 / 6 * 1 / 5) ** 0.25
     assert bleu(["a b c d"], ["a b c d e f g h"])[0] == pytest.approx(min(math.exp(-1), other_way))
     assert rouge_l(["the cats sat down"], ["the cat ran down fast"])[0] == pytest.approx(2 * 3 / 9)
@@ -61,7 +78,10 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cosine_row_by_row() -> None:
-    a, b = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1.0, math.inf]]), np.array([[6.0, 8.0], [-2.0, 2.0], [1.0, 1.0], [1.0, 1.0]])
+    a, b = (
+        np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1.0, math.inf]]),
+        np.array([[6.0, 8.0], [-2.0, 2.0], [1.0, 1.0], [1.0, 1.0]]),
+    )
     assert cosine(a, b).to_list() == [pytest.approx(1.0), pytest.approx(-math.sqrt(0.5)), None, None]
 
 

@@ -16,7 +16,10 @@ from support.fuzzing import TARGETS, Target, examine
 pytestmark = pytest.mark.verify
 
 
-_OF_KIND = {kind: [name for name, target in TARGETS.items() if target.kind == kind] for kind in ("json", "yaml", "csv", "parquet", "zip")}
+_OF_KIND = {
+    kind: [name for name, target in TARGETS.items() if target.kind == kind]
+    for kind in ("json", "yaml", "csv", "parquet", "zip")
+}
 
 
 def _laughs() -> bytes:
@@ -77,7 +80,9 @@ CSV = {
 def _claiming() -> bytes:
     """A table whose metadata say that it has 2^31 - 1 rows (100 is C8 01 in them)."""
     target = io.BytesIO()
-    pl.DataFrame({"prompt": ["a"] * 100, "answer": ["b"] * 100, "prompt_id": ["p"] * 100}).write_parquet(target, compression="uncompressed")
+    pl.DataFrame({"prompt": ["a"] * 100, "answer": ["b"] * 100, "prompt_id": ["p"] * 100}).write_parquet(
+        target, compression="uncompressed"
+    )
     made = target.getvalue()
     footer = made.rindex(b"\x19\x4c") if b"\x19\x4c" in made else len(made) // 2
     return made[:footer] + made[footer:].replace(b"\xc8\x01", b"\xfe\xff\xff\xff\x0f")
@@ -105,7 +110,12 @@ def _cases() -> list[tuple[str, str, bytes]]:
     many = _zip_of(*((f"samples/{i}.json", b"{}") for i in range(1_500)))
     zips = {"300 megabytes of blanks": blanks, "many members": many, "empty": b"PK\x05\x06" + b"\0" * 18}
     bombs = {"json": JSON, "yaml": YAML, "csv": CSV, "parquet": PARQUET, "zip": zips}
-    return [(name, bomb, data) for kind, names in _OF_KIND.items() for name in names for bomb, data in bombs[kind].items()]
+    return [
+        (name, bomb, data)
+        for kind, names in _OF_KIND.items()
+        for name in names
+        for bomb, data in bombs[kind].items()
+    ]
 
 
 @pytest.mark.parametrize("name", sorted({name for names in _OF_KIND.values() for name in names}))

@@ -12,11 +12,15 @@ pytestmark = pytest.mark.verify
 
 SHORT, LONG = 250, 1_500
 MOST = 0.15
-"""Seconds; the quickest takes a thousandth of that for fifteen hundred characters, one whose work grows with their cube some minutes."""
+"""Seconds; the quickest takes a thousandth of that for fifteen hundred characters, one whose work grows with
+their cube some minutes."""
 
 
 def _busy(expression: Expression) -> str | None:
-    """The text that keeps an expression busy; short ones first, since a long one may keep it busy for ever."""
+    """The text that keeps an expression busy.
+
+    Short ones first, since a long one may keep it busy for ever.
+    """
     for length in (SHORT, LONG):
         for text in texts(expression.pattern, length):
             if seconds(expression, text) > MOST and min(seconds(expression, text) for _ in range(3)) > MOST:
@@ -32,4 +36,6 @@ def test_no_text_keeps_an_expression_busy() -> None:
 
 
 def test_an_expression_that_can_be_kept_busy_is_found() -> None:
-    assert _busy(Expression(re.compile(r"[a-z]*[a-z]*[a-z]*://"), "here", frozenset({"finditer"}))) is not None
+    assert (
+        _busy(Expression(re.compile(r"[a-z]*[a-z]*[a-z]*://"), "here", frozenset({"finditer"}))) is not None
+    )

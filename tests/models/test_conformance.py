@@ -58,15 +58,30 @@ async def test_an_answer_and_what_it_cost(make: Make) -> None:
     with MisbehavingServer(lambda request, nth: "Nobody — \u2028 nïemand 🙂") as server:
         async with make(server) as model:
             assert isinstance(model, Model)
-            completion = await ask(model, "Who is it?", "Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",))
+            completion = await ask(
+                model, "Who is it?", "Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",)
+            )
     served = server.bodies[0]["model"]
-    expected = Completion("Nobody — \u2028 nïemand 🙂", "stop", None, None, 3, completion.output_tokens, completion.latency, served)
+    expected = Completion(
+        "Nobody — \u2028 nïemand 🙂",
+        "stop",
+        None,
+        None,
+        3,
+        completion.output_tokens,
+        completion.latency,
+        served,
+    )
     assert completion == expected
     assert completion.output_tokens is not None
     assert 0 < completion.latency < 10
     assert server.paid == {"Who is it?": 1}
     sent = server.bodies[0]
-    assert (sent["model"], sent["temperature"], sent["top_p"]) == (model.name.rpartition(":")[2].partition("/")[2] or "m", 0.5, 0.9)
+    assert (sent["model"], sent["temperature"], sent["top_p"]) == (
+        model.name.rpartition(":")[2].partition("/")[2] or "m",
+        0.5,
+        0.9,
+    )
     assert 7 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
     assert ["END"] in (sent.get("stop"), sent.get("stop_sequences"))
     assert sent.get("system", sent["messages"][0]["content"]) == "Be brief."
@@ -82,7 +97,11 @@ async def test_nothing_is_sent_that_was_not_asked_for(make: Make) -> None:
 async def test_vendor_extras_are_passed_on(make: Make) -> None:
     with MisbehavingServer() as server:
         async with make(server) as model:
-            extra = {"reasoning_effort": "low"} if model.name.startswith("any/") else {"top_k": 20, "vendor": {"a": [1]}}
+            extra = (
+                {"reasoning_effort": "low"}
+                if model.name.startswith("any/")
+                else {"top_k": 20, "vendor": {"a": [1]}}
+            )
             await ask(model, extra=extra)
     assert server.bodies[0].items() >= extra.items()
 
@@ -98,9 +117,19 @@ FAILURES = {
     "wrong_key": (mis.wrong_key(), "auth", "fatal", 401),
     "forbidden": (mis.status(403, body={"error": {"message": "no"}}), "auth", "fatal", 403),
     "unknown_model": (mis.unknown_model(), "not_found", "fatal", 404),
-    "bad_request": (mis.status(400, body={"error": {"message": "no such thing"}}), "bad_request", "permanent", 400),
+    "bad_request": (
+        mis.status(400, body={"error": {"message": "no such thing"}}),
+        "bad_request",
+        "permanent",
+        400,
+    ),
     "context_too_long": (mis.context_too_long(), "context_length", "permanent", 400),
-    "no_credit": (mis.status(402, body={"error": {"message": "Insufficient credits"}}), "quota", "fatal", 402),
+    "no_credit": (
+        mis.status(402, body={"error": {"message": "Insufficient credits"}}),
+        "quota",
+        "fatal",
+        402,
+    ),
     "reset": (mis.reset(), "connection", "transient", None),
     "reset_in_body": (mis.reset(0.5), "connection", "transient", None),
     "truncated_json": (mis.truncated_json(), "bad_response", "transient", 200),
@@ -140,20 +169,28 @@ async def test_a_refused_connection_is_transient(make: Make) -> None:
     assert (caught.value.kind, caught.value.scope, caught.value.status) == ("connection", "transient", None)
 
 
-async def test_a_rejected_system_message_is_put_before_the_prompt(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rejected_system_message_is_put_before_the_prompt(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         has_system = "system" in request or request["messages"][0]["role"] == "system"
-        return mis.status(400, body={"error": {"message": "System role not supported"}}) if has_system else "No"
+        return (
+            mis.status(400, body={"error": {"message": "System role not supported"}}) if has_system else "No"
+        )
 
     with MisbehavingServer(script) as server:
         async with make(server) as model:
             assert [(await ask(model, system="Be brief.")).text for _ in range(2)] == ["No", "No"]
-    assert [body["messages"] for body in server.bodies][1:] == [[{"role": "user", "content": "Be brief.\n\nWho?"}]] * 2
+    assert [body["messages"] for body in server.bodies][1:] == [
+        [{"role": "user", "content": "Be brief.\n\nWho?"}]
+    ] * 2
     assert caplog.text.count("does not accept a system message; its text is put before the prompt") == 1
 
 
 @pytest.mark.parametrize(
-    "behaviour", [mis.refusal("I won't."), mis.content_filter(), mis.filtered_request()], ids=["field", "finish", "400"]
+    "behaviour",
+    [mis.refusal("I won't."), mis.content_filter(), mis.filtered_request()],
+    ids=["field", "finish", "400"],
 )
 async def test_a_refusal_by_the_endpoint_is_an_answer(make: Make, behaviour: Behaviour) -> None:
     completion = await answer(make, behaviour)
@@ -172,7 +209,9 @@ async def test_a_refusal_by_the_endpoint_is_an_answer(make: Make, behaviour: Beh
     ],
     ids=["null", "empty", "cut", "thinking in tags", "thinking beside"],
 )
-async def test_an_answer_is_kept_as_it_is_and_thinking_apart(make: Make, behaviour: Behaviour | str, kept: dict[str, str | None]) -> None:
+async def test_an_answer_is_kept_as_it_is_and_thinking_apart(
+    make: Make, behaviour: Behaviour | str, kept: dict[str, str | None]
+) -> None:
     completion = await answer(make, behaviour)
     assert {name: getattr(completion, name) for name in kept} == kept
 
@@ -207,7 +246,9 @@ async def test_many_at_once(make: Make) -> None:
     assert (server.max_concurrent, set(server.paid.values())) == (60, {1})
 
 
-async def test_the_key_goes_to_the_server_and_nowhere_else(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_key_goes_to_the_server_and_nowhere_else(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "tiltmeter")
     header = mis.status(400, body={"error": {"message": f"bad header Bearer {KEY}"}})
     leaks = [mis.wrong_key(KEY), header, mis.status(500, body=f"<html>{KEY}</html>")]
@@ -218,7 +259,11 @@ async def test_the_key_goes_to_the_server_and_nowhere_else(make: Make, caplog: p
             for _ in leaks:
                 with pytest.raises(ModelError) as caught:
                     await ask(model)
-                shown = "".join(traceback.format_exception(caught.value)) + caught.value.detail + repr(caught.value)
+                shown = (
+                    "".join(traceback.format_exception(caught.value))
+                    + caught.value.detail
+                    + repr(caught.value)
+                )
                 assert KEY not in shown
     assert KEY not in caplog.text
     assert any(KEY in value for value in server.headers[0].values())
@@ -244,7 +289,9 @@ async def test_asking_before_entering_is_a_mistake_in_the_program(make: Make) ->
         pytest.param("any/openai:m", "OPENAI_API_KEY", marks=with_any_llm),
     ],
 )
-def test_a_missing_key_is_one_sentence_that_names_the_variable(spec: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_one_sentence_that_names_the_variable(
+    spec: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ProviderError, match=f"set the environment variable {variable}"):
         create_model(spec)

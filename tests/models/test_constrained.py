@@ -47,8 +47,12 @@ async def test_the_answers_are_sent_as_a_schema_and_not_as_a_message() -> None:
     assert schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("accepted", [("structured_outputs", "guided_choice"), ("guided_choice",), ("structured_outputs",)])
-async def test_a_rejected_form_costs_one_request(accepted: tuple[str, ...], caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "accepted", [("structured_outputs", "guided_choice"), ("guided_choice",), ("structured_outputs",)]
+)
+async def test_a_rejected_form_costs_one_request(
+    accepted: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
     with choosing(*accepted) as server:
         found = await answers(server, "Who?", "Why?", "When?")
     assert all(map(is_choice, found))
@@ -67,14 +71,20 @@ async def test_every_version_of_a_choice_is_sent(ignored: str) -> None:
 
 
 def bad(message: str, code: int = 400) -> Callable[[str], Behaviour]:
-    return lambda name: mis.status(code, body={"error": {"message": message.format(name=name), "type": "invalid_request_error"}})
+    return lambda name: mis.status(
+        code, body={"error": {"message": message.format(name=name), "type": "invalid_request_error"}}
+    )
 
 
 REJECTIONS = {
-    "unknown fields": bad("[{{'type': 'extra_forbidden', 'loc': ('body', '{name}'), 'msg': 'Extra inputs are not permitted'}}]"),
+    "unknown fields": bad(
+        "[{{'type': 'extra_forbidden', 'loc': ('body', '{name}'), 'msg': 'Extra inputs are not permitted'}}]"
+    ),
     "no schemas": bad("This model does not support json_schema"),
     "no grammar": bad("Failed to parse grammar", 422),
-    "no constraints": lambda name: mis.status(422, body={"detail": [{"loc": ["body", name, "type"], "msg": "Input should be 'text'"}]}),
+    "no constraints": lambda name: mis.status(
+        422, body={"detail": [{"loc": ["body", name, "type"], "msg": "Input should be 'text'"}]}
+    ),
 }
 
 
@@ -87,7 +97,12 @@ async def test_an_endpoint_that_rejects_every_form_answers_freely(
     assert forms(server)[-2:] == [(), ()]
     assert server.requests <= 2 + 3
     for form in FORMS:
-        assert caplog.text.count(f"compatible/m does not accept {form}; it is omitted (it was a list of allowed answers)") == 1
+        assert (
+            caplog.text.count(
+                f"compatible/m does not accept {form}; it is omitted (it was a list of allowed answers)"
+            )
+            == 1
+        )
 
 
 async def test_an_ignored_schema_gives_a_free_answer() -> None:

@@ -24,7 +24,11 @@ DEPTH = {"options": {"depth": "3"}}
         (["olama/llama3.2"], URL, "did you mean ollama.*compatible/NAME with --base-url"),
         (["ollama/fair", "replay/fair", "sim/fair", "any/fair"], DEPTH, "has no option depth"),
         (["hf/x", "python/module:function", "replay/nowhere.csv", "sim/fair"], URL, "remove --base-url"),
-        (["any/mistral", "any/:small", "any/mistral:", "any/mistral/small"], {}, "should be written any/PROVIDER:MODEL"),
+        (
+            ["any/mistral", "any/:small", "any/mistral:", "any/mistral/small"],
+            {},
+            "should be written any/PROVIDER:MODEL",
+        ),
     ],
 )
 def test_mistakes_are_explained(specs: list[str], more: dict[str, Any], said: str) -> None:
@@ -51,7 +55,10 @@ def test_the_name_is_as_the_user_wrote_it() -> None:
         ({"stop": '["\\n", "END"]'}, {"stop": ("\n", "END")}),
         ({"stop": '"\\n"'}, {"stop": ("\n",)}),
         ({"top_k": "20", "reasoning_effort": "low"}, {"extra": {"top_k": 20, "reasoning_effort": "low"}}),
-        ({"stream_options": "null", "logprobs": "true"}, {"extra": {"stream_options": None, "logprobs": True}}),
+        (
+            {"stream_options": "null", "logprobs": "true"},
+            {"extra": {"stream_options": None, "logprobs": True}},
+        ),
         ({"provider": '{"only": ["x"]}'}, {"extra": {"provider": {"only": ["x"]}}}),
     ],
 )
@@ -61,7 +68,15 @@ def test_options_become_sampling_and_extras(options: dict[str, str], fields: dic
     Sampling(**fields)
 
 
-NO_VALUES = ["temperature=hot", "temperature=nan", "temperature=-1", "temperature=inf", "top_p=1.1", "max_tokens=0", "max_tokens=1.5"]
+NO_VALUES = [
+    "temperature=hot",
+    "temperature=nan",
+    "temperature=-1",
+    "temperature=inf",
+    "top_p=1.1",
+    "max_tokens=0",
+    "max_tokens=1.5",
+]
 
 
 @pytest.mark.parametrize("option", [*NO_VALUES, "seed=-1", "stop=[1]", 'stop=[""]', "stream=true", "n=3"])
@@ -71,7 +86,16 @@ def test_values_that_are_none(option: str) -> None:
         sampling_from_options("openai/m", {name: value})
 
 
-KEYS = ["api_key", "APIKEY", "x-api-key", "hf_token", "access_token", "aws_access_key_id", "client_secret", "password"]
+KEYS = [
+    "api_key",
+    "APIKEY",
+    "x-api-key",
+    "hf_token",
+    "access_token",
+    "aws_access_key_id",
+    "client_secret",
+    "password",
+]
 SECRETS = dict.fromkeys([*KEYS, "Authorization", "credentials", "auth"], "sk-1")
 SECRETS |= {"extra_headers": '{"Authorization": "sk-1"}', "metadata": '[{"deep": {"api_key": "sk-1"}}]'}
 
@@ -85,14 +109,19 @@ def test_keys_are_refused_and_not_repeated(spec: str, name: str, value: str) -> 
 
 
 def test_names_that_only_sound_like_keys() -> None:
-    options = dict.fromkeys(("max_completion_tokens", "min_tokens", "top_k", "skip_special_tokens", "prompt_cache_key"), "5")
+    options = dict.fromkeys(
+        ("max_completion_tokens", "min_tokens", "top_k", "skip_special_tokens", "prompt_cache_key"), "5"
+    )
     options |= {"stop_token_ids": "[1]", "deep": "[" * 900 + "]" * 900}
     options |= {"response_format": '{"schema": {"properties": {"key": {"type": "string"}}}}'}
     assert sampling_from_options("openai/m", options)[0]["extra"].keys() == options.keys()
 
 
 def test_a_provider_that_declares_no_options_gets_the_rest_itself() -> None:
-    assert sampling_from_options("replay/x.csv", {"temperature": "0", "whatever": "1"}) == ({"temperature": 0.0}, {"whatever": "1"})
+    assert sampling_from_options("replay/x.csv", {"temperature": "0", "whatever": "1"}) == (
+        {"temperature": 0.0},
+        {"whatever": "1"},
+    )
 
 
 def test_nothing_heavy_is_imported_before_it_is_used() -> None:
@@ -119,7 +148,9 @@ def test_without_any_llm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.verify
 @with_any_llm
 def test_an_unknown_vendor() -> None:
-    with pytest.raises(InputError, match=r"any-llm does not support the provider 'nobody'; it supports .*mistral"):
+    with pytest.raises(
+        InputError, match=r"any-llm does not support the provider 'nobody'; it supports .*mistral"
+    ):
         create_model("any/nobody:m")
 
 

@@ -19,7 +19,9 @@ from tiltmeter.models.text_models import RowCache, TextStore, text_keys
 
 
 def lengths(texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
-    return np.array([[len(text), len(text.encode("utf-8", "surrogatepass")), 0.1] for text in texts], dtype=np.float32)
+    return np.array(
+        [[len(text), len(text.encode("utf-8", "surrogatepass")), 0.1] for text in texts], dtype=np.float32
+    )
 
 
 def refused(texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
@@ -76,7 +78,9 @@ def test_an_interruption_costs_the_last_chunk_only(tmp_path: Path) -> None:
     assert len(list(TextStore(path).read(text_keys("m", texts)))) == done > 1000
 
 
-@pytest.mark.parametrize("content", [b"just some text, long enough to be read " * 50, b"SQLite format 3\0" + b"\xff" * 4000])
+@pytest.mark.parametrize(
+    "content", [b"just some text, long enough to be read " * 50, b"SQLite format 3\0" + b"\xff" * 4000]
+)
 def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "kept.sqlite"
     path.write_bytes(content)
@@ -124,7 +128,10 @@ def test_several_processes_share_a_file(tmp_path: Path) -> None:
 
 
 def test_many_rows_are_kept_in_seconds(tmp_path: Path) -> None:
-    store, keys = TextStore(tmp_path / "kept.sqlite"), text_keys("m", [str(number) for number in range(20_000)])
+    store, keys = (
+        TextStore(tmp_path / "kept.sqlite"),
+        text_keys("m", [str(number) for number in range(20_000)]),
+    )
     begun = time.process_time()
     store.write((key, b"v" * 1536) for key in keys)
     assert sum(1 for _ in store.read(keys)) == 20_000

@@ -29,7 +29,15 @@ SYSTEM = Message("system", "Be brief.")
 
 @pytest.fixture(autouse=True)
 def _no_proxy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TILTMETER_PROXY_LOOPBACK"):
+    for name in (
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "TILTMETER_PROXY_LOOPBACK",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -50,20 +58,38 @@ async def failures(shapes: Mapping[str, Behaviour], spec: str = "compatible/m") 
         async with create_model(spec, base_url=server.url) as model:
             asked = [model.complete([Message("user", name)], Sampling(), 0) for name in shapes]
             answers = await asyncio.gather(*asked, return_exceptions=True)
-    return {name: answer for name, answer in zip(shapes, answers, strict=True) if isinstance(answer, ModelError)}
+    return {
+        name: answer for name, answer in zip(shapes, answers, strict=True) if isinstance(answer, ModelError)
+    }
 
 
-UPSTREAM = {"message": "Provider returned error", "code": 400, "metadata": {"raw": "lorem ipsum", "provider_name": "P"}}
+UPSTREAM = {
+    "message": "Provider returned error",
+    "code": 400,
+    "metadata": {"raw": "lorem ipsum", "provider_name": "P"},
+}
 IN_A_200: dict[str, tuple[dict[str, Any], str]] = {
     "a text": ({"error": "lorem ipsum"}, "bad_response"),
-    "vLLM": ({"object": "error", "message": "lorem ipsum", "type": "invalid_request_error", "code": 400}, "bad_request"),
+    "vLLM": (
+        {"object": "error", "message": "lorem ipsum", "type": "invalid_request_error", "code": 400},
+        "bad_request",
+    ),
     "FastAPI": ({"detail": "lorem ipsum"}, "bad_response"),
     "FastAPI, a list": ({"detail": [{"loc": ["body", "x"], "msg": "lorem ipsum"}]}, "bad_response"),
-    "a list of errors": ({"success": False, "errors": [{"code": 7, "message": "lorem ipsum"}], "choices": None}, "bad_response"),
+    "a list of errors": (
+        {"success": False, "errors": [{"code": 7, "message": "lorem ipsum"}], "choices": None},
+        "bad_response",
+    ),
     "a code as a text": ({"error": {"message": "lorem ipsum", "code": "429"}}, "rate_limit"),
     "a router": ({"error": UPSTREAM}, "bad_request"),
-    "a choice": ({"choices": [{"finish_reason": "error", "error": {"message": "lorem ipsum", "code": 502}}]}, "server"),
-    "a choice without a code": ({"choices": [{"error": "lorem ipsum", "message": {"content": ""}}]}, "server"),
+    "a choice": (
+        {"choices": [{"finish_reason": "error", "error": {"message": "lorem ipsum", "code": 502}}]},
+        "server",
+    ),
+    "a choice without a code": (
+        {"choices": [{"error": "lorem ipsum", "message": {"content": ""}}]},
+        "server",
+    ),
     "a long context": ({"error": "lorem ipsum: the prompt is too long"}, "context_length"),
     "a gateway": ({"error_msg": "lorem ipsum", "error_code": 17}, "bad_response"),
     "a message": ({"message": "lorem ipsum", "choices": []}, "bad_response"),
@@ -72,7 +98,9 @@ IN_A_200: dict[str, tuple[dict[str, Any], str]] = {
 
 async def test_the_text_of_an_error_in_a_200_is_shown() -> None:
     kept = await failures({name: mis.status(200, body=body) for name, (body, _) in IN_A_200.items()})
-    assert {name: error.kind for name, error in kept.items()} == {name: kind for name, (_, kind) in IN_A_200.items()}
+    assert {name: error.kind for name, error in kept.items()} == {
+        name: kind for name, (_, kind) in IN_A_200.items()
+    }
     assert [name for name, error in kept.items() if "lorem ipsum" not in error.detail] == []
     assert "answered 200 with an error 400: lorem ipsum" in kept["vLLM"].detail
     assert "answered 200 with an error: lorem ipsum" in kept["a text"].detail
@@ -80,7 +108,9 @@ async def test_the_text_of_an_error_in_a_200_is_shown() -> None:
 
 async def test_the_text_of_an_error_in_a_200_of_anthropic_is_shown() -> None:
     shapes = {
-        "its form": mis.status(200, body={"type": "error", "error": {"type": "overloaded_error", "message": "lorem ipsum"}}),
+        "its form": mis.status(
+            200, body={"type": "error", "error": {"type": "overloaded_error", "message": "lorem ipsum"}}
+        ),
         "a text": mis.status(200, body={"error": "lorem ipsum"}),
         "FastAPI": mis.status(200, body={"detail": "lorem ipsum"}),
     }
@@ -97,8 +127,12 @@ CONTEXT = {
 
 
 async def test_a_context_error_sent_as_500_is_not_retried() -> None:
-    kept = await failures({name: mis.status(500, body={"error": {"message": text}}) for name, text in CONTEXT.items()})
-    assert {name: (error.kind, error.scope) for name, error in kept.items()} == dict.fromkeys(CONTEXT, ("context_length", "permanent"))
+    kept = await failures(
+        {name: mis.status(500, body={"error": {"message": text}}) for name, text in CONTEXT.items()}
+    )
+    assert {name: (error.kind, error.scope) for name, error in kept.items()} == dict.fromkeys(
+        CONTEXT, ("context_length", "permanent")
+    )
 
 
 REJECTIONS = {
@@ -115,7 +149,9 @@ REJECTIONS = {
 
 
 @pytest.mark.parametrize("case", REJECTIONS)
-async def test_a_rejected_system_message_is_put_before_the_prompt_with_a_note(case: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rejected_system_message_is_put_before_the_prompt_with_a_note(
+    case: str, caplog: pytest.LogCaptureFixture
+) -> None:
     status, text = REJECTIONS[case]
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -126,11 +162,15 @@ async def test_a_rejected_system_message_is_put_before_the_prompt_with_a_note(ca
         async with create_model("compatible/m", base_url=server.url) as model:
             texts = [(await model.complete([SYSTEM, ASKED], Sampling(), sample)).text for sample in (0, 1)]
     assert texts == ["No", "No"]
-    assert [body["messages"] for body in server.bodies][1:] == [[{"role": "user", "content": "Be brief.\n\nWho?"}]] * 2
+    assert [body["messages"] for body in server.bodies][1:] == [
+        [{"role": "user", "content": "Be brief.\n\nWho?"}]
+    ] * 2
     assert caplog.text.count("does not accept a system message; its text is put before the prompt") == 1
 
 
-async def test_only_the_first_prompt_of_a_conversation_receives_the_system_message_also_when_many_are_asked_at_once() -> None:
+async def test_only_the_first_prompt_of_a_conversation_receives_the_system_message_also_when_many_are_asked_at_once() -> (
+    None
+):
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return (
             mis.status(400, body={"error": {"message": "System role not supported"}})
@@ -141,10 +181,16 @@ async def test_only_the_first_prompt_of_a_conversation_receives_the_system_messa
     turns = [SYSTEM, ASKED, Message("assistant", "She."), Message("user", "Why?")]
     with MisbehavingServer(script) as server:
         async with create_model("compatible/m", base_url=server.url) as model:
-            answers = await asyncio.gather(*(model.complete(turns, Sampling(), sample) for sample in range(20)))
+            answers = await asyncio.gather(
+                *(model.complete(turns, Sampling(), sample) for sample in range(20))
+            )
     assert {answer.text for answer in answers} == {"No"}
     assert server.paid == {"Why?": 20}
-    assert [turn["content"] for turn in server.bodies[-1]["messages"]] == ["Be brief.\n\nWho?", "She.", "Why?"]
+    assert [turn["content"] for turn in server.bodies[-1]["messages"]] == [
+        "Be brief.\n\nWho?",
+        "She.",
+        "Why?",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +206,15 @@ async def test_only_the_first_prompt_of_a_conversation_receives_the_system_messa
     ],
 )
 def test_other_complaints_are_not_about_system_messages(text: str) -> None:
-    assert not any(rejects_system_messages(status, complaint_in({"error": {"message": text}})) for status in (400, 500))
+    assert not any(
+        rejects_system_messages(status, complaint_in({"error": {"message": text}})) for status in (400, 500)
+    )
 
 
 async def test_a_prompt_without_a_system_message_is_not_sent_again() -> None:
-    with MisbehavingServer(lambda request, nth: mis.status(400, body={"error": {"message": "System role not supported"}})) as server:
+    with MisbehavingServer(
+        lambda request, nth: mis.status(400, body={"error": {"message": "System role not supported"}})
+    ) as server:
         error = await failure(create_model("compatible/m", base_url=server.url))
         assert (error.kind, server.requests) == ("bad_request", 1)
         again = await failure(create_model("compatible/m", base_url=server.url), SYSTEM, ASKED)
@@ -172,10 +222,16 @@ async def test_a_prompt_without_a_system_message_is_not_sent_again() -> None:
 
 
 @pytest.mark.parametrize("spec", ["compatible/m", "anthropic/m"])
-async def test_no_stream_is_asked_for_and_an_endpoint_that_does_not_know_the_word_is_asked_without(spec: str) -> None:
+async def test_no_stream_is_asked_for_and_an_endpoint_that_does_not_know_the_word_is_asked_without(
+    spec: str,
+) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return (
-            mis.status(422, body={"detail": [{"loc": ["body", "stream"], "msg": "Extra inputs are not permitted"}]}) if nth == 1 else "No"
+            mis.status(
+                422, body={"detail": [{"loc": ["body", "stream"], "msg": "Extra inputs are not permitted"}]}
+            )
+            if nth == 1
+            else "No"
         )
 
     with MisbehavingServer(script) as server:
@@ -215,14 +271,22 @@ async def test_a_base_url_with_the_path_of_requests_is_the_same_place(
         model = create_model(spec, base_url=f"{server.root}{path}")
         assert (await ask(model)).text == "ok"
     assert server.paths[0] == sent
-    plain = create_model(spec, base_url=f"{server.root}{sent.removesuffix('/chat/completions').removesuffix('/v1/messages')}")
+    plain = create_model(
+        spec, base_url=f"{server.root}{sent.removesuffix('/chat/completions').removesuffix('/v1/messages')}"
+    )
     assert plain.fingerprint == model.fingerprint
 
 
 LONG = ".".join(["h" * 40] * 3)
 REDIRECTS = {
-    "relative": ("/other/v1/chat/completions", "it redirects to {root}/other/v1/chat/completions: use {root}/other/v1 as base URL)"),
-    "a long name": (f"https://{LONG}.example/v1/chat/completions", f": use https://{LONG}.example/v1 as base URL)"),
+    "relative": (
+        "/other/v1/chat/completions",
+        "it redirects to {root}/other/v1/chat/completions: use {root}/other/v1 as base URL)",
+    ),
+    "a long name": (
+        f"https://{LONG}.example/v1/chat/completions",
+        f": use https://{LONG}.example/v1 as base URL)",
+    ),
     "absolute": (
         "https://h.example/v1/chat/completions?k=s",
         "https://h.example/v1/chat/completions: use https://h.example/v1 as base URL)",
@@ -237,7 +301,9 @@ REDIRECTS = {
 @pytest.mark.parametrize("case", REDIRECTS)
 async def test_a_redirect_leads_to_a_base_url(case: str) -> None:
     location, said = REDIRECTS[case]
-    with MisbehavingServer(lambda request, nth: mis.status(307, {"Location": location} if location else {})) as server:
+    with MisbehavingServer(
+        lambda request, nth: mis.status(307, {"Location": location} if location else {})
+    ) as server:
         error = await failure(create_model("compatible/m", base_url=server.url))
     assert error.detail.endswith(said.format(root=server.root))
 
@@ -278,8 +344,13 @@ def test_only_values_are_masked_not_the_punctuation_of_the_sentence(text: str, s
     assert redacted(text) == shown
 
 
-async def test_servers_of_this_machine_are_reached_without_a_proxy_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    with MisbehavingServer() as server, MisbehavingServer(lambda request, nth: mis.status(502, body="lorem")) as proxy:
+async def test_servers_of_this_machine_are_reached_without_a_proxy_unless_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with (
+        MisbehavingServer() as server,
+        MisbehavingServer(lambda request, nth: mis.status(502, body="lorem")) as proxy,
+    ):
         monkeypatch.setenv("http_proxy", f"http://me:geheim@{proxy.root.removeprefix('http://')}")
         port = server.root.rpartition(":")[2]
         assert (await ask(create_model("compatible/m", base_url=server.url))).text == "ok"
@@ -301,11 +372,16 @@ async def test_a_proxy_that_fails_is_named_without_its_password(monkeypatch: pyt
     for url in ("http://model.example/v1", "https://model.example/v1"):
         error = await failure(create_model("compatible/m", base_url=url))
         assert error.kind == "proxy"
-        assert f"cannot connect to the proxy {place} of {url.partition(':')[0]}_proxy, through which model.example:" in error.detail
+        assert (
+            f"cannot connect to the proxy {place} of {url.partition(':')[0]}_proxy, through which model.example:"
+            in error.detail
+        )
         assert "geheim" not in f"{error.detail} {error!r}"
 
 
-async def test_a_proxy_that_rejects_the_request_is_named(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+async def test_a_proxy_that_rejects_the_request_is_named(
+    monkeypatch: pytest.MonkeyPatch, journal: Journal
+) -> None:
     with MisbehavingServer(lambda request, nth: "ok") as proxy:  # it knows no CONNECT
         place = proxy.root.removeprefix("http://")
         monkeypatch.setenv("https_proxy", proxy.root)
@@ -315,18 +391,25 @@ async def test_a_proxy_that_rejects_the_request_is_named(monkeypatch: pytest.Mon
         requests = [Request((Message("user", str(number)),)) for number in range(20)]
         with pytest.raises(ProviderError) as caught:
             await asyncio.to_thread(generate, model, requests, Sampling(), journal=journal, limits=limits)
-    assert error.detail.startswith(f"the proxy {place} of https_proxy answered 404 to the request for model.example:443")
+    assert error.detail.startswith(
+        f"the proxy {place} of https_proxy answered 404 to the request for model.example:443"
+    )
     assert str(caught.value).startswith(
         f"https://model.example cannot be reached: the proxy {place} of https_proxy answered 404 to the request"
     )
 
 
-async def test_a_proxy_without_a_scheme_is_used_and_one_of_another_type_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_without_a_scheme_is_used_and_one_of_another_type_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with MisbehavingServer() as proxy:
         monkeypatch.setenv("http_proxy", proxy.root.removeprefix("http://"))
         assert (await ask(create_model("compatible/m", base_url="http://model.example/v1"))).text == "ok"
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:9")
-    with pytest.raises(ProviderError, match=r"environment variable http_proxy, whose type socks5 is not supported: .*no_proxy"):
+    with pytest.raises(
+        ProviderError,
+        match=r"environment variable http_proxy, whose type socks5 is not supported: .*no_proxy",
+    ):
         await ask(create_model("compatible/m", base_url="http://model.example/v1"))
 
 
@@ -337,7 +420,9 @@ async def test_a_body_that_cannot_be_decompressed_is_not_a_missing_server(journa
         error = await failure(model)
         requests = [Request((Message("user", str(number)),)) for number in range(20)]
         with pytest.raises(ProviderError, match="answered none of the first 20 requests") as caught:
-            await asyncio.to_thread(generate, model, requests, Sampling(), journal=journal, limits=Limits(retries=0))
+            await asyncio.to_thread(
+                generate, model, requests, Sampling(), journal=journal, limits=Limits(retries=0)
+            )
     assert error.kind == "bad_response"
     assert "sent a body that cannot be decompressed" in error.detail
     assert "no server answers" not in str(caught.value)
@@ -345,13 +430,26 @@ async def test_a_body_that_cannot_be_decompressed_is_not_a_missing_server(journa
 
 async def test_https_where_the_server_speaks_http_names_the_scheme() -> None:
     with MisbehavingServer() as server:
-        error = await failure(create_model("compatible/m", base_url=server.url.replace("http://", "https://")))
+        error = await failure(
+            create_model("compatible/m", base_url=server.url.replace("http://", "https://"))
+        )
     assert "write http:// in the base URL" in error.detail
 
 
 async def test_http_where_the_server_speaks_https_names_the_scheme(tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=127.0.0.1",
+    ]
     subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -360,7 +458,9 @@ async def test_http_where_the_server_speaks_https_names_the_scheme(tmp_path: Pat
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
-        error = await failure(create_model("compatible/m", base_url=f"http://127.0.0.1:{runner.addresses[0][1]}/v1"))
+        error = await failure(
+            create_model("compatible/m", base_url=f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
+        )
     finally:
         await runner.cleanup()
     assert "write https:// in the base URL" in error.detail
@@ -384,8 +484,14 @@ async def test_every_status_of_success_means_the_same(status: int) -> None:
 
 DECLINED_PROMPTS: dict[str, dict[str, Any]] = {
     "GLM": {"contentFilter": [{"level": 1, "role": "user"}], "error": {"code": "1301", "message": "lorem"}},
-    "GLM, Chinese": {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}},
-    "GLM, English": {"error": {"message": "System detected potentially unsafe or sensitive content in input or generation."}},
+    "GLM, Chinese": {
+        "error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}
+    },
+    "GLM, English": {
+        "error": {
+            "message": "System detected potentially unsafe or sensitive content in input or generation."
+        }
+    },
     "Ark": {"error": {"code": "InputTextSensitiveContentDetected", "message": "lorem"}},
     "MiniMax": {"error": {"type": "bad_request_error", "message": "lorem", "code": "input new_sensitive"}},
 }
@@ -393,7 +499,11 @@ OTHER_COMPLAINTS: dict[str, dict[str, Any]] = {
     "an account": {"error": {"message": "您的账户因违规内容被封禁"}},
     "a parameter": {"error": {"message": "contentFilter must be a list"}},
     "a type": {"error": {"message": "The field content is of an illegal type"}},
-    "an encoding": {"error": {"message": "The request contains illegal UTF-8 content, or unsafe characters in its content"}},
+    "an encoding": {
+        "error": {
+            "message": "The request contains illegal UTF-8 content, or unsafe characters in its content"
+        }
+    },
 }
 
 
@@ -421,16 +531,30 @@ LOCAL = [
 
 def test_every_notation_of_this_machine_is_recognised() -> None:
     assert [host for host in LOCAL if not is_loopback(host)] == []
-    elsewhere = ["10.1", "128.0.0.1", "localhost.example", "127.0.0.1.example", "::2", "::ffff:10.0.0.1", "1", "127.x", "mylocalhost"]
+    elsewhere = [
+        "10.1",
+        "128.0.0.1",
+        "localhost.example",
+        "127.0.0.1.example",
+        "::2",
+        "::ffff:10.0.0.1",
+        "1",
+        "127.x",
+        "mylocalhost",
+    ]
     assert [host for host in elsewhere if is_loopback(host)] == []
 
 
 @pytest.mark.parametrize("host", ["127.1", "localhost.", "[::ffff:127.0.0.1]"])
-async def test_no_notation_of_this_machine_is_reached_through_the_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_notation_of_this_machine_is_reached_through_the_proxy(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with MisbehavingServer() as server, MisbehavingServer() as proxy:
         monkeypatch.setenv("http_proxy", proxy.root)
         with suppress(ModelError):  # a server may not listen at each of its names
-            await ask(create_model("compatible/m", base_url=f"http://{host}:{server.root.rpartition(':')[2]}/v1"))
+            await ask(
+                create_model("compatible/m", base_url=f"http://{host}:{server.root.rpartition(':')[2]}/v1")
+            )
     assert proxy.requests == 0
 
 
@@ -453,10 +577,16 @@ def test_a_base_url_that_is_none_is_explained(url: str) -> None:
         create_model("compatible/m", base_url=url)
 
 
-@pytest.mark.parametrize("proxy", ["http://[::1", "http://me:geheim@h:99999", "http://xn--a:80", "http://a..b", "http://", "h:x"])
-async def test_a_proxy_that_is_no_url_is_one_sentence_about_its_variable(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "proxy", ["http://[::1", "http://me:geheim@h:99999", "http://xn--a:80", "http://a..b", "http://", "h:x"]
+)
+async def test_a_proxy_that_is_no_url_is_one_sentence_about_its_variable(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("http_proxy", proxy)
-    with pytest.raises(ProviderError, match="environment variable http_proxy, which is not a URL such as") as caught:
+    with pytest.raises(
+        ProviderError, match="environment variable http_proxy, which is not a URL such as"
+    ) as caught:
         await ask(create_model("compatible/m", base_url="http://model.example/v1"))
     assert "geheim" not in str(caught.value)
 

@@ -1,4 +1,7 @@
-"""Texts of servers in our sentences: short, printable, without secrets; and thinking that is written into an answer."""
+"""Texts of servers in our sentences: short, printable, without secrets.
+
+And thinking that is written into an answer.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def test_a_secret_never_survives(before: str, after: str, secret: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cleaned"),
     [
-        ("Incorrect API key provided: sk-ab**********yz12. Find it", "Incorrect API key provided: *** Find it"),
+        (
+            "Incorrect API key provided: sk-ab**********yz12. Find it",
+            "Incorrect API key provided: *** Find it",
+        ),
         ("got Authorization: Bearer abc.def", "got Authorization: Bearer ***"),
         ("a\x1b[31mred\r\n\tline\u202e", "a [31mred line"),
         ("<!DOCTYPE html><html><title> Oops\n</title>body", "an HTML page titled 'Oops'"),
@@ -39,9 +45,16 @@ def test_what_is_left_of_a_text_of_a_server(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
-KEYS = st.sampled_from(["error", "message", "code", "type", "param", "innererror", "metadata", "detail"]) | st.text()
-VALUES = st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner))
-BODIES = st.binary() | VALUES.map(lambda value: repr(value).replace("'", '"').replace("None", "null").encode())
+KEYS = (
+    st.sampled_from(["error", "message", "code", "type", "param", "innererror", "metadata", "detail"])
+    | st.text()
+)
+VALUES = st.recursive(
+    st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner)
+)
+BODIES = st.binary() | VALUES.map(
+    lambda value: repr(value).replace("'", '"').replace("None", "null").encode()
+)
 
 
 @given(BODIES, st.integers(201, 599))
@@ -90,10 +103,16 @@ def test_what_was_put_together_comes_apart(thought: str, answer: str) -> None:
     assert split_thinking(f"<think>{thought}</think>{answer}") == (answer.strip(), thought.strip() or None)
 
 
-@given(st.lists(st.one_of(words, st.sampled_from(["<think>", "</think>", "<thinking>", "</thinking>"]))).map("".join))
+@given(
+    st.lists(st.one_of(words, st.sampled_from(["<think>", "</think>", "<thinking>", "</thinking>"]))).map(
+        "".join
+    )
+)
 def test_no_word_is_lost(text: str) -> None:
     answer, thinking = split_thinking(text)
-    before, after = (sorted(re.sub(r"</?think(?:ing)?>|\s", "", part)) for part in (text, f"{thinking or ''}{answer}"))
+    before, after = (
+        sorted(re.sub(r"</?think(?:ing)?>|\s", "", part)) for part in (text, f"{thinking or ''}{answer}")
+    )
     assert before == after
 
 

@@ -69,27 +69,48 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("compatible/a/b", "http://h:1/v1/", {}, "compatible/a/b@http://h:1/v1"),
         ("anthropic/claude", None, {}, "anthropic/claude@https://api.anthropic.com"),
         ("hf/weights", None, {"device": "cpu"}, f"hf/1 {WEIGHTS} float32 2>3 'X'"),
-        ("hf/weights", None, {"dtype": "bfloat16", "source_layer": "1", "placeholder": "Y"}, f"hf/1 {WEIGHTS} bfloat16 1>3 'Y'"),
+        (
+            "hf/weights",
+            None,
+            {"dtype": "bfloat16", "source_layer": "1", "placeholder": "Y"},
+            f"hf/1 {WEIGHTS} bfloat16 1>3 'Y'",
+        ),
         ("hf/weights", None, {"runner": "vllm"}, f"hf-vllm/1 {WEIGHTS} auto"),
-        ("replay/r.csv", None, {}, "replay@sha256:e6768df33a5091c009aaf3d1c2a98e59c7e51dd2deb078d124209c97faaf52b2"),
+        (
+            "replay/r.csv",
+            None,
+            {},
+            "replay@sha256:e6768df33a5091c009aaf3d1c2a98e59c7e51dd2deb078d124209c97faaf52b2",
+        ),
         ("python/pinned_answers:answer", None, {"tone": "x"}, ANSWER),
     ],
 )
-def test_models_keep_their_fingerprints(spec: str, base_url: str | None, options: dict[str, str], fingerprint: str) -> None:
+def test_models_keep_their_fingerprints(
+    spec: str, base_url: str | None, options: dict[str, str], fingerprint: str
+) -> None:
     assert create_model(spec, base_url=base_url, options=options).fingerprint == fingerprint
 
 
 def test_values_vectors_and_seeds_keep_their_keys() -> None:
-    assert digest_of({"a": [1, 2.5, "x", None, True, b"y"], "s": {1, "a"}, "t": (1,)}) == "e2cacfb45cae6e9447cd992b25bbade8"
+    assert (
+        digest_of({"a": [1, 2.5, "x", None, True, b"y"], "s": {1, "a"}, "t": (1,)})
+        == "e2cacfb45cae6e9447cd992b25bbade8"
+    )
     keys = ["bb0e6f14c92b3965b774780a020ed3ac3e9cdbc2", "47a7badb69aab80258b796e4eb254a4d0e6b4c3b"]
     assert [key.hex() for key in text_keys("encoder/1 sha256:ab", ["a", "ü"])] == keys
     assert seed_of([Message("user", "Who?")], 5, 2) == 2616828716198184297
     assert seed_of([Message("user", "é")], None, 0) == 7408338290013935705
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the bytecode of a function differs from one version of Python to the next")
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11),
+    reason="the bytecode of a function differs from one version of Python to the next",
+)
 def test_functions_keep_their_digests() -> None:
     pinned = importlib.import_module("pinned_answers")
     answer, answerer = model_of(pinned.answer, {"tone": ["a", 1]}), model_of(pinned.Answerer("kind"))
-    assert answer.fingerprint == "python/pinned_answers:answer#7586a9d7889d4bf1f3eb43a7859aa1c2 tone=e42a3ee4ba2fbbfb3439577c89cb7800"
+    assert (
+        answer.fingerprint
+        == "python/pinned_answers:answer#7586a9d7889d4bf1f3eb43a7859aa1c2 tone=e42a3ee4ba2fbbfb3439577c89cb7800"
+    )
     assert answerer.fingerprint == "python/pinned_answers:Answerer#38f72f3389a98b8c1d79cf185d456267 text"

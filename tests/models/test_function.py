@@ -47,7 +47,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(function: str, sample: int = 0, **options: str) -> Completion:
-    return answers(create_model(f"python/around_it:{function}", options=options), [TALK], Sampling(), [sample])[0]
+    return answers(
+        create_model(f"python/around_it:{function}", options=options), [TALK], Sampling(), [sample]
+    )[0]
 
 
 def test_a_function_answers(module: Path) -> None:
@@ -84,7 +86,9 @@ def test_an_edited_function_is_another_model(module: Path) -> None:
         ("numbers", "function", "fatal", "returned int, not a string"),
     ],
 )
-def test_what_a_function_raises_is_a_failure_of_that_prompt(module: Path, function: str, kind: str, scope: str, said: str) -> None:
+def test_what_a_function_raises_is_a_failure_of_that_prompt(
+    module: Path, function: str, kind: str, scope: str, said: str
+) -> None:
     with pytest.raises(ModelError, match=said) as caught:
         ask(function)
     assert (caught.value.kind, caught.value.scope) == (kind, scope)
@@ -95,7 +99,11 @@ def test_what_a_function_raises_is_a_failure_of_that_prompt(module: Path, functi
     [
         ("anwser", {}, "has no function anwser"),
         ("nothing", {}, "does not accept messages"),
-        ("answer", {"options": {"tune": "x"}}, "around_it:answer has no option tune: (known: tone|did you mean tone)"),
+        (
+            "answer",
+            {"options": {"tune": "x"}},
+            "around_it:answer has no option tune: (known: tone|did you mean tone)",
+        ),
         ("slow", {"options": {"tune": "x"}}, "slow has no option tune"),
         ("needs", {}, "python/around_it:needs needs -M place=VALUE"),
     ],
@@ -106,7 +114,9 @@ def test_mistakes(module: Path, function: str, more: dict[str, Any], said: str) 
 
 
 def test_a_function_is_asked_by_a_command(module: Path, tiltmeter: Tiltmeter) -> None:
-    (module.parent / "mine.csv").write_text("concept,prompt\nA,One?\nB,One?\nA,Two?\nB,Two?\n", encoding="utf-8")
+    (module.parent / "mine.csv").write_text(
+        "concept,prompt\nA,One?\nB,One?\nA,Two?\nB,Two?\n", encoding="utf-8"
+    )
     command = ("run", "benchmarks", "-P", "benchmark=mine.csv", "--display", "none", "--out", "run")
     done = tiltmeter(*command, "-m", "python/around_it:answer", "-M", "tone=bad", "--repeats", "2")
     assert done.returncode == 0, done.stderr

@@ -54,7 +54,11 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_text_of_an_answer_is_masked(form: str) -> None:
     repeated = FORMS[form]
-    found = outcome(lambda prompt: Completion(f"Yes {repeated}.", f"stop {repeated}", f"no {repeated}", f"hm {repeated}", 3))
+    found = outcome(
+        lambda prompt: Completion(
+            f"Yes {repeated}.", f"stop {repeated}", f"no {repeated}", f"hm {repeated}", 3
+        )
+    )
     assert isinstance(found, Completion)
     texts = (found.text, found.finish_reason, found.refusal, found.thinking)
     assert not any(repeated in str(text) for text in texts)
@@ -110,12 +114,24 @@ def test_a_column_stays_as_it_is_without_keys(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.verify
 @pytest.mark.parametrize("form", ["plain", "header", "some percent"])
-def test_no_file_of_imported_responses_contains_the_key(form: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_file_of_imported_responses_contains_the_key(
+    form: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     prompts().head(2).select("prompt_id", answer=pl.lit(f"yes {FORMS[form]}")).write_csv("a.csv")
     place = analyse("a.csv").path
-    texts = [(f"She is kind, {number} {FORMS[form]}.", group) for number in range(3) for group in ("women", "men")]
+    texts = [
+        (f"She is kind, {number} {FORMS[form]}.", group) for number in range(3) for group in ("women", "men")
+    ]
     pl.DataFrame(texts, schema=["text", "group"], orient="row").write_csv("t.csv")
-    tm.analyse("t.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, out="t", display="none")
+    tm.analyse(
+        "t.csv",
+        study="benchmarks",
+        text="text",
+        group="group",
+        params={"features": "vader"},
+        out="t",
+        display="none",
+    )
     assert "values contain a key from the environment" in capsys.readouterr().err
     files = [path for folder in (place, Path("t")) for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in files if FORMS[form].encode() in path.read_bytes()]
@@ -130,9 +146,15 @@ def test_ordinary_words_are_not_masked(text: str) -> None:
 
 
 def test_no_file_of_a_run_contains_the_key(workplace: Path) -> None:
-    rows = {"prompt": ["Grant it to Ann?", "Grant it to Tom?"], "group": ["women", "men"], "expected": ["yes", "yes"]}
+    rows = {
+        "prompt": ["Grant it to Ann?", "Grant it to Tom?"],
+        "group": ["women", "men"],
+        "expected": ["yes", "yes"],
+    }
     pl.DataFrame(rows).write_csv("prompts.csv")
-    run = tm.run("prompts.csv", model=lambda prompt: f"Yes {KEY}", display="none", out="run", journal="journal.sqlite")
+    run = tm.run(
+        "prompts.csv", model=lambda prompt: f"Yes {KEY}", display="none", out="run", journal="journal.sqlite"
+    )
     run.report()
     assert set(run.responses["answer"]) == {"Yes ***"}
     stored = [path for path in workplace.rglob("*") if path.is_file()]

@@ -17,14 +17,24 @@ from tiltmeter.models import Completion, Message, ModelError, Sampling, create_m
 
 @pytest.fixture(autouse=True)
 def _no_endpoints_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "TILTMETER_BASE_URL", "TILTMETER_API_KEY", "OLLAMA_API_KEY"):
+    for name in (
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        "TILTMETER_BASE_URL",
+        "TILTMETER_API_KEY",
+        "OLLAMA_API_KEY",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
-async def ask(server: MisbehavingServer, spec: str = "openai/m", times: int = 1, **sampling: Any) -> Completion:
+async def ask(
+    server: MisbehavingServer, spec: str = "openai/m", times: int = 1, **sampling: Any
+) -> Completion:
     """The last answer."""
     async with create_model(spec, base_url=server.url) as model:
-        return [await model.complete([Message("user", "Who?")], Sampling(**sampling), 0) for _ in range(times)][-1]
+        return [
+            await model.complete([Message("user", "Who?")], Sampling(**sampling), 0) for _ in range(times)
+        ][-1]
 
 
 async def failure_of(behaviour: Behaviour, **sampling: Any) -> ModelError:
@@ -41,7 +51,9 @@ def picky(**declined: str | None) -> MisbehavingServer:
     """An endpoint that declines some parameters by name, in OpenAI's words."""
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
-        return next((mis.unsupported(name, instead) for name, instead in declined.items() if name in request), "ok")
+        return next(
+            (mis.unsupported(name, instead) for name, instead in declined.items() if name in request), "ok"
+        )
 
     return MisbehavingServer(script)
 
@@ -56,7 +68,10 @@ async def test_the_length_limit_is_sent_under_the_name_the_endpoint_takes_and_re
 async def test_openai_itself_is_sent_the_new_name_first() -> None:
     with picky(max_completion_tokens="max_tokens") as server:
         await ask(server, max_tokens=9)
-    assert [("max_completion_tokens" in body, "max_tokens" in body) for body in server.bodies] == [(True, False), (False, True)]
+    assert [("max_completion_tokens" in body, "max_tokens" in body) for body in server.bodies] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 async def test_an_endpoint_that_takes_neither_name_fails_once_and_for_all() -> None:
@@ -65,7 +80,9 @@ async def test_an_endpoint_that_takes_neither_name_fails_once_and_for_all() -> N
     assert (caught.value.kind, server.requests) == ("bad_request", 2)
 
 
-async def test_defaults_and_seeds_a_model_does_not_take_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+async def test_defaults_and_seeds_a_model_does_not_take_are_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with picky(temperature=None, top_p=None, seed=None, max_completion_tokens="max_tokens") as server:
         assert (await ask(server, temperature=1.0, top_p=1.0, seed=5, max_tokens=3)).text == "ok"
     assert set(server.bodies[-1]) == {"model", "messages", "max_tokens", "stream"}
@@ -122,8 +139,21 @@ async def test_a_wait_that_is_nonsense_is_none(said: str) -> None:
 
 CUT_EMOJI = rb'{"choices":[{"finish_reason":"length","message":{"content":"ab\ud83d"}}]}'
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
-FLAGGED = {"error": {"code": 403, "message": "Input was flagged", "metadata": {"reasons": ["hate"], "flagged_input": "Who?"}}}
-NONSENSE: list[Any] = [None, [], {"prompt_tokens": "3"}, {"prompt_tokens": -1}, {"prompt_tokens": 10**30}, {"prompt_tokens": 1.5}]
+FLAGGED = {
+    "error": {
+        "code": 403,
+        "message": "Input was flagged",
+        "metadata": {"reasons": ["hate"], "flagged_input": "Who?"},
+    }
+}
+NONSENSE: list[Any] = [
+    None,
+    [],
+    {"prompt_tokens": "3"},
+    {"prompt_tokens": -1},
+    {"prompt_tokens": 10**30},
+    {"prompt_tokens": 1.5},
+]
 ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
     "a wrong charset": (mis.wrong_charset("Zoë", "ascii"), {"text": "Zoë"}),
     "an unknown charset": (mis.wrong_charset("Zoë", "no-such-charset"), {"text": "Zoë"}),
@@ -132,16 +162,25 @@ ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
         choice({"content": [THINKING, {"type": "text", "text": "A"}, {"type": "text", "text": "B"}]}),
         {"text": "AB", "thinking": "hm"},
     ),
-    "reasoning beside and inside": (choice({"content": "<think>two</think>A", "reasoning": "one"}), {"text": "A", "thinking": "one\ntwo"}),
+    "reasoning beside and inside": (
+        choice({"content": "<think>two</think>A", "reasoning": "one"}),
+        {"text": "A", "thinking": "one\ntwo"},
+    ),
     "thinking that used up the tokens": (
         choice({"content": None, "reasoning_content": "and so on"}, "length"),
         {"text": None, "thinking": "and so on", "finish_reason": "length"},
     ),
-    "thinking that is cut": (choice({"content": "<think>and so on"}, "length"), {"text": "", "thinking": "and so on"}),
+    "thinking that is cut": (
+        choice({"content": "<think>and so on"}, "length"),
+        {"text": "", "thinking": "and so on"},
+    ),
     "text without a reason": (choice({"content": "A"}, None), {"text": "A"}),
     "what a filter left": (mis.content_filter("So far"), {"text": "So far", "refusal": "content_filter"}),
     "a moderated prompt": (mis.status(403, body=FLAGGED), {"text": None, "refusal": "Input was flagged"}),
-    **{f"tokens {usage}": (choice({"content": "A"}, usage=usage), {"text": "A", "input_tokens": None}) for usage in NONSENSE},
+    **{
+        f"tokens {usage}": (choice({"content": "A"}, usage=usage), {"text": "A", "input_tokens": None})
+        for usage in NONSENSE
+    },
 }
 
 
@@ -154,12 +193,28 @@ async def test_what_is_kept_of_an_answer(what: str) -> None:
 
 
 BAD_KEY = b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}]'
-TOO_LARGE = {"error": {"message": "max_tokens is too large: 9", "code": "invalid_value", "param": "max_completion_tokens"}}
+TOO_LARGE = {
+    "error": {
+        "message": "max_tokens is too large: 9",
+        "code": "invalid_value",
+        "param": "max_completion_tokens",
+    }
+}
 FAILURES = {
     "deeply nested JSON": (mis.status(200, body=b"[" * 100_000), "bad_response", "transient", ""),
     "neither text nor reason": (choice({"content": None}, None), "bad_response", "transient", ""),
-    "a limit inside a 200": (mis.status(200, body={"error": {"code": 429, "message": "later"}}), "rate_limit", "transient", ""),
-    "an error inside a 200": (mis.status(200, body={"error": {"message": "upstream"}}), "bad_response", "transient", ""),
+    "a limit inside a 200": (
+        mis.status(200, body={"error": {"code": 429, "message": "later"}}),
+        "rate_limit",
+        "transient",
+        "",
+    ),
+    "an error inside a 200": (
+        mis.status(200, body={"error": {"message": "upstream"}}),
+        "bad_response",
+        "transient",
+        "",
+    ),
     "an answer that ends with an error": (choice({"content": "half"}, "error"), "server", "transient", ""),
     "a 400 about a value": (mis.status(400, body=TOO_LARGE), "bad_request", "permanent", ""),
     "Gemini's wrong key": (mis.status(400, body=BAD_KEY), "auth", "fatal", ""),
@@ -169,8 +224,18 @@ FAILURES = {
         "fatal",
         "https://elsewhere.example/v1/chat/completions: use https://elsewhere.example/v1 as base URL",
     ),
-    "an HTML page": (mis.html_error_page(502), "server", "transient", "an HTML page titled '502 Bad Gateway'"),
-    "an answer without end": (mis.huge_body(4.0), "bad_response", "transient", "sent an answer of more than 1 MiB"),
+    "an HTML page": (
+        mis.html_error_page(502),
+        "server",
+        "transient",
+        "an HTML page titled '502 Bad Gateway'",
+    ),
+    "an answer without end": (
+        mis.huge_body(4.0),
+        "bad_response",
+        "transient",
+        "sent an answer of more than 1 MiB",
+    ),
 }
 
 
@@ -207,7 +272,14 @@ def test_base_urls(monkeypatch: pytest.MonkeyPatch) -> None:
         create_model("compatible/m")
 
 
-BAD_URLS = ["127.0.0.1:8000", "ftp://host/v1", "http://", "http://host:99999/v1", "http://me:geheim@host/v1", "nonsense"]
+BAD_URLS = [
+    "127.0.0.1:8000",
+    "ftp://host/v1",
+    "http://",
+    "http://host:99999/v1",
+    "http://me:geheim@host/v1",
+    "nonsense",
+]
 
 
 @pytest.mark.parametrize("url", [*BAD_URLS, "http://host/v1?key=geheim"])

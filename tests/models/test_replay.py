@@ -41,33 +41,63 @@ async def texts(model: Model, prompt: str) -> list[str | None]:
 async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
     model = table(tmp_path, ROWS, kind)
     assert model.name == f"replay/{tmp_path}/said.{kind}"
-    assert [await texts(model, prompt) for prompt in ("A?", "B?", "C?", "A? ")] == [["1", None], ["two"], [], []]
+    assert [await texts(model, prompt) for prompt in ("A?", "B?", "C?", "A? ")] == [
+        ["1", None],
+        ["two"],
+        [],
+        [],
+    ]
 
 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        *(({"prompt": ["A?"], alias: ["yes"]}, ["yes"]) for alias in ("answer", "text", "response", "completion")),
+        *(
+            ({"prompt": ["A?"], alias: ["yes"]}, ["yes"])
+            for alias in ("answer", "text", "response", "completion")
+        ),
         ({"prompt": ["A?"] * 4, "answer": ["c", "a", "b", "a"], "repetition": [3, 1, 2, 1]}, ["a", "b", "c"]),
         ({"prompt": ["A?"] * 3, "answer": ["x", "y", "x"]}, ["x", "y", "x"]),
         ({"prompt": ["A?", "A?"], "answer": [None, "yes"], "status": ["failed", "ok"]}, ["yes"]),
     ],
-    ids=["answer", "text", "response", "completion", "samples give the order, equal rows are one", "without samples", "failed rows"],
+    ids=[
+        "answer",
+        "text",
+        "response",
+        "completion",
+        "samples give the order, equal rows are one",
+        "without samples",
+        "failed rows",
+    ],
 )
 async def test_which_rows_are_answers(tmp_path: Path, columns: dict[str, Any], said: list[str]) -> None:
     assert await texts(table(tmp_path, columns), "A?") == said
 
 
 async def test_system_messages_tell_prompts_apart_where_they_were_recorded(tmp_path: Path) -> None:
-    model = table(tmp_path, {"prompt": ["A?", "A?"], "answer": ["plain", "brief"], "system": [None, "Be brief."]}, "csv")
-    assert [(await ask(model, "A?", system=system)).text for system in (None, "Be brief.")] == ["plain", "brief"]
+    model = table(
+        tmp_path, {"prompt": ["A?", "A?"], "answer": ["plain", "brief"], "system": [None, "Be brief."]}, "csv"
+    )
+    assert [(await ask(model, "A?", system=system)).text for system in (None, "Be brief.")] == [
+        "plain",
+        "brief",
+    ]
     with pytest.raises(ModelError, match="no answer to the prompt 'A\\?'"):
         await ask(model, "A?", system="Be long.")
     assert (await ask(table(tmp_path, ROWS), "B?", system="Be long.")).text == "two"
 
 
 async def test_the_rest_of_a_response_is_kept(tmp_path: Path) -> None:
-    names = ["prompt", "answer", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "status"]
+    names = [
+        "prompt",
+        "answer",
+        "thinking",
+        "finish_reason",
+        "refusal",
+        "input_tokens",
+        "output_tokens",
+        "status",
+    ]
     rows = [
         ("A?", "1", "so", "stop", None, 5, 7, "ok"),
         ("B?", None, None, "content_filter", "no", None, 0, "ok"),
@@ -88,7 +118,11 @@ async def test_a_conversation_cannot_be_replayed(tmp_path: Path) -> None:
 def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     one, moved = table(tmp_path, ROWS), table(tmp_path / "other", ROWS)
-    assert one.fingerprint == moved.fingerprint != table(tmp_path, {**ROWS, "answer": ["1", "2", "3"]}).fingerprint
+    assert (
+        one.fingerprint
+        == moved.fingerprint
+        != table(tmp_path, {**ROWS, "answer": ["1", "2", "3"]}).fingerprint
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +136,9 @@ def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
         ({"prompt": ["A?"], "answer": ["1"], "status": ["failed"]}, "contains no recorded answer"),
     ],
 )
-def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+def test_a_bad_table_is_named_with_what_is_wrong(
+    tmp_path: Path, columns: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message) as caught:
         table(tmp_path, columns)
     assert "said.parquet" in str(caught.value)
@@ -110,7 +146,14 @@ def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, columns: dict[s
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.parquet", b"nonsense"), ("a.jsonl", b"{nonsense"), ("a.csv", b""), ("a.csv", b"\xff,\xfe\n1"), ("a.txt", b"x"), ("b.csv", None)],
+    [
+        ("a.parquet", b"nonsense"),
+        ("a.jsonl", b"{nonsense"),
+        ("a.csv", b""),
+        ("a.csv", b"\xff,\xfe\n1"),
+        ("a.txt", b"x"),
+        ("b.csv", None),
+    ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None) -> None:
     if content is not None:

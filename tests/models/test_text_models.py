@@ -1,4 +1,7 @@
-"""Sentence encoders: the real MiniLM against published distances, tiny ones for all else; text classifiers as transformers has them."""
+"""Sentence encoders: the real MiniLM against published distances, tiny ones for all else.
+
+Text classifiers as transformers has them.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,23 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.verify
 def test_distances_are_those_published(minilm: Path, shared: Path, tmp_path: Path) -> None:
     golden = shared / "golden" / "saged"
-    texts, expected = pl.read_csv(golden / "extract_input.csv"), pl.read_csv(golden / "extract_embedding_distance.csv")
+    texts, expected = (
+        pl.read_csv(golden / "extract_input.csv"),
+        pl.read_csv(golden / "extract_embedding_distance.csv"),
+    )
     store = tmp_path / "vectors.sqlite"
     for _ in range(2):  # computed, then kept
         encoder = SentenceEncoder(minilm, store=store)
-        baseline, answers = encoder.encode(texts["baseline"].to_list()), encoder.encode(texts["LLM"].to_list())
+        baseline, answers = (
+            encoder.encode(texts["baseline"].to_list()),
+            encoder.encode(texts["LLM"].to_list()),
+        )
         difference = answers - baseline
-        cosine, l1, l2 = 1 - (answers * baseline).sum(axis=1), np.abs(difference).sum(axis=1), np.linalg.norm(difference, axis=1)
+        cosine, l1, l2 = (
+            1 - (answers * baseline).sum(axis=1),
+            np.abs(difference).sum(axis=1),
+            np.linalg.norm(difference, axis=1),
+        )
         for name, values in {"cosine": cosine, "l1": l1, "l2": l2}.items():
             column = expected[f"LLM_{name}_distance_wrt_baseline"].to_numpy()
             assert len(column) == 126
@@ -45,11 +58,15 @@ def test_distances_are_those_published(minilm: Path, shared: Path, tmp_path: Pat
 
 
 def test_like_meanings_lie_close(minilm: Path) -> None:
-    near, same, far = SentenceEncoder(minilm, store=None).encode(["felt nervous", "was anxious", "won the race"])
+    near, same, far = SentenceEncoder(minilm, store=None).encode(
+        ["felt nervous", "was anxious", "won the race"]
+    )
     assert near @ same > 0.6 > 0.3 > near @ far
 
 
-def test_rows_are_of_length_one_and_in_order(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_of_length_one_and_in_order(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(SentenceEncoder, "batch_size", 2)
     encoder = SentenceEncoder(tiny, store=tmp_path / "vectors.sqlite")
     made = encoder.encode(TEXTS)
@@ -63,7 +80,10 @@ def test_rows_are_of_length_one_and_in_order(tiny: Path, tmp_path: Path, monkeyp
 
 def test_what_is_kept_needs_no_weights(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier, store = save_classifier(tmp_path / "classifier", LABELS), tmp_path / "kept.sqlite"
-    vectors, scores = SentenceEncoder(tiny, store=store).encode(TEXTS), TextClassifier(classifier, store=store).scores(TEXTS)
+    vectors, scores = (
+        SentenceEncoder(tiny, store=store).encode(TEXTS),
+        TextClassifier(classifier, store=store).scores(TEXTS),
+    )
     encode = SentenceEncoder(shutil.copytree(tiny, tmp_path / "moved"), store=store).encode
     score = TextClassifier(shutil.copytree(classifier, tmp_path / "moved too"), store=store).scores
     monkeypatch.setattr(text_models, "pick_device", None)  # loading would need it
@@ -101,7 +121,10 @@ def test_what_is_no_encoder_says_so(tiny: Path, tmp_path: Path) -> None:
 def expected(folder: Path, text: str) -> Any:
     import transformers as hf
 
-    words, net = hf.AutoTokenizer.from_pretrained(folder), hf.AutoModelForSequenceClassification.from_pretrained(folder)
+    words, net = (
+        hf.AutoTokenizer.from_pretrained(folder),
+        hf.AutoModelForSequenceClassification.from_pretrained(folder),
+    )
     with torch.inference_mode():
         return net(**words(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
 
@@ -118,7 +141,11 @@ def expected(folder: Path, text: str) -> Any:
     ],
 )
 def test_scores_are_what_the_problem_asks_for(
-    tmp_path: Path, problem: str | None, labels: list[str], wanted: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    problem: str | None,
+    labels: list[str],
+    wanted: Callable[[Any], Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(TextClassifier, "batch_size", 2)
     folder = save_classifier(tmp_path / "classifier", labels, problem)
@@ -131,7 +158,9 @@ def test_scores_are_what_the_problem_asks_for(
 
 
 def test_what_is_no_classifier_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is not a text classifier: its config\.json names LlamaForCausalLM"):
+    with pytest.raises(
+        InputError, match=r"is not a text classifier: its config\.json names LlamaForCausalLM"
+    ):
         TextClassifier(save_chat_model(tmp_path / "chat"), store=None)
     with pytest.raises(InputError, match="neither an existing model folder"):
         TextClassifier(tmp_path / "nowhere", store=None)

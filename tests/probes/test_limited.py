@@ -16,8 +16,9 @@ from tiltmeter.study import Settings
 def test_coverage_with_few_items(library: Library) -> None:
     """A small case of `perf/studies/few_items.py`. A single item of a stratum must not count as certain.
 
-    Of intervals that contain the true value in 95% (77%) of studies, 53 or more of 60 do so with a probability of 99% (2%). The seeds are
-    fixed: 57 intervals contain it, and 50 if small strata are not pooled.
+    Of intervals that contain the true value in 95% (77%) of studies, 53 or more of 60 do so with a
+    probability of 99% (2%). The seeds are fixed: 57 intervals contain it, and 50 if small strata are not
+    pooled.
     """
     [coverage] = carry_out("discrimination_tamkin", studies=60)
     assert coverage.observed >= 53 / 60
@@ -48,9 +49,16 @@ def test_counts_are_those_of_the_cell(library: Library) -> None:
     part, settings = PROBES.load("gest_creative"), Settings(limit=50, resamples=50)
     measures = part.simulate_measures(part.design(library, settings), dials(0.0), 1)
     for row in part.analyse(measures, settings)["findings"].iter_rows(named=True):
-        selected = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {row['evidence']}").collect()
+        selected = (
+            pl.SQLContext(measures=measures)
+            .execute(f"SELECT * FROM measures WHERE {row['evidence']}")
+            .collect()
+        )
         assert selected.height == row["attempts"], row["metric"]
-        assert row["answered"] + row["refused"] + row["unreadable"] + row["empty"] + row["failed"] == row["attempts"]
+        assert (
+            row["answered"] + row["refused"] + row["unreadable"] + row["empty"] + row["failed"]
+            == row["attempts"]
+        )
 
 
 def test_a_constant_answer_is_not_certain(library: Library) -> None:

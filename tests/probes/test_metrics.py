@@ -17,7 +17,14 @@ from tiltmeter.probes import DEFINITIONS, Probe
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-SYNTHETIC = ("diversity_med_qa", "dreaddit", "hiring_bloomberg", "inventories", "jobs_lum", "relationship_levy")
+SYNTHETIC = (
+    "diversity_med_qa",
+    "dreaddit",
+    "hiring_bloomberg",
+    "inventories",
+    "jobs_lum",
+    "relationship_levy",
+)
 
 
 def check(found: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None:
@@ -33,14 +40,18 @@ def check(found: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None:
 def check_point_marks(probe: Probe, expected: dict[str, Any]) -> None:
     """The tier of the point estimate: the first whose stretch holds it."""
     for name, value in expected["marks_point"].items():
-        bands = next(DEFINITIONS["genderbench"].bands(metric) for metric in probe.metrics if metric.name == name)
+        bands = next(
+            DEFINITIONS["genderbench"].bands(metric) for metric in probe.metrics if metric.name == name
+        )
         estimate = expected["metrics_point"][name]
         reached = {band.mark for band in bands if band.low <= estimate <= band.high}
         assert min(reached, key=MARKS.index) == MARKS[value], name
 
 
 @pytest.mark.parametrize("probe", WITH_GOLDEN)
-def test_recorded_answers(probe: str, shared: Path, golden: Golden, measured: Measured, analysed: Analysed) -> None:
+def test_recorded_answers(
+    probe: str, shared: Path, golden: Golden, measured: Measured, analysed: Analysed
+) -> None:
     path = shared / "golden" / "genderbench" / "metrics" / f"{original_name(probe)}.json"
     expected = json.loads(path.read_text(encoding="utf-8"))
     for marks in ("marks_point", "marks_ci"):
@@ -50,8 +61,12 @@ def test_recorded_answers(probe: str, shared: Path, golden: Golden, measured: Me
 
 
 @pytest.mark.parametrize("probe", SYNTHETIC)
-def test_synthetic_answers(probe: str, designs: Designs, synthetic: Synthetic, measured: Measured, analysed: Analysed) -> None:
-    expected = json.loads((Path(__file__).parent / "original_metrics.json").read_text(encoding="utf-8"))[probe]
+def test_synthetic_answers(
+    probe: str, designs: Designs, synthetic: Synthetic, measured: Measured, analysed: Analysed
+) -> None:
+    expected = json.loads((Path(__file__).parent / "original_metrics.json").read_text(encoding="utf-8"))[
+        probe
+    ]
     check(analysed(probe, measured(probe, synthetic(probe, designs(probe)))), expected)
     check_point_marks(PROBES.load(probe), expected)
 
@@ -61,20 +76,28 @@ def silent(probe: str, designs: Designs, measured: Measured, analysed: Analysed)
 
 
 @pytest.mark.parametrize("probe", ["direct", "gest_creative", "hiring_an", "jobs_lum"])
-def test_a_model_that_never_answers_has_no_marks_there_either(probe: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
+def test_a_model_that_never_answers_has_no_marks_there_either(
+    probe: str, designs: Designs, measured: Measured, analysed: Analysed
+) -> None:
     found = silent(probe, designs, measured, analysed)
     assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
     assert found["undetected_rate_attempts"]["estimate"] == 1
 
 
 @pytest.mark.parametrize("probe", ["isear", "business_vocabulary"])
-def test_two_probes_of_the_original_call_silence_healthy(probe: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
+def test_two_probes_of_the_original_call_silence_healthy(
+    probe: str, designs: Designs, measured: Measured, analysed: Analysed
+) -> None:
     (graded,) = (row for row in silent(probe, designs, measured, analysed).values() if row["bands"])
     assert (graded["estimate"], graded["mark"]) == (0, "healthy")
 
 
-def test_the_original_needs_three_items_for_a_slope_of_hiring(measured: Measured, analysed: Analysed, designs: Designs) -> None:
-    measures = measured("hiring_an", pl.repeat("You have been selected", designs("hiring_an").height, eager=True))
+def test_the_original_needs_three_items_for_a_slope_of_hiring(
+    measured: Measured, analysed: Analysed, designs: Designs
+) -> None:
+    measures = measured(
+        "hiring_an", pl.repeat("You have been selected", designs("hiring_an").height, eager=True)
+    )
     few = measures.filter(pl.col("item") < 6)
     men = (few["gender"] == "male").sum()
     found = analysed("hiring_an", few, resamples=5)
@@ -84,5 +107,7 @@ def test_the_original_needs_three_items_for_a_slope_of_hiring(measured: Measured
 
 
 def test_unknown_definition(designs: Designs) -> None:
-    with pytest.raises(InputError, match="unknown definition 'paper' for probes: known: default, genderbench"):
+    with pytest.raises(
+        InputError, match="unknown definition 'paper' for probes: known: default, genderbench"
+    ):
         PROBES.load("direct").analyse(designs("direct"), Settings(definition="paper"))

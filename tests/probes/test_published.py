@@ -39,7 +39,11 @@ def test_table_2(published: dict[str, Any], tables: dict[str, pl.DataFrame]) -> 
 
 def test_columns_of_published_results(published: dict[str, Any], tables: dict[str, pl.DataFrame]) -> None:
     findings, grades = tables["findings"], tables["grades"]
-    assert (findings.schema, grades.schema, set(findings["definition"])) == (dict(FINDINGS), dict(GRADES), {"published"})
+    assert (findings.schema, grades.schema, set(findings["definition"])) == (
+        dict(FINDINGS),
+        dict(GRADES),
+        {"published"},
+    )
     for column, known in published.items():
         mine = findings.filter(part=probe_of(column), metric=column.partition(".")[2])
         for row in mine.iter_rows(named=True):
@@ -62,11 +66,19 @@ def test_tiers_are_the_published_ones(published: dict[str, Any]) -> None:
             assert sorted(ours[mark]) == [pytest.approx(one) for one in sorted(ranges)], (column, mark)
 
 
-def test_a_metric_that_one_model_lacks_is_in_no_average(published: dict[str, Any], tables: dict[str, pl.DataFrame]) -> None:
-    findings = tables["findings"].filter((pl.col("model") != "gpt-4o (published)") | (pl.col("metric") != "fail_rate"))
+def test_a_metric_that_one_model_lacks_is_in_no_average(
+    published: dict[str, Any], tables: dict[str, pl.DataFrame]
+) -> None:
+    findings = tables["findings"].filter(
+        (pl.col("model") != "gpt-4o (published)") | (pl.col("metric") != "fail_rate")
+    )
     table = normalised_table(findings, tables["grades"])
     for model in ("gpt-4o", "phi-4"):
-        cells = [scaled(column, *published[column]["ci95"][model]) for column in ORDER if not column.endswith(".fail_rate")]
+        cells = [
+            scaled(column, *published[column]["ci95"][model])
+            for column in ORDER
+            if not column.endswith(".fail_rate")
+        ]
         assert table[f"{model} (published)"][-1] == pytest.approx(sum(cells) / 18, abs=1e-12)
     note = average_note(findings, tables["grades"])
     assert "18 of 19 key metrics" in note
@@ -75,7 +87,9 @@ def test_a_metric_that_one_model_lacks_is_in_no_average(published: dict[str, Any
 
 def test_an_average_needs_a_metric_that_is_graded_for_every_model(tables: dict[str, pl.DataFrame]) -> None:
     ungraded = tables["findings"].with_columns(mark=pl.lit("ungraded"))
-    assert average_note(ungraded, tables["grades"]) == "No average: no metric is graded for every model shown."
+    assert (
+        average_note(ungraded, tables["grades"]) == "No average: no metric is graded for every model shown."
+    )
     assert normalised_table(ungraded, tables["grades"]).row(-1)[3:] == (None,) * 12
 
 
@@ -91,10 +105,19 @@ GOOD: dict[str, Any] = {"ci95": {"m": [0.1, 0.2]}, "marks": {"healthy": [[0, 1]]
         (json.dumps({"Direkt.fail_rate": GOOD}), "did you mean direct"),
         (json.dumps({"Direct.fail_rat": GOOD}), "did you mean fail_rate"),
         (json.dumps({"Direct.fail_rate": {"ci95": {}}}), "Direct.fail_rate.marks: Field required"),
-        (json.dumps({"Direct.fail_rate": GOOD | {"ci95": {"m": [0.2, 0.1]}}}), "ci95.m: Value error, the smaller"),
-        (json.dumps({"Direct.fail_rate": GOOD | {"ci95": {"m": "0.2"}}}), "ci95.m: Input should be a valid array"),
+        (
+            json.dumps({"Direct.fail_rate": GOOD | {"ci95": {"m": [0.2, 0.1]}}}),
+            "ci95.m: Value error, the smaller",
+        ),
+        (
+            json.dumps({"Direct.fail_rate": GOOD | {"ci95": {"m": "0.2"}}}),
+            "ci95.m: Input should be a valid array",
+        ),
         (json.dumps({"Direct.fail_rate": GOOD | {"marks": {"fine": [[0, 1]]}}}), "Input should be 'healthy'"),
-        ('{"Direct.fail_rate": {"ci95": {"m": [NaN, 1]}, "marks": {"healthy": [[0, 1]]}}}', "Input should be a finite number"),
+        (
+            '{"Direct.fail_rate": {"ci95": {"m": [NaN, 1]}, "marks": {"healthy": [[0, 1]]}}}',
+            "Input should be a finite number",
+        ),
     ],
 )
 def test_what_is_no_such_file(content: str, words: str, tmp_path: Path) -> None:

@@ -24,8 +24,12 @@ IS_DIFFERENCE = pl.col("metric").str.ends_with("diff_regression")
 def measures_of_study(seed: int, limit: int, bias: float, wording: str | None = "plain") -> pl.DataFrame:
     """Return the responses of the simulated model to the applications of one study."""
     probe = PROBES.load("hiring_an")
-    settings = Settings(limit=limit, seed=seed, params=MappingProxyType({"wording": wording} if wording else {}))
-    measures: pl.DataFrame = probe.simulate_measures(probe.design(Library.default(), settings), {"outcome_disparity": bias}, seed)
+    settings = Settings(
+        limit=limit, seed=seed, params=MappingProxyType({"wording": wording} if wording else {})
+    )
+    measures: pl.DataFrame = probe.simulate_measures(
+        probe.design(Library.default(), settings), {"outcome_disparity": bias}, seed
+    )
     return measures
 
 
@@ -38,7 +42,9 @@ def findings_of_study(seed: int, limit: int, bias: float, wording: str | None = 
 
 def test_the_slopes_of_a_fair_model_rarely_differ_in_any_cell() -> None:
     """With the standard errors of bounded slopes, 12% of these p-values are below 5%."""
-    p = pl.concat(findings_of_study(seed, 60, 0.0).filter(IS_DIFFERENCE)["p"] for seed in range(STUDIES)).drop_nulls()
+    p = pl.concat(
+        findings_of_study(seed, 60, 0.0).filter(IS_DIFFERENCE)["p"] for seed in range(STUDIES)
+    ).drop_nulls()
     assert p.len() > 5 * STUDIES
     assert (p < 0.05).sum() <= 2
 
@@ -62,7 +68,9 @@ def test_the_slopes_without_bounds_are_no_findings() -> None:
 
 
 def test_there_is_no_p_without_a_value() -> None:
-    findings = [findings_of_study(seed, limit, 0.3).filter(IS_DIFFERENCE) for limit in (3, 5, 6) for seed in range(3)]
+    findings = [
+        findings_of_study(seed, limit, 0.3).filter(IS_DIFFERENCE) for limit in (3, 5, 6) for seed in range(3)
+    ]
     without = pl.concat(findings).filter(pl.col("estimate").is_null())
     assert without.height
     assert without["p"].is_null().all()
@@ -71,7 +79,11 @@ def test_there_is_no_p_without_a_value() -> None:
 def test_there_is_no_p_where_the_test_points_to_the_other_side() -> None:
     probe = PROBES.load("hiring_an")
     measures = measures_of_study(0, 8, 0.3)
-    (slope,) = probe.analyse(measures, Settings(resamples=50))["findings"].filter(metric="diff_regression").to_dicts()
+    (slope,) = (
+        probe.analyse(measures, Settings(resamples=50))["findings"]
+        .filter(metric="diff_regression")
+        .to_dicts()
+    )
     of_gender = measures.with_columns(accepted=(pl.col("label") == "yes").cast(pl.Float64)).group_by("gender")
     lines = dict(of_gender.agg(pl.cov("accepted", "score") / pl.var("score")).rows())
     assert slope["estimate"] * (lines["male"] - lines["female"]) < 0

@@ -10,7 +10,8 @@ from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 SETTINGS = Settings(limit=300, resamples=200, params={"wording": "plain"})
-"""In one wording, as in the study: the simulated model has no effects of wordings, and each of ten would be analysed apart as well."""
+"""In one wording, as in the study: the simulated model has no effects of wordings, and each of ten would be
+analysed apart as well."""
 STUDIES = 40
 UNDECIDED = {("hiring_an", "diff_regression")}
 """Metrics whose interval may include healthy for a biased model, because 300 items are few."""
@@ -23,7 +24,9 @@ def shares(case: str) -> dict[str, float]:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("name", PROBES.names())
-def test_intervals_contain_the_true_value_and_a_fair_model_is_graded_healthy(library: Library, name: str) -> None:
+def test_intervals_contain_the_true_value_and_a_fair_model_is_graded_healthy(
+    library: Library, name: str
+) -> None:
     """An interval that contains the true value in 95% of studies fails this in 3 of 1,000 cases, one of 75% passes in 10 of 100."""
     of_fair = shares(f"{name} fair")
     for metric in PROBES.load(name).metrics:
@@ -34,9 +37,14 @@ def test_intervals_contain_the_true_value_and_a_fair_model_is_graded_healthy(lib
 
 @pytest.mark.verify
 @pytest.mark.parametrize("name", PROBES.names())
-def test_intervals_contain_the_true_value_and_a_biased_model_is_not_graded_healthy(library: Library, name: str) -> None:
+def test_intervals_contain_the_true_value_and_a_biased_model_is_not_graded_healthy(
+    library: Library, name: str
+) -> None:
     of_biased = shares(f"{name} biased")
     for metric in PROBES.load(name).metrics:
         if metric.key:
             assert of_biased[f"{metric.name}: coverage"] >= 34 / STUDIES
-            assert of_biased[f"{metric.name}: share marked healthy"] <= 2 / STUDIES or (name, metric.name) in UNDECIDED
+            assert (
+                of_biased[f"{metric.name}: share marked healthy"] <= 2 / STUDIES
+                or (name, metric.name) in UNDECIDED
+            )

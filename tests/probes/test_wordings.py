@@ -35,7 +35,11 @@ def test_what_readers_rely_on() -> None:
         for templates in wordings(probe, "all", HOME).values():
             prompt = " ".join(templates.values())
             if probe in ("bbq", "diversity_med_qa", "gest", "relationship_levy"):
-                assert all(f"({letter}) {{option{i}}}" in prompt for i, letter in enumerate("abcde") if f"{{option{i}}}" in prompt)
+                assert all(
+                    f"({letter}) {{option{i}}}" in prompt
+                    for i, letter in enumerate("abcde")
+                    if f"{{option{i}}}" in prompt
+                )
             elif probe in ("direct", "discrimination_tamkin", "dreaddit"):
                 assert '"yes" or "no"' in prompt
             elif probe == "hiring_an":
@@ -66,7 +70,9 @@ def test_a_users_file(tmp_path: Path, library: Library) -> None:
         (None, "unknown wording 'plane': did you mean plain"),
     ],
 )
-def test_mistakes_in_a_users_file_or_the_name_of_a_wording(tmp_path: Path, text: str | None, message: str) -> None:
+def test_mistakes_in_a_users_file_or_the_name_of_a_wording(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text or "", encoding="utf-8")
     with pytest.raises(InputError, match=re.escape(message)):

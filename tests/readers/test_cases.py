@@ -12,7 +12,9 @@ import yaml
 
 from tiltmeter import readers
 
-CASES: list[dict[str, Any]] = yaml.load((Path(__file__).parent / "cases.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
+CASES: list[dict[str, Any]] = yaml.load(
+    (Path(__file__).parent / "cases.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 EMOTIONS = (
     *("anger", "disgust", "fear", "guilt", "joy", "sadness", "shame", "anxiety"),
     *("disappointment", "embarrassment", "frustration", "regret"),
@@ -62,16 +64,23 @@ def readings(probe: str) -> dict[str, tuple[str, Any]]:
 def vocabulary(case: dict[str, Any]) -> tuple[str, Any]:
     """The same for an answer of which words are counted."""
     factors = case["factors"]
-    counts = readers.count_vocabulary(pl.Series([case["answer"]], dtype=pl.String), {"x": factors["male"]}, {"x": factors["female"]})
+    counts = readers.count_vocabulary(
+        pl.Series([case["answer"]], dtype=pl.String), {"x": factors["male"]}, {"x": factors["female"]}
+    )
     row = counts.row(0, named=True)
-    return row["outcome"], None if row["x_male"] is None else {"male": row["x_male"], "female": row["x_female"]}
+    return row["outcome"], None if row["x_male"] is None else {
+        "male": row["x_male"],
+        "female": row["x_female"],
+    }
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=f"{c['probe']}-{i}") for i, c in enumerate(CASES)])
 def test_case(case: dict[str, Any], request: pytest.FixtureRequest) -> None:
     if "wrong_today" in case:
         request.applymarker(pytest.mark.xfail(reason=f"read as {case['wrong_today']}"))
-    read = vocabulary(case) if PROBES[case["probe"]] == "vocabulary" else readings(case["probe"])[case["answer"]]
+    read = (
+        vocabulary(case) if PROBES[case["probe"]] == "vocabulary" else readings(case["probe"])[case["answer"]]
+    )
     assert read == (case["outcome"], case["label"]), f"{case['answer']!r}: {case['why']}"
 
 
@@ -82,6 +91,14 @@ def test_table_covers_all_probes() -> None:
 
 
 def test_refusals_of_the_table_are_refusals() -> None:
-    short = [c for c in CASES if c["outcome"] == "refused" and PROBES[c["probe"]] not in ("character", "decision", "vocabulary")]
-    missed = [c["answer"] for c, r in zip(short, readers.refused(pl.Series([c["answer"] for c in short])), strict=True) if not r]
+    short = [
+        c
+        for c in CASES
+        if c["outcome"] == "refused" and PROBES[c["probe"]] not in ("character", "decision", "vocabulary")
+    ]
+    missed = [
+        c["answer"]
+        for c, r in zip(short, readers.refused(pl.Series([c["answer"] for c in short])), strict=True)
+        if not r
+    ]
     assert missed == []

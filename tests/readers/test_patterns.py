@@ -16,7 +16,11 @@ from tiltmeter.readers.normalising import Pattern, ascii_text, lowered, plain, r
 from tiltmeter.readers.options import marked
 
 FILES = sorted(path.stem for path in (Path(readers.__file__).parent / "data").glob("*.yaml"))
-OPTIONS = {"only": ["The man", "The woman", "Not known"], "couple": ["Anna", "Mark", "Neither"], "plural": ["Men", "Women"]}
+OPTIONS = {
+    "only": ["The man", "The woman", "Not known"],
+    "couple": ["Anna", "Mark", "Neither"],
+    "plural": ["Men", "Women"],
+}
 EMOTIONS = ("anger", "disgust", "fear", "guilt", "joy", "sadness", "shame", "surprise")
 CONTRADICTED = ("contradicted", "contradicted_alone", "plainer")
 """Tables of `choice` whose patterns are searched in texts with marked options."""
@@ -32,7 +36,11 @@ class Row(NamedTuple):
 
 
 def rows_of(file: str) -> list[Row]:
-    return [Row(file, table, name, pattern) for table, patterns in tables(file).items() for name, pattern in patterns.items()]
+    return [
+        Row(file, table, name, pattern)
+        for table, patterns in tables(file).items()
+        for name, pattern in patterns.items()
+    ]
 
 
 ROWS = [row for file in FILES for row in rows_of(file)]
@@ -41,7 +49,9 @@ ROWS = [row for file in FILES for row in rows_of(file)]
 def options(row: Row) -> list[str]:
     """Options with which the example of a row makes sense."""
     example = row.pattern.example
-    kind = "plural" if row.table == "plural" else "couple" if "Anna" in example or "Mark" in example else "only"
+    kind = (
+        "plural" if row.table == "plural" else "couple" if "Anna" in example or "Mark" in example else "only"
+    )
     return OPTIONS[kind]
 
 
@@ -57,7 +67,9 @@ def reader_of(row: Row) -> str:
         case _ if row.table == "to_write":
             return "to_write"
         case _:
-            text = row.table in ("free_text", "disclaims") or row.pattern.example.startswith("I can't help you")
+            text = row.table in ("free_text", "disclaims") or row.pattern.example.startswith(
+                "I can't help you"
+            )
             return "refused_text" if text else "refused"
 
 
@@ -96,7 +108,9 @@ def labels_of(file: str) -> Mapping[tuple[str, str], str | None]:
     by_reader = sorted(rows_of(file), key=reader_of)
     for reader, group in groupby(by_reader, key=reader_of):
         rows = list(group)
-        labels |= {(row.table, row.name): label for row, label in zip(rows, labels_by(reader, rows), strict=True)}
+        labels |= {
+            (row.table, row.name): label for row, label in zip(rows, labels_by(reader, rows), strict=True)
+        }
     return labels
 
 
@@ -132,14 +146,20 @@ def stages(file: str) -> Iterator[pl.Series]:
     yield changed(lambda text: ascii_text(plain(text)))
     yield changed(lambda text: plain(text).str.to_lowercase())
     if file == "yes_no":
-        text = changed(lambda text: rewritten(plain(text).str.to_lowercase(), tables(file)["translations"].values()))
+        text = changed(
+            lambda text: rewritten(plain(text).str.to_lowercase(), tables(file)["translations"].values())
+        )
     text = changed(lambda text: lowered(plain(text)))
     yield text
     for step in tables(file)["steps"].values() if file == "emotions" else ():
         text = text.str.replace_all(completed(step.find), step.put)
         yield text
     marks = marked(examples, pl.Series([options(row) for row in rows])) if file == "choice" else None
-    for name in ("written", "letters", "stops", "bare", "alone_bare", "lists", "steps") if file in ("choice", "yes_no") else ():
+    for name in (
+        ("written", "letters", "stops", "bare", "alone_bare", "lists", "steps")
+        if file in ("choice", "yes_no")
+        else ()
+    ):
         if marks is not None and name in ("lists", "steps"):
             text = marks["copied" if name == "lists" else "text"]
         for step in tables(file).get(name, {}).values():
@@ -157,7 +177,10 @@ def stages(file: str) -> Iterator[pl.Series]:
 def texts_of(file: str) -> Mapping[tuple[str, str], Sequence[str]]:
     """The texts of each row of a file, by table and name."""
     searched = [stage.to_list() for stage in stages(file)]
-    return {(row.table, row.name): texts for row, texts in zip(rows_of(file), zip(*searched, strict=True), strict=True)}
+    return {
+        (row.table, row.name): texts
+        for row, texts in zip(rows_of(file), zip(*searched, strict=True), strict=True)
+    }
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id="-".join(row[:3])) for row in ROWS])

@@ -33,14 +33,19 @@ READERS: dict[str, Callable[[pl.Series], pl.DataFrame]] = {
     "yes_no": readers.read_yes_no,
     "character": readers.read_character,
     "decision": readers.read_decision,
-    "ranked": lambda answer: readers.read_first_ranked(answer, for_each(answer, MALE), for_each(answer, FEMALE)),
+    "ranked": lambda answer: readers.read_first_ranked(
+        answer, for_each(answer, MALE), for_each(answer, FEMALE)
+    ),
     "emotion": lambda answer: readers.read_emotion(answer, EMOTIONS),
 }
 PIECES = (
     "(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson", "1.", "\n", ". ", ": ",
     "I can't", "As an AI", "but", "you have been selected", "regret to inform you", "if", "**", "<think>", "</think>", "İ", "é", '"',
 )  # fmt: skip
-ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)), max_size=6)
+ANSWERS = st.lists(
+    st.one_of(st.none(), st.text(max_size=80), st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)),
+    max_size=6,
+)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -59,8 +64,13 @@ def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> No
 @settings(max_examples=30)
 @given(answers=ANSWERS)
 def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
-    found = readers.count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
-    assert (dict(found.schema), len(found)) == ({"outcome": pl.String(), "x_male": pl.Int32(), "x_female": pl.Int32()}, len(answers))
+    found = readers.count_vocabulary(
+        pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}}
+    )
+    assert (dict(found.schema), len(found)) == (
+        {"outcome": pl.String(), "x_male": pl.Int32(), "x_female": pl.Int32()},
+        len(answers),
+    )
     assert (found["x_male"].is_not_null() == (found["outcome"] == "answered")).all()
 
 
@@ -72,7 +82,9 @@ def test_refused_is_true_or_false(answers: list[str | None]) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("blank", [None, "", " \n\t", "\u200b", "\u00a0", "<think>yes (a) she</think>", "<think>never finished"])
+@pytest.mark.parametrize(
+    "blank", [None, "", " \n\t", "\u200b", "\u00a0", "<think>yes (a) she</think>", "<think>never finished"]
+)
 def test_blank_answers_are_empty(name: str, blank: str | None) -> None:
     assert READERS[name](pl.Series([blank], dtype=pl.String)).row(0) == ("empty", None)
 
@@ -83,7 +95,9 @@ def test_one_answer_is_read_alike_in_any_company(name: str) -> None:
         "(a)", None, "no", "She left.", "Anna Weiss", "I cannot answer that question.", "you have been selected", "anger", "Adam Erickson",
     ]  # fmt: skip
     together = READERS[name](pl.Series(answers))
-    assert together.equals(pl.concat(READERS[name](pl.Series([answer], dtype=pl.String)) for answer in answers))
+    assert together.equals(
+        pl.concat(READERS[name](pl.Series([answer], dtype=pl.String)) for answer in answers)
+    )
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -100,20 +114,43 @@ def test_refused() -> None:
         "I'm sorry, but I can't", "As an AI language model, I don't have personal opinions.", "I won't.", "I cannot assist with that.",
         "I'd rather not", "It's not appropriate to judge people this way.", "I must respectfully decline.",
     ]  # fmt: skip
-    no = ["As an AI I don't have feelings, but: (c)", "I cannot cook, but I can bake.", "No.", "I do not agree.", None]
+    no = [
+        "As an AI I don't have feelings, but: (c)",
+        "I cannot cook, but I can bake.",
+        "No.",
+        "I do not agree.",
+        None,
+    ]
     found = readers.refused(pl.Series([*yes, *no]))
     assert [answer for answer, is_refused in zip([*yes, *no], found, strict=True) if is_refused] == yes
 
 
 @pytest.mark.parametrize(
-    "form", ["(b)", "b)", "B.", "b", "[b]", "( b )", "（b）", "**(b)**", "Option B", "Answer: b", "The answer is (b)", "\\boxed{b}", "⒝"]
+    "form",
+    [
+        "(b)",
+        "b)",
+        "B.",
+        "b",
+        "[b]",
+        "( b )",
+        "（b）",
+        "**(b)**",
+        "Option B",
+        "Answer: b",
+        "The answer is (b)",
+        "\\boxed{b}",
+        "⒝",
+    ],
 )
 def test_letter_forms(form: str) -> None:
     assert READERS["choice"](pl.Series([form])).row(0) == ("answered", "b")
 
 
 def test_options_may_differ_in_number() -> None:
-    found = readers.read_choice(pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]]))
+    found = readers.read_choice(
+        pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]])
+    )
     assert found["label"].to_list() == [None, "c", "e"]
 
 
@@ -131,7 +168,11 @@ def test_hint_brings_the_character_into_focus() -> None:
 
 
 def test_a_name_of_both_genders_is_no_candidate() -> None:
-    answer, male, female = ["1. Alexis Lee\n2. Adam Erickson"], [["Alexis Lee", "Adam Erickson"]], [["Alexis Lee"]]
+    answer, male, female = (
+        ["1. Alexis Lee\n2. Adam Erickson"],
+        [["Alexis Lee", "Adam Erickson"]],
+        [["Alexis Lee"]],
+    )
     found = readers.read_first_ranked(pl.Series(answer), pl.Series(male), pl.Series(female))
     assert found.row(0) == ("unreadable", None)
 
@@ -159,8 +200,21 @@ def test_a_free_text_is_usable_or_has_one_reason_why_not() -> None:
 
 
 def test_counts_add_up_to_the_attempts_and_items_are_those_with_an_answer() -> None:
-    measures = pl.DataFrame({"item": ["a", "a", "b", "c", "d"], "outcome": ["answered", "answered", "refused", "failed", "answered"]})
+    measures = pl.DataFrame(
+        {
+            "item": ["a", "a", "b", "c", "d"],
+            "outcome": ["answered", "answered", "refused", "failed", "answered"],
+        }
+    )
     counts = measures.select(outcome_counts()).row(0, named=True)
-    assert counts == {"attempts": 5, "answered": 3, "refused": 1, "unreadable": 0, "empty": 0, "failed": 1, "items": 2}
+    assert counts == {
+        "attempts": 5,
+        "answered": 3,
+        "refused": 1,
+        "unreadable": 0,
+        "empty": 0,
+        "failed": 1,
+        "items": 2,
+    }
     assert sum(counts[name] for name in OUTCOMES) == counts["attempts"]
     assert measures.clear().select(outcome_counts()).row(0) == (0,) * 7

@@ -1,4 +1,7 @@
-"""Replies as models write them, read through the command; and that no wording makes the opposite of what is said."""
+"""Replies as models write them, read through the command.
+
+And that no wording makes the opposite of what is said.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,17 @@ LEADS = (
     "Great question", "Thank you for asking", "Happy to help", "I understand", "Correct me if I'm wrong", "No problem", "No doubt",
     "Exactly", "Yes, that is a good question", "Of course, I can help", "I agree that this is a sensitive topic", "No question", "Totally",
 )  # fmt: skip
-ADVERBS = ("absolutely", "definitely", "certainly", "surely", "indeed", "of course", "clearly", "really", "completely")
+ADVERBS = (
+    "absolutely",
+    "definitely",
+    "certainly",
+    "surely",
+    "indeed",
+    "of course",
+    "clearly",
+    "really",
+    "completely",
+)
 MARKS = (". ", "! ", ", ", "... ", " - ", ": ", "\n\n", " ")
 ENDS = (".", " That is a stereotype.", " because people differ.", " Of course, people differ.")
 FRAMES = (
@@ -91,8 +104,12 @@ def test_a_conclusion_decides_between_options_and_no_other_word_does() -> None:
             (None, f"{lead}{other} has a point, and so does {chosen}."),
         ]
     table = pl.DataFrame(made, schema=["said", "answer"], orient="row")
-    read = table.with_columns(label=read_choice(table["answer"], pl.Series([options] * table.height))["label"])
-    assert read.filter(pl.col("label").is_not_null() & pl.col("label").ne_missing(pl.col("said"))).rows() == []
+    read = table.with_columns(
+        label=read_choice(table["answer"], pl.Series([options] * table.height))["label"]
+    )
+    assert (
+        read.filter(pl.col("label").is_not_null() & pl.col("label").ne_missing(pl.col("said"))).rows() == []
+    )
     assert read.filter(pl.col("said").is_not_null())["label"].null_count() == 0
 
 
@@ -104,7 +121,9 @@ POLITE = {
 
 
 def test_polite_disagreement_is_not_agreement() -> None:
-    assert read_yes_no(pl.Series(list(POLITE)), "statement")["label"].to_list() == [label for label, _ in POLITE.values()]
+    assert read_yes_no(pl.Series(list(POLITE)), "statement")["label"].to_list() == [
+        label for label, _ in POLITE.values()
+    ]
 
 
 @pytest.mark.verify
@@ -115,20 +134,27 @@ def test_a_model_that_always_disagrees_politely_fails_nothing(tiltmeter: Tiltmet
         prompts = [row["prompt_id"] for row in csv.DictReader(file)][:200]
     for at, (said, (_, rate)) in enumerate(POLITE.items()):
         pl.DataFrame({"prompt_id": prompts, "answer": said}).write_csv(tmp_path / f"{at}.csv")
-        assert tiltmeter("analyse", f"{at}.csv", "--study", "genderbench/direct", "--out", f"run{at}").returncode in (0, 3)
+        assert tiltmeter(
+            "analyse", f"{at}.csv", "--study", "genderbench/direct", "--out", f"run{at}"
+        ).returncode in (0, 3)
         assert load(tmp_path / f"run{at}").finding("fail_rate").values["estimate"] == rate
 
 
 @pytest.mark.verify
 def test_golden_replies(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
     golden = shared / "golden" / "replies" / "replies.jsonl"
-    done = tiltmeter("analyse", golden, "--study", "genderbench", "--limit", "full", "-P", "wording=plain", "--out", "run")
+    done = tiltmeter(
+        "analyse", golden, "--study", "genderbench", "--limit", "full", "-P", "wording=plain", "--out", "run"
+    )
     assert done.returncode in (0, 3), done.stderr
     read = {row["prompt_id"]: row for row in load(tmp_path / "run").measures.iter_rows(named=True)}
     right, wrong, labelled = 0, [], 0
     for reply in map(json.loads, golden.read_text(encoding="utf-8").splitlines()):
         if "said" in reply:
-            got, expected = read[reply["prompt_id"]]["label"], expected_label(reply["said"], read[reply["prompt_id"]])
+            got, expected = (
+                read[reply["prompt_id"]]["label"],
+                expected_label(reply["said"], read[reply["prompt_id"]]),
+            )
             labelled += 1
             right += got == expected
             if got not in (expected, None):
@@ -234,33 +260,55 @@ TEXTS = (
 
 
 def test_free_text_is_refused_only_by_the_assistant() -> None:
-    assert [text for text, found in zip(REFUSALS, refused_text(pl.Series(REFUSALS)), strict=True) if not found] == []
+    assert [
+        text for text, found in zip(REFUSALS, refused_text(pl.Series(REFUSALS)), strict=True) if not found
+    ] == []
     assert [text for text, found in zip(TEXTS, refused_text(pl.Series(TEXTS)), strict=True) if found] == []
     assert not refused_text(pl.Series([None], dtype=pl.String)).any()
 
 
-@pytest.mark.parametrize("study", [("associations", "--identity", "-P", "encoder=none"), ("benchmark", "--group")])
+@pytest.mark.parametrize(
+    "study", [("associations", "--identity", "-P", "encoder=none"), ("benchmark", "--group")]
+)
 def test_no_text_is_lost_as_a_refusal(tiltmeter: Tiltmeter, tmp_path: Path, study: tuple[str, ...]) -> None:
     texts = [text for text in (*REFUSALS, *TEXTS) if text]
     groups = [("one", "other")[at % 2] for at in range(len(texts))]
     pl.DataFrame({"text": texts, "group": groups}).write_csv(tmp_path / "texts.csv")
     name, column, *more = study
-    done = tiltmeter("analyse", "texts.csv", "--study", name, "--text", "text", column, "group", *more, "--out", "run")
+    done = tiltmeter(
+        "analyse", "texts.csv", "--study", name, "--text", "text", column, "group", *more, "--out", "run"
+    )
     assert done.returncode in (0, 3), done.stderr
     measures = load(tmp_path / "run").measures
     assert (measures["outcome"] == "refused").to_list() == [text in REFUSALS for text in texts]
 
 
 def test_thinking_is_no_part_of_a_text(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text('def reply(messages):\n    return "[THINK]yes, I agree[/THINK]No."\n', encoding="utf-8")
-    done = tiltmeter("run", "genderbench/direct", "--model", "python/mine:reply", "--limit", "20", "--out", "run")
+    (tmp_path / "mine.py").write_text(
+        'def reply(messages):\n    return "[THINK]yes, I agree[/THINK]No."\n', encoding="utf-8"
+    )
+    done = tiltmeter(
+        "run", "genderbench/direct", "--model", "python/mine:reply", "--limit", "20", "--out", "run"
+    )
     assert done.returncode == 0, done.stderr
     responses = load(tmp_path / "run").responses
     assert set(responses.select("answer", "thinking").rows()) == {("No.", "yes, I agree")}
 
 
 @pytest.mark.parametrize(
-    "piece", ["yes, ", "if ", '"', "(a) ", "while ", "<think>", "[THINK]", "analysisA", "i do not think i agree ", "not "]
+    "piece",
+    [
+        "yes, ",
+        "if ",
+        '"',
+        "(a) ",
+        "while ",
+        "<think>",
+        "[THINK]",
+        "analysisA",
+        "i do not think i agree ",
+        "not ",
+    ],
 )
 def test_a_text_of_100_kilobytes_is_read(piece: str) -> None:
     text = pl.Series([piece * (100_000 // len(piece))])

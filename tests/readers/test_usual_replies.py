@@ -1,8 +1,9 @@
 """Usual forms of a choice and of yes or no, as models write them, each labelled as a careful reader would.
 
-`usual_replies.jsonl` holds letters in all kinds of brackets, declarations, headings, tables, ticks, shares, corrections, conditions and
-answers in other languages; the label is null where the reply chooses nothing or depends on something. The rules were written with the set
-`seen` in view. The sets `first`, `second` and `fourth` were read once before anyone looked at them:
+`usual_replies.jsonl` holds letters in all kinds of brackets, declarations, headings, tables, ticks, shares,
+corrections, conditions and answers in other languages; the label is null where the reply chooses nothing or
+depends on something. The rules were written with the set `seen` in view. The sets `first`, `second` and
+`fourth` were read once before anyone looked at them:
 
 | set | reader | replies | before: right, wrong, not read | first run: right, wrong, not read |
 |---|---|---|---|---|
@@ -15,12 +16,13 @@ answers in other languages; the label is null where the reply chooses nothing or
 | fourth | choice | 94 | 83, 4, 7 | 88, 1, 5 |
 | fourth | yes or no | 142 | 117, 3, 22 | 133, 1, 8 |
 
-Then the replies that were read wrongly were looked at, so that the tests below say less about new replies than the table. (One label of the
-second set was corrected: "B-" is an answer.) The set `third` was written by a language model that had read docs/readers.md, but no rule;
-"before" are the rules that the first two sets had led to. Four of its labels were corrected after it was read, all towards the reader ("I
-partially agree" is yes, "Not necessarily" is open, a ranking of letters is open, "I can't tell" is the option that says so); with the
-labels as first written it was 171, 8, 16 and 212, 3, 24. With this set in view further rules were written, and then, by their author, the
-set `fourth`.
+Then the replies that were read wrongly were looked at, so that the tests below say less about new replies
+than the table. (One label of the second set was corrected: "B-" is an answer.) The set `third` was written by
+a language model that had read docs/readers.md, but no rule; "before" are the rules that the first two sets
+had led to. Four of its labels were corrected after it was read, all towards the reader ("I partially agree"
+is yes, "Not necessarily" is open, a ranking of letters is open, "I can't tell" is the option that says so);
+with the labels as first written it was 171, 8, 16 and 212, 3, 24. With this set in view further rules were
+written, and then, by their author, the set `fourth`.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def test_usual_replies_are_read_and_others_are_not(name: str, reader: str) -> No
     wrong = of_set.filter(col.read.is_not_null() & col.read.ne_missing(col.label))
     unread = of_set.filter(col.read.is_null() & col.label.is_not_null())
     assert of_set.height > 80
-    assert wrong.height <= WRONG.get((name, reader), 0.0) * of_set.height, wrong.select("reply", "label", "read").rows()
+    assert wrong.height <= WRONG.get((name, reader), 0.0) * of_set.height, wrong.select(
+        "reply", "label", "read"
+    ).rows()
     assert unread.height <= UNREAD * of_set.height, unread["reply"].to_list()
 
 
@@ -83,7 +87,10 @@ def moved(text: str) -> str:
 def test_the_letter_itself_does_not_matter() -> None:
     """A reply about options without words of its own is read alike if each letter in brackets is replaced by the next one."""
     of_set: list[dict[str, Any]] = (
-        readings().filter(reader="choice").filter(~col.reply.str.contains(r"(?i)\b[abc]\b([^)]|$)|grand|determin")).to_dicts()
+        readings()
+        .filter(reader="choice")
+        .filter(~col.reply.str.contains(r"(?i)\b[abc]\b([^)]|$)|grand|determin"))
+        .to_dicts()
     )
     pairs = [(row["reply"], moved(row["reply"]), LETTERS.get(row["read"] or "")) for row in of_set]
     pairs = [pair for pair in pairs if pair[0] != pair[1]]

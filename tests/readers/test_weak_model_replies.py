@@ -1,9 +1,10 @@
 """Replies of a small real model, read as the probes read them.
 
-`weak_model_replies.jsonl` holds replies of SmolLM2-135M-Instruct (4 bits, Apache-2.0) from a llama.cpp server to prompts of 13 probes, each
-labelled by two language-model readers independently of each other and of the rules; the few on which they disagreed are left out. The
-columns: `set`, `probe`, `prompt_id`, `answer`, the `outcome` and the `label` (as the probe calls it), and the factors that the rules use.
-The rules were written with the sets A to E in view. Set F was not: keep it apart, and look at its figures only.
+`weak_model_replies.jsonl` holds replies of SmolLM2-135M-Instruct (4 bits, Apache-2.0) from a llama.cpp server
+to prompts of 13 probes, each labelled by two language-model readers independently of each other and of the
+rules; the few on which they disagreed are left out. The columns: `set`, `probe`, `prompt_id`, `answer`, the
+`outcome` and the `label` (as the probe calls it), and the factors that the rules use. The rules were written
+with the sets A to E in view. Set F was not: keep it apart, and look at its figures only.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def read() -> pl.DataFrame:
     for probe, rows in by_probe.items():
         labelled = pl.DataFrame(rows, infer_schema_length=None)
         found = PROBES.load(probe).read(labelled.drop("outcome", "label"))
-        said = labelled.select("set", "probe", said_outcome="outcome", said_label=pl.col("label").cast(pl.String))
+        said = labelled.select(
+            "set", "probe", said_outcome="outcome", said_label=pl.col("label").cast(pl.String)
+        )
         tables.append(said.hstack(found.select("outcome", pl.col("label").cast(pl.String))))
     return pl.concat(tables)
 

@@ -27,7 +27,10 @@ STORY_TOKENS = 40
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """The model, whose weights are loaded once; where it cannot be fetched, tests are skipped, and fail in CI."""
+    """The model, whose weights are loaded once.
+
+    Where it cannot be fetched, tests are skipped, and fail in CI.
+    """
     try:
         return create_model(NAME)
     except ProviderError as error:
@@ -53,15 +56,28 @@ def report(capsys: pytest.CaptureFixture[str]) -> Any:
         for (part,), rows in run.measures.group_by("part", maintain_order=True):
             shares = {outcome: int((rows["outcome"] == outcome).sum()) / rows.height for outcome in OUTCOMES}
             with capsys.disabled():
-                print(f"\n{part}: {rows.height} responses; " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()), end="")
+                print(
+                    f"\n{part}: {rows.height} responses; "
+                    + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()),
+                    end="",
+                )
 
     return show
 
 
 def counted_attempts(run: tm.Run) -> dict[str, int]:
-    """The attempts of each part that its findings are based on. Findings of benchmarks are about one role each, so roles are added."""
-    counted = run.findings.select("part", "context", attempts=pl.sum_horizontal(OUTCOMES)).drop_nulls("attempts")
-    of_contexts = counted.filter(pl.col.context.ne_missing("baseline")).group_by("part", "context").agg(pl.col.attempts.max())
+    """The attempts of each part that its findings are based on.
+
+    Findings of benchmarks are about one role each, so roles are added.
+    """
+    counted = run.findings.select("part", "context", attempts=pl.sum_horizontal(OUTCOMES)).drop_nulls(
+        "attempts"
+    )
+    of_contexts = (
+        counted.filter(pl.col.context.ne_missing("baseline"))
+        .group_by("part", "context")
+        .agg(pl.col.attempts.max())
+    )
     whole = dict(of_contexts.filter(pl.col.context.is_null()).select("part", "attempts").iter_rows())
     added = dict(of_contexts.group_by("part").agg(pl.col.attempts.sum()).iter_rows())
     return added | whole
@@ -70,7 +86,8 @@ def counted_attempts(run: tm.Run) -> dict[str, int]:
 def check_accounts(run: tm.Run) -> None:
     """Every attempt has one outcome, in the measures and in the findings, and the exit status says whether something is missing.
 
-    Findings of a probe count all of its attempts; findings of stories and benchmarks count those of one group or role.
+    Findings of a probe count all of its attempts; findings of stories and benchmarks count those of one group
+    or role.
     """
     attempts = dict(run.design.group_by("part").agg(pl.col.repetitions.sum()).iter_rows())
     measures = run.measures
@@ -85,7 +102,9 @@ def check_accounts(run: tm.Run) -> None:
 
 
 def test_every_probe(model: Model, report: Any) -> None:
-    run = tm.run("genderbench", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    run = tm.run(
+        "genderbench", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run"
+    )
     report(run)
     check_accounts(run)
     assert set(run.measures["part"]) == set(SUITE)
@@ -100,14 +119,24 @@ def test_gender_stories(model: Model, report: Any) -> None:
 
 
 def test_a_benchmark(model: Model, report: Any) -> None:
-    run = tm.run("benchmarks/g20", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    run = tm.run(
+        "benchmarks/g20", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run"
+    )
     report(run)
     check_accounts(run)
 
 
 def test_constrained_answers(model: Model, report: Any) -> None:
     params = {"answers": "constrained"}
-    run = tm.run("genderbench", model=model, limit=1, params=params, sampling={"max_tokens": TOKENS}, display="none", out="run")
+    run = tm.run(
+        "genderbench",
+        model=model,
+        limit=1,
+        params=params,
+        sampling={"max_tokens": TOKENS},
+        display="none",
+        out="run",
+    )
     report(run)
     check_accounts(run)
     chosen = run.measures.filter(pl.col.constrained.is_not_null())

@@ -1,7 +1,8 @@
 """Record studies again, all or those named: `PYTHONPATH=tests python tests/recorded/record.py [STUDY...]`.
 
-A file is written only if its content differs from that of today: the bytes of a Parquet file also depend on the version of Polars, and
-the order of answers on their times. The data are those of TILTMETER_DATA, or of the folder data in TILTMETER_SHARED (default: ../shared).
+A file is written only if its content differs from that of today: the bytes of a Parquet file also depend on
+the version of Polars, and the order of answers on their times. The data are those of TILTMETER_DATA, or of
+the folder data in TILTMETER_SHARED (default: ../shared).
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def main() -> int:
     """Write the changed answers and findings, and return the exit status."""
     names = sys.argv[1:] or list(STUDIES)
     if unknown := set(names) - set(STUDIES):
-        print(f"there is no recorded study {', '.join(sorted(unknown))}; there are {', '.join(STUDIES)}", file=sys.stderr)
+        print(
+            f"there is no recorded study {', '.join(sorted(unknown))}; there are {', '.join(STUDIES)}",
+            file=sys.stderr,
+        )
         return 2
     shared = os.environ.get("TILTMETER_SHARED", FOLDER.parents[2] / "shared")
     os.environ.setdefault("TILTMETER_DATA", str(Path(shared) / "data"))

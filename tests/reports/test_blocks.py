@@ -30,7 +30,9 @@ RENDERERS: dict[str, Callable[[list[Block], Path, Any], str]] = {
     "page": lambda blocks, folder, _: seen(_page(blocks, folder)),
     "notebook": lambda blocks, folder, _: seen(as_html(Report([ABOUT], blocks))),
     "markdown": lambda blocks, folder, _: re.sub(r"\\(.)", r"\1", as_markdown(blocks)),
-    "latex": lambda blocks, folder, _: as_latex(blocks).replace("$-$", "−").replace(r"\ldots{}", "…").replace("\\%", "%"),
+    "latex": lambda blocks, folder, _: (
+        as_latex(blocks).replace("$-$", "−").replace(r"\ldots{}", "…").replace("\\%", "%")
+    ),
     "terminal": lambda blocks, folder, capsys: _printed(blocks, capsys),
 }
 
@@ -38,7 +40,11 @@ RENDERERS: dict[str, Callable[[list[Block], Path, Any], str]] = {
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("kind", CASES)
 def test_each_kind_in_each_renderer(
-    kind: str, renderer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    renderer: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")
     block, words = CASES[kind]
@@ -49,7 +55,9 @@ def test_each_kind_in_each_renderer(
 
 
 @pytest.mark.parametrize("width", ["40", "80", "1000"])
-def test_no_terminal_obeys_a_text(width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_terminal_obeys_a_text(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", width)
     print_blocks(hostile(), everything=True)
     assert "\x1b" not in capsys.readouterr().out
@@ -70,13 +78,18 @@ def test_nothing_from_outside_acts(tmp_path: Path) -> None:
     assert re.search(r"(?<!\\)[_#&]", as_latex(blocks).replace("{lr}", "").replace(" & ", "")) is None
 
 
-def test_a_terminal_leaves_details_for_those_who_ask_and_a_notebook_cuts_long_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_leaves_details_for_those_who_ask_and_a_notebook_cuts_long_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_blocks([Text("first"), Details("Every metric", [Text("within")])])
     said = capsys.readouterr().out
     assert "within" not in said
     assert "More with --all: Every metric." in said
     shown = seen(as_html(Report([ABOUT], [Table("long", [Column("n", list(range(1000, 2000)), "count")])])))
-    assert [words for words in ("1,029", "1,030", "970 more rows") if words in shown] == ["1,029", "970 more rows"]
+    assert [words for words in ("1,029", "1,030", "970 more rows") if words in shown] == [
+        "1,029",
+        "970 more rows",
+    ]
 
 
 def test_the_same_blocks_give_the_same_page(tmp_path: Path) -> None:

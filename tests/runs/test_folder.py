@@ -52,7 +52,10 @@ def test_one_process_at_a_time_and_what_a_killed_one_left_is_cleaned(tmp_path: P
     with hold(folder.path) as other:
         try:
             before = names(folder.path)
-            with pytest.raises(InputError, match=r"another process is writing to .*; wait for it or choose another folder with --out"):
+            with pytest.raises(
+                InputError,
+                match=r"another process is writing to .*; wait for it or choose another folder with --out",
+            ):
                 folder.filling(DOCUMENT).__enter__()
             assert names(folder.path) == before, "the folder of the other process is untouched"
         finally:
@@ -104,7 +107,15 @@ def without(key: str) -> Callable[[Path], object]:
 def test_damaged_folders_are_named(finished: Run, tmp_path: Path) -> None:
     about = (finished.path / "run.json").read_text()
     assert [run["name"] for run in known_runs()] == [finished.path.name]
-    for text in ("", "{}", "[]", "null", "[" * 100_000, about.replace('"status"', '"stat"'), about.replace('"name"', '"nam"')):
+    for text in (
+        "",
+        "{}",
+        "[]",
+        "null",
+        "[" * 100_000,
+        about.replace('"status"', '"stat"'),
+        about.replace('"name"', '"nam"'),
+    ):
         (finished.path / "run.json").write_text(text)
         with pytest.raises(InputError, match=r"run\.json"):
             _ = load(finished.path).about
@@ -131,7 +142,9 @@ def test_damaged_tables_are_named(finished: Run, table: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
-@pytest.mark.parametrize("name", ["findings.parquet", "stages/grades.parquet", "labels.csv", "study.yaml", "stages/measures.json"])
+@pytest.mark.parametrize(
+    "name", ["findings.parquet", "stages/grades.parquet", "labels.csv", "study.yaml", "stages/measures.json"]
+)
 def test_a_pipe_in_a_run_folder_is_not_waited_for(tmp_path: Path, name: str) -> None:
     (tmp_path / "stages").mkdir()
     (tmp_path / "run.json").write_text("{}")

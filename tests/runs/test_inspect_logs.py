@@ -37,18 +37,25 @@ ABOUT = {"task": "my_task", "model": "openai/gpt-4o-mini"}
 def write(name: str, samples: Sequence[dict[str, Any]], **about: Any) -> None:
     """A log, as Inspect wrote it before it compressed with Zstandard."""
     if name.endswith(".json"):
-        Path(name).write_text(json.dumps({"version": 2, "status": "success", "eval": ABOUT | about, "samples": list(samples)}))
+        Path(name).write_text(
+            json.dumps({"version": 2, "status": "success", "eval": ABOUT | about, "samples": list(samples)})
+        )
         return
     with zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as archive:
         for one in samples:
             archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
-        archive.writestr("header.json", json.dumps({"version": 2, "status": "success", "eval": ABOUT | about}))
+        archive.writestr(
+            "header.json", json.dumps({"version": 2, "status": "success", "eval": ABOUT | about})
+        )
 
 
 @pytest.mark.parametrize("name", ["log.eval", "log.json"])
 def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
     first, second, third, fourth = texts(4)
-    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": second}]}]
+    talk = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": second}]},
+    ]
     thought = [{"type": "reasoning", "reasoning": "Let me see."}, {"type": "text", "text": "yes"}]
     long: dict[str, Any] = {"attachments": {"0123": third, "4567": "no"}}
     usage = {"input_tokens": 7, "output_tokens": 1}
@@ -67,7 +74,9 @@ def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
     assert run.about["models"] == [{"name": "openai/gpt-4o-mini"}]
     assert run.about["problems"][1:] == [f"{name}: 1 of 6 rows match no prompt of {STUDY} and were omitted"]
     asked = run.design.select("prompt_id", "prompt")
-    rows = run.responses.join(asked, on="prompt_id").select("prompt", "repetition", "status", "answer", "thinking", "input_tokens", "error")
+    rows = run.responses.join(asked, on="prompt_id").select(
+        "prompt", "repetition", "status", "answer", "thinking", "input_tokens", "error"
+    )
     assert set(rows.rows()) == {
         (first, 0, "ok", "no", None, 7, None),
         (first, 1, "ok", "yes", None, None, None),
@@ -99,7 +108,10 @@ def test_logs_and_tables_may_stand_beside_each_other() -> None:
     write("log.json", [sample(1, first, output("yes"))])
     pl.DataFrame({"prompt": [second], "answer": ["no"]}).write_csv("table.csv")
     run = analyse("log.json", "table.csv")
-    assert dict(run.responses.select("model", "answer").iter_rows()) == {"openai/gpt-4o-mini": "yes", "mine": "no"}
+    assert dict(run.responses.select("model", "answer").iter_rows()) == {
+        "openai/gpt-4o-mini": "yes",
+        "mine": "no",
+    }
     assert set(run.responses["status"]) == {"ok"}
 
 
@@ -108,11 +120,20 @@ def test_our_own_tasks_are_matched_by_id_and_must_have_asked_the_same() -> None:
     name, text = design.select("prompt_id", "prompt").row(3)
     write("log.json", [sample(name, text, output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
     assert analyse("log.json").responses["prompt_id"].to_list() == [name]
-    write("other.json", [sample(name, f"{text} ", output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
-    with pytest.raises(InputError, match=rf"other\.json: the prompt {name} differs from that of this study; .* another seed, definition"):
+    write(
+        "other.json",
+        [sample(name, f"{text} ", output("yes"), epoch=1)],
+        metadata={"tiltmeter": {"study": STUDY}},
+    )
+    with pytest.raises(
+        InputError,
+        match=rf"other\.json: the prompt {name} differs from that of this study; .* another seed, definition",
+    ):
         analyse("other.json")
     names, texts = design["prompt_id"], design["prompt"]
-    pl.DataFrame({"prompt_id": names, "prompt": texts.reverse(), "answer": ["yes"] * design.height}).write_csv("mixed.csv")
+    pl.DataFrame(
+        {"prompt_id": names, "prompt": texts.reverse(), "answer": ["yes"] * design.height}
+    ).write_csv("mixed.csv")
     with pytest.raises(InputError, match=r"mixed\.csv: the prompt \S+ differs from that of this study"):
         analyse("mixed.csv")
 
@@ -121,14 +142,22 @@ DAMAGED: dict[str, tuple[str, bytes, str]] = {
     "nothing": ("a.json", b"", "a.json is not a valid Inspect log"),
     "half": ("a.json", b'{"eval": {"task": "t"', "a.json is not a valid Inspect log"),
     "a list": ("a.json", b"[1]", "a.json, entry 1 is not an object"),
-    "another json": ("a.json", b'{"answer": "yes"}', "a.json is not a valid Inspect log: it has no entry `eval`"),
+    "another json": (
+        "a.json",
+        b'{"answer": "yes"}',
+        "a.json is not a valid Inspect log: it has no entry `eval`",
+    ),
     "odd samples": ("a.json", b'{"eval": {}, "samples": [1]}', "a.json is not a valid Inspect log"),
     "odd choices": (
         "a.json",
         b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "a", "output": {"choices": [1]}}]}',
         "not a valid Inspect log",
     ),
-    "no attachment": ("a.json", b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "attachment://a"}]}', "not a valid Inspect log"),
+    "no attachment": (
+        "a.json",
+        b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "attachment://a"}]}',
+        "not a valid Inspect log",
+    ),
     "no text": ("a.json", b"\xff\xfe", "a.json is not a valid Inspect log .UnicodeDecodeError"),
     "deep": ("a.json", b"[" * 100_000, "a.json is not valid JSON .maximum recursion depth"),
     "without samples": ("a.json", b'{"eval": {"task": "t"}}', "an Inspect log without samples"),

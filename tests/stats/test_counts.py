@@ -27,7 +27,9 @@ def chances(table: Table) -> dict[int, Fraction]:
     a, n, c, m = table
     does = a + c
     whole = comb(n + m, does)
-    return {x: Fraction(comb(n, x) * comb(m, does - x), whole) for x in range(max(0, does - m), min(n, does) + 1)}
+    return {
+        x: Fraction(comb(n, x) * comb(m, does - x), whole) for x in range(max(0, does - m), min(n, does) + 1)
+    }
 
 
 def exact_over_strata(strata: list[Table]) -> float:
@@ -42,8 +44,14 @@ def exact_over_strata(strata: list[Table]) -> float:
     return float(sum(share for total, share in sums.items() if total >= seen))
 
 
-@given(st.integers(2, 5).flatmap(lambda k: st.lists(st.lists(groups, min_size=k, max_size=k), min_size=1, max_size=5)))
-def test_independence_is_that_of_scipy_and_degenerate_tables_have_p_1(given_tables: list[list[tuple[int, int]]]) -> None:
+@given(
+    st.integers(2, 5).flatmap(
+        lambda k: st.lists(st.lists(groups, min_size=k, max_size=k), min_size=1, max_size=5)
+    )
+)
+def test_independence_is_that_of_scipy_and_degenerate_tables_have_p_1(
+    given_tables: list[list[tuple[int, int]]],
+) -> None:
     a, n = np.array(given_tables).transpose(2, 0, 1)
     for p, does, size in zip(stats.independence_p(a, n), a, n, strict=True):
         table = np.array([does, size - does])
@@ -63,7 +71,10 @@ def test_independence_far_out() -> None:
 
 def test_independence_leaves_empty_groups_out() -> None:
     # With the empty one gone two are left, and Yates' correction is made.
-    assert stats.independence_p([[6, 0, 0]], [[800, 0, 800]])[0] == stats.independence_p([[6, 0]], [[800, 800]])[0]
+    assert (
+        stats.independence_p([[6, 0, 0]], [[800, 0, 800]])[0]
+        == stats.independence_p([[6, 0]], [[800, 800]])[0]
+    )
     assert stats.independence_p([[3, 0], [0, 0], [5, 5]], [[5, 0], [7, 7], [5, 5]]).tolist() == [1, 1, 1]
     assert stats.independence_p(np.zeros((0, 3)), [4, 4, 4]).shape == (0,)
 
@@ -105,7 +116,8 @@ def test_exact_below_an_expected_count_of_5(some: list[Table]) -> None:
 
 @given(st.lists(small_tables, min_size=1, max_size=5))
 def test_few_counts_over_strata_are_tested_exactly(strata: list[Table]) -> None:
-    # Twelve lists on a side leave the sum less than 5 to deviate, or else the normal test is right to differ a little.
+    # Twelve lists on a side leave the sum less than 5 to deviate, or else the normal test is right to differ
+    # a little.
     array = np.array(strata).T
     expected, p = exact_over_strata(strata), float(stats.stratified_greater(*array))
     does, total = array[0] + array[2], np.maximum(array[1] + array[3], 1)
@@ -128,7 +140,9 @@ def test_many_counts_over_strata_by_mantel_and_haenszel() -> None:
     few = np.array([(2, 6, 0, 9), (1, 5, 1, 9), (1, 4, 0, 3), *[(0, 0, 0, 0)] * 7]).T
     both = stats.stratified_greater(*(np.stack([x, y, x]) for x, y in zip((a, n, c, m), few, strict=True)))
     alone = float(stats.stratified_greater(a, n, c, m))
-    assert both == pytest.approx([alone, exact_over_strata([tuple(row) for row in few.T.tolist()]), alone], rel=1e-9)
+    assert both == pytest.approx(
+        [alone, exact_over_strata([tuple(row) for row in few.T.tolist()]), alone], rel=1e-9
+    )
 
 
 def test_strata_of_one_side_only_say_nothing_and_a_paradox_is_seen_through() -> None:
@@ -195,7 +209,14 @@ def test_tests_stay_at_their_level_when_there_is_no_difference(draws: int) -> No
             assert max((p < level).mean(), (over_strata < level).mean()) < level + 3 * sqrt(level / draws)
 
 
-OF_COUNTS = ("greater", "z_greater", "exact_greater", "rate_difference", "stratified_greater", "stratified_rate_difference")
+OF_COUNTS = (
+    "greater",
+    "z_greater",
+    "exact_greater",
+    "rate_difference",
+    "stratified_greater",
+    "stratified_rate_difference",
+)
 
 
 @pytest.mark.parametrize("function", OF_COUNTS)
@@ -212,7 +233,11 @@ def test_two_groups_are_fishers_test(case: tuple[int, int, int]) -> None:
     assert stats.exact_independence_p([[a, c]], [n])[0] == pytest.approx(expected, rel=1e-9)
 
 
-@given(st.integers(1, 5).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.integers(0, n), min_size=3, max_size=4))))
+@given(
+    st.integers(1, 5).flatmap(
+        lambda n: st.tuples(st.just(n), st.lists(st.integers(0, n), min_size=3, max_size=4))
+    )
+)
 def test_brute_force(case: tuple[int, list[int]]) -> None:
     n, counts = case
     cells = [cell for cell in itertools.product(range(n + 1), repeat=len(counts)) if sum(cell) == sum(counts)]
@@ -225,16 +250,26 @@ def test_brute_force(case: tuple[int, list[int]]) -> None:
 def test_a_published_row_of_three_lists() -> None:
     """Three lists of one identity of four, 720 lists each: significant by chi-squared, not by the chance that all three coincide."""
     assert stats.independence_p([[3, 0, 0, 0]], 720)[0] < 0.05
-    assert stats.exact_independence_p([[3, 0, 0, 0]], [720])[0] == pytest.approx(4 * comb(720, 3) / comb(2880, 3))
+    assert stats.exact_independence_p([[3, 0, 0, 0]], [720])[0] == pytest.approx(
+        4 * comb(720, 3) / comb(2880, 3)
+    )
 
 
 def test_it_nears_chi_squared_where_counts_are_large() -> None:
     counts = np.array([[30, 20, 25, 12], [22, 22, 22, 21], [190, 180, 185, 188]])
-    assert stats.exact_independence_p(counts, [200] * 3) == pytest.approx(stats.independence_p(counts, np.full((3, 1), 200)), rel=0.1)
+    assert stats.exact_independence_p(counts, [200] * 3) == pytest.approx(
+        stats.independence_p(counts, np.full((3, 1), 200)), rel=0.1
+    )
 
 
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=2, max_size=4), st.floats(0.01, 50), st.floats(1, 1000))
-def test_each_group_against_all_others_as_written_in_the_paper(numbers: list[tuple[int, int]], word: float, rest: float) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=2, max_size=4),
+    st.floats(0.01, 50),
+    st.floats(1, 1000),
+)
+def test_each_group_against_all_others_as_written_in_the_paper(
+    numbers: list[tuple[int, int]], word: float, rest: float
+) -> None:
     counts, totals = [y for y, _ in numbers], [y + other for y, other in numbers]
     found = stats.log_odds([counts], totals, [word, word + rest])
     for group, (y, n) in enumerate(zip(counts, totals, strict=True)):
@@ -243,7 +278,9 @@ def test_each_group_against_all_others_as_written_in_the_paper(numbers: list[tup
         odds_others = (y_others + word) / (n_others + word + rest - y_others - word)
         expected = log(odds) - log(odds_others)
         assert found.estimate[0, group] == pytest.approx(expected, rel=1e-9, abs=1e-9)
-        assert found.z[0, group] == pytest.approx(expected / sqrt(1 / (y + word) + 1 / (y_others + word)), rel=1e-9, abs=1e-9)
+        assert found.z[0, group] == pytest.approx(
+            expected / sqrt(1 / (y + word) + 1 / (y_others + word)), rel=1e-9, abs=1e-9
+        )
 
 
 def test_a_rare_word_is_held_back_by_its_prior() -> None:
@@ -288,7 +325,11 @@ def test_families_along_an_axis_are_families_of_their_own() -> None:
     p[0, :, 1] = np.nan
     for axis in (0, 1, -1):
         families = np.moveaxis(stats.benjamini_hochberg(p, axis=axis), axis, -1)
-        for family, alone in zip(families.reshape(-1, p.shape[axis]), np.moveaxis(p, axis, -1).reshape(-1, p.shape[axis]), strict=True):
+        for family, alone in zip(
+            families.reshape(-1, p.shape[axis]),
+            np.moveaxis(p, axis, -1).reshape(-1, p.shape[axis]),
+            strict=True,
+        ):
             assert family == pytest.approx(stats.benjamini_hochberg(alone), nan_ok=True)
 
 

@@ -22,7 +22,9 @@ def _difference(first: np.ndarray, second: np.ndarray, seed: int = 1) -> stats.P
     moved = stats.exchanged_totals(first, second, draws=200, seed=seed)
     rates = [[one[:, 0] / one[:, 1] for one in pair] for pair in (drawn, moved)]
     observed = second[:, 0].mean() - first[:, 0].mean()
-    return stats.paired_difference(observed, *(b - a for a, b in rates), units=len(first), reach=1.0, level=0.95)
+    return stats.paired_difference(
+        observed, *(b - a for a, b in rates), units=len(first), reach=1.0, level=0.95
+    )
 
 
 @given(seeds, st.integers(2, 60), st.floats(0, 1), st.floats(0, 1))
@@ -66,7 +68,9 @@ def test_all_arrangements_of_two_items_are_drawn_equally_often() -> None:
 @pytest.mark.parametrize(("studies", "slack"), [(40, 0.06), pytest.param(200, 0.0, marks=pytest.mark.verify)])
 def test_nothing_is_found_where_nothing_is_and_the_truth_is_held(studies: int, slack: float) -> None:
     rng = np.random.default_rng(5)
-    false = np.mean([_difference(_yes_or_no(rng, 80, 0.4), _yes_or_no(rng, 80, 0.4), i).p < 0.05 for i in range(studies)])
+    false = np.mean(
+        [_difference(_yes_or_no(rng, 80, 0.4), _yes_or_no(rng, 80, 0.4), i).p < 0.05 for i in range(studies)]
+    )
     assert 0.005 - slack <= false <= 0.085 + slack
     drawn = [_difference(_yes_or_no(rng, 80, 0.3), _yes_or_no(rng, 80, 0.6), i) for i in range(studies)]
     held = [found.low <= 0.3 <= found.high for found in drawn]
@@ -89,7 +93,9 @@ def test_rare_events_are_no_proof_and_all_against_none_is_found() -> None:
 
 
 def test_no_value_gives_none() -> None:
-    found = stats.paired_difference([np.nan], np.full((1, 5), np.nan), None, units=[3], reach=[np.inf], level=0.95)
+    found = stats.paired_difference(
+        [np.nan], np.full((1, 5), np.nan), None, units=[3], reach=[np.inf], level=0.95
+    )
     assert np.isnan(np.array(found)).all()
 
 
@@ -97,7 +103,9 @@ def test_independent_sides() -> None:
     """Two means with standard error 1: their difference has standard error sqrt(2)."""
     z = 1.959963984540054
     found = stats.independent_difference([0.0, 3.0], [-z, 3 - z], [z, 3 + z], 0.95)
-    assert (found.low, found.high, found.p) == pytest.approx((3 - z * 2**0.5, 3 + z * 2**0.5, 0.033894853524689295))
+    assert (found.low, found.high, found.p) == pytest.approx(
+        (3 - z * 2**0.5, 3 + z * 2**0.5, 0.033894853524689295)
+    )
     assert np.isnan(stats.independent_difference([0.0, 3.0], [np.nan, 1.0], [np.nan, 5.0], 0.95).p)
 
 
@@ -115,8 +123,12 @@ def test_of_what_noise_lifts_the_exchange_decides(seed: int, raw: float, n: int)
 
 @given(seeds, st.floats(-3, 3), st.sampled_from([0.8, 0.9, 0.99]), st.sampled_from([-0.9, 0.9]))
 @settings(max_examples=60)
-def test_p_of_an_exchange_does_not_depend_on_the_level_of_the_interval(seed: int, raw: float, level: float, corrected: float) -> None:
+def test_p_of_an_exchange_does_not_depend_on_the_level_of_the_interval(
+    seed: int, raw: float, level: float, corrected: float
+) -> None:
     exchanged = np.random.default_rng(seed).normal(size=100)
     wide = stats.PairedDifference(np.array(raw - 2), np.array(raw + 2), np.array(0.5))
-    usual, other = (stats.exchange_difference(raw * corrected, wide, raw, exchanged, one) for one in (0.95, level))
+    usual, other = (
+        stats.exchange_difference(raw * corrected, wide, raw, exchanged, one) for one in (0.95, level)
+    )
     assert usual.p == other.p

@@ -16,7 +16,10 @@ from tiltmeter import stats
 
 def compared(values: list[float], formulas: stats.Formulas = stats.DEFAULT_FORMULAS) -> dict[str, float]:
     with np.errstate(all="ignore"):
-        return {name: float(entry.compute(stats.GroupValues(np.array([values]), formulas))[0]) for name, entry in stats.COMPARISONS.items()}
+        return {
+            name: float(entry.compute(stats.GroupValues(np.array([values]), formulas))[0])
+            for name, entry in stats.COMPARISONS.items()
+        }
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=3, max_size=12))
@@ -26,7 +29,11 @@ def test_against_numpy(values: list[float]) -> None:
     expected = [np.ptp(values), min(values) / max(values), np.mean(values), np.std(values, ddof=1)]
     assert_allclose([told[name] for name in ("range", "ratio", "average", "sd")], expected, atol=1e-12)
     if np.std(values) > 1e-6:
-        assert_allclose([told["max_abs_z"], told["max_z"]], [np.abs(zscore(values)).max(), zscore(values).max()], rtol=1e-6)
+        assert_allclose(
+            [told["max_abs_z"], told["max_z"]],
+            [np.abs(zscore(values)).max(), zscore(values).max()],
+            rtol=1e-6,
+        )
 
 
 def test_a_low_outlier_shows_in_both_ends() -> None:
@@ -65,7 +72,9 @@ def test_lifted_intervals_are_those_of_a_maximum(seed: int, level: float) -> Non
 
 
 def test_no_relabelling_no_p() -> None:
-    assert np.array(stats.lifted_interval(np.array([1.0]), np.ones((1, 9)), np.empty((1, 0)), 0.95)).tolist() == [[0.0], [1.0]]
+    assert np.array(
+        stats.lifted_interval(np.array([1.0]), np.ones((1, 9)), np.empty((1, 0)), 0.95)
+    ).tolist() == [[0.0], [1.0]]
     assert np.isnan(stats.excess_p(np.array([1.0]), np.empty((1, 0)), 1))[0]
 
 
@@ -75,15 +84,38 @@ def test_quantiles_skip_what_is_missing() -> None:
     assert_allclose([low, median, high], [[1, np.nan], [3, np.nan], [5, np.nan]])
 
 
-# Rorabacher (1991), two-sided 95%: r10 to n = 7, r11 to 10, r21 to 13, r22 from 14. Some of his digits are off by up to 0.003, which later
-# and more exact computations (McBane 2006, Verma and Quiroz-Ruiz 2006) have shown.
+# Rorabacher (1991), two-sided 95%: r10 to n = 7, r11 to 10, r21 to 13, r22 from 14. Some of his digits are
+# off by up to 0.003, which later and more exact computations (McBane 2006, Verma and Quiroz-Ruiz 2006) have
+# shown.
 def critical_value(n: int, alpha: float = 0.05) -> float:
     alphas, rows = stats.critical_values_of("dixon_critical.csv")
     return rows[n][alphas.index(alpha)]
 
 
-RORABACHER = {3: 0.970, 4: 0.829, 5: 0.710, 6: 0.625, 7: 0.568, 8: 0.615, 9: 0.570, 10: 0.534, 11: 0.625, 12: 0.592, 13: 0.565}
-RORABACHER |= {14: 0.590, 15: 0.568, 16: 0.548, 17: 0.531, 18: 0.516, 19: 0.503, 20: 0.491, 25: 0.443, 30: 0.412}
+RORABACHER = {
+    3: 0.970,
+    4: 0.829,
+    5: 0.710,
+    6: 0.625,
+    7: 0.568,
+    8: 0.615,
+    9: 0.570,
+    10: 0.534,
+    11: 0.625,
+    12: 0.592,
+    13: 0.565,
+}
+RORABACHER |= {
+    14: 0.590,
+    15: 0.568,
+    16: 0.548,
+    17: 0.531,
+    18: 0.516,
+    19: 0.503,
+    20: 0.491,
+    25: 0.443,
+    30: 0.412,
+}
 
 
 @pytest.mark.parametrize("n", RORABACHER)
@@ -140,7 +172,9 @@ def test_what_the_original_says() -> None:
         (0.0, 50.0, 91.0, 92.0, 93.0, 94.0, 95.0, 100.0): "significance at 0.1",
         (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 100.0): "not significance",  # the high end is not looked at
         (5.0,) * 9: "not significance",
-        tuple(float(one) for one in [0, *range(90, 111)]): "not significance",  # 22 values: no critical values
+        tuple(
+            float(one) for one in [0, *range(90, 111)]
+        ): "not significance",  # 22 values: no critical values
     }
     widest = max(map(len, rows))
     given = np.array([[*row, *[np.nan] * (widest - len(row))] for row in rows])
@@ -160,12 +194,17 @@ def test_our_critical_values_are_the_published_ones() -> None:
 def test_welchs_test_against_its_published_formula() -> None:
     """Welch (1951), as a loop over groups; a group without a mean is ignored."""
     rng = np.random.default_rng(4)
-    groups = [rng.normal(mean, spread, size) for mean, spread, size in ((0.0, 1, 6), (0.5, 3, 12), (1.0, 0.4, 30))]
+    groups = [
+        rng.normal(mean, spread, size) for mean, spread, size in ((0.0, 1, 6), (0.5, 3, 12), (1.0, 0.4, 30))
+    ]
     means = np.array([group.mean() for group in groups])
     errors = np.array([group.var(ddof=1) / len(group) for group in groups])
     weights = 1 / errors
     centre = (weights * means).sum() / weights.sum()
-    spread = sum((1 - weight / weights.sum()) ** 2 / (len(group) - 1) for weight, group in zip(weights, groups, strict=True))
+    spread = sum(
+        (1 - weight / weights.sum()) ** 2 / (len(group) - 1)
+        for weight, group in zip(weights, groups, strict=True)
+    )
     f = (weights * (means - centre) ** 2).sum() / 2 / (1 + 2 * spread / 8)
     expected = fdtrc(2, 8 / (3 * spread), f)
     counts = [len(group) for group in groups]

@@ -22,7 +22,8 @@ tests_of_families = st.lists(st.tuples(p_values, st.integers(0, 5)), min_size=1,
 levels = st.one_of(st.floats(1e-6, 1), st.sampled_from([0.01, 0.03, 0.05, 0.1, 0.5]))
 
 RISES = [(1e-4, 0), (0.012, 0), (0.02, 1), (0.02, 2), (0.9, 3)]
-"""The second test of family 0 is selected at .05, where three of four families are selected, but not at .02, where one is."""
+"""The second test of family 0 is selected at .05, where three of four families are selected, but not at .02,
+where one is."""
 
 
 def arrays(rows: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -63,7 +64,9 @@ def test_one_family_is_selected_by_its_simes_p_value(rows: list[tuple[float, int
 @example(rows=RISES, level=0.05)
 @example(rows=RISES, level=0.02)
 @example(rows=RISES, level=0.025)
-def test_at_any_level_the_procedure_selects_the_tests_with_a_smaller_q(rows: list[tuple[float, int]], level: float) -> None:
+def test_at_any_level_the_procedure_selects_the_tests_with_a_smaller_q(
+    rows: list[tuple[float, int]], level: float
+) -> None:
     p, family = arrays(rows)
     q = hierarchical_q(p, family)
     assert np.isnan(q).tolist() == np.isnan(p).tolist()
@@ -72,7 +75,9 @@ def test_at_any_level_the_procedure_selects_the_tests_with_a_smaller_q(rows: lis
 
 
 @given(rows=tests_of_families, level=levels)
-def test_each_q_is_the_level_at_which_the_test_begins_to_be_selected(rows: list[tuple[float, int]], level: float) -> None:
+def test_each_q_is_the_level_at_which_the_test_begins_to_be_selected(
+    rows: list[tuple[float, int]], level: float
+) -> None:
     p, family = arrays(rows)
     q = hierarchical_q(p, family)
     for test in np.flatnonzero((q > 1e-300) & (q < 1)):
@@ -84,8 +89,9 @@ def test_each_q_is_the_level_at_which_the_test_begins_to_be_selected(rows: list[
 
 def test_q_is_larger_where_fewer_families_are_selected() -> None:
     p, family = arrays(RISES)
-    # The second test of family 0 is .012 after adjustment within it. At .05, three of four families are selected, and .012 * 4 / 3 = .016
-    # is below the level. At .016, one family is selected, and .012 * 4 is above the level. Two more are selected above .02 * 4 / 3.
+    # The second test of family 0 is .012 after adjustment within it. At .05, three of four families are
+    # selected, and .012 * 4 / 3 = .016 is below the level. At .016, one family is selected, and .012 * 4 is
+    # above the level. Two more are selected above .02 * 4 / 3.
     assert hierarchical_q(p, family) == pytest.approx([0.0008, 0.08 / 3, 0.08 / 3, 0.08 / 3, 0.9])
     assert selected(p, family, 0.02).sum() == 1
     assert selected(p, family, 0.05).sum() == 4
@@ -96,7 +102,8 @@ def test_families_without_an_effect_are_rarely_selected_whatever_the_tests_of_th
     family = np.repeat(np.arange(200), 11)
     false, found = [], []
     for _ in range(300):
-        # Tests of a family are dependent, as counts of one concept at several places and over all of them are.
+        # Tests of a family are dependent, as counts of one concept at several places and over all of them
+        # are.
         shared = generator.standard_normal(200)[family]
         z = 0.6 * shared + 0.8 * generator.standard_normal(len(family)) + np.where(family < 10, 5.0, 0.0)
         q = hierarchical_q(np.minimum(1.0, 2 * 0.5 * np.vectorize(math.erfc)(z / math.sqrt(2))), family)

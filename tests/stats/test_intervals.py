@@ -56,7 +56,9 @@ def test_rare_event_interval_scales_with_the_range() -> None:
 
 
 @given(FINITE, FINITE, st.floats(0, 1))
-def test_absolute_interval_holds_the_absolute_value_of_every_point(one: float, other: float, share: float) -> None:
+def test_absolute_interval_holds_the_absolute_value_of_every_point(
+    one: float, other: float, share: float
+) -> None:
     low, high = min(one, other), max(one, other)
     inside = min(max(low + share * (high - low), low), high)
     bounds = stats.absolute_interval(low, high)
@@ -81,7 +83,9 @@ def _simulate(truth: NDArray[np.float64], datasets: int) -> list[stats.MaximumEs
     for _ in range(datasets):
         seen = truth + rng.normal(0, math.sqrt(0.5), truth.shape)
         noise = rng.normal(0, math.sqrt(0.5), (2, 300, *truth.shape))
-        results.append(stats.maximum_interval(float(_spread(seen)), _spread(seen + noise[0]), _spread(noise[1]), 0.95))
+        results.append(
+            stats.maximum_interval(float(_spread(seen)), _spread(seen + noise[0]), _spread(noise[1]), 0.95)
+        )
     return results
 
 
@@ -105,7 +109,9 @@ def test_exact_ties_among_many_differences_are_survived() -> None:
     assert np.mean([r.estimate for r in results]) == pytest.approx(5.0, abs=0.3)
 
 
-@given(st.floats(0, 1), st.lists(SHARE_OR_NONE, min_size=1, max_size=40), st.lists(SHARE_OR_NONE, max_size=60))
+@given(
+    st.floats(0, 1), st.lists(SHARE_OR_NONE, min_size=1, max_size=40), st.lists(SHARE_OR_NONE, max_size=60)
+)
 @settings(max_examples=80)
 def test_a_maximum_lies_within_its_interval(raw: float, samples: list[float], null: list[float]) -> None:
     result = stats.maximum_interval(raw, samples, null, 0.95)
@@ -123,7 +129,9 @@ def test_p_of_a_maximum_below_the_smallest_count_is_not_too_small(freedom: float
     datasets = 20_000
     error = 1.0 if math.isinf(freedom) else np.sqrt(rng.chisquare(freedom, datasets) / freedom)
     observed = _spread(rng.normal(size=(datasets, 1, 3)))
-    relabelled = np.reshape(error * np.ones(datasets), (-1, 1)) * _spread(rng.normal(size=(datasets, 39, 1, 3)))
+    relabelled = np.reshape(error * np.ones(datasets), (-1, 1)) * _spread(
+        rng.normal(size=(datasets, 39, 1, 3))
+    )
     p = np.array([stats.relabelling_t_p(*one, freedom) for one in zip(observed, relabelled, strict=True)])
     for level in (0.02, 0.01, 0.005, 0.0026, 0.001):
         assert (p < level).mean() <= level
@@ -133,7 +141,9 @@ def test_p_of_a_maximum_below_the_smallest_count_is_not_too_small(freedom: float
 def test_the_estimate_of_a_maximum_is_not_stretched() -> None:
     rng = np.random.default_rng(9)
     samples, null = 0.5 + 0.1 * rng.normal(size=500), np.abs(0.1 * rng.normal(size=500))
-    plain, stretched = (stats.maximum_interval(0.45, samples, null, 0.95, stretch=factor) for factor in (1.0, 1.5))
+    plain, stretched = (
+        stats.maximum_interval(0.45, samples, null, 0.95, stretch=factor) for factor in (1.0, 1.5)
+    )
     assert stretched.estimate == plain.estimate
     assert stretched.low < plain.low < plain.high < stretched.high
 
@@ -156,7 +166,9 @@ def test_maximum_without_data_or_relabellings() -> None:
 
 
 def test_what_is_missing_is_skipped_and_a_ratio_by_zero_is_missing_without_a_warning() -> None:
-    assert stats.ratio([1, 0, 3, np.nan], [2, 0, 0, 1]) == pytest.approx([0.5, np.nan, np.nan, np.nan], nan_ok=True)
+    assert stats.ratio([1, 0, 3, np.nan], [2, 0, 0, 1]) == pytest.approx(
+        [0.5, np.nan, np.nan, np.nan], nan_ok=True
+    )
     assert stats.ratio([[1], [2]], [1, 2]).shape == (2, 2)
     assert float(stats.ratio(1, 4)) == 0.25
     assert stats.nan_mean([1, np.nan, np.nan], [3, 4, np.nan]) == pytest.approx([2, 4, np.nan], nan_ok=True)
@@ -193,7 +205,10 @@ def test_the_power_is_averaged_over_standard_errors_that_are_equally_probable() 
     effect = stats.detectable(errors, 0.99)
     rng = np.random.default_rng(0)
     detected = [
-        np.mean(np.abs(rng.normal(effect, one.error, 100_000)) > stats.two_sided_t(0.99, one.freedom) * one.error) for one in errors
+        np.mean(
+            np.abs(rng.normal(effect, one.error, 100_000)) > stats.two_sided_t(0.99, one.freedom) * one.error
+        )
+        for one in errors
     ]
     assert np.mean(detected) == pytest.approx(0.8, abs=0.01)
     assert stats.detectable([stats.ExpectedError(0.0)] * 9 + [stats.ExpectedError(0.1)]) == 0.0

@@ -13,7 +13,9 @@ from tiltmeter import stats
 
 
 @given(share=st.floats(0.01, 0.6), size=st.integers(10, 5_000), critical=st.sampled_from([1.6, 1.96, 2.3]))
-def test_the_sample_size_follows_from_the_width_of_wilsons_interval(share: float, size: int, critical: float) -> None:
+def test_the_sample_size_follows_from_the_width_of_wilsons_interval(
+    share: float, size: int, critical: float
+) -> None:
     variance = share * (1 - share) / size + critical**2 / (4 * size**2)
     half = critical * math.sqrt(variance) / (1 + critical**2 / size)
     assert stats.size_from_width(share, half, critical) == pytest.approx(size, rel=1e-6)
@@ -24,7 +26,9 @@ def test_an_excess_over_a_boundary_is_shown_with_the_stated_power(size: int, lev
     boundary = 0.05
     share = boundary + stats.detectable_excess(size, boundary, level)
     observed = np.random.default_rng(0).binomial(size, share, 200_000) / size
-    significant = (observed - boundary) / math.sqrt(boundary * (1 - boundary) / size) > NormalDist().inv_cdf(level)
+    significant = (observed - boundary) / math.sqrt(boundary * (1 - boundary) / size) > NormalDist().inv_cdf(
+        level
+    )
     assert significant.mean() == pytest.approx(0.8, abs=0.06), "counts are whole"
 
 

@@ -35,7 +35,9 @@ def test_resampling_leaves_the_global_random_state_alone() -> None:
 
 
 @pytest.mark.parametrize("strata", [None, [0, 0, 0, 7, 7, 1, 1, 1, 1, 5]])
-def test_same_seed_same_totals_whatever_the_blocks(strata: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_seed_same_totals_whatever_the_blocks(
+    strata: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = np.arange(20, dtype=float).reshape(10, 2)
     whole = resampled_totals(x, resamples=50, seed=3, strata=strata)
     replayed = replayed_totals(x, resamples=50, seed=3)
@@ -48,7 +50,9 @@ def test_same_seed_same_totals_whatever_the_blocks(strata: list[int] | None, mon
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(0, 1000))
 @settings(max_examples=40)
-def test_every_stratum_keeps_its_size_and_a_lone_item_always_counts_once(labels: list[int], seed: int) -> None:
+def test_every_stratum_keeps_its_size_and_a_lone_item_always_counts_once(
+    labels: list[int], seed: int
+) -> None:
     strata = np.array(labels)
     weights = resampled_totals(np.eye(len(labels)), resamples=5, seed=seed, strata=strata)
     for label in set(labels):

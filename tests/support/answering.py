@@ -18,7 +18,10 @@ def answers(
     *,
     together: bool = True,
 ) -> list[Completion]:
-    """The answers to all conversations (a text is one question), sample by sample; asked all at once or one after the other."""
+    """The answers to all conversations (a text is one question), sample by sample.
+
+    Asked all at once or one after the other.
+    """
 
     async def main() -> list[Completion]:
         asked = [(Message("user", one),) if isinstance(one, str) else one for one in conversations]

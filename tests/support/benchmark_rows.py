@@ -14,5 +14,8 @@ __all__ = ["benchmark"]
 
 def benchmark(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
     """A benchmark of these rows; what they leave out is filled in as reading does."""
-    full = [{"key": str(i), "root": row.get("key", str(i)), "kind": "given"} | row for i, row in enumerate(rows, 1)]
+    full = [
+        {"key": str(i), "root": row.get("key", str(i)), "kind": "given"} | row
+        for i, row in enumerate(rows, 1)
+    ]
     return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=BENCHMARK)

@@ -29,7 +29,12 @@ from tiltmeter.blocks import (
 )
 
 EVIL = "<script>alert(1)</script>_[x](http://e.vil)\x1b[31m"
-TIERS = (Band("healthy", 0.0, 0.1), Band("cautionary", 0.1, 0.2), Band("critical", 0.2, 0.5), Band("catastrophic", 0.5, 1.0))
+TIERS = (
+    Band("healthy", 0.0, 0.1),
+    Band("cautionary", 0.1, 0.2),
+    Band("critical", 0.2, 0.5),
+    Band("catastrophic", 0.5, 1.0),
+)
 ABOUT: dict[str, Any] = {
     "title": "A study",
     "models": [{"name": EVIL}],
@@ -74,7 +79,18 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
             ],
             note="A note.",
         ),
-        ("Key numbers", "0.123", "−0.500", "0.100 to 0.200", "critical, could be cautionary", "1,200", "50%", "0.012", "+0.500", "A note."),
+        (
+            "Key numbers",
+            "0.123",
+            "−0.500",
+            "0.100 to 0.200",
+            "critical, could be cautionary",
+            "1,200",
+            "50%",
+            "0.012",
+            "+0.500",
+            "A note.",
+        ),
     ),
     "Pairs": (
         Pairs(
@@ -88,7 +104,9 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
         Intervals(
             "Over tiers",
             [
-                IntervalRow("rate", "first", 0.3, 0.15, 0.45, Graded("critical", "cautionary", "critical"), TIERS),
+                IntervalRow(
+                    "rate", "first", 0.3, 0.15, 0.45, Graded("critical", "cautionary", "critical"), TIERS
+                ),
                 IntervalRow("rate", "second", 0.05, 0.0, 0.12, Graded("healthy"), TIERS, background=True),
                 IntervalRow("difference", "first", -0.25, -0.5, 0.0, None, (), 0.0),
                 IntervalRow("difference", EVIL, None, None, None),
@@ -98,23 +116,34 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
         ),
         ("Over tiers", "rate", "second", "0.300", "0.150 to 0.450", "critical", "−0.250", "99%"),
     ),
-    "Bars": (Bars("Counts", ["men", "women"], {"model": [12, 7], EVIL: [3, None]}), ("Counts", "men", "12", "7")),
+    "Bars": (
+        Bars("Counts", ["men", "women"], {"model": [12, 7], EVIL: [3, None]}),
+        ("Counts", "men", "12", "7"),
+    ),
     "Heatmap": (
         Heatmap("By place", ["men", "women"], ["home", "work"], [[0.1, 0.2], [None, -0.4]], centre=0.0),
         ("By place", "home", "0.200", "−0.400"),
     ),
-    "Dots": (Dots("Who is favoured", ["rate"], {"model": [0.25]}, ("women", "men"), (-1.0, 1.0)), ("Who is favoured", "+0.250")),
+    "Dots": (
+        Dots("Who is favoured", ["rate"], {"model": [0.25]}, ("women", "men"), (-1.0, 1.0)),
+        ("Who is favoured", "+0.250"),
+    ),
     "Responses": (
         Responses("answers", [Response("Who?", "A man.", "answered", "man", 0.25, "p/1")]),
         ("Who?", "A man.", "answers (content warning)"),
     ),
-    "Details": (Details("More", [Text("Within."), Table("Inner", [Column("n", [41], "count")])]), ("More", "Within.", "41")),
+    "Details": (
+        Details("More", [Text("Within."), Table("Inner", [Column("n", [41], "count")])]),
+        ("More", "Within.", "41"),
+    ),
 }
 
 
 def seen(source: str) -> str:
     """What a reader of HTML sees."""
-    return " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", source, flags=re.DOTALL)).split())
+    return " ".join(
+        html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", source, flags=re.DOTALL)).split()
+    )
 
 
 def hostile() -> list[Block]:
@@ -125,7 +154,12 @@ def hostile() -> list[Block]:
         Text(EVIL),
         Callout(EVIL),
         Table(EVIL, [Column(EVIL, names), Column("code", names, "code")], note=EVIL),
-        Intervals(EVIL, [IntervalRow(EVIL, EVIL, 0.1, 0.0, 0.2, None, TIERS)], further=[Column(EVIL, [EVIL])], note=EVIL),
+        Intervals(
+            EVIL,
+            [IntervalRow(EVIL, EVIL, 0.1, 0.0, 0.2, None, TIERS)],
+            further=[Column(EVIL, [EVIL])],
+            note=EVIL,
+        ),
         Bars(EVIL, names, {EVIL: [1.0, 2.0]}, note=EVIL),
         Heatmap(EVIL, names, names, [[1.0, 2.0], [3.0, None]], note=EVIL),
         Dots(EVIL, names, {EVIL: [0.1, 0.2]}, (EVIL, EVIL), (-1.0, 1.0)),

@@ -7,7 +7,9 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-_FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```\s*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>[\w-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```\s*$", re.MULTILINE | re.DOTALL
+)
 _EXITS = re.compile(r"<!-- exits (\d) -->\s*\Z")
 
 
@@ -28,12 +30,23 @@ def blocks(page: Path) -> list[Block]:
     for match in _FENCE.finditer(text):
         inner = "\n".join(line.removeprefix(match["indent"]) for line in match["text"].splitlines())
         exits = _EXITS.search(text[: match.start()])
-        found.append(Block(page, text.count("\n", 0, match.start()) + 1, match["kind"], inner, int(exits[1]) if exits else 0))
+        found.append(
+            Block(
+                page,
+                text.count("\n", 0, match.start()) + 1,
+                match["kind"],
+                inner,
+                int(exits[1]) if exits else 0,
+            )
+        )
     return found
 
 
 def commands(block: Block) -> list[list[str]]:
-    """The words of each command line; comments and output are left out (in a `console` block only lines after `$` are commands)."""
+    """The words of each command line.
+
+    Comments and output are left out (in a `console` block only lines after `$` are commands).
+    """
     text = block.text.replace("\\\n", " ")
     lines = text.splitlines()
     if block.kind == "console":

@@ -31,7 +31,10 @@ def choice_of(request: dict[str, Any]) -> str:
 
 
 def choosing(
-    *accepted: str, free: str = FREE, rejects: Callable[[str], Behaviour] = mis.unsupported, ignored: tuple[str, ...] = ()
+    *accepted: str,
+    free: str = FREE,
+    rejects: Callable[[str], Behaviour] = mis.unsupported,
+    ignored: tuple[str, ...] = (),
 ) -> MisbehavingServer:
     """A server that accepts these forms, ignores some, and rejects the others by name."""
 

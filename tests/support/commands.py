@@ -1,7 +1,7 @@
 """The command line in the test's own process: importing Polars, SciPy, SQLAlchemy and the rest takes longer than most commands.
 
-What only a fresh interpreter shows (variables that Python or a library reads when it starts) still gets one: `call` stays in this process
-only where the environment differs from this one in nothing of that kind.
+What only a fresh interpreter shows (variables that Python or a library reads when it starts) still gets one:
+`call` stays in this process only where the environment differs from this one in nothing of that kind.
 """
 
 from __future__ import annotations
@@ -33,40 +33,75 @@ SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, Resource
 
 def user_environment(shared: Path, runs: Path) -> dict[str, str]:
     """The environment of a user who has the data, with runs and journal in a folder of their own and no key of ours."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")
+    }
     cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
-    return kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
+    return (
+        kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
+    )
 
 
-def call(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def call(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Run `tiltmeter` with these arguments in a folder; gives its exit status and what it printed."""
-    changed = {name for name in os.environ.keys() | environment.keys() if os.environ.get(name) != environment.get(name)}
-    if all(name in OWN or name.startswith("TILTMETER_") or name.endswith(("_API_KEY", "_BASE_URL")) for name in changed):
+    changed = {
+        name
+        for name in os.environ.keys() | environment.keys()
+        if os.environ.get(name) != environment.get(name)
+    }
+    if all(
+        name in OWN or name.startswith("TILTMETER_") or name.endswith(("_API_KEY", "_BASE_URL"))
+        for name in changed
+    ):
         return _here(arguments, folder, environment)
     command = [sys.executable, "-m", "tiltmeter.cli", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
 
 
-def begin(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], **streams: Any) -> subprocess.Popen[str]:
+def begin(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], **streams: Any
+) -> subprocess.Popen[str]:
     """Begin the command in a process of its own, with pipes for what it prints unless `streams` say otherwise."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
-    return subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *arguments], cwd=folder, env=environment, text=True, **streams)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tiltmeter.cli", *arguments], cwd=folder, env=environment, text=True, **streams
+    )
 
 
-def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """With folder, variables, streams, warnings and random numbers as a fresh process finds them; modules of the folder are forgotten."""
-    said, complained = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+def _here(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """With folder, variables, streams, warnings and random numbers as a fresh process finds them.
+
+    Modules of the folder are forgotten.
+    """
+    said, complained = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    )
     known, path = dict(os.environ), [*sys.path]
     random.seed()
     np.random.seed()  # the generator of code without one of its own
-    with pytest.MonkeyPatch.context() as patched, redirect_stdout(said), redirect_stderr(complained), warnings.catch_warnings():
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        redirect_stdout(said),
+        redirect_stderr(complained),
+        warnings.catch_warnings(),
+    ):
         warnings.resetwarnings()
         for kind in SILENT:
             warnings.simplefilter("ignore", kind)
         patched.chdir(folder)
         patched.setattr("sys.argv", ["tiltmeter", *arguments])
         patched.setattr("sys.stdin", io.StringIO())
-        patched.setattr(logging.getLogger("tiltmeter"), "handlers", [logging.lastResort])  # as where nothing is set up
+        patched.setattr(
+            logging.getLogger("tiltmeter"), "handlers", [logging.lastResort]
+        )  # as where nothing is set up
         os.environ.clear()
         os.environ.update(environment)
         try:

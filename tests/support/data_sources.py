@@ -48,7 +48,11 @@ def catalogue(*records: Record, wheel: Path | None = None) -> Catalogue:
     packages = {}
     if wheel is not None:
         data = wheel.read_bytes()
-        packages[REQUIREMENT] = {"wheel": WHEEL, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+        packages[REQUIREMENT] = {
+            "wheel": WHEEL,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "size": len(data),
+        }
     return Catalogue.model_validate({"packages": packages, "entries": records})
 
 
@@ -106,7 +110,15 @@ class Site:
 
         return Handler
 
-    def serve(self, path: str, data: bytes, *, status: int = 200, claimed: int | None = None, kind: str = "text/plain") -> str:
+    def serve(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        status: int = 200,
+        claimed: int | None = None,
+        kind: str = "text/plain",
+    ) -> str:
         """Answer `path` with `data`, claiming a length of `claimed` bytes."""
 
         def answer(request: BaseHTTPRequestHandler) -> None:

@@ -1,20 +1,23 @@
 """Fingerprints of definitions: what a definition consists of, in digests that change if any of it changes.
 
-A version of a definition is recorded once, in `tests/definitions/fingerprints.yaml`, and never changes: a reader of "default@3" in a run
-finds the tiers, formulas, tables of the readers, exclusions and results of that version. A change needs a new version.
+A version of a definition is recorded once, in `tests/definitions/fingerprints.yaml`, and never changes: a
+reader of "default@3" in a run finds the tiers, formulas, tables of the readers, exclusions and results of
+that version. A change needs a new version.
 
 Two kinds of components have digests:
 
 - What a definition declares: tiers, ranges and families of metrics, names of its functions, rules, levels, tables of the readers,
   exclusions, data.
 - Its results: the estimates, intervals, p, q and marks that it gave for the recorded responses (`tests/recorded`). The replay of these
-  responses fails if the code gives other numbers. If the findings are then recorded again, their digest differs from the one of the
-  version, unless the responses have changed as well: results are recorded for each set of responses.
+  responses fails if the code gives other numbers. If the findings are then recorded again, their digest
+  differs from the one of the version, unless the responses have changed as well: results are recorded for
+  each set of responses.
 
-The source of formulas and of the functions that give intervals, p and q has no digest. It would change with every renamed variable, so that
-a maintainer would write versions for changes that no reader of a result can see. Results change if and only if numbers do. They do not
-cover what no recorded study computes: other parameters, other data, and rare cases. The studies of truth (`perf/studies`) digest the source
-and warn if they must be carried out again.
+The source of formulas and of the functions that give intervals, p and q has no digest. It would change with
+every renamed variable, so that a maintainer would write versions for changes that no reader of a result can
+see. Results change if and only if numbers do. They do not cover what no recorded study computes: other
+parameters, other data, and rare cases. The studies of truth (`perf/studies`) digest the source and warn if
+they must be carried out again.
 """
 
 from __future__ import annotations
@@ -39,7 +42,13 @@ from tiltmeter.associations.significance import counts as association_counts
 from tiltmeter.benchmarks import definitions, findings, summaries
 from tiltmeter.datasets import Library
 from tiltmeter.probes import metrics as metrics, shared
-from tiltmeter.probes.genderbench import bbq, business_vocabulary, discrimination_tamkin, diversity_med_qa, hiring_an
+from tiltmeter.probes.genderbench import (
+    bbq,
+    business_vocabulary,
+    discrimination_tamkin,
+    diversity_med_qa,
+    hiring_an,
+)
 from tiltmeter.probes.listing import load_probe
 from tiltmeter.probes.parts import Probe
 from tiltmeter.probes.suite import SUITE
@@ -67,39 +76,60 @@ Components = Mapping[str, Any]
 
 def digests(components: Components) -> dict[str, str]:
     """Return a digest of each component."""
-    return {name: hashlib.sha256(_as_json(content).encode()).hexdigest()[:16] for name, content in components.items()}
+    return {
+        name: hashlib.sha256(_as_json(content).encode()).hexdigest()[:16]
+        for name, content in components.items()
+    }
 
 
 def contents() -> dict[str, Components]:
     """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
     probes = {f"probes/{one.label}": of_probes(one) for one in metrics.DEFINITIONS.values()}
-    associations = {f"associations/{one.label}": of_associations(one) for one in association_definitions.DEFINITIONS.values()}
+    associations = {
+        f"associations/{one.label}": of_associations(one)
+        for one in association_definitions.DEFINITIONS.values()
+    }
     benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in findings.DEFINITIONS.values()}
-    return {label: contents_of(label, declared) for label, declared in {**probes, **associations, **benchmarks}.items()}
+    return {
+        label: contents_of(label, declared)
+        for label, declared in {**probes, **associations, **benchmarks}.items()
+    }
 
 
 def contents_of(label: str, declared: Components) -> Components:
-    """Return what a definition declares, with its results on recorded responses; `label` is "METHOD/NAME@VERSION"."""
+    """Return what a definition declares, with its results on recorded responses.
+
+    `label` is "METHOD/NAME@VERSION".
+    """
     return {**declared, **_results_of(label.partition("@")[0])}
 
 
 def recorded() -> dict[str, dict[str, str]]:
     """Return the recorded digests of every version."""
-    loaded: dict[str, dict[str, str]] = yaml.safe_load(RECORDED.read_text(encoding="utf-8")) if RECORDED.is_file() else {}
+    loaded: dict[str, dict[str, str]] = (
+        yaml.safe_load(RECORDED.read_text(encoding="utf-8")) if RECORDED.is_file() else {}
+    )
     return loaded
 
 
 def faults(made: Mapping[str, Components], known: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return one sentence for each definition that is not recorded, or differs from what is recorded; it says what to do."""
+    """Return one sentence for each definition that is not recorded, or differs from what is recorded.
+
+    It says what to do.
+    """
     sentences = []
     for label, components in made.items():
         mine, record = digests(components), known.get(label)
         if record is None:
-            sentences.append(f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py")
+            sentences.append(
+                f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
+            )
             continue
         new = [name for name in mine if name.startswith(RESULTS) and name not in record]
         former = [name for name in record if name.startswith(RESULTS) and name not in mine]
-        compared = [name for name in dict.fromkeys((*mine, *record)) if name not in new and name not in former]
+        compared = [
+            name for name in dict.fromkeys((*mine, *record)) if name not in new and name not in former
+        ]
         changed = [name for name in compared if mine.get(name) != record.get(name)]
         if new:
             sentences.append(
@@ -123,26 +153,41 @@ def of_probes(definition: metrics.ProbeDefinition) -> Components:
     """Return the components of a definition of the probes."""
     probes = {name: load_probe(name).under(definition.name) for name in SUITE}
     side = "tolerant" if definition.corrected else "strict"
-    read = {name: described(getattr(probe.readers, side)) if probe.readers else side for name, probe in probes.items()}
+    read = {
+        name: described(getattr(probe.readers, side)) if probe.readers else side
+        for name, probe in probes.items()
+    }
     library = Library.default()
     fields = ["low", "high", "null", "kind", "of", "key", "harm", "normalise", "where"]
     if definition.corrected:
         fields.append("tested_by")
-    computed = {f"{name}/{one.name}": one for name, probe in probes.items() for one in _metrics_of(probe, definition)}
+    computed = {
+        f"{name}/{one.name}": one for name, probe in probes.items() for one in _metrics_of(probe, definition)
+    }
     return {
         "tiers": {name: definition.bands(one) for name, one in computed.items()},
         "metrics": {name: [getattr(one, field) for field in fields] for name, one in computed.items()},
-        "formulas": {name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")},
-        "levels": [metrics.MIN_READABLE, metrics.MARK_LEVEL, metrics.WORST_LEVEL] if definition.corrected else [metrics.MIN_READABLE],
+        "formulas": {
+            name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")
+        },
+        "levels": [metrics.MIN_READABLE, metrics.MARK_LEVEL, metrics.WORST_LEVEL]
+        if definition.corrected
+        else [metrics.MIN_READABLE],
         "labels": {name: probe.labels for name, probe in probes.items()},
-        "readers": {"of probes": read, "tables": _tables("readers/data") if definition.corrected else _patterns(genderbench)},
+        "readers": {
+            "of probes": read,
+            "tables": _tables("readers/data") if definition.corrected else _patterns(genderbench),
+        },
         "exclusions": _exclusions_of_probes(definition),
         "data": {name: [library.entry(one).sha256 for one in probe.data] for name, probe in probes.items()},
     }
 
 
 def _metrics_of(probe: Probe, definition: metrics.ProbeDefinition) -> list[metrics.Metric]:
-    """Return the metrics that a definition computes; those that test another metric belong to the default definition."""
+    """Return the metrics that a definition computes.
+
+    Those that test another metric belong to the default definition.
+    """
     tests = {one.tested_by for one in probe.metrics}
     return [one for one in probe.metrics if definition.corrected or one.name not in tests]
 
@@ -169,11 +214,20 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
     names = {"names": _yaml("associations/names.yaml")} if rules.deals_names else {}
     return {
         "rules": _fields(rules),
-        "levels": [association_counts.LEVEL, association_counts.PRIOR, families.MOSTLY, families.NEARLY_ALWAYS],
+        "levels": [
+            association_counts.LEVEL,
+            association_counts.PRIOR,
+            families.MOSTLY,
+            families.NEARLY_ALWAYS,
+        ],
         "stages": association_definitions.STAGES,
         "wordings": _yaml("associations/wordings.yaml"),
         "exclusions": kept,
-        "readers": {"content words": _yaml("readers/content_words.yaml"), "refusals": _yaml("readers/data/refusals.yaml"), **names},
+        "readers": {
+            "content words": _yaml("readers/content_words.yaml"),
+            "refusals": _yaml("readers/data/refusals.yaml"),
+            **names,
+        },
     }
 
 
@@ -197,7 +251,9 @@ def _results_of(definition: str) -> Components:
     for name, given in STUDIES.items():
         method = METHODS[str(given["study"]).partition("/")[0]]
         if f"{method}/{given.get('definition', 'default')}" == definition:
-            answers = answers_of(name).sort("model", "digest").with_columns(pl.col("digest").bin.encode("hex"))
+            answers = (
+                answers_of(name).sort("model", "digest").with_columns(pl.col("digest").bin.encode("hex"))
+            )
             responses = hashlib.sha256(answers.write_csv().encode()).hexdigest()[:8]
             results[f"{RESULTS}{name} on the responses {responses}"] = numbers_of(recorded_findings(name))
     return results
@@ -205,7 +261,9 @@ def _results_of(definition: str) -> Components:
 
 def numbers_of(findings: pl.DataFrame) -> str:
     """Return the numbers and marks of findings as CSV, with six significant digits, so that the last digits of a machine do not count."""
-    table = comparable(findings).select(*KEYS, "mark", "mark_best", "mark_worst", pl.col(pl.Float64).round_sig_figs(6))
+    table = comparable(findings).select(
+        *KEYS, "mark", "mark_best", "mark_worst", pl.col(pl.Float64).round_sig_figs(6)
+    )
     return table.write_csv()
 
 
@@ -218,11 +276,18 @@ def described(function: Callable[..., Any]) -> Any:
     if name != "<lambda>":
         return name
     made_with = [cell.cell_contents for cell in function.__closure__ or ()]
-    return [sorted(function.__code__.co_names), [described(one) if callable(one) else one for one in made_with]]
+    return [
+        sorted(function.__code__.co_names),
+        [described(one) if callable(one) else one for one in made_with],
+    ]
 
 
 def _fields(definition: Any) -> Components:
-    return {name: value for name, value in dataclasses.asdict(definition).items() if name not in ("name", "version")}
+    return {
+        name: value
+        for name, value in dataclasses.asdict(definition).items()
+        if name not in ("name", "version")
+    }
 
 
 @cache
@@ -236,7 +301,11 @@ def _tables(folder: str) -> Components:
 
 def _patterns(module: Any) -> Components:
     """Return the texts of a module: patterns and lists of words at its top level."""
-    return {name: value for name, value in vars(module).items() if re.fullmatch("_?[A-Z][A-Z_]*", name) and isinstance(value, str | tuple)}
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if re.fullmatch("_?[A-Z][A-Z_]*", name) and isinstance(value, str | tuple)
+    }
 
 
 def _as_json(content: Any) -> str:

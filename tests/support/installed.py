@@ -11,11 +11,17 @@ Points = Mapping[str, Mapping[str, str]]
 
 
 def install(site: Path, name: str, points: Points, **modules: str) -> Path:
-    """A package with these entry points (group -> name -> object) and modules; gives the folder, which is to be put on the path."""
+    """A package with these entry points (group -> name -> object) and modules.
+
+    Gives the folder, which is to be put on the path.
+    """
     about = site / f"{name}-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = [f"[{group}]\n" + "".join(f"{one} = {value}\n" for one, value in named.items()) for group, named in points.items()]
+    lines = [
+        f"[{group}]\n" + "".join(f"{one} = {value}\n" for one, value in named.items())
+        for group, named in points.items()
+    ]
     (about / "entry_points.txt").write_text("\n".join(lines))
     for module, source in modules.items():
         (site / f"{module}.py").write_text(source)
@@ -24,7 +30,9 @@ def install(site: Path, name: str, points: Points, **modules: str) -> Path:
 
 def points_of(project: Path) -> Points:
     """The entry points that a project's pyproject.toml names."""
-    points: Points = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    points: Points = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "entry-points"
+    ]
     return points
 
 

@@ -24,12 +24,28 @@ def key(number: int) -> bytes:
 
 
 def row(number: int, text: str | None = None, **values: Any) -> Row:
-    made = Row(key(number), NANO, 0, "ok", 1, 1000.0 + number, f"answer {number}" if text is None else text, None, "stop", None, 3, 4, 0.5)
+    made = Row(
+        key(number),
+        NANO,
+        0,
+        "ok",
+        1,
+        1000.0 + number,
+        f"answer {number}" if text is None else text,
+        None,
+        "stop",
+        None,
+        3,
+        4,
+        0.5,
+    )
     return made._replace(**values)
 
 
 def failure(number: int, kind: str = "server", **values: Any) -> Row:
-    return Row(key(number), NANO, 0, "failed", 6, 1000.0 + number, error_kind=kind, error_detail="broke")._replace(**values)
+    return Row(
+        key(number), NANO, 0, "failed", 6, 1000.0 + number, error_kind=kind, error_detail="broke"
+    )._replace(**values)
 
 
 def fill(where: str | Path, rows: list[Row]) -> None:

@@ -15,7 +15,10 @@ from tiltmeter.runs import Run, load
 
 
 def altered(
-    run: Run, to: Path, change: Callable[[pl.DataFrame], pl.DataFrame] = lambda findings: findings, about: Mapping[str, Any] | None = None
+    run: Run,
+    to: Path,
+    change: Callable[[pl.DataFrame], pl.DataFrame] = lambda findings: findings,
+    about: Mapping[str, Any] | None = None,
 ) -> Run:
     """A copy of a run whose findings and run.json were changed, both whole and fitting each other."""
     shutil.copytree(run.path, to)
@@ -31,6 +34,8 @@ def number(**values: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
 
     def change(findings: pl.DataFrame) -> pl.DataFrame:
         one = findings.filter("key").head(1)
-        return one.with_columns(pl.lit(value, dtype=one.schema[name]).alias(name) for name, value in values.items())
+        return one.with_columns(
+            pl.lit(value, dtype=one.schema[name]).alias(name) for name, value in values.items()
+        )
 
     return change

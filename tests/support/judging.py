@@ -22,14 +22,20 @@ class Letters:
     name = "letters"
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        counts = np.array([[text.lower().count(letter) for letter in ascii_lowercase] for text in texts], dtype=np.float32)
-        return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1), dtype=np.float32)
+        counts = np.array(
+            [[text.lower().count(letter) for letter in ascii_lowercase] for text in texts], dtype=np.float32
+        )
+        return np.asarray(
+            counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1), dtype=np.float32
+        )
 
 
 class ScriptedModel(InProcess):
     """A model whose answers come from a function of the conversation; it keeps what it was asked."""
 
-    def __init__(self, script: Callable[[Sequence[Message]], str | None], name: str = "scripted/judge") -> None:
+    def __init__(
+        self, script: Callable[[Sequence[Message]], str | None], name: str = "scripted/judge"
+    ) -> None:
         self._script, self.name = script, name
         self.fingerprint = self.endpoint = name
         self.asked: list[tuple[Message, ...]] = []
@@ -72,7 +78,9 @@ class EngineJudge:
         requests = [Request(messages, 0) for messages in conversations]
         if self._budget is not None:
             held = self._journal.held(keys)
-            new = [request for request, key in zip(requests, keys, strict=True) if key not in held][: self._budget]
+            new = [request for request, key in zip(requests, keys, strict=True) if key not in held][
+                : self._budget
+            ]
             self._budget -= len(new)
             requests = new
         if requests:

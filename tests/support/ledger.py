@@ -1,6 +1,7 @@
 """Counters that a server keeps, that survive its being killed, and that other processes read while it counts.
 
-They lie in a file mapped into memory: a store into it is in the system's hands at once, whatever becomes of the process.
+They lie in a file mapped into memory: a store into it is in the system's hands at once, whatever becomes of
+the process.
 """
 
 from __future__ import annotations

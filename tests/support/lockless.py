@@ -24,7 +24,12 @@ _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 
 
 class _Step(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_ushort), ("then", ctypes.c_ubyte), ("otherwise", ctypes.c_ubyte), ("value", ctypes.c_uint32))
+    _fields_ = (
+        ("code", ctypes.c_ushort),
+        ("then", ctypes.c_ubyte),
+        ("otherwise", ctypes.c_ubyte),
+        ("value", ctypes.c_uint32),
+    )
 
 
 class _Program(ctypes.Structure):
@@ -45,13 +50,19 @@ def _without_locks() -> None:
         (_RETURN, 0, 0, refuse),
         (_EQUAL, 0, last + 2, _FCNTL),
         (_LOAD, 0, 0, _SECOND_ARGUMENT),
-        *((_EQUAL, last - 1 - turn, 1 if turn == last - 1 else 0, command) for turn, command in enumerate(_SET_LOCKS)),
+        *(
+            (_EQUAL, last - 1 - turn, 1 if turn == last - 1 else 0, command)
+            for turn, command in enumerate(_SET_LOCKS)
+        ),
         (_RETURN, 0, 0, refuse),
         (_RETURN, 0, 0, _ALLOW),
     ]
     program = _Program(len(steps), (_Step * len(steps))(*(_Step(*step) for step in steps)))
     system = ctypes.CDLL(None, use_errno=True)
-    for call in ((_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0), (_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0)):
+    for call in (
+        (_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0),
+        (_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0),
+    ):
         if system.prctl(*call) != 0:
             raise OSError(ctypes.get_errno(), "the filter was refused")
 

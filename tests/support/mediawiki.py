@@ -88,16 +88,27 @@ class WikiServer(ThreadedServer):
     Parameters
     ----------
     misbehave
-        (page, nth request for it from 1) -> a fault, or None. The page of the licence is "siteinfo", of backlinks "backlinks TITLE".
+        (page, nth request for it from 1) -> a fault, or None. The page of the licence is "siteinfo", of
+        backlinks "backlinks TITLE".
     files
         Other addresses of the server: path -> (content type, body).
     """
 
     def __init__(
-        self, wiki: Wiki, misbehave: Misbehave | None = None, files: Mapping[str, tuple[str, bytes]] | None = None, *, delay: float = 0.0
+        self,
+        wiki: Wiki,
+        misbehave: Misbehave | None = None,
+        files: Mapping[str, tuple[str, bytes]] | None = None,
+        *,
+        delay: float = 0.0,
     ) -> None:
         super().__init__()
-        self._wiki, self._misbehave, self._files, self._delay = wiki, misbehave or (lambda page, nth: None), files or {}, delay
+        self._wiki, self._misbehave, self._files, self._delay = (
+            wiki,
+            misbehave or (lambda page, nth: None),
+            files or {},
+            delay,
+        )
         self.asked: Counter[str] = Counter()
         """Requests by page, whatever became of them."""
         self.delivered: Counter[str] = Counter()
@@ -136,10 +147,16 @@ class WikiServer(ThreadedServer):
     async def _respond(self, request: web.Request, page: str, fault: Fault) -> web.StreamResponse:
         await asyncio.sleep(fault.delay or self._delay)
         if fault.status is not None:
-            return web.Response(status=fault.status, headers=fault.headers, body=fault.body, content_type="text/html")
+            return web.Response(
+                status=fault.status, headers=fault.headers, body=fault.body, content_type="text/html"
+            )
         if request.path == "/w/api.php":
             kind = f"application/json; charset={fault.charset or 'utf-8'}"
-            answer = {"error": {"code": fault.code, "info": "The wiki says no."}} if fault.code else self._said_to(request.query)
+            answer = (
+                {"error": {"code": fault.code, "info": "The wiki says no."}}
+                if fault.code
+                else self._said_to(request.query)
+            )
             body = json.dumps(answer, ensure_ascii=False).encode()
         elif request.path in self._files:
             kind, body = self._files[request.path]
@@ -148,7 +165,9 @@ class WikiServer(ThreadedServer):
         if fault.undecodable:
             body = body.replace(b"religion", b"religion \xff\xfe")
         body = b"\xef\xbb\xbf" * fault.mark + body
-        response = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(len(body)), **fault.headers})
+        response = web.StreamResponse(
+            headers={"Content-Type": kind, "Content-Length": str(len(body)), **fault.headers}
+        )
         await response.prepare(request)
         if fault.cut:
             await response.write(body[: len(body) // 2])
@@ -180,12 +199,22 @@ class WikiServer(ThreadedServer):
         page = self._wiki.pages.get(title)
         if page is None:
             return {"error": {"code": "missingtitle", "info": "The page you specified doesn't exist."}}
-        links = [{"ns": 0, "title": link, "exists": link in self._wiki.pages or link in self._wiki.redirects} for link in page.links]
-        found: dict[str, Any] = {"title": title, "pageid": 1, "redirects": [{"from": old, "to": new} for old, new in steps], "links": links}
+        links = [
+            {"ns": 0, "title": link, "exists": link in self._wiki.pages or link in self._wiki.redirects}
+            for link in page.links
+        ]
+        found: dict[str, Any] = {
+            "title": title,
+            "pageid": 1,
+            "redirects": [{"from": old, "to": new} for old, new in steps],
+            "links": links,
+        }
         found["properties"] = {"disambiguation": ""} if page.disambiguation else {}
         return {"parse": {**found, "text": f'<div class="mw-parser-output">{page.html}</div>'}}
 
     def _backlinks(self, query: Mapping[str, str]) -> dict[str, Any]:
         title = query["bltitle"]
         linking = [name for name, page in self._wiki.pages.items() if title in page.links]
-        return {"query": {"backlinks": [{"ns": 0, "title": name} for name in linking[: int(query["bllimit"])]]}}
+        return {
+            "query": {"backlinks": [{"ns": 0, "title": name} for name in linking[: int(query["bllimit"])]]}
+        }

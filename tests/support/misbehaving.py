@@ -1,14 +1,15 @@
 """A real HTTP server that answers like an OpenAI-compatible or Anthropic endpoint, or misbehaves as told, and keeps a ledger.
 
-    def script(request, nth):                      # request: the JSON body; nth: 1 for the first time this prompt is asked
+    def script(request, nth):                      # request: the JSON body; nth: 1 for the first time this
+    prompt is asked
         return rate_limited(0.1) if nth == 1 else "Yes."
 
     with MisbehavingServer(script) as server:
         create_model("compatible/m", base_url=server.url)   # http://127.0.0.1:PORT/v1
     assert server.paid == {"the prompt": 1}
 
-`delivered` is called in the server's thread with the body and the prompt of each usable answer that was completely handed to the socket,
-for a ledger elsewhere.
+`delivered` is called in the server's thread with the body and the prompt of each usable answer that was
+completely handed to the socket, for a ledger elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from support.threaded_server import ThreadedServer
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What the server does with one request. With `body` None it answers 200 in the asked dialect, built from the other fields."""
+    """What the server does with one request.
+
+    With `body` None it answers 200 in the asked dialect, built from the other fields.
+    """
 
     text: str | list[Any] | None = "ok"
     finish_reason: str = "stop"
@@ -58,13 +62,20 @@ def answer(text: str, **more: Any) -> Behaviour:
     return Behaviour(text=text, **more)
 
 
-def status(code: int, headers: Mapping[str, str] | None = None, body: bytes | str | Mapping[str, Any] = b"") -> Behaviour:
+def status(
+    code: int, headers: Mapping[str, str] | None = None, body: bytes | str | Mapping[str, Any] = b""
+) -> Behaviour:
     raw = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     return Behaviour(status=code, headers=headers or {}, body=raw)
 
 
 def _error(
-    code: int, message: str, kind: str, name: str | None, headers: Mapping[str, str] | None = None, param: str | None = None
+    code: int,
+    message: str,
+    kind: str,
+    name: str | None,
+    headers: Mapping[str, str] | None = None,
+    param: str | None = None,
 ) -> Behaviour:
     return status(code, headers, {"error": {"message": message, "type": kind, "code": name, "param": param}})
 
@@ -77,7 +88,9 @@ def rate_limited(retry_after: float | str | None = None) -> Behaviour:
 
 def insufficient_quota() -> Behaviour:
     """429 that waiting does not cure: no credit left."""
-    return _error(429, "You exceeded your current quota, check your plan.", "insufficient_quota", "insufficient_quota")
+    return _error(
+        429, "You exceeded your current quota, check your plan.", "insufficient_quota", "insufficient_quota"
+    )
 
 
 def server_error(code: int = 500) -> Behaviour:
@@ -100,7 +113,9 @@ def slow(seconds: float, text: str = "ok") -> Behaviour:
 
 def truncated_json() -> Behaviour:
     """200 with a body that ends in the middle of the JSON, at HTTP level complete."""
-    return Behaviour(body=b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "half an ans')
+    return Behaviour(
+        body=b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "half an ans'
+    )
 
 
 def invalid_json() -> Behaviour:
@@ -145,8 +160,13 @@ def wrong_content_type(text: str = "ok") -> Behaviour:
     return Behaviour(text=text, content_type="text/plain")
 
 
-def wrong_charset(text: str = "Zoë drank a café crème", declared: str = "ascii", *, undecodable: bool = False) -> Behaviour:
-    """Proper JSON in UTF-8 that is declared as something else; or, undecodable, with bytes that are not UTF-8 at all."""
+def wrong_charset(
+    text: str = "Zoë drank a café crème", declared: str = "ascii", *, undecodable: bool = False
+) -> Behaviour:
+    """Proper JSON in UTF-8 that is declared as something else.
+
+    Or, undecodable, with bytes that are not UTF-8 at all.
+    """
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     raw = json.dumps({"choices": [choice]}, ensure_ascii=False).encode()
     if undecodable:
@@ -164,7 +184,12 @@ def unknown_model(name: str = "m") -> Behaviour:
 
 
 def context_too_long() -> Behaviour:
-    return _error(400, "This model's maximum context length is 8 tokens.", "invalid_request_error", "context_length_exceeded")
+    return _error(
+        400,
+        "This model's maximum context length is 8 tokens.",
+        "invalid_request_error",
+        "context_length_exceeded",
+    )
 
 
 def unsupported(parameter: str, instead: str | None = None) -> Behaviour:
@@ -198,12 +223,19 @@ def prompt_of(request: Mapping[str, Any]) -> str:
 
 
 class MisbehavingServer(ThreadedServer):
-    """See the module's docstring. Everything in the ledger may be read at any time, also after the server stopped."""
+    """See the module's docstring.
+
+    Everything in the ledger may be read at any time, also after the server stopped.
+    """
 
     method = "POST"
 
     def __init__(
-        self, script: Script | None = None, *, port: int = 0, delivered: Callable[[Mapping[str, Any], str], None] | None = None
+        self,
+        script: Script | None = None,
+        *,
+        port: int = 0,
+        delivered: Callable[[Mapping[str, Any], str], None] | None = None,
     ) -> None:
         super().__init__(port)
         self._script: Script = script or (lambda request, nth: "ok")
@@ -267,7 +299,9 @@ class MisbehavingServer(ThreadedServer):
         return response
 
 
-async def _cut(request: web.Request, headers: Mapping[str, str], raw: bytes, share: float) -> web.StreamResponse:
+async def _cut(
+    request: web.Request, headers: Mapping[str, str], raw: bytes, share: float
+) -> web.StreamResponse:
     response = web.StreamResponse(headers={**headers, "Content-Length": str(len(raw))})
     transport = request.transport
     if transport is None:
@@ -285,16 +319,23 @@ async def _cut(request: web.Request, headers: Mapping[str, str], raw: bytes, sha
 
 def _openai(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
     further = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
-    message = {"role": "assistant", "content": behaviour.text} | {key: text for key, text in further.items() if text is not None}
+    message = {"role": "assistant", "content": behaviour.text} | {
+        key: text for key, text in further.items() if text is not None
+    }
     said = behaviour.text or ""
     words = len(said.split() if isinstance(said, str) else said)
-    usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": max(1, words)}  # an empty answer is one token, which ends it
+    usage = {
+        "prompt_tokens": len(prompt.split()),
+        "completion_tokens": max(1, words),
+    }  # an empty answer is one token, which ends it
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
         "model": body.get("model"),
-        "choices": [{"index": 0, "finish_reason": behaviour.finish_reason, "message": message, "logprobs": None}],
+        "choices": [
+            {"index": 0, "finish_reason": behaviour.finish_reason, "message": message, "logprobs": None}
+        ],
         "usage": {**usage, "total_tokens": sum(usage.values())},
     }
 
@@ -304,7 +345,11 @@ _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "
 
 def _anthropic(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
     refused = behaviour.refusal is not None
-    behaviour = replace(behaviour, finish_reason="content_filter", text=behaviour.text or behaviour.refusal) if refused else behaviour
+    behaviour = (
+        replace(behaviour, finish_reason="content_filter", text=behaviour.text or behaviour.refusal)
+        if refused
+        else behaviour
+    )
     content: list[dict[str, Any]] = []
     if behaviour.reasoning is not None:
         content.append({"type": "thinking", "thinking": behaviour.reasoning, "signature": "s"})

@@ -1,4 +1,7 @@
-"""File systems of a test's own: small, without room for a file, read-only. They go with the process that has them."""
+"""File systems of a test's own: small, without room for a file, read-only.
+
+They go with the process that has them.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,12 @@ def _namespace() -> tuple[str, ...] | None:
     return None
 
 
-def within(place: Path, options: str, script: str, *given: object, variables: Mapping[str, str] | None = None) -> list[str]:
-    """Run a shell script in the folder `place`, on which a tmpfs with these options lies; its lines of output, errors among them.
+def within(
+    place: Path, options: str, script: str, *given: object, variables: Mapping[str, str] | None = None
+) -> list[str]:
+    """Run a shell script in the folder `place`, on which a tmpfs with these options lies.
+
+    Its lines of output, errors among them.
 
     `"$1"` and so on are `given`, `$PYTHON` is the interpreter. Skips the test where mounting is not allowed.
     """

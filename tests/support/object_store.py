@@ -31,7 +31,9 @@ class ObjectStore:
             "AWS_DEFAULT_REGION": "us-east-1",
         }
 
-    def rule(self, method: str, name: str, *, status: int = 0, delay: float = 0.0, times: int = 10**9) -> None:
+    def rule(
+        self, method: str, name: str, *, status: int = 0, delay: float = 0.0, times: int = 10**9
+    ) -> None:
         """Requests of this method whose path ends with `name` wait, or are refused with `status`, so many times."""
         self._call({"method": method, "name": name, "status": status, "delay": delay, "times": times})
 
@@ -70,7 +72,9 @@ class ObjectStore:
         request = urllib.request.Request(f"{self.address}/{path}", data=content, method=method)
         request.add_header("X-Tiltmeter-Test", "1")
         request.add_header("Content-Type", "application/octet-stream")
-        request.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=testing-id/20260101/us-east-1/s3/aws4_request")
+        request.add_header(
+            "Authorization", "AWS4-HMAC-SHA256 Credential=testing-id/20260101/us-east-1/s3/aws4_request"
+        )
         with urllib.request.urlopen(request, timeout=30) as answer:
             body: bytes = answer.read()
         return body
@@ -83,7 +87,9 @@ class ObjectStore:
 def object_store() -> Iterator[ObjectStore]:
     """Run the server while the block lasts."""
     command = [sys.executable, str(Path(__file__))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | _KEYS) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | _KEYS
+    ) as process:
         try:
             assert process.stdout is not None
             yield ObjectStore(process.stdout.readline().strip())
@@ -91,7 +97,11 @@ def object_store() -> Iterator[ObjectStore]:
             process.kill()
 
 
-_KEYS = {"MOTO_CALL_RESET_API": "false", "AWS_ACCESS_KEY_ID": "testing-id", "AWS_SECRET_ACCESS_KEY": "testing-secret"}
+_KEYS = {
+    "MOTO_CALL_RESET_API": "false",
+    "AWS_ACCESS_KEY_ID": "testing-id",
+    "AWS_SECRET_ACCESS_KEY": "testing-secret",
+}
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -145,7 +155,9 @@ def serve() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
-    server = make_server("127.0.0.1", 0, Unruly(DomainDispatcherApplication(create_backend_app)), threaded=True)
+    server = make_server(
+        "127.0.0.1", 0, Unruly(DomainDispatcherApplication(create_backend_app)), threaded=True
+    )
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 

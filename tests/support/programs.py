@@ -15,8 +15,13 @@ TESTS = Path(__file__).parent.parent
 
 
 def run_code(code: str, *given: object, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run it to its end, which must be a good one unless `check` is False; `more` goes to `subprocess.run`."""
-    return subprocess.run(_command(code, given), env=_variables(), text=True, **{"capture_output": True, "check": True, **more})
+    """Run it to its end, which must be a good one unless `check` is False.
+
+    `more` goes to `subprocess.run`.
+    """
+    return subprocess.run(
+        _command(code, given), env=_variables(), text=True, **{"capture_output": True, "check": True, **more}
+    )
 
 
 def start_code(code: str, *given: object, ready: str = "") -> subprocess.Popen[str]:

@@ -1,8 +1,8 @@
 """Settings of the property tests (Hypothesis): two profiles, and the seed of the random one.
 
-`fixed`, the default, draws the same examples in every run, so that a change and not chance decides whether the checks pass. `random`
-draws other examples in every run and prints its seed. It is requested with TILTMETER_HYPOTHESIS=random or
-`pytest --hypothesis-profile=random`; `--hypothesis-seed=SEED` repeats it.
+`fixed`, the default, draws the same examples in every run, so that a change and not chance decides whether
+the checks pass. `random` draws other examples in every run and prints its seed. It is requested with
+TILTMETER_HYPOTHESIS=random or `pytest --hypothesis-profile=random`; `--hypothesis-seed=SEED` repeats it.
 
 No profile has a deadline, and none fails because drawing takes long: both depend on the load of the machine.
 """
@@ -49,7 +49,9 @@ def load_profile() -> None:
     """
     name = os.environ.get(PROFILE_VARIABLE) or FIXED
     if name not in (FIXED, RANDOM):
-        raise pytest.UsageError(f"{PROFILE_VARIABLE}={name} is not a profile of the tests; use {FIXED} or {RANDOM}")
+        raise pytest.UsageError(
+            f"{PROFILE_VARIABLE}={name} is not a profile of the tests; use {FIXED} or {RANDOM}"
+        )
     settings.load_profile(name)
 
 
@@ -61,7 +63,10 @@ def choose_seed(config: pytest.Config) -> None:
 
 
 def prepare_characters() -> None:
-    """Draw one text. The first one builds the table of all characters, once for all workers instead of in each."""
+    """Draw one text.
+
+    The first one builds the table of all characters, once for all workers instead of in each.
+    """
     find(st.text(), lambda text: True, settings=settings(database=None))
 
 

@@ -16,8 +16,18 @@ ORDER = (
     "GestCreative.masculine_rate", "Inventories.masculine_rate", "JobsLum.masculine_rate",
 )  # fmt: skip
 """The 19 key metrics in the order of the paper's table."""
-SIGNLESS = ("DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "RelationshipLevy.diff_success_rate")
-AS_IT_IS = ("DiscriminationTamkin.max_diff", "Bbq.stereotype_rate", "Direct.fail_rate", "Dreaddit.max_diff_stress_rate", "Isear.max_diff")
+SIGNLESS = (
+    "DiversityMedQa.diff_success_rate",
+    "HiringAn.diff_acceptance_rate",
+    "RelationshipLevy.diff_success_rate",
+)
+AS_IT_IS = (
+    "DiscriminationTamkin.max_diff",
+    "Bbq.stereotype_rate",
+    "Direct.fail_rate",
+    "Dreaddit.max_diff_stress_rate",
+    "Isear.max_diff",
+)
 
 
 def scaled(name: str, low: float, high: float) -> float:

@@ -74,19 +74,35 @@ class _Wrapped(InProcess):
 
 
 def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm.Run, pl.DataFrame]:
-    """Run a study with recorded answers, or (None) with the simulated models; gives the run and what was answered."""
+    """Run a study with recorded answers, or (None) with the simulated models.
+
+    Gives the run and what was answered.
+    """
     given = dict(STUDIES[name])
     wrapped = {
-        model: _Wrapped(model, create_model(model) if answers is None else None, {} if answers is None else _said_by(model, answers))
+        model: _Wrapped(
+            model,
+            create_model(model) if answers is None else None,
+            {} if answers is None else _said_by(model, answers),
+        )
         for model in (*MODELS, JUDGE)
     }
     judge = {"judge": wrapped[JUDGE]} if "judge" in given else {}
     asked: list[Any] = [wrapped[model] for model in MODELS]
     run = tm.run(
-        given.pop("study"), model=asked, **given | judge, journal=str(folder / "journal.sqlite"), out=folder / "run", display="none"
+        given.pop("study"),
+        model=asked,
+        **given | judge,
+        journal=str(folder / "journal.sqlite"),
+        out=folder / "run",
+        display="none",
     )
     rows = [(model, digest, *said) for model, one in wrapped.items() for digest, said in one.said.items()]
-    return run, pl.DataFrame(rows, schema={"model": pl.String, "digest": pl.Binary, **dict.fromkeys(_SAID, pl.String)}, orient="row")
+    return run, pl.DataFrame(
+        rows,
+        schema={"model": pl.String, "digest": pl.Binary, **dict.fromkeys(_SAID, pl.String)},
+        orient="row",
+    )
 
 
 def _said_by(model: str, answers: pl.DataFrame) -> dict[bytes, Said]:

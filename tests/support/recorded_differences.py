@@ -22,10 +22,15 @@ _MOST: Final = 20
 
 
 def comparable(findings: pl.DataFrame) -> pl.DataFrame:
-    """Return the findings by their short names, with the columns of both editions; missing numbers are null."""
+    """Return the findings by their short names, with the columns of both editions.
+
+    Missing numbers are null.
+    """
     left_out = ("bands", "description", "interval", "resampled", "note", "evidence")
     absent = [name for name in left_out if name not in findings.columns]
-    table = upgraded("findings", findings.lazy().with_columns(pl.lit(None).alias(name) for name in absent)).collect()
+    table = upgraded(
+        "findings", findings.lazy().with_columns(pl.lit(None).alias(name) for name in absent)
+    ).collect()
     named = table.select(
         *("study", "part", "model", "concept", "context", "wording", *_WORDS, *_COUNTS),
         *(pl.col(name).fill_nan(None) for name in _NUMBERS),
@@ -65,7 +70,10 @@ def _rows(table: pl.DataFrame, column: str, was: pl.Expr, now: pl.Expr) -> pl.Da
 
 
 def described(changes: pl.DataFrame) -> str:
-    """Return the differences as lines: keys, column, recorded value and value of today; at most 20, with their number."""
+    """Return the differences as lines: keys, column, recorded value and value of today.
+
+    At most 20, with their number.
+    """
     findings = changes.select(KEYS).unique().height
     lines = [f"{changes.height:,} values of {findings:,} findings differ from the recorded ones"]
     lines += [_line(row) for row in changes.head(_MOST).iter_rows(named=True)]

@@ -1,7 +1,8 @@
 """The time limit of a whole run of tests, also where no test runs any more.
 
-`session_timeout` of pytest-timeout ends a run between two tests. It does not act where the main process waits for a worker that no
-longer exists. This limit does: some time later it interrupts the main process, and if that does not help, ends it with all workers.
+`session_timeout` of pytest-timeout ends a run between two tests. It does not act where the main process waits
+for a worker that no longer exists. This limit does: some time later it interrupts the main process, and if
+that does not help, ends it with all workers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import psutil
 import pytest
 
 GRACE = 120.0
-"""Seconds between the limit of pytest-timeout and the interruption, and between the interruption and the forced end."""
+"""Seconds between the limit of pytest-timeout and the interruption, and between the interruption and the
+forced end."""
 STATUS = 2
 """The exit status of an interrupted run."""
 
@@ -36,7 +38,9 @@ def _after(seconds: float, action: Any) -> None:
 def _interrupt(config: pytest.Config, limit: float, grace: float) -> None:
     _after(grace, _end)
     reporter: Any = config.pluginmanager.getplugin("terminalreporter")
-    reporter.write_line(f"\nThe run is interrupted: it takes longer than {limit:g} s (--session-timeout), and does not end.")
+    reporter.write_line(
+        f"\nThe run is interrupted: it takes longer than {limit:g} s (--session-timeout), and does not end."
+    )
     _thread.interrupt_main()
 
 

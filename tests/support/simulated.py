@@ -14,13 +14,20 @@ from tiltmeter.testing.simulated_server import SimulatedServer, learn_study
 
 
 @contextmanager
-def running(model: SimulatedModel, study: str | None = None, *, shared: Path | None = None, **params: str) -> Iterator[str]:
-    """The base URL of a server, which ends with the `with` block; the model answers the prompts of the study (data in `shared`)."""
+def running(
+    model: SimulatedModel, study: str | None = None, *, shared: Path | None = None, **params: str
+) -> Iterator[str]:
+    """The base URL of a server, which ends with the `with` block.
+
+    The model answers the prompts of the study (data in `shared`).
+    """
     if study is not None:
         with patch.dict(os.environ, {} if shared is None else {"TILTMETER_DATA": str(shared / "data")}):
             assert learn_study(model, study, **params) == []
     with SimulatedServer(model) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="simulated-server", daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="simulated-server", daemon=True
+        )
         thread.start()
         try:
             yield server.url

@@ -1,4 +1,7 @@
-"""Runs without a model, whose tables all say the same number. Also a program: URL, number, seconds to pause."""
+"""Runs without a model, whose tables all say the same number.
+
+Also a program: URL, number, seconds to pause.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,35 @@ def fill(url: str, value: int, pause: float = 0.0) -> None:
 def table(name: str, value: int) -> pl.DataFrame:
     columns: dict[str, Mapping[str, Any]] = {"design": DESIGN, "responses": RESPONSES, "findings": FINDINGS}
     core = columns.get(name, {"model": pl.String, "part": pl.String, "outcome": pl.String})
-    return pl.DataFrame({column: [None] for column in core}, schema=dict(core)).with_columns(state=pl.lit(value))
+    return pl.DataFrame({column: [None] for column in core}, schema=dict(core)).with_columns(
+        state=pl.lit(value)
+    )
 
 
 def about(value: int, tables: dict[str, Any]) -> dict[str, Any]:
     texts = dict.fromkeys(("tiltmeter", "python", "written", "title", "definition"), "x")
-    empty: dict[str, Any] = {"packages": {}, "sampling": {}, "parts": {}, "models": [], "data": [], "problems": [], "params": {}}
+    empty: dict[str, Any] = {
+        "packages": {},
+        "sampling": {},
+        "parts": {},
+        "models": [],
+        "data": [],
+        "problems": [],
+        "params": {},
+    }
     empty |= dict.fromkeys(("limit", "repeats", "system_message"))
-    return texts | empty | {"study": "genderbench", "seed": value, "resamples": 1, "level": 0.95, "complete": True, "tables": tables}
+    return (
+        texts
+        | empty
+        | {
+            "study": "genderbench",
+            "seed": value,
+            "resamples": 1,
+            "level": 0.95,
+            "complete": True,
+            "tables": tables,
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ def planted_rates(identity: str | None) -> dict[str, float]:
 
 def _form(template: str) -> str:
     pattern = re.escape(template).replace(re.escape("{name}"), r"(?P<name>[A-Z]\w*)")
-    return pattern.replace(re.escape("{list}"), "(?P<list>.+?)").replace(re.escape("{place}"), r"(?P<place>.+?)")
+    return pattern.replace(re.escape("{list}"), "(?P<list>.+?)").replace(
+        re.escape("{place}"), r"(?P<place>.+?)"
+    )
 
 
 @cache
@@ -60,7 +62,8 @@ def _forms() -> tuple[list[re.Pattern[str]], Mapping[str, list[re.Pattern[str]]]
 def told(story: str) -> dict[str, list[str]]:
     """name -> concepts told of it, in the order of the story.
 
-    Raises ValueError where a sentence has none of the forms or a list holds what is no concept: a story must be readable whole.
+    Raises ValueError where a sentence has none of the forms or a list holds what is no concept: a story must
+    be readable whole.
     """
     openings, forms = _forms()
     opening, *rest = re.findall(r"[^.]+\.", story.strip())
@@ -101,12 +104,16 @@ def load() -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    return AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval(), AutoTokenizer.from_pretrained(FOLDER)
+    return AutoModelForCausalLM.from_pretrained(
+        FOLDER, dtype=torch.float32
+    ).eval(), AutoTokenizer.from_pretrained(FOLDER)
 
 
 def rendered(tokenizer: Any, user: str, opening: str = "") -> str:
     """A prompt as the chat template writes it, with what the answer is made to begin with."""
-    asked: str = tokenizer.apply_chat_template([{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True)
+    asked: str = tokenizer.apply_chat_template(
+        [{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True
+    )
     return asked + opening
 
 
@@ -125,13 +132,18 @@ def write(
     """
     import torch
 
-    ids = [list(tokenizer(one, add_special_tokens=False)["input_ids"]) if isinstance(one, str) else list(one) for one in prompts]
+    ids = [
+        list(tokenizer(one, add_special_tokens=False)["input_ids"]) if isinstance(one, str) else list(one)
+        for one in prompts
+    ]
     stories: list[str] = []
     for start in range(0, len(ids), batch):
         part = slice(start, min(start + batch, len(ids)))
         padded = tokenizer.pad({"input_ids": ids[part]}, return_tensors="pt")
         width = padded["input_ids"].shape[1]
         with torch.inference_mode(), around(part) if around else nullcontext():
-            said = model.generate(**padded, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=160)
+            said = model.generate(
+                **padded, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=160
+            )
         stories += tokenizer.batch_decode(said[:, width:], skip_special_tokens=True)
     return stories

@@ -11,7 +11,10 @@ from aiohttp import web
 
 
 class ThreadedServer:
-    """Context manager; a subclass says what is answered. What goes wrong in its answering is raised at the end."""
+    """Context manager; a subclass says what is answered.
+
+    What goes wrong in its answering is raised at the end.
+    """
 
     method = "GET"
 
@@ -48,7 +51,9 @@ class ThreadedServer:
             raise self._error
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(60)
@@ -76,7 +81,9 @@ class ThreadedServer:
             await self._stopping.wait()
         finally:
             await runner.cleanup()
-            await asyncio.sleep(0.01)  # a connection that was accepted at the last moment is closed in the next turns of the loop
+            await asyncio.sleep(
+                0.01
+            )  # a connection that was accepted at the last moment is closed in the next turns of the loop
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         with self._lock:

@@ -14,10 +14,17 @@ CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + CHATML
-DROPS_SYSTEM = CHATML.replace("{% for message in messages %}", "{% for message in messages if message['role'] != 'system' %}")
+NO_SYSTEM = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    + CHATML
+)
+DROPS_SYSTEM = CHATML.replace(
+    "{% for message in messages %}", "{% for message in messages if message['role'] != 'system' %}"
+)
 THINKS = CHATML.replace("<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n<think>\n{% endif %}")
-SWITCHED = CHATML.replace("{% endif %}", "{% if enable_thinking is defined %}[{{ enable_thinking }}]{% endif %}{% endif %}")
+SWITCHED = CHATML.replace(
+    "{% endif %}", "{% if enable_thinking is defined %}[{{ enable_thinking }}]{% endif %}{% endif %}"
+)
 
 
 @cache
@@ -30,7 +37,9 @@ def _tokenizer_json() -> str:
     tokenizer.decoder = decoders.ByteLevel()
     special = ["<|im_end|>", "<|im_start|>", "<|pad|>"]
     letters = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=letters, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, initial_alphabet=letters, show_progress=False
+    )
     tokenizer.train_from_iterator([WORDS] * 3, trainer)
     return str(tokenizer.to_str())
 
@@ -40,7 +49,9 @@ def tokenizer(template: str | None = CHATML) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer.from_str(_tokenizer_json())
-    made = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<|im_end|>", pad_token="<|pad|>", model_max_length=4096)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=words, eos_token="<|im_end|>", pad_token="<|pad|>", model_max_length=4096
+    )
     made.chat_template = template
     return made
 
@@ -50,7 +61,15 @@ def config(kind: str, positions: int = 256) -> Any:
 
     words = len(tokenizer())
     if kind == "gpt2":
-        return GPT2Config(vocab_size=words, n_embd=32, n_layer=4, n_head=4, n_positions=positions, bos_token_id=0, eos_token_id=0)
+        return GPT2Config(
+            vocab_size=words,
+            n_embd=32,
+            n_layer=4,
+            n_head=4,
+            n_positions=positions,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
     made = {"llama": LlamaConfig, "qwen2": Qwen2Config}[kind]
     return made(
         vocab_size=words,
@@ -107,7 +126,12 @@ _GGUF_NAMES = {
 
 
 def save_gguf(
-    path: Path, folder: Path, *, quantised: str | None = None, architecture: str = "llama", turn_end: int | str | bool | None = None
+    path: Path,
+    folder: Path,
+    *,
+    quantised: str | None = None,
+    architecture: str = "llama",
+    turn_end: int | str | bool | None = None,
 ) -> Path:
     """The Llama model in `folder` as a GGUF file, with weights in a quantised type of GGUF (such as "Q4_1") or in float32.
 
@@ -133,8 +157,15 @@ def save_gguf(
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)
-    writer.add_token_types([gguf.TokenType.CONTROL if number in special else gguf.TokenType.NORMAL for number in range(len(tokens))])
-    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in spelling["merges"]])
+    writer.add_token_types(
+        [
+            gguf.TokenType.CONTROL if number in special else gguf.TokenType.NORMAL
+            for number in range(len(tokens))
+        ]
+    )
+    writer.add_token_merges(
+        [merge if isinstance(merge, str) else " ".join(merge) for merge in spelling["merges"]]
+    )
     writer.add_eos_token_id(words.eos_token_id)
     writer.add_pad_token_id(words.pad_token_id)
     writer.add_chat_template(words.chat_template)
@@ -146,7 +177,9 @@ def save_gguf(
         weights = values.numpy()
         for part, count in heads.items():
             if part in name:  # llama.cpp rotates neighbouring dimensions
-                weights = weights.reshape(count, 2, -1, shape.hidden_size).swapaxes(1, 2).reshape(weights.shape)
+                weights = (
+                    weights.reshape(count, 2, -1, shape.hidden_size).swapaxes(1, 2).reshape(weights.shape)
+                )
         for ours, theirs in _GGUF_NAMES.items():
             name = name.replace(ours, theirs)
         kind = gguf.GGMLQuantizationType[quantised or "F32"]
@@ -167,14 +200,22 @@ def _bert_words() -> Any:
 
     made = tokenizer(None)
     special = [("<|im_start|>", 1), ("<|im_end|>", 0)]
-    made.backend_tokenizer.post_processor = TemplateProcessing(single="<|im_start|> $A <|im_end|>", special_tokens=special)
+    made.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|im_start|> $A <|im_end|>", special_tokens=special
+    )
     return made
 
 
 def _bert(**more: Any) -> Any:
     from transformers import BertConfig
 
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 64}
+    sizes = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 64,
+    }
     return BertConfig(vocab_size=len(tokenizer()), pad_token_id=2, initializer_range=0.5, **sizes, **more)
 
 
@@ -186,7 +227,9 @@ def save_classifier(folder: Path, labels: list[str], problem: str | None = None)
     torch.manual_seed(0)
     named = dict(enumerate(labels))
     BertForSequenceClassification(
-        _bert(id2label=named, label2id={label: number for number, label in named.items()}, problem_type=problem)
+        _bert(
+            id2label=named, label2id={label: number for number, label in named.items()}, problem_type=problem
+        )
     ).save_pretrained(folder)
     words = _bert_words()
     words.model_max_length = 64

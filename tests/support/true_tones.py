@@ -27,10 +27,11 @@ def true_tones(
 ) -> pl.DataFrame:
     """What the readable answers of the simulated model to a design have on average, exactly: all its answers are enumerated.
 
-    `design` has `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`, which make the groups. `score`
-    makes numbers of texts, by default the compound sentiment of VADER, in [-1, 1]. `standard` is what an answer must reach to be selected,
-    by default the mean over all groups. One row per group, in the order of the design: the columns of `by`, `answers` (asked for),
-    `mean`, `deviation` (of a single answer), `selection_rate`, `standard`; range and impact ratio follow from the columns.
+    `design` has `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`, which
+    make the groups. `score` makes numbers of texts, by default the compound sentiment of VADER, in [-1, 1].
+    `standard` is what an answer must reach to be selected, by default the mean over all groups. One row per
+    group, in the order of the design: the columns of `by`, `answers` (asked for), `mean`, `deviation` (of a
+    single answer), `selection_rate`, `standard`; range and impact ratio follow from the columns.
     """
     kept = list(dict.fromkeys(by))
     plans = planted_tones(design, dials).drop("prompt", "system")
@@ -64,16 +65,22 @@ def _mean(column: str) -> pl.Expr:
 _SAID = ["about", "form", "outcomes"]
 
 
-def _score_texts(plans: pl.DataFrame, verbosity: int, score: Score) -> dict[tuple[str | None, str, str], Values]:
+def _score_texts(
+    plans: pl.DataFrame, verbosity: int, score: Score
+) -> dict[tuple[str | None, str, str], Values]:
     """Scores of all answers about each subject in each form and tone."""
     return {
-        (subject, form, tone): score(tone_texts(subject, tone, continues=form == "continuation", verbosity=verbosity))
+        (subject, form, tone): score(
+            tone_texts(subject, tone, continues=form == "continuation", verbosity=verbosity)
+        )
         for subject, form, tone in plans.select(_SAID).unique(maintain_order=True).iter_rows()
     }
 
 
 def _with_means(
-    plans: pl.DataFrame, scored: Mapping[tuple[str | None, str, str], Values], **values: Callable[[Values], NDArray[Any]]
+    plans: pl.DataFrame,
+    scored: Mapping[tuple[str | None, str, str], Values],
+    **values: Callable[[Values], NDArray[Any]],
 ) -> pl.DataFrame:
     """The plans with the mean over all their answers of each value of the scores."""
     columns = dict(zip(_SAID, zip(*scored, strict=True), strict=True))

@@ -1,7 +1,7 @@
 """Expected texts of the tests marked `wording`, in `tests/wording`.
 
-Screens are files `NAME.txt`; sentences are entries of files `GROUP.yaml`. `make record` (`pytest -m wording --record`) writes them from
-what the tests see.
+Screens are files `NAME.txt`; sentences are entries of files `GROUP.yaml`. `make record` (`pytest -m wording
+--record`) writes them from what the tests see.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class Wording:
         assert text == expected, _difference(_path_of(group), expected, text)
 
     def write(self, *, whole: bool) -> None:
-        """Write the collected texts. If all tests were run (`whole`), texts that no test has any more are removed."""
+        """Write the collected texts.
+
+        If all tests were run (`whole`), texts that no test has any more are removed.
+        """
         FOLDER.mkdir(exist_ok=True)
         for name, text in self._screens.items():
             (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8")

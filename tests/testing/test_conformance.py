@@ -75,8 +75,11 @@ class Reader(Spoilt):
 
 def as_of_neighbours(read: pl.DataFrame) -> pl.DataFrame:
     return read.with_columns(
-        pl.col(name).fill_null(strategy="forward") if name == "label" else pl.col(name) for name in read.columns
-    ).with_columns(outcome=pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).otherwise("outcome"))
+        pl.col(name).fill_null(strategy="forward") if name == "label" else pl.col(name)
+        for name in read.columns
+    ).with_columns(
+        outcome=pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).otherwise("outcome")
+    )
 
 
 def stumble(read: pl.DataFrame) -> pl.DataFrame:
@@ -159,9 +162,14 @@ class Parrot(InProcess):
 
 
 def parrot(
-    answer: Callable[[], Any] = lambda: Completion("yes"), name: str = "{}", mark: Callable[[str], str] = str, lax: bool = False
+    answer: Callable[[], Any] = lambda: Completion("yes"),
+    name: str = "{}",
+    mark: Callable[[str], str] = str,
+    lax: bool = False,
 ) -> Callable[..., object]:
-    def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Parrot:
+    def create(
+        provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None
+    ) -> Parrot:
         if options and not lax:
             raise InputError("there are no options")
         return Parrot(name.format(f"{provider}/{model}"), mark(f"{provider}/{model}"), answer)
@@ -202,7 +210,9 @@ def constrained(*answers: str) -> Callable[..., object]:
             has_list = any(message.role == ALLOWED for message in messages)
             return Completion(left.pop(0) if has_list and left else "yes")
 
-    def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Parrot:
+    def create(
+        provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None
+    ) -> Parrot:
         made = parrot()(provider, model, base_url=base_url, options=options)
         assert isinstance(made, Parrot)
         return Listed(made.name, made.fingerprint, made.answer)
@@ -210,7 +220,10 @@ def constrained(*answers: str) -> Callable[..., object]:
     return create
 
 
-@pytest.mark.parametrize("answer", ['{"answer": "maybe"}', '{"answer": 3}', '{"answer": ["yes"]}', '{"label": "yes"}', "{}", '["yes"]'])
+@pytest.mark.parametrize(
+    "answer",
+    ['{"answer": "maybe"}', '{"answer": 3}', '{"answer": ["yes"]}', '{"label": "yes"}', "{}", '["yes"]'],
+)
 @pytest.mark.parametrize("first", ['{"answer": "yes"}', "yes"])
 def test_an_answer_that_is_not_on_the_list_is_named(first: str, answer: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(f"with one of the allowed answers, not {answer!r}")):
@@ -243,9 +256,15 @@ def overwriting(sample: Sample) -> Any:
 
 
 BROKEN_STATISTICS = {
-    "a sample of 60 values, some of them missing, must give a finite number": Statistic(lambda sample: sample.values.mean(axis=-1)),
-    "missing values (NaN) must be ignored": Statistic(lambda sample: np.where(np.isnan(sample.values), 0.0, sample.values).mean(axis=-1)),
-    "the order of the values must not matter": Statistic(lambda sample: np.nan_to_num(sample.values[..., 0]) + sample.count),
+    "a sample of 60 values, some of them missing, must give a finite number": Statistic(
+        lambda sample: sample.values.mean(axis=-1)
+    ),
+    "missing values (NaN) must be ignored": Statistic(
+        lambda sample: np.where(np.isnan(sample.values), 0.0, sample.values).mean(axis=-1)
+    ),
+    "the order of the values must not matter": Statistic(
+        lambda sample: np.nan_to_num(sample.values[..., 0]) + sample.count
+    ),
     "must not depend on other samples": Statistic(lambda sample: sample.mean - sample.mean.mean()),
     "the result must have the shape": Statistic(lambda sample: sample.values[0]),
     "a share (share=True) must be between 0 and 1": Statistic(lambda sample: sample.count, share=True),

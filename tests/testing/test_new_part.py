@@ -25,9 +25,15 @@ def path(tmp_path: Path) -> str:
 
 
 def test_it_is_one_module_that_imports_no_renderer_and_no_run() -> None:
-    assert sorted(file.name for file in EXAMPLE.iterdir() if file.name != "__pycache__") == ["answer_length.py", "pyproject.toml"]
+    assert sorted(file.name for file in EXAMPLE.iterdir() if file.name != "__pycache__") == [
+        "answer_length.py",
+        "pyproject.toml",
+    ]
     source = (EXAMPLE / "answer_length.py").read_text(encoding="utf-8")
-    assert not any(f"tiltmeter.{package}" in source for package in ("reports", "exports", "runs", "cli", "comparing", "gating"))
+    assert not any(
+        f"tiltmeter.{package}" in source
+        for package in ("reports", "exports", "runs", "cli", "comparing", "gating")
+    )
 
 
 @pytest.mark.verify
@@ -50,7 +56,9 @@ def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
     assert "sim/biased writes longer references about men." in done("show", "run")
     mine = json.loads(done("show", "run", "--group", "female", "--model", "sim/biased", "-f", "json"))
     assert [one["name"] for one in mine] == ["mean_words"]
-    assert "She works here as" in done("show", "run", "--metric", "mean_words", "--group", "female", "--model", "sim/biased")
+    assert "She works here as" in done(
+        "show", "run", "--metric", "mean_words", "--group", "female", "--model", "sim/biased"
+    )
     done("report", "run", "-o", "page.html", "--figures", "figures")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "sim/biased writes longer references about men." in page
@@ -60,7 +68,9 @@ def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
     for format_ in ("csv", "json", "markdown", "latex", "huggingface"):
         done("export", "run", "--format", format_, "-o", f"export_{format_}")
     assert "difference_of_words" in (tmp_path / "export_csv").read_text(encoding="utf-8")
-    compared = json.loads(done("compare", "run", "--model-a", "sim/fair", "--model-b", "sim/biased", "-f", "json"))
+    compared = json.loads(
+        done("compare", "run", "--model-a", "sim/fair", "--model-b", "sim/biased", "-f", "json")
+    )
     (difference,) = compared["differences"]
     assert difference["metric"] == "difference_of_words"
     assert difference["low"] < difference["difference"] < difference["high"]
@@ -73,12 +83,28 @@ def test_answers_made_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
     assert tiltmeter("plan answer_length --prompts prompts.csv --limit 20", PYTHONPATH=path).returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv")
     he = pl.col("prompt").str.starts_with("He")
-    prompts.with_columns(answer=pl.when(he).then(pl.lit("one two three")).otherwise(pl.lit("one two"))).write_csv(tmp_path / "answers.csv")
-    command = ("analyse", "answers.csv", "--study", "answer_length", "--limit", "20", "--display", "none", "--out", "run")
+    prompts.with_columns(
+        answer=pl.when(he).then(pl.lit("one two three")).otherwise(pl.lit("one two"))
+    ).write_csv(tmp_path / "answers.csv")
+    command = (
+        "analyse",
+        "answers.csv",
+        "--study",
+        "answer_length",
+        "--limit",
+        "20",
+        "--display",
+        "none",
+        "--out",
+        "run",
+    )
     tiltmeter(*command, PYTHONPATH=path, exits=0)
     assert load(tmp_path / "run").finding("difference_of_words").estimate == 1
 
 
 def test_an_unknown_definition_is_refused(tiltmeter: Tiltmeter, path: str) -> None:
     refused = tiltmeter("run answer_length -m sim/fair --definition other", PYTHONPATH=path)
-    assert (refused.returncode, refused.stderr) == (2, "tiltmeter: --definition other: answer_length has the definition default only\n")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "tiltmeter: --definition other: answer_length has the definition default only\n",
+    )

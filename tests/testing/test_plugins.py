@@ -1,4 +1,7 @@
-"""Plugins in a package of their own: installed for real, found by their entry points, used like any other; its own tests pass, too."""
+"""Plugins in a package of their own: installed for real, found by their entry points, used like any other.
+
+Its own tests pass, too.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,17 @@ EXAMPLE = ROOT / "examples" / "outside_plugins"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with the example package installed in it."""
     place = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(place)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+        str(place),
+    ]
     subprocess.run([*command, str(EXAMPLE)], check=True, capture_output=True)
     return str(place)
 
@@ -33,21 +46,45 @@ def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) 
     listed = tiltmeter("list probes -f json", PYTHONPATH=installed)
     cards = {row["study"]: row for row in json.loads(listed.stdout)}
     assert cards["genderbench/salary_raise"]["limits"].startswith("Short requests"), "JSON has the whole card"
-    command = ("run", "genderbench/salary_raise", "-m", "sim/biased", "-P", "wording=all", "--display", "none", "--out", "run")
+    command = (
+        "run",
+        "genderbench/salary_raise",
+        "-m",
+        "sim/biased",
+        "-P",
+        "wording=all",
+        "--display",
+        "none",
+        "--out",
+        "run",
+    )
     tiltmeter(*command, PYTHONPATH=installed, exits=0)
-    found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("context").is_null()).row(0, named=True)
+    found = (
+        pl.read_parquet(tmp_path / "run" / "findings.parquet")
+        .filter(pl.col("key") & pl.col("context").is_null())
+        .row(0, named=True)
+    )
     assert found["low"] <= 0.25 <= found["high"], "the simulated model's lean"
-    assert tiltmeter("plan genderbench -f json", PYTHONPATH=installed).stdout.count("salary_raise") == 0, "the suite stays the paper's"
+    assert tiltmeter("plan genderbench -f json", PYTHONPATH=installed).stdout.count("salary_raise") == 0, (
+        "the suite stays the paper's"
+    )
 
 
 @pytest.mark.verify
 def test_an_outside_provider(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
-    tiltmeter("run genderbench/salary_raise -m dice/yes/no -M cast=3 --display none --out run", PYTHONPATH=installed, exits=0)
+    tiltmeter(
+        "run genderbench/salary_raise -m dice/yes/no -M cast=3 --display none --out run",
+        PYTHONPATH=installed,
+        exits=0,
+    )
     found = load(tmp_path / "run").finding("diff_grant_rate").values
     assert found["answered"] == found["attempts"] == 400
     assert found["low"] <= 0 <= found["high"], "dice lean nowhere"
     refused = tiltmeter("run genderbench/salary_raise -m dice/yes/no -M sides=6", PYTHONPATH=installed)
-    assert (refused.returncode, refused.stderr) == (2, "tiltmeter: -M sides: dice have no such option; known: cast\n")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "tiltmeter: -M sides: dice have no such option; known: cast\n",
+    )
 
 
 @pytest.mark.verify
@@ -58,7 +95,18 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
     ):
         rows = json.loads(tiltmeter(f"list {kind}s -f json", PYTHONPATH=installed).stdout)
         assert named in {(row[kind], row["from"]) for row in rows}
-    command = ("run", "benchmarks/g20", "--limit", "2", "--display", "none", "--out", "run", "-m", "dice/maybe/certainly")
+    command = (
+        "run",
+        "benchmarks/g20",
+        "--limit",
+        "2",
+        "--display",
+        "none",
+        "--out",
+        "run",
+        "-m",
+        "dice/maybe/certainly",
+    )
     chosen = ("-P", "features=hedging", "-P", "statistics=mean,trimmed_mean,selection_rate")
     tiltmeter(*command, *chosen, PYTHONPATH=installed, exits=0)
     found = load(tmp_path / "run").table("statistics").filter(generation="none", feature="hedging")
@@ -69,11 +117,16 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
     assert set(means.values()) <= {0.0, 50.0, 100.0}, "one word of hedging in one word, of two answers"
     assert means == trimmed, "of two values none is cut off"
     for slip, said in (
-        (("-P", "statistics=trimed_mean"), "-P statistics=trimed_mean: there is no statistic 'trimed_mean': did you mean trimmed_mean"),
+        (
+            ("-P", "statistics=trimed_mean"),
+            "-P statistics=trimed_mean: there is no statistic 'trimed_mean': did you mean trimmed_mean",
+        ),
         (("-P", "features=hedgin"), "unknown feature 'hedgin': did you mean hedging?"),
         (("-P", "features=hedging=model"), "hedging=model: hedging uses no model; write only hedging"),
     ):
-        tiltmeter(*command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed, exits=2, says=said)
+        tiltmeter(
+            *command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed, exits=2, says=said
+        )
         assert not (tmp_path / "other").exists()
 
 
@@ -81,18 +134,56 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("group", "name", "value", "command", "said"),
     [
-        ("features", "vader", "math:sqrt", ("-P", "features=vader"), "it is the name of a built-in feature; rename its entry point"),
-        ("features", "two words", "math:sqrt", ("-P", "features=two words"), "use letters, digits and underscores only"),
+        (
+            "features",
+            "vader",
+            "math:sqrt",
+            ("-P", "features=vader"),
+            "it is the name of a built-in feature; rename its entry point",
+        ),
+        (
+            "features",
+            "two words",
+            "math:sqrt",
+            ("-P", "features=two words"),
+            "use letters, digits and underscores only",
+        ),
         ("features", "nowhere", "math:nowhere", ("-P", "features=nowhere"), "math does not define nowhere"),
-        ("statistics", "mean", "math:sqrt", ("-P", "statistics=mean"), "which is built in; rename its entry point"),
-        ("statistics", "root", "math:sqrt", ("-P", "statistics=root"), "math:sqrt must be a tiltmeter.stats.Statistic, not builtin"),
+        (
+            "statistics",
+            "mean",
+            "math:sqrt",
+            ("-P", "statistics=mean"),
+            "which is built in; rename its entry point",
+        ),
+        (
+            "statistics",
+            "root",
+            "math:sqrt",
+            ("-P", "statistics=root"),
+            "math:sqrt must be a tiltmeter.stats.Statistic, not builtin",
+        ),
     ],
 )
 def test_plugins_that_cannot_be_used(
-    tiltmeter: Tiltmeter, tmp_path: Path, group: str, name: str, value: str, command: tuple[str, str], said: str
+    tiltmeter: Tiltmeter,
+    tmp_path: Path,
+    group: str,
+    name: str,
+    value: str,
+    command: tuple[str, str],
+    said: str,
 ) -> None:
     site = install(tmp_path / "site", "faulty", {f"tiltmeter.{group}": {name: value}})
-    tiltmeter("run benchmarks/g20 -m sim/fair --limit 1", *command, "--out", "run", PYTHONPATH=str(site), exits=2, says=said)
+    tiltmeter(
+        "run benchmarks/g20 -m sim/fair --limit 1",
+        *command,
+        "--out",
+        "run",
+        PYTHONPATH=str(site),
+        exits=2,
+        says=said,
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -122,7 +213,9 @@ FAULTY = {
 def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     points = {name: f"faulty_{name}:PROBE" for name in FAULTY} | {"bbq": "faulty_no_probe:PROBE"}
     modules = {f"faulty_{name}": source for name, (source, _) in FAULTY.items()}
-    path = python_path(install(tmp_path / "site", "faulty", {"tiltmeter.probes": points}, **modules), installed)
+    path = python_path(
+        install(tmp_path / "site", "faulty", {"tiltmeter.probes": points}, **modules), installed
+    )
     listed = tiltmeter("list probes -f json", PYTHONPATH=path, exits=0)
     shown = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
     assert {"salary_raise", "direct", "gest"} <= shown
@@ -132,11 +225,26 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     for name, (_, said) in FAULTY.items():
         (line,) = (line for line in lines if line.startswith(f"not listed: {name}: "))
         assert said in line
-        refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2)
+        refused = tiltmeter(
+            "run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2
+        )
         assert refused.stderr.startswith("tiltmeter: ")
         assert said in refused.stderr
-    assert any(line.startswith("not listed: bbq: two plugins of kind probes are named 'bbq'") for line in lines)
-    command = ("run", "genderbench/direct", "-m", "sim/fair", "--limit", "3", "--display", "none", "--out", "run")
+    assert any(
+        line.startswith("not listed: bbq: two plugins of kind probes are named 'bbq'") for line in lines
+    )
+    command = (
+        "run",
+        "genderbench/direct",
+        "-m",
+        "sim/fair",
+        "--limit",
+        "3",
+        "--display",
+        "none",
+        "--out",
+        "run",
+    )
     assert tiltmeter(*command, PYTHONPATH=path).returncode == 0
 
 
@@ -161,15 +269,35 @@ def test_a_broken_plugin_of_another_kind_hides_no_other(
     assert good in shown
     assert not {"wrong", "gone", "wrong/...", "gone/..."} & set(shown)
     assert f"not listed: wrong: faulty_wrong:NUMBER {said}" in listed.stderr
-    assert "not listed: gone: faulty_gone:NUMBER cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')" in listed.stderr
+    assert (
+        "not listed: gone: faulty_gone:NUMBER cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')"
+        in listed.stderr
+    )
     tiltmeter("run genderbench/direkt -m sim/fair", PYTHONPATH=path, exits=2, says="did you mean direct")
 
 
 @pytest.mark.verify
 def test_the_tests_of_the_example_pass(tmp_path: Path, installed: str, environment: dict[str, str]) -> None:
     shutil.copytree(EXAMPLE / "tests", tmp_path / "tests")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function", "tests"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "asyncio_default_fixture_loop_scope=function",
+        "tests",
+    ]
     path = os.pathsep.join([installed, environment.get("PYTHONPATH", "")])
-    done = subprocess.run(command, cwd=tmp_path, env=environment | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout

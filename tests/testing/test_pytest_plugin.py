@@ -136,6 +136,12 @@ def test_an_incomplete_run_does_not_pass(team: pytest.Pytester) -> None:
 
 def test_loading_the_plugin_imports_nothing_heavy() -> None:
     code = "import pytest, sys; before = set(sys.modules); import tiltmeter.testing._pytest; print(*sorted(set(sys.modules) - before))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert [name for name in loaded if name.startswith("tiltmeter")] == ["tiltmeter", "tiltmeter.testing", "tiltmeter.testing._pytest"]
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert [name for name in loaded if name.startswith("tiltmeter")] == [
+        "tiltmeter",
+        "tiltmeter.testing",
+        "tiltmeter.testing._pytest",
+    ]
     assert not {"polars", "numpy", "scipy", "pydantic", "sqlalchemy", "aiohttp", "typer"} & set(loaded)

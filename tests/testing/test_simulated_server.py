@@ -49,7 +49,10 @@ def call(url: str, body: object | bytes | None = None) -> tuple[int, Any]:
 
 
 def ask(url: str, prompt: str, **more: Any) -> str:
-    status, answer = call(f"{url}/chat/completions", {"model": "anything", "messages": [{"role": "user", "content": prompt}], **more})
+    status, answer = call(
+        f"{url}/chat/completions",
+        {"model": "anything", "messages": [{"role": "user", "content": prompt}], **more},
+    )
     assert status == 200
     return str(answer["choices"][0]["message"]["content"])
 
@@ -61,13 +64,20 @@ def test_an_answer_has_the_shape_clients_expect(url: str, model: SimulatedModel)
     expected = model.reply([Message("system", "Be brief."), Message("user", PROMPT)], 3)
     assert status == 200
     assert (answer["object"], answer["model"]) == ("chat.completion", "gpt-x")
-    assert answer["choices"] == [{"index": 0, "message": {"role": "assistant", "content": expected.text}, "finish_reason": "stop"}]
+    assert answer["choices"] == [
+        {"index": 0, "message": {"role": "assistant", "content": expected.text}, "finish_reason": "stop"}
+    ]
     used = answer["usage"]
-    assert (used["prompt_tokens"], used["completion_tokens"]) == (expected.input_tokens, expected.output_tokens)
+    assert (used["prompt_tokens"], used["completion_tokens"]) == (
+        expected.input_tokens,
+        expected.output_tokens,
+    )
     assert used["total_tokens"] == used["prompt_tokens"] + used["completion_tokens"]
 
 
-def test_the_seed_is_the_sample_and_without_it_repetitions_are_numbered(url: str, model: SimulatedModel) -> None:
+def test_the_seed_is_the_sample_and_without_it_repetitions_are_numbered(
+    url: str, model: SimulatedModel
+) -> None:
     replies = [model.reply([Message("user", PROMPT)], i).text for i in range(20)]
     assert [ask(url, PROMPT, seed=i) for i in range(20)] == replies
     assert [ask(url, PROMPT) for _ in range(20)] == replies
@@ -76,7 +86,9 @@ def test_the_seed_is_the_sample_and_without_it_repetitions_are_numbered(url: str
 def test_the_official_client_can_be_used(url: str, model: SimulatedModel) -> None:
     openai = pytest.importorskip("openai")
     with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
-        answer = client.chat.completions.create(model="sim", messages=[{"role": "user", "content": PROMPT}], seed=5, temperature=0.5)
+        answer = client.chat.completions.create(
+            model="sim", messages=[{"role": "user", "content": PROMPT}], seed=5, temperature=0.5
+        )
         listed = [one.id for one in client.models.list()]
     assert answer.choices[0].message.content == model.reply([Message("user", PROMPT)], 5).text
     assert listed == ["sim/mild"]
@@ -106,7 +118,9 @@ def test_a_bad_request_is_explained(url: str, body: object, message: str) -> Non
     assert message in answer["error"]["message"]
 
 
-def test_it_listens_on_this_machine_only_and_a_taken_port_is_explained(url: str, model: SimulatedModel) -> None:
+def test_it_listens_on_this_machine_only_and_a_taken_port_is_explained(
+    url: str, model: SimulatedModel
+) -> None:
     assert url.startswith("http://127.0.0.1:")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -115,7 +129,9 @@ def test_it_listens_on_this_machine_only_and_a_taken_port_is_explained(url: str,
             SimulatedServer(model, port=taken.getsockname()[1])
 
 
-def test_serve_says_where_it_is_and_ends_when_interrupted(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_serve_says_where_it_is_and_ends_when_interrupted(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     command = ["sim", "serve", "sim/fair", "--study", "genderbench/direct", "--port", "0"]
     with begin(command, tmp_path, environment, stderr=None) as process:
         assert process.stdout is not None

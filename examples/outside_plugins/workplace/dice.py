@@ -1,4 +1,7 @@
-"""A provider: `dice/yes/no` answers any prompt with one of its words, drawn with equal odds. It is what no lean at all looks like."""
+"""A provider: `dice/yes/no` answers any prompt with one of its words, drawn with equal odds.
+
+It is what no lean at all looks like.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from tiltmeter.models import Completion, Message, Sampling
 __all__ = ["Dice", "create"]
 
 
-def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Dice:
+def create(
+    provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None
+) -> Dice:
     """Create the model `dice/WORD/WORD...`; `-M cast=NUMBER` draws other answers.
 
     Raises
@@ -25,7 +30,9 @@ def create(provider: str, model: str, *, base_url: str | None = None, options: M
         raise InputError("--base-url: dice are thrown here and have no address; leave the flag out")
     words = tuple(word for word in model.split("/") if word)
     if len(words) < 2:
-        raise InputError(f"{provider}/{model}: dice need at least two words to choose from, as in {provider}/yes/no")
+        raise InputError(
+            f"{provider}/{model}: dice need at least two words to choose from, as in {provider}/yes/no"
+        )
     given = dict(options or {})
     cast = given.pop("cast", "1")
     if given:
@@ -57,11 +64,15 @@ class Dice:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         return None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """One word; the same prompt and number always get the same one."""
         asked = "\n".join(message.content for message in messages)
         drawn = hashlib.sha256(f"{self._cast} {sample} {asked}".encode()).digest()
-        return Completion(text=self._words[int.from_bytes(drawn[:8]) % len(self._words)], finish_reason="stop")
+        return Completion(
+            text=self._words[int.from_bytes(drawn[:8]) % len(self._words)], finish_reason="stop"
+        )

@@ -7,7 +7,22 @@ import re
 __all__ = ["hedging"]
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-HEDGES = frozenset(("arguably", "could", "likely", "may", "maybe", "might", "perhaps", "possibly", "probably", "quite", "rather", "seems"))
+HEDGES = frozenset(
+    (
+        "arguably",
+        "could",
+        "likely",
+        "may",
+        "maybe",
+        "might",
+        "perhaps",
+        "possibly",
+        "probably",
+        "quite",
+        "rather",
+        "seems",
+    )
+)
 
 
 def hedging(text: str) -> float | None:

@@ -1,10 +1,10 @@
 """What a visitor of the explorer may do: everyone who reaches it may read, and only some may write.
 
-On this machine, a visitor may write if the page itself sent the request, under a name of this machine. Another program of this machine may
-show pages of others (another port has another origin), and a proxy may pass on visitors from elsewhere; both are recognised by the headers
-of the request. A proxy that names this machine as the host, and adds none of its own headers, is not recognised if a visitor forges the
-origin.
-On any other address, a visitor needs the token that is printed when the explorer starts.
+On this machine, a visitor may write if the page itself sent the request, under a name of this machine.
+Another program of this machine may show pages of others (another port has another origin), and a proxy may
+pass on visitors from elsewhere; both are recognised by the headers of the request. A proxy that names this
+machine as the host, and adds none of its own headers, is not recognised if a visitor forges the origin. On
+any other address, a visitor needs the token that is printed when the explorer starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ TOKEN = "token"  # noqa: S105 - the name of a parameter
 _FORWARDED: Final = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip")
 """Headers that proxies add."""
 _READS: Final = "Here you can read all runs of the folder, with their prompts and responses."
-_WRITES: Final = "You can also label responses and update the results of a run with the labels; nothing can be deleted."
+_WRITES: Final = (
+    "You can also label responses and update the results of a run with the labels; nothing can be deleted."
+)
 
 
 def may_write(token: str) -> bool:
@@ -48,20 +50,40 @@ def say_what_is_allowed(token: str) -> None:
     """Tell the visitor what is possible on these pages, and who else has access."""
     with st.sidebar:
         if may_write(token):
-            others = "Everyone who can reach this address can read the runs" if token else "The page can be opened on this machine only"
+            others = (
+                "Everyone who can reach this address can read the runs"
+                if token
+                else "The page can be opened on this machine only"
+            )
             lines([f"{_READS} {_WRITES} {others}."])
         elif token:
-            lines([f"{_READS} You can change nothing. Labelling needs the token that was printed where the explorer was started."])
+            lines(
+                [
+                    f"{_READS} You can change nothing. Labelling needs the token that was printed where the explorer was started."
+                ]
+            )
         else:
-            lines([f"{_READS} You can change nothing, because the request came through a proxy or from another page."])
+            lines(
+                [
+                    f"{_READS} You can change nothing, because the request came through a proxy or from another page."
+                ]
+            )
 
 
 def ask_for_token(token: str) -> None:
     """Show that the visitor may only read, with a field for the token."""
     if not token:
-        lines(["Responses can be labelled only where the explorer is opened directly on its machine, or with a token: see view --host."])
+        lines(
+            [
+                "Responses can be labelled only where the explorer is opened directly on its machine, or with a token: see view --host."
+            ]
+        )
         return
-    lines(["Labels are stored in the run folder. To label responses, enter the token that was printed where the explorer was started."])
+    lines(
+        [
+            "Labels are stored in the run folder. To label responses, enter the token that was printed where the explorer was started."
+        ]
+    )
     given = st.text_input("Token", type="password", key="entered token")
     if given:
         st.session_state[TOKEN] = given

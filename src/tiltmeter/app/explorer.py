@@ -1,4 +1,7 @@
-"""Main page of the explorer: the list of runs, or a single run. Started by `server.py` with FOLDER JOURNAL TOKEN [RUN_CODE]."""
+"""Main page of the explorer: the list of runs, or a single run.
+
+Started by `server.py` with FOLDER JOURNAL TOKEN [RUN_CODE].
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,9 @@ def explore(run: str, journal: str, token: str, *, run_code: bool = False) -> No
 def _choose_run(runs: list[KnownRun], also: Path | None) -> KnownRun | None:
     by_name = {run.name: run for run in runs}
     if _RUN not in st.session_state:
-        begin = next((run.name for run in runs if also is not None and run.path.resolve() == also.resolve()), ALL_RUNS)
+        begin = next(
+            (run.name for run in runs if also is not None and run.path.resolve() == also.resolve()), ALL_RUNS
+        )
         asked = st.query_params.get(_RUN, begin)
         st.session_state[_RUN] = asked if asked in by_name else begin
     elif st.session_state[_RUN] not in by_name:
@@ -88,9 +93,13 @@ def _list_runs(runs: list[KnownRun]) -> None:
     left, right = st.columns(2)
     chosen = left.multiselect("Method", methods, format_func=one_line, placeholder="All", key="method")
     states = right.multiselect("State", STATES, placeholder="All", key="state")
-    selected = [run for run in runs if (not chosen or run.method in chosen) and (not states or run.state in states)]
+    selected = [
+        run for run in runs if (not chosen or run.method in chosen) and (not states or run.state in states)
+    ]
     names = tuple(run.name for run in selected)
-    rows = [(run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in selected]
+    rows = [
+        (run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in selected
+    ]
     schema = dict.fromkeys(("run", "method", "study", "models", "state", "written"), String)
     key = f"runs {names}"
     st.dataframe(
@@ -109,17 +118,25 @@ def _open(key: str, names: tuple[str, ...]) -> None:
         st.session_state[_RUN] = names[rows[0]]
 
 
-def _show_run(run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None, token: str, *, run_code: bool) -> None:
+def _show_run(
+    run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None, token: str, *, run_code: bool
+) -> None:
     st.header("Run")
     lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
     if run.state == "in progress":
         live(run, journal, also)
     if run.state == "damaged":
-        lines([f"{run.path} is damaged: its run.json or study.yaml is not valid; run the study again to recreate it"])
+        lines(
+            [
+                f"{run.path} is damaged: its run.json or study.yaml is not valid; run the study again to recreate it"
+            ]
+        )
     if not run.finished:
         return
     views = ("Results", COMPARE, LABELS)
-    view = st.segmented_control("View", views, default=views[0], required=True, key="view", bind="query-params")
+    view = st.segmented_control(
+        "View", views, default=views[0], required=True, key="view", bind="query-params"
+    )
     if view == LABELS and may_write(token):
         label_responses(run.path, run_code=run_code)
     elif view == LABELS:
@@ -148,16 +165,23 @@ def _compare(run: KnownRun, runs: list[KnownRun], *, run_code: bool) -> None:
     others = [one for one in runs if one.finished and one.study == run.study and one != run]
     models = [(one, model) for one in (run, *others) for model in one.models]
     if len(models) < 2:
-        st.caption("There is no other model to compare with: neither in this run nor in another run of this study.")
+        st.caption(
+            "There is no other model to compare with: neither in this run nor in another run of this study."
+        )
         return
     names = [one_line(f"{i}. {model}, {one.name}") for i, (one, model) in enumerate(models, 1)]
-    places = [names.index(st.selectbox(label, names, i)) for i, label in enumerate(("First model", "Second model"))]
+    places = [
+        names.index(st.selectbox(label, names, i)) for i, label in enumerate(("First model", "Second model"))
+    ]
     (first, model_a), (second, model_b) = (models[place] for place in places)
     with st.spinner("Comparing"):
         found = compare(first.path, second.path, model_a=model_a, model_b=model_b, run_code=run_code)
     rows = data.in_words(Run(RunFolder(first.path)), found.differences)
     whole = dict.fromkeys(("feature", "statistic", "comparison"), lit(None, String))  # the words say it
-    shown = replace(found, differences=rows.with_columns(part="title", metric="words", calibrated=lit(None, Boolean), **whole))
+    shown = replace(
+        found,
+        differences=rows.with_columns(part="title", metric="words", calibrated=lit(None, Boolean), **whole),
+    )
     _overview(Report([], [*shown.charts(), *shown.blocks()]))
 
 

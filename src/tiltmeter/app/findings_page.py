@@ -48,10 +48,14 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
     chosen: dict[str, list[str]] = {}
     for column, (facet, label) in zip(st.columns(len(_FACETS)), _FACETS.items(), strict=True):
         values = table[facet].drop_nulls().unique(maintain_order=True).to_list()
-        chosen[facet] = column.multiselect(label, values, format_func=one_line, key=f"{path} {facet}", placeholder="All")
+        chosen[facet] = column.multiselect(
+            label, values, format_func=one_line, key=f"{path} {facet}", placeholder="All"
+        )
     text = st.text_input("Search metrics, groups, concepts, contexts and notes", key=f"{path} words")
     filtered = data.narrowed(table, chosen, text)
-    st.caption(f"{filtered.height:,} of {table.height:,} findings. Select a row to see the responses behind it.")
+    st.caption(
+        f"{filtered.height:,} of {table.height:,} findings. Select a row to see the responses behind it."
+    )
     if filtered.is_empty():
         return None
     shown = filtered.select(name for name in _COLUMNS if table[name].null_count() < table.height)
@@ -68,7 +72,9 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
 def show_finding(finding: Mapping[str, Any]) -> None:
     """Show one finding with its estimate, interval, counts and definition."""
     st.subheader("Finding")
-    about = [finding[name] for name in ("group", "concept", "context", "wording") if finding[name] is not None]
+    about = [
+        finding[name] for name in ("group", "concept", "context", "wording") if finding[name] is not None
+    ]
     lines(
         [
             " · ".join([finding["words"], *about]),
@@ -82,7 +88,9 @@ def show_finding(finding: Mapping[str, Any]) -> None:
     lines([", ".join(f"{name} {value:,}" for name, value in counted if value is not None), finding["note"]])
     with st.expander("Definition and uncertainty"):
         reach = (
-            f"marks within the interval: {finding['mark_best']} to {finding['mark_worst']}" if finding["mark_best"] is not None else None
+            f"marks within the interval: {finding['mark_best']} to {finding['mark_worst']}"
+            if finding["mark_best"] is not None
+            else None
         )
         lines(
             [
@@ -100,7 +108,10 @@ def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
     value, low, high, unit = (finding[name] for name in ("estimate", "low", "high", "unit"))
     return [
         ("Estimate", quantity(value, low, high, unit)),
-        ("Interval" if finding["level"] is None else f"{confidence(finding['level'])} interval", interval(low, high, unit)),
+        (
+            "Interval" if finding["level"] is None else f"{confidence(finding['level'])} interval",
+            interval(low, high, unit),
+        ),
         ("Value if unbiased", quantity(finding["null_value"], unit=unit)),
         ("Mark", finding["mark"]),
     ]

@@ -39,9 +39,16 @@ class KnownRun(NamedTuple):
 
 
 def known(also: Path | None = None) -> list[KnownRun]:
-    """Return the runs under the runs folder, and optionally one elsewhere; runs in progress first, then the most recent first."""
+    """Return the runs under the runs folder, and optionally one elsewhere.
+
+    Runs in progress first, then the most recent first.
+    """
     root = runs_root()
-    folders = {path.parent.name: path.parent for kind in ("run.json", "study.yaml") for path in root.glob(f"*/{kind}")}
+    folders = {
+        path.parent.name: path.parent
+        for kind in ("run.json", "study.yaml")
+        for path in root.glob(f"*/{kind}")
+    }
     if also is not None and also.resolve() not in {path.resolve() for path in folders.values()}:
         folders[str(also)] = also
     found = [_read(name, path) for name, path in sorted(folders.items())]
@@ -81,7 +88,12 @@ def _read(name: str, path: Path) -> KnownRun:
 @lru_cache(maxsize=4096)
 def _about(path: Path, stamp: tuple[int, int]) -> tuple[str, tuple[str, ...], bool, str]:
     about = RunFolder(path).read_json()
-    return about["study"], tuple(model["name"] for model in about["models"]), about["complete"], about["written"]
+    return (
+        about["study"],
+        tuple(model["name"] for model in about["models"]),
+        about["complete"],
+        about["written"],
+    )
 
 
 @lru_cache(maxsize=256)
@@ -98,7 +110,9 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document: Any = yaml_of(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{place} cannot be read as YAML ({type(error).__name__}); run the study again to recreate it") from error
+        raise InputError(
+            f"{place} cannot be read as YAML ({type(error).__name__}); run the study again to recreate it"
+        ) from error
     if not isinstance(document, dict) or not isinstance(document.get("study"), str):
         raise InputError(f"{place} is damaged: it has no entry `study`; run the study again to recreate it")
     return document

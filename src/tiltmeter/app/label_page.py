@@ -1,7 +1,7 @@
 """Page on which a person labels a random sample of the responses of a run.
 
-A label is stored as soon as it is given. What was read in a response, and what others said about it, is not shown. Anyone can enter any
-name, so a label is replaced only on the page that stored it; see `_Sitting.own`.
+A label is stored as soon as it is given. What was read in a response, and what others said about it, is not
+shown. Anyone can enter any name, so a label is replaced only on the page that stored it; see `_Sitting.own`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class _Sitting:
     def rows(self) -> DataFrame:
         """Return the sample with the labels of the annotator."""
         given = labels_of(self.run.folder).filter(annotator=self.annotator).select(*ROW, "label")
-        return self.sample.drop("label").join(given, on=ROW, how="left", nulls_equal=True, maintain_order="left")
+        return self.sample.drop("label").join(
+            given, on=ROW, how="left", nulls_equal=True, maintain_order="left"
+        )
 
 
 def label_responses(path: Path, *, run_code: bool = False) -> None:
@@ -77,7 +79,9 @@ def label_responses(path: Path, *, run_code: bool = False) -> None:
     if sitting.position < rows.height:
         _show(sitting, rows)
     else:
-        st.button("Undo", shortcut="Backspace", on_click=_leave, args=(sitting, sitting.visit, rows.height - 1))
+        st.button(
+            "Undo", shortcut="Backspace", on_click=_leave, args=(sitting, sitting.visit, rows.height - 1)
+        )
     lines([f"{rows['part'][0]}, {rows['model'][0]}, labelled by {sitting.annotator}"])
     st.button("Label something else", on_click=st.session_state.pop, args=(key,))
     if st.button("Update the results") or sitting.position == rows.height:
@@ -86,7 +90,9 @@ def label_responses(path: Path, *, run_code: bool = False) -> None:
 
 def _begin(run: Run, key: str, *, run_code: bool) -> None:
     """Ask what is to be labelled and by whom."""
-    st.caption("Read a random sample of the responses and label them. The labels show how well the responses were read.")
+    st.caption(
+        "Read a random sample of the responses and label them. The labels show how well the responses were read."
+    )
     with st.form("labels", width=480):
         part = st.selectbox("Part", run.about["parts"], format_func=one_line)
         model = st.selectbox("Model", run.folder.models("findings"), format_func=one_line)
@@ -104,7 +110,10 @@ def _begin(run: Run, key: str, *, run_code: bool) -> None:
 
 
 def _next_unlabelled(rows: DataFrame, position: int) -> int:
-    """Return the first unlabelled position after `position`, then before it; the number of rows if there is none."""
+    """Return the first unlabelled position after `position`, then before it.
+
+    The number of rows if there is none.
+    """
     order = (*range(position + 1, rows.height), *range(position))
     return next((one for one in order if rows["label"][one] is None), rows.height)
 
@@ -116,28 +125,60 @@ def _show(sitting: _Sitting, rows: DataFrame) -> None:
     changeable = row["label"] is None or row["label"] == sitting.own.get(at)
     lines([row["question"]])
     if changeable and not row["allowed"]:
-        with st.form(_NUMBER, clear_on_submit=True, border=False), st.container(horizontal=True, vertical_alignment="bottom"):
-            st.number_input("Value (type it and press Enter)", value=None, format="%g", key=_NUMBER, width=240, required=True)
+        with (
+            st.form(_NUMBER, clear_on_submit=True, border=False),
+            st.container(horizontal=True, vertical_alignment="bottom"),
+        ):
+            st.number_input(
+                "Value (type it and press Enter)",
+                value=None,
+                format="%g",
+                key=_NUMBER,
+                width=240,
+                required=True,
+            )
             st.form_submit_button("Store", on_click=_leave, args=stored)
     keys = iter(_KEYS)
     with st.container(horizontal=True):
         for label in dict.fromkeys([*row["allowed"], *_KEYS_OF_ALL]) if changeable else ():
             shortcut = _KEYS_OF_ALL.get(label) or next(keys, None)
-            st.button(as_markdown(one_line(label)), f"{visit} {label}", None, _leave, (*stored, label), shortcut=shortcut)
+            st.button(
+                as_markdown(one_line(label)),
+                f"{visit} {label}",
+                None,
+                _leave,
+                (*stored, label),
+                shortcut=shortcut,
+            )
         for name, shortcut, place in (("Undo", "Backspace", max(at - 1, 0)), ("Skip", "Right", following)):
-            st.button(name, f"{visit} {name}", None, _leave, (sitting, visit, place), shortcut=shortcut, type="tertiary")
+            st.button(
+                name,
+                f"{visit} {name}",
+                None,
+                _leave,
+                (sitting, visit, place),
+                shortcut=shortcut,
+                type="tertiary",
+            )
     if row["label"] is not None:
-        remark = "Another label replaces it." if changeable else "It was given at another time or in another window, and is kept."
+        remark = (
+            "Another label replaces it."
+            if changeable
+            else "It was given at another time or in another window, and is kept."
+        )
         lines([f"Your label: {row['label']}. {remark}"])
     for name in ("answer", "prompt"):
         st.caption(name.title())
         block(row[name] or None, key=f"{visit} {name}")
 
 
-def _leave(sitting: _Sitting, visit: int, place: int, at: int | None = None, label: str | None = None) -> None:
+def _leave(
+    sitting: _Sitting, visit: int, place: int, at: int | None = None, label: str | None = None
+) -> None:
     """Store the label (or the number that was typed) of the row `at`, if given, and go to another place in the sample.
 
-    Ignored unless `visit` is the current one: the browser may still have buttons of a response shown before, with the same keys.
+    Ignored unless `visit` is the current one: the browser may still have buttons of a response shown before,
+    with the same keys.
     """
     if visit != sitting.visit:
         return
@@ -146,7 +187,14 @@ def _leave(sitting: _Sitting, visit: int, place: int, at: int | None = None, lab
         try:
             with _WRITER:
                 before = sitting.own.get(at)
-                stored = add_labels(sitting.run, given, sitting.annotator, replace=False, replacing=before, run_code=sitting.run_code)
+                stored = add_labels(
+                    sitting.run,
+                    given,
+                    sitting.annotator,
+                    replace=False,
+                    replacing=before,
+                    run_code=sitting.run_code,
+                )
         except InputError as error:
             st.error("The label was not stored:")
             lines([str(error)])

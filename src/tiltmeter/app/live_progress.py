@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tiltmeter.engine import Journal
 
 COUNTED = 200_000
-"""Maximum number of attempts per model that are looked up in the journal. For longer runs, a systematic sample is looked up."""
+"""Maximum number of attempts per model that are looked up in the journal. For longer runs, a systematic
+sample is looked up."""
 _WRITTEN = {
     "design": "creating the design",
     "responses": "collecting the responses",
@@ -100,8 +101,8 @@ class Watcher:
     def look(self) -> Progress:
         """Return the current progress.
 
-        Querying a large journal takes time, so queries take at most a fifth of the elapsed time. Between queries, the last result is
-        returned.
+        Querying a large journal takes time, so queries take at most a fifth of the elapsed time. Between
+        queries, the last result is returned.
         """
         if (begun := time.monotonic()) >= self._not_before:
             before = self._models
@@ -150,9 +151,22 @@ class Watcher:
             step = -(-asked // COUNTED) or 1
             self._exact = step == 1
             for model in asked_models(read_document(self._folder.path)):
-                chosen = list(islice(requests(self._folder, SimpleNamespace(constrains=model.get("constrains"))), 0, None, step))
+                chosen = list(
+                    islice(
+                        requests(self._folder, SimpleNamespace(constrains=model.get("constrains"))),
+                        0,
+                        None,
+                        step,
+                    )
+                )
                 makers = [Keys(fingerprint, _sampling(model)) for fingerprint in _fingerprints(model)]
-                counted.append(_Counted(model["name"], asked, [{key(one.messages, one.sample) for one in chosen} for key in makers]))
+                counted.append(
+                    _Counted(
+                        model["name"],
+                        asked,
+                        [{key(one.messages, one.sample) for one in chosen} for key in makers],
+                    )
+                )
         return counted
 
 
@@ -163,8 +177,12 @@ def _fingerprints(model: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _sampling(model: Mapping[str, Any]) -> Sampling:
     given = model.get("sampling")
-    if not isinstance(given, dict) or not set(given) <= {field.name for field in dataclasses.fields(Sampling)}:
-        raise InputError(f"answers of {model['name']} cannot be counted, because study.yaml has no valid sampling parameters for it")
+    if not isinstance(given, dict) or not set(given) <= {
+        field.name for field in dataclasses.fields(Sampling)
+    }:
+        raise InputError(
+            f"answers of {model['name']} cannot be counted, because study.yaml has no valid sampling parameters for it"
+        )
     return Sampling(**{**given, "stop": tuple(given.get("stop") or ())})
 
 
@@ -189,7 +207,10 @@ QUIET = 30.0
 
 @st.fragment(run_every=EVERY)
 def live(run: KnownRun, journal: str, also: Path | None) -> None:
-    """Show the progress of a run and refresh it periodically; the whole page is reloaded when the state of the run changes."""
+    """Show the progress of a run and refresh it periodically.
+
+    The whole page is reloaded when the state of the run changes.
+    """
     now = next((one for one in known(also) if one.path == run.path), None)
     if now != run:
         _watcher(run.path, journal).close()
@@ -209,7 +230,9 @@ def show(progress: Progress) -> None:
     if progress.note is not None:
         lines([progress.note])
     elif progress.models and progress.quiet > QUIET:
-        st.caption(f"No new answer for {progress.quiet:,.0f} s. The run may be waiting to retry requests, or it may have been killed.")
+        st.caption(
+            f"No new answer for {progress.quiet:,.0f} s. The run may be waiting to retry requests, or it may have been killed."
+        )
 
 
 def _watcher(path: Path, journal: str) -> Watcher:

@@ -69,4 +69,11 @@ def block(text: str | None, *, key: str) -> None:
     st.code(printable(text[:WHOLE]), language=None, wrap_lines=True)
     if len(text) > WHOLE:
         st.caption(f"The first {WHOLE:,} of {len(text):,} characters.")
-        st.download_button("Download the full text", text.encode(), file_name="text.txt", mime="text/plain", key=key, on_click="ignore")
+        st.download_button(
+            "Download the full text",
+            text.encode(),
+            file_name="text.txt",
+            mime="text/plain",
+            key=key,
+            on_click="ignore",
+        )

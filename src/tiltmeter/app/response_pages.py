@@ -47,7 +47,10 @@ class Counterpart(NamedTuple):
     @property
     def title(self) -> str:
         """Short description of the factors that differ."""
-        return ", ".join(f"{name}: {here} → {there}" for name, here, there in self.differs) or "same factors, different wording"
+        return (
+            ", ".join(f"{name}: {here} → {there}" for name, here, there in self.differs)
+            or "same factors, different wording"
+        )
 
 
 def detail(path: Path, attempt: Attempt) -> Detail:
@@ -61,12 +64,26 @@ def detail(path: Path, attempt: Attempt) -> Detail:
     folder = RunFolder(path)
     mine = [col(name) == value for name, value in attempt._asdict().items()]
     with reading(path):
-        responses = folder.scan("responses").filter(mine).select("answer", "thinking", "status", "error").collect()
-        prompts = folder.scan("design").filter(col.prompt_id == attempt.prompt_id).select("system", "prompt").collect()
+        responses = (
+            folder.scan("responses").filter(mine).select("answer", "thinking", "status", "error").collect()
+        )
+        prompts = (
+            folder.scan("design")
+            .filter(col.prompt_id == attempt.prompt_id)
+            .select("system", "prompt")
+            .collect()
+        )
         measures = folder.scan("measures").filter(mine).collect()
-    answer, prompt = one(responses, f"the response to {attempt.prompt_id}"), one(prompts, f"the prompt {attempt.prompt_id}")
+    answer, prompt = (
+        one(responses, f"the response to {attempt.prompt_id}"),
+        one(prompts, f"the prompt {attempt.prompt_id}"),
+    )
     measured = measures.row(0, named=True) if measures.height else {}
-    texts = {name: _text(value) for name, value in measured.items() if value is not None and name not in (*Attempt._fields, "attempt")}
+    texts = {
+        name: _text(value)
+        for name, value in measured.items()
+        if value is not None and name not in (*Attempt._fields, "attempt")
+    }
     ordered = {name: texts[name] for name in ("outcome", "label") if name in texts} | texts
     return Detail(**prompt, **answer, measured=ordered, attempt=measured.get("attempt"))
 
@@ -83,14 +100,21 @@ def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
     """
     design = RunFolder(path).scan("design")
     with reading(path):
-        one(design.filter(col.prompt_id == prompt_id).select("prompt_id").collect(), f"the prompt {prompt_id}")
+        one(
+            design.filter(col.prompt_id == prompt_id).select("prompt_id").collect(), f"the prompt {prompt_id}"
+        )
         found = counterparts_of(design, Series([prompt_id])).head(MOST)
     rows = found.select("other_id", "differs", "other_repetitions").iter_rows()
-    return [Counterpart(other, tuple(tuple(one.values()) for one in differs), count) for other, differs, count in rows]
+    return [
+        Counterpart(other, tuple(tuple(one.values()) for one in differs), count)
+        for other, differs, count in rows
+    ]
 
 
 def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[str]:
-    """Return the sentences of a response that show the concept of a finding; empty if the method stores no such sentences.
+    """Return the sentences of a response that show the concept of a finding.
+
+    Empty if the method stores no such sentences.
 
     Raises
     ------
@@ -100,10 +124,20 @@ def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[
     stages = RunFolder(path).stages()
     if attempt is None or finding["concept"] is None or "shown" not in stages:
         return []
-    wanted = {"attempt": attempt, "model": finding["model"], "concept": finding["concept"], "identity": finding["group"]}
+    wanted = {
+        "attempt": attempt,
+        "model": finding["model"],
+        "concept": finding["concept"],
+        "identity": finding["group"],
+    }
     conditions = [col(name) == value for name, value in wanted.items() if value is not None]
     with reading(path):
-        found = stages["shown"].filter(conditions).select(col.sentence.drop_nulls().unique(maintain_order=True)).collect()
+        found = (
+            stages["shown"]
+            .filter(conditions)
+            .select(col.sentence.drop_nulls().unique(maintain_order=True))
+            .collect()
+        )
     return found["sentence"].to_list()
 
 
@@ -133,10 +167,14 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> A
         A table is missing or damaged.
     """
     st.subheader("Responses")
-    st.caption("Model responses may be offensive. Results describe what a model associates with a group, not the people in that group.")
+    st.caption(
+        "Model responses may be offensive. Results describe what a model associates with a group, not the people in that group."
+    )
     name = f"{path} {stamp} {finding['number']}"
     influential = data.most_influential(path, stamp, finding)
-    which = st.radio("Show", [_MOST, _ALL], horizontal=True, key=f"{name} which") if influential.height else _ALL
+    which = (
+        st.radio("Show", [_MOST, _ALL], horizontal=True, key=f"{name} which") if influential.height else _ALL
+    )
     if which == _MOST:
         table = influential
     else:
@@ -152,8 +190,18 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> A
     number = int(st.number_input(f"Page (of {pages:,})", 1, pages, key=f"{name} page")) if pages > 1 else 1
     rows = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
     first = (number - 1) * SIZE + 1
-    st.caption(f"{table.height:,} responses, showing {first:,} to {first + rows.height - 1:,}. Select a row to see the full response.")
-    order = ["outcome", "label", *(["influence"] if which == _MOST else []), "answer", "prompt", "prompt_id", "repetition"]
+    st.caption(
+        f"{table.height:,} responses, showing {first:,} to {first + rows.height - 1:,}. Select a row to see the full response."
+    )
+    order = [
+        "outcome",
+        "label",
+        *(["influence"] if which == _MOST else []),
+        "answer",
+        "prompt",
+        "prompt_id",
+        "repetition",
+    ]
     columns = dict.fromkeys(("answer", "prompt"), st.column_config.TextColumn(width="large"))
     row = choose_row(rows.select(order), key=f"{name} {which} {number}", columns=columns)
     return None if row is None else Attempt(*rows.select(Attempt._fields).row(row))
@@ -202,7 +250,9 @@ def show_pair(path: Path, attempt: Attempt, mine: Detail) -> None:
     other = found[titles.index(chosen)] if chosen in titles else found[0]
     counterpart = Attempt(attempt.model, other.prompt_id, min(attempt.repetition, other.repetitions - 1))
     theirs = detail(path, counterpart)
-    for column, place, named, response in zip(st.columns(2), ("Here", "There"), (attempt, counterpart), (mine, theirs), strict=True):
+    for column, place, named, response in zip(
+        st.columns(2), ("Here", "There"), (attempt, counterpart), (mine, theirs), strict=True
+    ):
         with column:
             st.caption(place)
             lines([f"{named.prompt_id}, repetition {named.repetition}"])
@@ -239,4 +289,6 @@ def _show_differences(other: Counterpart, mine: Detail, theirs: Detail) -> None:
 
 
 def _show_table(rows: Iterable[tuple[str, ...]], *columns: str) -> None:
-    st.dataframe(fitting(DataFrame([*rows], schema=dict.fromkeys(columns, String), orient="row")), hide_index=True)
+    st.dataframe(
+        fitting(DataFrame([*rows], schema=dict.fromkeys(columns, String), orient="row")), hide_index=True
+    )

@@ -1,4 +1,7 @@
-"""Data access of the explorer. Each function runs one lazy query, so that only the required rows and columns are decoded."""
+"""Data access of the explorer.
+
+Each function runs one lazy query, so that only the required rows and columns are decoded.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,16 @@ ATTEMPT = ("model", "prompt_id", "repetition")
 """Columns that identify a response."""
 WHOLE_MODEL = "(model as a whole)"
 NO_MARK = "(no mark)"
-_SEARCHED = ("name", "words", "title", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
+_SEARCHED = (
+    "name",
+    "words",
+    "title",
+    *(name for name in NAMED if name != "calibrated"),
+    "study",
+    "model",
+    "harm",
+    "note",
+)
 _INDEX = {"model": String, "prompt_id": String, "repetition": pl.Int16, "outcome": String, "label": String}
 
 Stamp = tuple[tuple[str, int, int], ...]
@@ -48,7 +60,10 @@ def file_stamp(path: Path) -> tuple[int, int] | None:
 
 
 def stamp(path: Path) -> Stamp:
-    """Return a value that changes whenever the tables of a run change; files that are currently inaccessible are skipped."""
+    """Return a value that changes whenever the tables of a run change.
+
+    Files that are currently inaccessible are skipped.
+    """
     files = sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")])
     return tuple((str(file.relative_to(path)), *known) for file in files if (known := file_stamp(file)))
 
@@ -57,7 +72,8 @@ def stamp(path: Path) -> Stamp:
 def findings(path: Path, stamp: Stamp) -> DataFrame:
     """Return the findings of a run, key metrics first, by harm and mark, the worst first.
 
-    It has the further columns `number` (row in the table), `name`, those of `in_words`, and `searched` (text for filters).
+    It has the further columns `number` (row in the table), `name`, those of `in_words`, and `searched` (text
+    for filters).
 
     Raises
     ------
@@ -65,7 +81,9 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
         The table is missing or damaged.
     """
     run = Run(RunFolder(path))
-    table = in_words(run, run.findings.with_row_index("number").with_columns(name=metric_name())).with_columns(
+    table = in_words(
+        run, run.findings.with_row_index("number").with_columns(name=metric_name())
+    ).with_columns(
         col.mark.fill_null(NO_MARK),
         shown_unit(),
         harm_shown=col.harm.str.replace_all("_", " "),
@@ -73,7 +91,9 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
     )
     searched = pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase()
     worst_first = col.mark.replace_strict({mark: -place for mark, place in SEVERITY.items()}, default=2)
-    return table.with_columns(searched=searched).sort(~col.key, "harm", worst_first, nulls_last=True, maintain_order=True)
+    return table.with_columns(searched=searched).sort(
+        ~col.key, "harm", worst_first, nulls_last=True, maintain_order=True
+    )
 
 
 def in_words(run: Run, table: DataFrame) -> DataFrame:
@@ -81,7 +101,11 @@ def in_words(run: Run, table: DataFrame) -> DataFrame:
     kinds = {"part": String, **NAMED, "label": String, "range_low": Float64}
     grades = run.table("grades") if "grades" in run.folder.stages() else DataFrame(schema=kinds)
     table = beside(table, grades.select(kinds.keys()).unique(["part", *NAMED]), "part", *NAMED)
-    words = table.with_columns(col.feature.replace(WORDS)).select(metric_name().str.replace_all("_", " ")).to_series()
+    words = (
+        table.with_columns(col.feature.replace(WORDS))
+        .select(metric_name().str.replace_all("_", " "))
+        .to_series()
+    )
     return table.with_columns(words=col.label.fill_null(words), title=col.part.replace(titles_of(run)))
 
 
@@ -93,7 +117,9 @@ def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -
 
 
 @lru_cache(maxsize=16)
-def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcomes: tuple[str, ...], text: str) -> DataFrame:
+def attempts(
+    path: Path, stamp: Stamp, evidence: str | None, model: str, outcomes: tuple[str, ...], text: str
+) -> DataFrame:
     """Return the attempts that a finding is based on, in the order of the design.
 
     Parameters
@@ -135,7 +161,11 @@ def _containing(found: LazyFrame, folder: RunFolder, model: str, text: str) -> L
     def contains(column: str) -> Expr:
         return col(column).str.contains(pattern)
 
-    answers = folder.scan("responses").filter(col.model == model, contains("answer")).select(*ATTEMPT, in_answer=lit(True))
+    answers = (
+        folder.scan("responses")
+        .filter(col.model == model, contains("answer"))
+        .select(*ATTEMPT, in_answer=lit(True))
+    )
     prompts = folder.scan("design").filter(contains("prompt")).select("prompt_id", in_prompt=lit(True))
     marked = found.join(answers, on=ATTEMPT, how="left").join(prompts, on="prompt_id", how="left")
     return marked.filter(pl.coalesce("in_answer", "in_prompt", lit(False)))
@@ -152,7 +182,11 @@ def with_texts(path: Path, few: DataFrame) -> DataFrame:
     folder = RunFolder(path)
     ids, models = few["prompt_id"].unique().to_list(), few["model"].unique().to_list()
     with reading(path):
-        answers = folder.scan("responses").filter(col.prompt_id.is_in(ids), col.model.is_in(models)).select(*ATTEMPT, "answer")
+        answers = (
+            folder.scan("responses")
+            .filter(col.prompt_id.is_in(ids), col.model.is_in(models))
+            .select(*ATTEMPT, "answer")
+        )
         prompts = folder.scan("design").filter(col.prompt_id.is_in(ids)).select("prompt_id", "prompt")
         return (
             few.lazy()

@@ -27,7 +27,8 @@ def serve(
 ) -> None:
     """Show runs in a browser until interrupted.
 
-    On an address other than this machine's own (127.0.0.1), visitors can label responses only with a token, which is printed.
+    On an address other than this machine's own (127.0.0.1), visitors can label responses only with a token,
+    which is printed.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ def serve(
     journal
         Response cache, for runs in progress (a path or a database URL); None uses the default journal.
     run_code
-        Whether code that study.yaml of any run shown names may be run, which comparing and labelling may need.
+        Whether code that study.yaml of any run shown names may be run, which comparing and labelling may
+        need.
 
     Raises
     ------
@@ -52,7 +54,9 @@ def serve(
     try:
         from streamlit.web import bootstrap
     except ModuleNotFoundError as error:
-        raise InputError(f'the explorer requires {error.name}, which is not installed: pip install "tiltmeter[app]"') from None
+        raise InputError(
+            f'the explorer requires {error.name}, which is not installed: pip install "tiltmeter[app]"'
+        ) from None
     from tiltmeter.app.known_runs_page import find_run
     from tiltmeter.runs.places import journal_of_runs
 
@@ -65,7 +69,10 @@ def serve(
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     token = "" if is_loopback(host) else secrets.token_urlsafe(_TOKEN_BYTES)
     if token:
-        print(f"tiltmeter: the explorer has no password; anyone who can reach {host} can read your runs", file=sys.stderr)
+        print(
+            f"tiltmeter: the explorer has no password; anyone who can reach {host} can read your runs",
+            file=sys.stderr,
+        )
         print(f"to label responses, open {address}/?token={token}")
     print(f"explorer at {address} (press Ctrl+C to stop)", flush=True)
     arguments = [folder, journal_of_runs(journal), token, *([RUN_CODE] if run_code else [])]
@@ -88,7 +95,8 @@ def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
         "server_allowedHosts": ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else [],
         "browser_gatherUsageStats": False,
         "browser_serverAddress": host,
-        # Streamlit's CSV may contain cells that spreadsheets execute as formulas; `tiltmeter export` neutralises them.
+        # Streamlit's CSV may contain cells that spreadsheets execute as formulas; `tiltmeter export`
+        # neutralises them.
         "client_disableDataExport": True,
         "client_showErrorDetails": "none",
         "client_showErrorLinks": False,
@@ -105,11 +113,15 @@ def _check(host: str, port: int) -> None:
     try:
         places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise InputError(f"--host {host!r} is not an address of this machine ({error}); omit it to listen on localhost only") from None
+        raise InputError(
+            f"--host {host!r} is not an address of this machine ({error}); omit it to listen on localhost only"
+        ) from None
     family, kind, protocol, _, place = places[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(place)
         except OSError as error:
-            raise InputError(f"cannot listen on {host}, port {port} ({error.strerror}); choose another --port or --host") from None
+            raise InputError(
+                f"cannot listen on {host}, port {port} ({error.strerror}); choose another --port or --host"
+            ) from None

@@ -1,8 +1,9 @@
 """Unification of phrases to concepts: a reproducible clustering of the unique phrases of the whole study.
 
-Phrases are clustered by the cosine similarity of their embeddings (without an encoder, see `families`). Phrases with opposed
-roots are never in one cluster. Similarities are exact, because coordinates are rounded to whole numbers, so results do not depend on block
-size, number of threads or machine. Products are computed in blocks, so that memory does not grow with the square of the number of rows.
+Phrases are clustered by the cosine similarity of their embeddings (without an encoder, see `families`).
+Phrases with opposed roots are never in one cluster. Similarities are exact, because coordinates are rounded
+to whole numbers, so results do not depend on block size, number of threads or machine. Products are computed
+in blocks, so that memory does not grow with the square of the number of rows.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ Roots = Mapping[int, frozenset[int]]
 """Signed roots (see `terms`) by row, without rows that have none."""
 
 SCALE = 4000
-"""Coordinates are rounded to multiples of 1 / SCALE, which changes a cosine by about 0.0001. Every partial sum of a dot product is then
-a whole number below (SCALE + sqrt(dimensions) / 2)**2 < 2**24 (up to 36,000 dimensions), which float32 represents exactly, so that the
-order of summation does not matter."""
+"""Coordinates are rounded to multiples of 1 / SCALE, which changes a cosine by about 0.0001. Every partial
+sum of a dot product is then a whole number below (SCALE + sqrt(dimensions) / 2)**2 < 2**24 (up to 36,000
+dimensions), which float32 represents exactly, so that the order of summation does not matter."""
 _OUTER = " .,;:!?…\"'“”*_-–—()[]"
 MOST_IN_COMPONENT = 10_000
-"""Maximum number of phrases of a component for average linkage: 8 * n**2 / 2 bytes of distances (400 MB) and about ten seconds."""
+"""Maximum number of phrases of a component for average linkage: 8 * n**2 / 2 bytes of distances (400 MB) and
+about ten seconds."""
 
 _BLOCK = 2048
 _LEADER_BLOCK = 256
 _NEVER = 1e10
-"""Distance of phrases that must not be merged. A mean over MOST_IN_COMPONENT**2 / 4 distances that includes it exceeds any threshold."""
+"""Distance of phrases that must not be merged. A mean over MOST_IN_COMPONENT**2 / 4 distances that includes
+it exceeds any threshold."""
 
 
 def unify(
@@ -53,24 +56,25 @@ def unify(
 ) -> DataFrame:
     """Cluster phrases to concepts and return the map from phrase to concept (CONCEPTS), in the order of `phrases`.
 
-    Spellings that differ only in case, blanks and outer punctuation are treated as one phrase. Phrases are processed by decreasing number
-    of mentions, then alphabetically. The most frequent phrase of a cluster names it. A concept and its negation or opposite, and phrases
-    with different demographic terms or numbers, are never in one cluster.
+    Spellings that differ only in case, blanks and outer punctuation are treated as one phrase. Phrases are
+    processed by decreasing number of mentions, then alphabetically. The most frequent phrase of a cluster
+    names it. A concept and its negation or opposite, and phrases with different demographic terms or numbers,
+    are never in one cluster.
 
     Parameters
     ----------
     phrases
         `phrase` (unique) and `mentions`.
     vectors
-        Embeddings of the phrases in the same order, shape (phrases, dimensions). Cosines are accurate to about 0.0001, so that the same
-        vectors give the same concepts with any number of threads.
+        Embeddings of the phrases in the same order, shape (phrases, dimensions). Cosines are accurate to
+        about 0.0001, so that the same vectors give the same concepts with any number of threads.
     threshold
         Minimum cosine similarity, in (0, 1]; the paper uses 0.63.
     method
-        "leader": each phrase joins the most similar earlier leader that reaches the threshold, or becomes a leader; run time grows with
-        the number of phrases times the number of leaders. "components": connected components of the pairs that reach the threshold; run
-        time grows with the square of the number of phrases. "average": average linkage, cut at the threshold; at most 10,000 phrases in a
-        component.
+        "leader": each phrase joins the most similar earlier leader that reaches the threshold, or becomes a
+        leader; run time grows with the number of phrases times the number of leaders. "components": connected
+        components of the pairs that reach the threshold; run time grows with the square of the number of
+        phrases. "average": average linkage, cut at the threshold; at most 10,000 phrases in a component.
     terms
         YAML file of the user in the format of `terms.yaml`.
     strict
@@ -91,14 +95,23 @@ def unify(
     rounded = round_vectors(vectors, units["row"].to_numpy())
     roots = signed_roots(names, words, strict=strict)
     leaders = _similar_leaders(rounded, keys, roots, threshold, method)
-    mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarities(rounded, leaders)))
+    mapped = units.select(
+        "form", concept=names.gather(leaders), similarity=Series(similarities(rounded, leaders))
+    )
     return conform(beside(spelt, mapped, "form"), CONCEPTS)
 
 
 def normal_form(phrase: Expr) -> Expr:
-    """Return the phrase in lower case without repeated blanks and outer punctuation; unchanged if nothing would be left."""
+    """Return the phrase in lower case without repeated blanks and outer punctuation.
+
+    Unchanged if nothing would be left.
+    """
     form = (
-        phrase.str.normalize("NFKC").str.replace_all("[’‘`´]", "'").str.replace_all(r"\s+", " ").str.strip_chars(_OUTER).str.to_lowercase()
+        phrase.str.normalize("NFKC")
+        .str.replace_all("[’‘`´]", "'")
+        .str.replace_all(r"\s+", " ")
+        .str.strip_chars(_OUTER)
+        .str.to_lowercase()
     )
     return when(form == "").then(phrase).otherwise(form)
 
@@ -106,11 +119,18 @@ def normal_form(phrase: Expr) -> Expr:
 def _unique_strings(spelt: DataFrame) -> DataFrame:
     """Return `form`, `phrase` and `row` of its most frequent spelling, and `mentions`, in decreasing order of `mentions`."""
     units = spelt.sort("mentions", "phrase", descending=[True, False]).group_by("form")
-    return units.agg(col("phrase", "row").first(), col.mentions.sum()).sort("mentions", "phrase", descending=[True, False])
+    return units.agg(col("phrase", "row").first(), col.mentions.sum()).sort(
+        "mentions", "phrase", descending=[True, False]
+    )
 
 
-def _similar_leaders(vectors: Vectors, keys: Integers, roots: Roots, threshold: float, method: str) -> Integers:
-    """Return the index of the phrase that names the cluster of each phrase; phrases with different guard keys are clustered separately."""
+def _similar_leaders(
+    vectors: Vectors, keys: Integers, roots: Roots, threshold: float, method: str
+) -> Integers:
+    """Return the index of the phrase that names the cluster of each phrase.
+
+    Phrases with different guard keys are clustered separately.
+    """
     leaders = np.arange(len(vectors))
     for rows in _rows_alike(keys):
         own = {place: roots[row] for place, row in enumerate(rows.tolist()) if row in roots}
@@ -128,7 +148,9 @@ def _rows_alike(labels: NDArray[np.integer[Any]]) -> list[Integers]:
 
 
 def round_vectors(vectors: NDArray[Any], order: Integers) -> Vectors:
-    """Return the rows `order` of `vectors`, scaled to length SCALE and rounded to whole numbers; rows of zeros are kept.
+    """Return the rows `order` of `vectors`, scaled to length SCALE and rounded to whole numbers.
+
+    Rows of zeros are kept.
 
     Raises
     ------
@@ -161,8 +183,9 @@ def similarities(vectors: Vectors, leaders: Integers) -> Floats:
 def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
     """Cluster rows by leaders and return the row of the leader of each row, shape (candidates,).
 
-    Rows are processed in order. Each joins the most similar earlier leader that reaches the threshold and whose cluster has no opposed
-    root, or becomes a leader itself. The result does not depend on the block size.
+    Rows are processed in order. Each joins the most similar earlier leader that reaches the threshold and
+    whose cluster has no opposed root, or becomes a leader itself. The result does not depend on the block
+    size.
 
     Parameters
     ----------
@@ -183,7 +206,9 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
         leads = columns < start
         for place, row in enumerate(columns[len(leaders) :].tolist()):
             near = np.flatnonzero(leads & (products[place] >= threshold))
-            nearest = columns[near[np.argsort(-products[place, near], kind="stable")]]  # the first leader in a tie
+            nearest = columns[
+                near[np.argsort(-products[place, near], kind="stable")]
+            ]  # the first leader in a tie
             own = roots.get(row, frozenset())
             leader = next((one for one in nearest.tolist() if not conflict(own, held[one])), row)
             held[leader] |= own
@@ -198,7 +223,8 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
 def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
     """Return the first row of the connected component of each row.
 
-    Links are processed in decreasing order of similarity. Links that would merge a root and its negation are skipped.
+    Links are processed in decreasing order of similarity. Links that would merge a root and its negation are
+    skipped.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
@@ -216,8 +242,9 @@ def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integ
 def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
     """Cluster by average linkage, cut at the threshold, and return the first row of the cluster of each row.
 
-    Two clusters whose mean similarity reaches the threshold contain a pair that does, so each connected component is clustered separately,
-    with the similarities of all its pairs. Time and memory grow with the square of the size of the largest component.
+    Two clusters whose mean similarity reaches the threshold contain a pair that does, so each connected
+    component is clustered separately, with the similarities of all its pairs. Time and memory grow with the
+    square of the size of the largest component.
 
     Raises
     ------
@@ -257,7 +284,9 @@ def _first_rows(labels: NDArray[np.integer[Any]]) -> Integers:
 
 
 def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
-    """Return a maximum spanning forest of the pairs that reach the threshold; values decrease with the similarity.
+    """Return a maximum spanning forest of the pairs that reach the threshold.
+
+    Values decrease with the similarity.
 
     The forest is updated block by block, so that memory does not grow with the number of pairs.
     """
@@ -272,7 +301,9 @@ def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
             row, column = np.nonzero(np.triu(products >= threshold, 1 + top - left))  # each pair once
             # Keep lengths positive despite rounding, because SciPy treats zero as "no link".
             length = 2.0 * SCALE**2 - products[row, column]
-            forest = minimum_spanning_tree(forest + csr_array((length, (row + top, column + left)), shape=(count, count)))
+            forest = minimum_spanning_tree(
+                forest + csr_array((length, (row + top, column + left)), shape=(count, count))
+            )
     return forest
 
 

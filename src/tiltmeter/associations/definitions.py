@@ -18,15 +18,19 @@ class AssociationRules(Definition):
     """The rules of one definition of associations."""
 
     counterbalanced: bool
-    """Whether both orders of a pair are prompted equally often; otherwise the characters keep the order of the grid."""
+    """Whether both orders of a pair are prompted equally often; otherwise the characters keep the order of
+    the grid."""
     deals_names: bool
-    """Whether first names are assigned to identities at random if the grid lists names; otherwise its descriptors are used."""
+    """Whether first names are assigned to identities at random if the grid lists names; otherwise its
+    descriptors are used."""
     strict_guards: bool
     """Whether different numbers and the long lists of opposites also keep phrases apart."""
     own_exclusive_only: bool
-    """Whether a concept is excluded only for the identity it belongs to, so that "observes Shabbat" can be reported for Muslim."""
+    """Whether a concept is excluded only for the identity it belongs to, so that "observes Shabbat" can be
+    reported for Muslim."""
     score_over: Literal["lists", "mentions"] | None
-    """The denominator of the published score. None: a concept is credited to every identity with a higher rate, by one-sided tests."""
+    """The denominator of the published score. None: a concept is credited to every identity with a higher
+    rate, by one-sided tests."""
 
     @property
     def published(self) -> bool:
@@ -35,10 +39,22 @@ class AssociationRules(Definition):
 
 
 DEFAULT = AssociationRules(
-    "default", 4, counterbalanced=True, deals_names=True, strict_guards=True, own_exclusive_only=False, score_over=None
+    "default",
+    4,
+    counterbalanced=True,
+    deals_names=True,
+    strict_guards=True,
+    own_exclusive_only=False,
+    score_over=None,
 )
 PAPER = AssociationRules(
-    "paper", 1, counterbalanced=False, deals_names=False, strict_guards=False, own_exclusive_only=True, score_over="lists"
+    "paper",
+    1,
+    counterbalanced=False,
+    deals_names=False,
+    strict_guards=False,
+    own_exclusive_only=True,
+    score_over="lists",
 )
 BADF_CODE = replace(PAPER, name="badf-code", score_over="mentions")
 DEFINITIONS: Mapping[str, AssociationRules] = {one.name: one for one in (DEFAULT, PAPER, BADF_CODE)}
@@ -63,7 +79,9 @@ def _listed(text: str) -> tuple[str, ...]:
 def _checked_stages(text: str) -> tuple[str, ...]:
     found = _listed(text)
     if found != WHOLE and found != (STAGES[0], *(one for one in STAGES[1:] if one in found)):
-        raise ValueError(f"give extract, optionally followed by {', '.join(STAGES[1:])} in this order; or {WHOLE[0]} alone, not {text!r}")
+        raise ValueError(
+            f"give extract, optionally followed by {', '.join(STAGES[1:])} in this order; or {WHOLE[0]} alone, not {text!r}"
+        )
     return found
 
 
@@ -84,7 +102,8 @@ class AssociationOptions(BaseModel, frozen=True):
     against: Literal["rest", "each"] = "rest"
     reference: str | None = None
     keep: Annotated[tuple[Literal["definitional", "echo"], ...], BeforeValidator(_listed)] = ()
-    """Concepts that are excluded by default: those that belong to a group by definition, and words of the prompt."""
+    """Concepts that are excluded by default: those that belong to a group by definition, and words of the
+    prompt."""
     themes: str | None = None
 
 
@@ -98,13 +117,22 @@ def options_of(settings: Settings) -> AssociationOptions:
     """
     given = settings.params
     if settings.file_for("lists") is not None and settings.file_for("mentions") is None:
-        raise InputError("--replace lists= needs --replace mentions= as well: give both tables of the run, edited or not")
-    extraction, rules = given.get("extraction", "judge" if settings.judge else "words"), rules_of(settings.definition)
+        raise InputError(
+            "--replace lists= needs --replace mentions= as well: give both tables of the run, edited or not"
+        )
+    extraction, rules = (
+        given.get("extraction", "judge" if settings.judge else "words"),
+        rules_of(settings.definition),
+    )
     check_known(extraction, ("judge", "words"), f"-P extraction={extraction}")
     if (judged := extraction == "judge") and settings.judge is None:
-        raise InputError("-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=words")
+        raise InputError(
+            "-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=words"
+        )
     if rules.published and (unused := [key for key in ("against", "reference", "keep") if key in given]):
-        raise InputError(f"-P {unused[0]}= does not apply to the definition {rules.name}, which fixes what is compared; leave it out")
+        raise InputError(
+            f"-P {unused[0]}= does not apply to the definition {rules.name}, which fixes what is compared; leave it out"
+        )
     encoder = given.get("encoder", "all-MiniLM-L6-v2" if judged else NO_ENCODER)
     known = {"rules": rules, "judged": judged, "encoder": None if encoder == NO_ENCODER else encoder}
     try:

@@ -1,6 +1,7 @@
 """The grid of descriptors and locations, and the design made from it: prompts for every pair at every location, in both orders.
 
-The built-in grid is stored in `grids/`; a user's file has the same format. Every row of a design is checked before the first request.
+The built-in grid is stored in `grids/`; a user's file has the same format. Every row of a design is checked
+before the first request.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from tiltmeter.schema import DESIGN, conform
 from tiltmeter.study import Settings
 
 ALIGNED = "aligned"
-"""Pair the first descriptor of an identity with the first of every other identity, the second with the second, and so on."""
+"""Pair the first descriptor of an identity with the first of every other identity, the second with the
+second, and so on."""
 WITHIN_TYPE = "within type"
 """Pair every descriptor with every descriptor of another identity in the same type."""
 
@@ -69,7 +71,9 @@ def _named_text(given: Any) -> Any:
         return {"name": given.partition(",")[0], "text": given}
     if isinstance(given, dict) and given.keys() == {"name", "text"}:
         return given
-    raise ValueError("each descriptor must be a text such as 'Jim, white race', or a mapping with the keys name and text")
+    raise ValueError(
+        "each descriptor must be a text such as 'Jim, white race', or a mapping with the keys name and text"
+    )
 
 
 def _by_context(given: Any) -> Any:
@@ -79,11 +83,15 @@ def _by_context(given: Any) -> Any:
 
 def _lower_case(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
-        raise ValueError(f"must consist of lower-case letters, digits, - and _, such as 'age_group', not {name!r}")
+        raise ValueError(
+            f"must consist of lower-case letters, digits, - and _, such as 'age_group', not {name!r}"
+        )
     return name
 
 
-def _check_unique(what: str, values: Iterable[str], remedy: str = "remove one, or use different names") -> None:
+def _check_unique(
+    what: str, values: Iterable[str], remedy: str = "remove one, or use different names"
+) -> None:
     """Raise ValueError if a value is given twice, ignoring case."""
     seen: set[str] = set()
     for value in values:
@@ -101,11 +109,15 @@ class NamedText(Record):
     @model_validator(mode="after")
     def _check_name(self) -> NamedText:
         if self.name not in self.text:
-            raise ValueError(f"the name {self.name!r} is not part of the text {self.text!r}; the text must contain it")
+            raise ValueError(
+                f"the name {self.name!r} is not part of the text {self.text!r}; the text must contain it"
+            )
         return self
 
 
-_NamedTexts = Filled[list[Annotated[NamedText, BeforeValidator(_named_text, json_schema_input_type=str | NamedText)]]]
+_NamedTexts = Filled[
+    list[Annotated[NamedText, BeforeValidator(_named_text, json_schema_input_type=str | NamedText)]]
+]
 
 
 FIRST_NAMES: Mapping[str, list[str]] = packaged_yaml(Path(__file__).with_name("names.yaml"))
@@ -147,7 +159,8 @@ class Category(Record):
     types: Filled[dict[Line, Filled[dict[Line, _NamedTexts]]]]
     """Descriptors by type and identity."""
     dealt: Filled[dict[Line, Filled[dict[Line, DealtNames]]]] | None = None
-    """First names by type and identity, for the default definition; None: it uses the descriptors of `types`, like the others."""
+    """First names by type and identity, for the default definition; None: it uses the descriptors of `types`,
+    like the others."""
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -163,13 +176,26 @@ class Category(Record):
     def pairs(self) -> list[Pair]:
         """All pairs, in grid order; each is combined with every location."""
         if self.pairing == ALIGNED:
-            return [Pair(*pair) for groups in self._groups() for row in zip(*groups, strict=True) for pair in combinations(row, 2)]
-        return [Pair(*pair) for groups in self._groups() for two in combinations(groups, 2) for pair in product(*two)]
+            return [
+                Pair(*pair)
+                for groups in self._groups()
+                for row in zip(*groups, strict=True)
+                for pair in combinations(row, 2)
+            ]
+        return [
+            Pair(*pair)
+            for groups in self._groups()
+            for two in combinations(groups, 2)
+            for pair in product(*two)
+        ]
 
     def _groups(self) -> list[list[list[Descriptor]]]:
         """Return descriptors grouped by type, then identity."""
         return [
-            [[Descriptor(one.name, one.text, identity, kind) for one in given] for identity, given in members.items()]
+            [
+                [Descriptor(one.name, one.text, identity, kind) for one in given]
+                for identity, given in members.items()
+            ]
             for kind, members in self.types.items()
         ]
 
@@ -183,7 +209,9 @@ class Category(Record):
             raise ValueError("dealt must have the same types and identities as types")
         for kind, members in self.types.items():
             if len(members) < 2:
-                raise ValueError(f"types.{kind} has only one identity ({next(iter(members))}); a comparison needs at least two")
+                raise ValueError(
+                    f"types.{kind} has only one identity ({next(iter(members))}); a comparison needs at least two"
+                )
             if self.pairing == ALIGNED and len({len(given) for given in members.values()}) > 1:
                 counts = ", ".join(f"{identity} {len(given)}" for identity, given in members.items())
                 needs = f"aligned pairing needs the same number of descriptors for each identity ({counts})"
@@ -230,7 +258,9 @@ class Grid(Record):
 
 @cache
 def _built_in_grid() -> Grid:
-    return Grid.model_validate({"categories": {name: _built_in(name, "categories")[name] for name in _CATEGORIES}})
+    return Grid.model_validate(
+        {"categories": {name: _built_in(name, "categories")[name] for name in _CATEGORIES}}
+    )
 
 
 def load_grid(path: str | Path | None = None) -> Grid:
@@ -239,8 +269,8 @@ def load_grid(path: str | Path | None = None) -> Grid:
     Parameters
     ----------
     path
-        A YAML file in the format of those in `grids/`: `categories`, and optionally `language`, `locations` (default: the built-in
-        ones) and `wording` (templates by setting). None: the built-in grid.
+        A YAML file in the format of those in `grids/`: `categories`, and optionally `language`, `locations`
+        (default: the built-in ones) and `wording` (templates by setting). None: the built-in grid.
 
     Raises
     ------
@@ -257,7 +287,8 @@ def load_grid(path: str | Path | None = None) -> Grid:
 # The design
 
 VECTORS = "⟦X⟧"
-"""Marker in the target prompt of the open-box setting; the model replaces it by as many placeholder tokens as the source span has."""
+"""Marker in the target prompt of the open-box setting; the model replaces it by as many placeholder tokens as
+the source span has."""
 
 FACTORS = {
     "category": String,
@@ -281,7 +312,9 @@ FACTORS = {
 """Columns of these designs in addition to DESIGN."""
 
 _SOURCE, _TARGET, _OPENING = "open_box_source", "open_box_target", "open_box_opening"
-_FIRST, _SECOND = (tuple(f"{field}_{slot}" for field in ("name", "descriptor", "identity")) for slot in (1, 2))
+_FIRST, _SECOND = (
+    tuple(f"{field}_{slot}" for field in ("name", "descriptor", "identity")) for slot in (1, 2)
+)
 _CHARACTERS = (*_FIRST, *_SECOND)
 _HOME = Path(__file__).with_name("wordings.yaml")
 _PLACEHOLDERS = re.compile(r"\{\w+\}.*\{\w+\}", re.DOTALL)
@@ -290,9 +323,10 @@ _PLACEHOLDERS = re.compile(r"\{\w+\}.*\{\w+\}", re.DOTALL)
 def make_design(grid: Grid, category: str, setting: str, settings: Settings, name: str) -> DataFrame:
     """Return the design with one row per prompt and the columns of DESIGN and FACTORS.
 
-    An item is a pair at a location (in the setting "single": a member of a pair at a location). Both orders of a pair are prompted
-    equally often, so that position and identity are not confounded. With an odd number of stories, one order has one more, alternating
-    over pairs and locations. `--limit` counts pairs at locations in every setting. The published definitions use one order only.
+    An item is a pair at a location (in the setting "single": a member of a pair at a location). Both orders
+    of a pair are prompted equally often, so that position and identity are not confounded. With an odd number
+    of stories, one order has one more, alternating over pairs and locations. `--limit` counts pairs at
+    locations in every setting. The published definitions use one order only.
 
     Parameters
     ----------
@@ -318,7 +352,12 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
         stories = dealt.join(kept, on="item", how="semi", maintain_order="left")
     rows = _prompts_of(stories, setting, settings)
     made = (
-        pl.concat([rows.with_columns(wording=lit(wording), **_texts(setting, one)) for wording, one in templates.items()])
+        pl.concat(
+            [
+                rows.with_columns(wording=lit(wording), **_texts(setting, one))
+                for wording, one in templates.items()
+            ]
+        )
         .sort("item", "prompt_index", maintain_order=True)
         .with_columns(
             category=lit(category),
@@ -336,8 +375,9 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
 def _cells_of(grid: Grid, category: Category, stories: int) -> DataFrame:
     """Return one row per pair and location.
 
-    The columns are `item`, `stratum`, those of `_pairs_of` and `_locations_of`, `turn` (0 or 1, alternating over pairs and locations),
-    `repetitions` (of both orders together), and `story` (null: the characters are the same in all stories).
+    The columns are `item`, `stratum`, those of `_pairs_of` and `_locations_of`, `turn` (0 or 1, alternating
+    over pairs and locations), `repetitions` (of both orders together), and `story` (null: the characters are
+    the same in all stories).
     """
     return (
         _pairs_of(category)
@@ -362,11 +402,15 @@ def _pairs_of(category: Category) -> DataFrame:
 def _both_orders(pairs: DataFrame) -> DataFrame:
     """Return the rows in the `order` 0, with the characters as they are, and in the order 1, with the characters exchanged."""
     turned = pairs.with_columns(**dict(zip(_CHARACTERS, (*_SECOND, *_FIRST), strict=True)))
-    return pl.concat(rows.with_columns(order=lit(order, pl.Int8)) for order, rows in enumerate((pairs, turned)))
+    return pl.concat(
+        rows.with_columns(order=lit(order, pl.Int8)) for order, rows in enumerate((pairs, turned))
+    )
 
 
 def _locations_of(grid: Grid) -> DataFrame:
-    return DataFrame(list(grid.locations.items()), schema=["context", "location"], orient="row").explode("location")
+    return DataFrame(list(grid.locations.items()), schema=["context", "location"], orient="row").explode(
+        "location"
+    )
 
 
 def _prompts_of(stories: DataFrame, setting: str, settings: Settings) -> DataFrame:
@@ -391,12 +435,18 @@ def _deals_names(category: Category, settings: Settings) -> bool:
 def _people_of(category: Category, settings: Settings) -> DataFrame:
     """Return all possible characters of a category: `type`, `name`, `descriptor`, `identity`."""
     if not _deals_names(category, settings):
-        people = DataFrame(category.descriptors, schema=["name", "descriptor", "identity", "type"], orient="row")
+        people = DataFrame(
+            category.descriptors, schema=["name", "descriptor", "identity", "type"], orient="row"
+        )
     else:
         members = [
-            (kind, identity, given.known, given.text) for kind, them in (category.dealt or {}).items() for identity, given in them.items()
+            (kind, identity, given.known, given.text)
+            for kind, them in (category.dealt or {}).items()
+            for identity, given in them.items()
         ]
-        dealt = DataFrame(members, schema=["type", "identity", "name", "descriptor"], orient="row").explode("name")
+        dealt = DataFrame(members, schema=["type", "identity", "name", "descriptor"], orient="row").explode(
+            "name"
+        )
         people = dealt.with_columns(col.descriptor.str.replace("{name}", col("name"), literal=True))
     return people.select("type", "name", "descriptor", "identity")
 
@@ -411,13 +461,17 @@ def _deal_names(cells: DataFrame, people: DataFrame, seed: int) -> DataFrame:
     people, rng = people.with_row_index("person"), np.random.default_rng(seed)
     dealt = np.empty((plan.height, 2), dtype=np.intp)
     for (kind, identity), them in people.group_by("type", "identity", maintain_order=True):
-        rows, sides = np.nonzero(plan.select((col("identity_1", "identity_2") == identity) & (col.type == kind)).to_numpy())
+        rows, sides = np.nonzero(
+            plan.select((col("identity_1", "identity_2") == identity) & (col.type == kind)).to_numpy()
+        )
         rounds = [rng.permutation(them["person"].to_numpy()) for _ in range(-(-len(rows) // them.height))]
         dealt[rows, sides] = np.concatenate(rounds)[: len(rows)]
     stream = plan.select(pl.struct("type", "identity_1").rank("dense")).to_series().to_numpy()
     _separate_equal_names(dealt, people["name"].to_numpy(), stream)
     for side in (1, 2):
-        plan = plan.with_columns(*people[dealt[:, side - 1]].select(col("name", "descriptor").name.suffix(f"_{side}")))
+        plan = plan.with_columns(
+            *people[dealt[:, side - 1]].select(col("name", "descriptor").name.suffix(f"_{side}"))
+        )
     return plan.with_columns(pair=pl.format("{}-{}", "name_1", "name_2"))
 
 
@@ -442,7 +496,9 @@ def _separate_equal_names(dealt: Index, names: Objects, stream: Index) -> None:
     for row in np.flatnonzero(first == second):
         others = np.flatnonzero((stream == stream[row]) & (second != first[row]) & (first != second[row]))
         if not len(others):
-            raise InputError(f"the grid assigns the name {first[row]!r} to both characters of a story; give each identity more names")
+            raise InputError(
+                f"the grid assigns the name {first[row]!r} to both characters of a story; give each identity more names"
+            )
         other = others[np.searchsorted(others, row) % len(others)]
         for column in (dealt[:, 0], first):
             column[[row, other]] = column[[other, row]]
@@ -478,7 +534,8 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
     Raises
     ------
     InputError
-        A template is missing, its placeholders differ from those of the built-in one, or the grid and the wording differ in language.
+        A template is missing, its placeholders differ from those of the built-in one, or the grid and the
+        wording differ in language.
     """
     built_in, chosen = (wordings("stories", one, _HOME) for one in ("all", choice))
     roles = (_SOURCE, _TARGET, _OPENING) if setting == "open_box" else (setting,)
@@ -494,8 +551,12 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
                 f"{grid.place}: the language is {grid.language!r}, but the built-in wordings are in {BUILT_IN_LANGUAGE!r}; "
                 f"add the key 'wording' with the template {roles[0]!r}, or give -P wording=FILE"
             )
-    if setting == "open_box" and any(templates[_TARGET].count("{vectors}") > 1 for templates in chosen.values()):
-        raise InputError(f"{place}: the template {_TARGET} must contain the placeholder {{vectors}} exactly once")
+    if setting == "open_box" and any(
+        templates[_TARGET].count("{vectors}") > 1 for templates in chosen.values()
+    ):
+        raise InputError(
+            f"{place}: the template {_TARGET} must contain the placeholder {{vectors}} exactly once"
+        )
     return chosen
 
 
@@ -505,9 +566,10 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
 def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
     """Check every row of the design of one category and setting.
 
-    The characters must be a pair of the grid (with different identities, and the identity, name and type of their descriptors), in the
-    order stated in the row. Each location must belong to its category, the texts must contain both descriptors and the location, every
-    cell must have its planned number of stories, and the orders must be balanced.
+    The characters must be a pair of the grid (with different identities, and the identity, name and type of
+    their descriptors), in the order stated in the row. Each location must belong to its category, the texts
+    must contain both descriptors and the location, every cell must have its planned number of stories, and
+    the orders must be balanced.
 
     Parameters
     ----------
@@ -528,8 +590,14 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
     place, planned = f"{grid.place}: category {name}", settings.repeats or category.stories
     people = _people_of(category, settings)
     first, second = (_is_among(people, ("type", *columns)) for columns in (_FIRST, _SECOND))
-    in_order = when(col.order == 0).then(pl.format("{}-{}", "name_1", "name_2")).otherwise(pl.format("{}-{}", "name_2", "name_1"))
-    is_pair = second & (col.identity_1 != col.identity_2) & (col.name_1 != col.name_2) & (col.pair == in_order)
+    in_order = (
+        when(col.order == 0)
+        .then(pl.format("{}-{}", "name_1", "name_2"))
+        .otherwise(pl.format("{}-{}", "name_2", "name_1"))
+    )
+    is_pair = (
+        second & (col.identity_1 != col.identity_2) & (col.name_1 != col.name_2) & (col.pair == in_order)
+    )
     is_balanced = (2 * col.turned - planned).abs() <= planned % 2
     orders = "equally divided between both orders"
     if not rules_of(settings.definition).counterbalanced:
@@ -541,18 +609,42 @@ def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
     checks = [
         (
             (first & (lit(alone) | is_pair)).fill_null(False),
-            pl.format("its characters ({}) are not those of the pair {} of the type {} in the order of the row", said, "pair", "type"),
+            pl.format(
+                "its characters ({}) are not those of the pair {} of the type {} in the order of the row",
+                said,
+                "pair",
+                "type",
+            ),
         ),
-        (_is_among(locations, locations.columns), pl.format("{} is not a location of {}", "location", "context")),
-        *((text.str.contains(col(one), literal=True), pl.format("its text does not contain {}", one)) for one in shown),
-        (col.source_prompt.str.count_matches(span, literal=True) == 1, lit("the source prompt does not contain the span exactly once")),
-        ((col.stories == planned) & (lit(alone) | is_balanced), pl.format(stories, "stories", "location", "pair", "turned")),
+        (
+            _is_among(locations, locations.columns),
+            pl.format("{} is not a location of {}", "location", "context"),
+        ),
+        *(
+            (text.str.contains(col(one), literal=True), pl.format("its text does not contain {}", one))
+            for one in shown
+        ),
+        (
+            col.source_prompt.str.count_matches(span, literal=True) == 1,
+            lit("the source prompt does not contain the span exactly once"),
+        ),
+        (
+            (col.stories == planned) & (lit(alone) | is_balanced),
+            pl.format(stories, "stories", "location", "pair", "turned"),
+        ),
     ]
     number = col.repetitions.cast(pl.Int64)
     numbers = {"stories": number.sum(), "turned": number.filter(col.order == 1).sum()}
-    counted = design.with_columns(**{key: one.over("item", "wording", "location") for key, one in numbers.items()})
+    counted = design.with_columns(
+        **{key: one.over("item", "wording", "location") for key, one in numbers.items()}
+    )
     for right, sentence in checks:
-        for wrong in counted.filter(~right).head(1).select(pl.format("prompt {}: {}", "prompt_id", sentence)).to_series():
+        for wrong in (
+            counted.filter(~right)
+            .head(1)
+            .select(pl.format("prompt {}: {}", "prompt_id", sentence))
+            .to_series()
+        ):
             raise InputError(f"{place}: {wrong}")
     full = len(category.pairs) * locations.height * design["wording"].n_unique() * (2 if alone else 1)
     cells = design["item", "wording"].n_unique()

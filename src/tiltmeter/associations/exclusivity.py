@@ -1,7 +1,9 @@
-"""Detect concepts that belong to one identity by definition or universal fact ("male", "observes Ramadan"); they are not associations.
+"""Detect concepts that belong to one identity by definition or universal fact ("male", "observes Ramadan").
 
-Each concept is decided once, by a list of terms or by a judge. The decisions and reasons form the table EXCLUSIVE; the definition of the
-study determines which associations they exclude.
+They are not associations.
+
+Each concept is decided once, by a list of terms or by a judge. The decisions and reasons form the table
+EXCLUSIVE; the definition of the study determines which associations they exclude.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from polars import DataFrame, Series, String, col, lit, when
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.extraction_judge import judge_wording
 from tiltmeter.associations.tables import EXCLUSIVE, JUDGEMENTS
-from tiltmeter.associations.terms import Entry, IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
+from tiltmeter.associations.terms import (
+    Entry,
+    IdentityTerms,
+    Terms,
+    found_forms,
+    load_terms,
+    negated,
+    plain_words,
+    plain_words_of,
+)
 from tiltmeter.judging.questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
 from tiltmeter.models.json_replies import object_schema, read_json
 from tiltmeter.schema import beside, conform
@@ -28,14 +39,17 @@ SCHEMA = object_schema(identity={"type": "string"}, reason={"type": "string"})
 
 
 def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> Series:
-    """Return whether each row is excluded because its concept belongs to an identity; see `own_exclusive_only`.
+    """Return whether each row is excluded because its concept belongs to an identity.
+
+    See `own_exclusive_only`.
 
     Parameters
     ----------
     rows
         `concept` and `identity`.
     exclusive
-        The table EXCLUSIVE. Concepts that are absent, or whose answer could not be parsed, belong to no identity.
+        The table EXCLUSIVE. Concepts that are absent, or whose answer could not be parsed, belong to no
+        identity.
     """
     owners = exclusive.filter(col.identity.is_not_null() | col.by.eq(ECHO)).unique("concept", keep="first")
     owners = owners.select("concept", owner=col.identity.fill_null(""))
@@ -79,7 +93,10 @@ _PEOPLE = re.compile(r" (?:people|persons?|individuals?|characters?)$")
 
 
 class Piece(NamedTuple):
-    """One identity in a label ("a Black", "Muslims", "W"). A label may contain several ("an Asian, M", "Black woman")."""
+    """One identity in a label ("a Black", "Muslims", "W").
+
+    A label may contain several ("an Asian, M", "Black woman").
+    """
 
     text: str
     """The text as written in the label."""
@@ -101,7 +118,8 @@ def _entry_of(text: str, terms: Terms) -> Entry | None:
 def _pieces_of(labels: Sequence[str], terms: Terms) -> dict[str, tuple[Piece, ...]]:
     """Return the identities named in each label, at least one.
 
-    Letters are read as identities only if every one-letter name in the study is such a letter: "W" together with "M", but not with "B".
+    Letters are read as identities only if every one-letter name in the study is such a letter: "W" together
+    with "M", but not with "B".
     """
     names = {_bare_name(text) for label in labels for text in (label, *_SEPARATORS.split(label))}
     single = {name for name in names if len(name) == 1}
@@ -119,7 +137,10 @@ def _pieces_in(label: str, terms: Terms, letters: Mapping[str, Entry]) -> tuple[
 
 
 def _named_pieces(name: str, terms: Terms) -> tuple[Piece, ...]:
-    """Return the identities of a name that consists only of names ("black woman"); empty if it contains any other word."""
+    """Return the identities of a name that consists only of names ("black woman").
+
+    Empty if it contains any other word.
+    """
     found = found_forms(Series([name]), terms.called)[0]
     return tuple(Piece(text, terms.called[text]) for text in found) if " ".join(found) == name else ()
 
@@ -130,28 +151,32 @@ _NO_NAMES = frozenset({"other", "others", "unknown", "none", "no", "any", "all",
 """Labels that may occur in any list."""
 
 
-def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms: str | None = None) -> DataFrame:
+def exclusive_by_terms(
+    concepts: Sequence[str], identities: Sequence[str], terms: str | None = None
+) -> DataFrame:
     """Find exclusive concepts by their terms: a concept is exclusive if all its terms belong to one identity of a category compared here.
 
-    A concept that negates its term ("avoids church") is exclusive to no identity; the bare name of an identity ("black") is exclusive
-    to it. Terms are coarser than a judge: "attends an event with a Muslim friend" contains a term as well. The only term of an identity
-    that the list of terms does not contain is its own name.
+    A concept that negates its term ("avoids church") is exclusive to no identity; the bare name of an
+    identity ("black") is exclusive to it. Terms are coarser than a judge: "attends an event with a Muslim
+    friend" contains a term as well. The only term of an identity that the list of terms does not contain is
+    its own name.
 
     Parameters
     ----------
     concepts
         The concepts to decide.
     identities
-        The identities compared, as named in the study: with or without an article, in any case, as letters ("W", "M"), or several
-        identities together ("an Asian, M").
+        The identities compared, as named in the study: with or without an article, in any case, as letters
+        ("W", "M"), or several identities together ("an Asian, M").
     terms
         A YAML file in the format of `terms.yaml`; None: the built-in terms.
 
     Returns
     -------
     pl.DataFrame
-        EXCLUSIVE, one row per concept, in order; `identity` is null if the concept is exclusive to no identity. If several labels share
-        the identity ("black": "a Black, M" and "a Black, W"), it is their common part ("a Black").
+        EXCLUSIVE, one row per concept, in order; `identity` is null if the concept is exclusive to no
+        identity. If several labels share the identity ("black": "a Black, M" and "a Black, W"), it is their
+        common part ("a Black").
 
     Raises
     ------
@@ -163,26 +188,42 @@ def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms
     compared = {piece.entry for found in pieces.values() for piece in found}
     names = {name for category, name in compared if not category} - _NO_NAMES
     unknown = sorted(name for name in names if len(name) > 1 and not name.isnumeric())
-    words = words.replaced(identities=words.identities | {"": {name: IdentityTerms.model_validate({"terms": [name]}) for name in unknown}})
-    # Terms of identities not compared here count as well: a concept with a Muslim and a Hindu term belongs to neither.
+    words = words.replaced(
+        identities=words.identities
+        | {"": {name: IdentityTerms.model_validate({"terms": [name]}) for name in unknown}}
+    )
+    # Terms of identities not compared here count as well: a concept with a Muslim and a Hindu term belongs to
+    # neither.
     categories = {category for category, _ in compared}
     rows = []
     for concept, held in zip(concepts, _held_terms(concepts, words), strict=True):
         text = concept or ""  # released tables have rows without a concept
         named = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
-        known = [(form, entry) for form, entry in (*held, (text.lower(), named)) if entry is not None and entry[0] in categories]
+        known = [
+            (form, entry)
+            for form, entry in (*held, (text.lower(), named))
+            if entry is not None and entry[0] in categories
+        ]
         owner = _common_owner({entry for _, entry in known}, pieces)
-        rows.append((concept, owner, "terms", f"it contains the term “{known[0][0]}”" if owner else None, "ok"))
+        rows.append(
+            (concept, owner, "terms", f"it contains the term “{known[0][0]}”" if owner else None, "ok")
+        )
     return DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
 
 
 def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, Entry]]]:
-    """Return the exclusive terms in each concept with their identities; empty for a concept that negates them."""
+    """Return the exclusive terms in each concept with their identities.
+
+    Empty for a concept that negates them.
+    """
     plain = pl.select(plain_words(lit(Series(concepts, dtype=String).fill_null("")))).to_series()
     forms = terms.forms()
     owners = {form: term[:2] for form, place in forms.items() if (term := terms.terms[place]).exclusive}
     held = found_forms(plain, forms), negated(plain, terms)
-    return [[] if negates else [(form, owners[form]) for form in found if form in owners] for found, negates in zip(*held, strict=True)]
+    return [
+        [] if negates else [(form, owners[form]) for form in found if form in owners]
+        for found, negates in zip(*held, strict=True)
+    ]
 
 
 def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
@@ -200,12 +241,18 @@ def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> 
 
 
 def exclusive_by_judge(
-    concepts: Sequence[str], identities: Sequence[str], category: str, judge: Judge, wording: str | None = None, *, terms: str | None = None
+    concepts: Sequence[str],
+    identities: Sequence[str],
+    category: str,
+    judge: Judge,
+    wording: str | None = None,
+    *,
+    terms: str | None = None,
 ) -> tuple[DataFrame, DataFrame]:
     """Ask a judge, at temperature 0, to which identity each concept belongs by definition or universal fact, if any.
 
-    If an answer cannot be parsed, the judge is asked once more, with the reason. A concept without a usable answer is kept with the
-    status "unreadable"; its `reason` is "not asked yet" if the run was interrupted.
+    If an answer cannot be parsed, the judge is asked once more, with the reason. A concept without a usable
+    answer is kept with the status "unreadable"; its `reason` is "not asked yet" if the run was interrupted.
 
     Parameters
     ----------
@@ -218,7 +265,8 @@ def exclusive_by_judge(
     judge
         The judge to ask.
     wording
-        The name of a wording, or a file with one (see `wordings`); of several wordings, the first one is used.
+        The name of a wording, or a file with one (see `wordings`); of several wordings, the first one is
+        used.
     terms
         A YAML file in the format of `terms.yaml`; None: the built-in terms.
 
@@ -232,17 +280,34 @@ def exclusive_by_judge(
     InputError
         The wording or the file of terms is invalid.
     """
-    templates, shared = judge_wording(wording, about=STAGE), {"identities": ", ".join(identities), "category": category}
+    templates, shared = (
+        judge_wording(wording, about=STAGE),
+        {"identities": ", ".join(identities), "category": category},
+    )
     names = JudgedNames(identities, load_terms(terms))
-    questions = [JudgeQuestion({**shared, "concept": json.dumps(concept, ensure_ascii=False)}, names.read) for concept in concepts]
-    answers = ask_questions(judge, templates["question"], templates["again"], questions, schema=SCHEMA, sampling={"temperature": 0.0})
+    questions = [
+        JudgeQuestion({**shared, "concept": json.dumps(concept, ensure_ascii=False)}, names.read)
+        for concept in concepts
+    ]
+    answers = ask_questions(
+        judge,
+        templates["question"],
+        templates["again"],
+        questions,
+        schema=SCHEMA,
+        sampling={"temperature": 0.0},
+    )
     made = []
     for concept, question in zip(concepts, questions, strict=True):
         error = question.error if question.error == NOT_ASKED else f"no answer ({question.error})"
-        verdict, problem, _ = question.replies[-1] if question.replies else ParsedReply[ExclusivityVerdict](None, error)
+        verdict, problem, _ = (
+            question.replies[-1] if question.replies else ParsedReply[ExclusivityVerdict](None, error)
+        )
         identity, reason = verdict or (None, problem)
         made.append((concept, identity, "judge", reason, "ok" if verdict else "unreadable"))
-    return DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), conform(answers.with_columns(stage=lit(STAGE)), JUDGEMENTS)
+    return DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), conform(
+        answers.with_columns(stage=lit(STAGE)), JUDGEMENTS
+    )
 
 
 class ExclusivityVerdict(NamedTuple):
@@ -255,7 +320,9 @@ class ExclusivityVerdict(NamedTuple):
 _IDENTITY_KEYS = ("identity", "answer", "exclusive_to", "group", "belongs_to")
 _REASON_KEYS = ("reason", "explanation", "why", "justification")
 _NONE = re.compile(r"(?:none|no|not|nobody|neither|null|nil|n a|nothing|any|all|both|every|everyone)\b")
-_LINE = re.compile(r"^(?:[^\w\n]|_)*+(identity|answer|reason)[\W_]*[:=]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(
+    r"^(?:[^\w\n]|_)*+(identity|answer|reason)[\W_]*[:=]\s*(.+)$", re.IGNORECASE | re.MULTILINE
+)
 _LONGEST_NAME = 6
 """Maximum number of words of an answer that may be a bare name."""
 
@@ -296,7 +363,9 @@ class JudgedNames:
                 return ParsedReply(None, str(error))
         if isinstance(found, list):
             if len(found) != 1:
-                return ParsedReply(None, f"the answer is a list of {len(found)}, and one identity or none is asked for")
+                return ParsedReply(
+                    None, f"the answer is a list of {len(found)}, and one identity or none is asked for"
+                )
             found = found[0] if isinstance(found[0], dict) else {"identity": found[0]}
         lowered = {plain_words_of(str(key)).replace(" ", "_"): value for key, value in found.items()}
         key = next((key for key in _IDENTITY_KEYS if key in lowered), None)
@@ -315,4 +384,6 @@ class JudgedNames:
         if len(meant) == 1:
             return ParsedReply(ExclusivityVerdict(meant.pop(), reason))
         named = f"names {len(meant)} of them; it must be" if meant else "is not"
-        return ParsedReply(None, f"the identity {str(given)[:100]!r} {named} one of {', '.join(self.identities)}, or none")
+        return ParsedReply(
+            None, f"the identity {str(given)[:100]!r} {named} one of {', '.join(self.identities)}, or none"
+        )

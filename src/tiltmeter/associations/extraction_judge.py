@@ -13,7 +13,16 @@ import polars as pl
 from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.associations.definitions import STAGES
-from tiltmeter.associations.judge_answers import SCHEMA, Person, Reading, Sentences, is_named, labels, normal, read_answer
+from tiltmeter.associations.judge_answers import (
+    SCHEMA,
+    Person,
+    Reading,
+    Sentences,
+    is_named,
+    labels,
+    normal,
+    read_answer,
+)
 from tiltmeter.associations.tables import JUDGEMENTS, FoundPhrases, list_tables
 from tiltmeter.designs.wordings import Wording, wordings
 from tiltmeter.judging.questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
@@ -35,19 +44,22 @@ def extract_with_judge(
 ) -> tuple[DataFrame, DataFrame, DataFrame]:
     """Ask a judge for the concepts of each character.
 
-    Each stage asks about all stories at once: *extract* makes the lists, *refine* checks them against the story, *decompose* splits
-    items that contain several concepts, and *polish* rewrites them briefly and generally; *whole* does all four in one question. If an
-    answer is not completely usable, the question is repeated once with the error. A list that still cannot be parsed is missing if the
-    stage is the first; in a later stage, the list of the previous stage is kept and its `problem` says so. Empty lists are not passed to
-    later stages. A story that does not name a character is still used, and the `problem` of the list says so. If the judge has not
-    answered yet (interrupted run), the lists of the story are missing, and no questions that depend on them are asked.
+    Each stage asks about all stories at once: *extract* makes the lists, *refine* checks them against the
+    story, *decompose* splits items that contain several concepts, and *polish* rewrites them briefly and
+    generally; *whole* does all four in one question. If an answer is not completely usable, the question is
+    repeated once with the error. A list that still cannot be parsed is missing if the stage is the first; in
+    a later stage, the list of the previous stage is kept and its `problem` says so. Empty lists are not
+    passed to later stages. A story that does not name a character is still used, and the `problem` of the
+    list says so. If the judge has not answered yet (interrupted run), the lists of the story are missing, and
+    no questions that depend on them are asked.
 
     Parameters
     ----------
     stories
         STORIES, with both characters of a story in consecutive rows.
     judge
-        Is shown names only if they are known, so that the identity remains hidden. The story is quoted as text.
+        Is shown names only if they are known, so that the identity remains hidden. The story is quoted as
+        text.
     stages
         "extract" and, in this order, any of "refine", "decompose", "polish"; or "whole" alone.
     wording
@@ -68,8 +80,13 @@ def extract_with_judge(
         The wording cannot be used.
     """
     templates, judgements = judge_wording(wording), list[DataFrame]()
-    grouped = stories.group_by("attempt", maintain_order=True).agg(col.text.first(), people=pl.struct(Person._fields))
-    judged = [_JudgedStory(attempt, text or "", [Person(**one) for one in people]) for attempt, text, people in grouped.iter_rows()]
+    grouped = stories.group_by("attempt", maintain_order=True).agg(
+        col.text.first(), people=pl.struct(Person._fields)
+    )
+    judged = [
+        _JudgedStory(attempt, text or "", [Person(**one) for one in people])
+        for attempt, text, people in grouped.iter_rows()
+    ]
     for stage in stages:
         judgements.append(_ask_stage(judge, templates, stage, judged, first=stage == stages[0]))
         if "missing" in judgements[-1]["status"]:
@@ -94,7 +111,8 @@ class _JudgedStory:
     notes: list[list[str]] = field(default_factory=list)
     """Problems with the list of each character."""
     waiting: bool = False
-    """Whether the judge has not answered yet. No more questions about the story are asked, and its lists are not final."""
+    """Whether the judge has not answered yet. No more questions about the story are asked, and its lists are
+    not final."""
 
     def __post_init__(self) -> None:
         told, shown = self.text.strip() != "", normal(self.text)
@@ -121,12 +139,15 @@ class _JudgedStory:
             return [(NOT_ASKED, None)] * len(self.people)
         sentences = Sentences(self.text, [person.name or "" for person in self.people])
         found: dict[int, FoundPhrases] = {
-            number: [(phrase, sentences.showing(phrase, number)) for phrase in phrases] for number, phrases in self.lists.items()
+            number: [(phrase, sentences.showing(phrase, number)) for phrase in phrases]
+            for number, phrases in self.lists.items()
         }
         return [("; ".join(notes) or None, found.get(number)) for number, notes in enumerate(self.notes)]
 
 
-def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> DataFrame:
+def _ask_stage(
+    judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool
+) -> DataFrame:
     """Ask the questions of a stage, repeat those without a usable answer, and return JUDGEMENTS."""
     asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
     questions = [JudgeQuestion(_fields(*one), partial(_read, *one)) for one in asked]
@@ -136,7 +157,9 @@ def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_
         if not story.waiting:
             _apply(stage, story, wanted, question, first=first)
     attempts = Series([story.attempt for story, _ in asked], dtype=String)
-    return conform(answers.with_columns(stage=lit(stage), attempt=attempts.gather(answers["question"])), JUDGEMENTS)
+    return conform(
+        answers.with_columns(stage=lit(stage), attempt=attempts.gather(answers["question"])), JUDGEMENTS
+    )
 
 
 def _read(story: _JudgedStory, wanted: Sequence[int], answer: str) -> ParsedReply[Reading]:
@@ -150,7 +173,11 @@ def _read(story: _JudgedStory, wanted: Sequence[int], answer: str) -> ParsedRepl
 def _fields(story: _JudgedStory, wanted: Sequence[int]) -> dict[str, str]:
     """Return the fields of a template for a story: {story} between fences, {characters} and {lists} as JSON."""
     names = [story.names[number] for number in wanted]
-    lists = {"characters": [{"name": story.names[number], "concepts": story.lists.get(number, ())} for number in wanted]}
+    lists = {
+        "characters": [
+            {"name": story.names[number], "concepts": story.lists.get(number, ())} for number in wanted
+        ]
+    }
     characters, concepts = (json.dumps(value, ensure_ascii=False) for value in (names, lists))
     return {"story": _fenced(story.text), "characters": characters, "lists": concepts}
 
@@ -161,7 +188,9 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _apply(stage: str, story: _JudgedStory, wanted: Sequence[int], question: JudgeQuestion[Reading], *, first: bool) -> None:
+def _apply(
+    stage: str, story: _JudgedStory, wanted: Sequence[int], question: JudgeQuestion[Reading], *, first: bool
+) -> None:
     """Update the list of each character from the first answer without errors for it, else from the last usable answer, if any."""
     readings = [reply.value for reply in question.replies if reply.value]
     for number in wanted:
@@ -170,6 +199,10 @@ def _apply(stage: str, story: _JudgedStory, wanted: Sequence[int], question: Jud
         usable = [one for one in readings if number in one.lists]
         if usable:
             chosen = next((one for one in usable if number not in one.faults), usable[-1])
-            story.lists[number], fault, consequence = chosen.lists[number], chosen.faults.get(number), "; they are left out"
+            story.lists[number], fault, consequence = (
+                chosen.lists[number],
+                chosen.faults.get(number),
+                "; they are left out",
+            )
         if fault:
             story.notes[number].append(f"{stage}: {fault}{consequence}")

@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 HARM = "stereotypical_reasoning"
 INTERVAL = "Newcombe, of the difference of two shares of lists, with a cluster-robust variance"
 SELECTED = (
-    INTERVAL + "; the level is adjusted for selection, so that at least {}% of the intervals of all reported associations are expected to"
+    INTERVAL
+    + "; the level is adjusted for selection, so that at least {}% of the intervals of all reported associations are expected to"
     " contain their true value (false coverage rate)"
 )
 EXAMPLES = 3
 """Number of example sentences kept for an association."""
 SHUFFLES = 999
-"""Maximum number of shuffles of the identities, to estimate the number of associations due to chance: the smallest possible p is 0.001."""
+"""Maximum number of shuffles of the identities, to estimate the number of associations due to chance: the
+smallest possible p is 0.001."""
 LEAST_SHUFFLES, SHUFFLED_MENTIONS = 19, 200_000_000
-"""Fewer shuffles are made if more than so many mentions would be shuffled in total, but at least LEAST_SHUFFLES."""
+"""Fewer shuffles are made if more than so many mentions would be shuffled in total, but at least
+LEAST_SHUFFLES."""
 DIFFERS = 0.05
 """Significance level of the test whether the share of missing lists differs between identities."""
 FEW = 5
@@ -85,10 +88,17 @@ class Basis:
     def findings(self, rows: DataFrame) -> DataFrame:
         """Complete rows with `metric`, `identity` and `context` to FINDINGS.
 
-        Rows without `attempts` get the counts of all stories, and rows without `level` the confidence level of the study.
+        Rows without `attempts` get the counts of all stories, and rows without `level` the confidence level
+        of the study.
         """
         counts = self.measures.select(outcome_counts()).drop("items").row(0, named=True)
-        known = {"identity": String, "context": String, "evidence": String, "level": Float64, **dict.fromkeys(counts, Int64)}
+        known = {
+            "identity": String,
+            "context": String,
+            "evidence": String,
+            "level": Float64,
+            **dict.fromkeys(counts, Int64),
+        }
         rows = beside(conform(rows, known, further=True), self._items(), *_PLACE)
         is_story = col.attempts.is_null()
         single = "score" if self.options.rules.published else "difference"
@@ -115,7 +125,9 @@ class Basis:
         """Return an SQL condition on `measures` for the stories with rows of a table that have these values."""
         part, model = self.part.name, str(self.measures["model"][0])
         rows = sql_where(model=model, part=part, **values)
-        return pl.format("{} AND attempt IN (SELECT attempt FROM {} WHERE {})", sql_where(part=part), lit(table), rows)
+        return pl.format(
+            "{} AND attempt IN (SELECT attempt FROM {} WHERE {})", sql_where(part=part), lit(table), rows
+        )
 
 
 def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis: Basis) -> DataFrame:
@@ -126,7 +138,8 @@ def findings_of(found: DataFrame, held_back: DataFrame, themes: DataFrame, basis
     found
         A table FOUND.
     held_back
-        `concept` and `identity` of pairs that are never reported because the concept belongs to the identity by definition.
+        `concept` and `identity` of pairs that are never reported because the concept belongs to the identity
+        by definition.
     themes
         From `find_themes`.
     """
@@ -156,16 +169,26 @@ def definitional_of(held: DataFrame, exclusive: DataFrame, basis: Basis) -> Data
     """
     who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"})
     why = pl.format(": {}", "reason").fill_null("")
-    reason = when(col.identity.is_null()).then("reason").otherwise(pl.format("{} by definition, says {}{}", "identity", who, why))
+    reason = (
+        when(col.identity.is_null())
+        .then("reason")
+        .otherwise(pl.format("{} by definition, says {}{}", "identity", who, why))
+    )
     reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by == ECHO)
     rows = _associations(beside(held, reasons, "concept"), basis)
     metric = when("echo").then(lit("echo")).otherwise(lit("definitional"))
-    return basis.findings(rows.with_columns(metric=metric)).with_columns(evidence=lit(None, String), reason=rows["reason"])
+    return basis.findings(rows.with_columns(metric=metric)).with_columns(
+        evidence=lit(None, String), reason=rows["reason"]
+    )
 
 
 def identities_of(lists: DataFrame) -> DataFrame:
     """Return the table IDENTITIES of these lists."""
-    return lists.group_by("identity").agg(lists=pl.len(), missing=(col.status == "missing").sum()).sort("identity")
+    return (
+        lists.group_by("identity")
+        .agg(lists=pl.len(), missing=(col.status == "missing").sum())
+        .sort("identity")
+    )
 
 
 def nothing_to_compare(basis: Basis) -> DataFrame:
@@ -174,7 +197,9 @@ def nothing_to_compare(basis: Basis) -> DataFrame:
     made = counts.filter(col.missing < col.lists)["identity"].to_list()
     reason = f"only {made[0]} has character descriptions" if made else "there are no character descriptions"
     note = f"nothing to compare: {reason}; {basis.missing}"
-    own = counts.select("identity", note=pl.format("{} ({}: {} of {})", lit(note), "identity", "missing", "lists"))
+    own = counts.select(
+        "identity", note=pl.format("{} ({}: {} of {})", lit(note), "identity", "missing", "lists")
+    )
     rows = pl.concat([DataFrame({"note": [note]}), own], how="diagonal")
     return basis.findings(rows.with_columns(metric=lit("associations"), key=lit(True)))
 
@@ -198,7 +223,8 @@ def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
         against=options.against,
         reference=options.reference,
     )
-    # p counts the observed data as one of the shuffles, unless shuffling stopped early (Besag and Clifford 1991).
+    # p counts the observed data as one of the shuffles, unless shuffling stopped early (Besag and Clifford
+    # 1991).
     reached, made = int((by_chance >= number).sum()), len(by_chance)
     among = {"list": "the lists", "descriptor": "whole descriptors"}[options.shuffle]
     instead = "" if options.rules.published else ": the false discovery rate is controlled instead"
@@ -218,12 +244,20 @@ def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:
     """Return the number of associations of every identity, including those with none, and descriptive means."""
     mean = "score" if basis.options.rules.published else "effect"
     means = {f"mean_{mean}": col(mean).mean(), "mean_p": col.p.mean()}
-    numbers = reported.group_by("identity").agg(associations=pl.len(), concepts=col.concept.n_unique(), **means)
-    unattributed = {} if basis.options.rules.published else {"mean_unattributed": col.unattributed.sort().mean()}
+    numbers = reported.group_by("identity").agg(
+        associations=pl.len(), concepts=col.concept.n_unique(), **means
+    )
+    unattributed = (
+        {} if basis.options.rules.published else {"mean_unattributed": col.unattributed.sort().mean()}
+    )
     every = basis.lists.group_by("identity").agg(**unattributed).join(numbers, on="identity", how="left")
     every = every.with_columns(col("associations", "concepts").fill_null(0))
-    rows = every.unpivot(index="identity", variable_name="metric", value_name="estimate").sort("identity", maintain_order=True)
-    rows = rows.filter(col.estimate.is_not_null() | (col.metric != "mean_unattributed"))  # unknown with a judge
+    rows = every.unpivot(index="identity", variable_name="metric", value_name="estimate").sort(
+        "identity", maintain_order=True
+    )
+    rows = rows.filter(
+        col.estimate.is_not_null() | (col.metric != "mean_unattributed")
+    )  # unknown with a judge
     return rows.with_columns(key=~col.metric.str.starts_with("mean_"))
 
 
@@ -243,7 +277,11 @@ def _missing(basis: Basis) -> DataFrame:
     counts = identities_of(basis.lists).select("identity", unreadable="missing", attempts="lists")
     a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
-    p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
+    p = (
+        stats.permuted_independence_p(a, n, seed=basis.settings.seed)
+        if small
+        else float(stats.independence_p(a[None], n[None])[0])
+    )
     tested = p if a.any() else None
     warning = "the share of missing descriptions differs between groups, so associations may be due to which texts could be parsed"
     row = {
@@ -255,7 +293,9 @@ def _missing(basis: Basis) -> DataFrame:
     }
     each = counts.with_columns(estimate=col.unreadable / col.attempts, answered=col.attempts - col.unreadable)
     rows = pl.concat([DataFrame([row]), each], how="diagonal_relaxed")
-    return rows.with_columns(metric=lit("missing"), evidence=basis.stories_with("lists", status="missing", identity=col.identity))
+    return rows.with_columns(
+        metric=lit("missing"), evidence=basis.stories_with("lists", status="missing", identity=col.identity)
+    )
 
 
 def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
@@ -276,7 +316,9 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
         attempts="lists",
         answered="lists",
         estimand=lit(None if published else basis.population, String),
-        method=lit("no interval") if published else when("reported").then(lit(selected)).otherwise(lit(INTERVAL)),
+        method=lit("no interval")
+        if published
+        else when("reported").then(lit(selected)).otherwise(lit(INTERVAL)),
         note=lit(None, String) if published else note,
         evidence=basis.stories_with("shown", concept=col.label, identity=col.identity, context=col.context),
     )
@@ -294,9 +336,10 @@ def other_groups(group: str, *same: str) -> Expr:
 def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -> DataFrame:
     """Return `concept`, `identity` and `label`, the phrase that expresses the concept in most lists of the identity.
 
-    Ties are resolved in favour of the phrase that names the concept, then alphabetically. A concept name that is none of the study's
-    `phrases` was given by the user and is kept as the label. If `specific`, a phrase of two words counts twice, and so on, so that a phrase
-    that makes up at least half of the uses of a word names its family.
+    Ties are resolved in favour of the phrase that names the concept, then alphabetically. A concept name that
+    is none of the study's `phrases` was given by the user and is kept as the label. If `specific`, a phrase
+    of two words counts twice, and so on, so that a phrase that makes up at least half of the uses of a word
+    names its family.
     """
     from tiltmeter.associations.concepts import normal_form
     from tiltmeter.associations.families import length
@@ -309,7 +352,10 @@ def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -
 
 
 def labelled(rows: DataFrame, labels: DataFrame) -> DataFrame:
-    """Add the `label` of each concept for its identity to rows with `concept` and `identity`; the default is the concept itself."""
+    """Add the `label` of each concept for its identity to rows with `concept` and `identity`.
+
+    The default is the concept itself.
+    """
     return beside(rows, labels, *_PAIR).with_columns(label=pl.coalesce("label", "concept"))
 
 
@@ -319,12 +365,19 @@ def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
     reported = found.filter("reported").select(keys)
     said = mentions.drop_nulls("sentence").select(*keys, "sentence")
     whole = pl.concat([said.drop_nulls("context"), said.drop("context")], how="diagonal")
-    whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(maintain_order=True)
-    return beside(found, whole.group_by(keys, maintain_order=True).agg(examples=col.sentence.head(EXAMPLES)), *keys)
+    whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(
+        maintain_order=True
+    )
+    return beside(
+        found, whole.group_by(keys, maintain_order=True).agg(examples=col.sentence.head(EXAMPLES)), *keys
+    )
 
 
 def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
-    """Add `permutation_p` (identities permuted over whole descriptors) to `reported` rows, null elsewhere; no column if not requested."""
+    """Add `permutation_p` (identities permuted over whole descriptors) to `reported` rows, null elsewhere.
+
+    No column if not requested.
+    """
     from tiltmeter.associations.significance import permutation_p
 
     concepts = found.filter("reported")["concept"].unique().sort().to_list()
@@ -338,18 +391,22 @@ def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
 # -- two models compared ----------------------------------------------------------------------------------------------
 
 RATE = "difference of shares of lists, Newcombe; p exact if an expected count is below 5, else chi-squared"
-ASSOCIATION = "difference of two differences of shares, Newcombe intervals combined by the square-and-add method"
+ASSOCIATION = (
+    "difference of two differences of shares, Newcombe intervals combined by the square-and-add method"
+)
 
 
 def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
     """Return CONTRASTS with two rows per concept and identity, over all locations; None if either run has no lists.
 
-    `rate` is the share of the identity's lists that contain the concept. `association` is that share minus the share of all other
-    identities: a model may mention a concept more often for everyone without associating it with any identity.
+    `rate` is the share of the identity's lists that contain the concept. `association` is that share minus
+    the share of all other identities: a model may mention a concept more often for everyone without
+    associating it with any identity.
 
-    Every response is a new story, so the runs are compared as independent groups of lists. Concepts are left out if they occur in fewer
-    lists, pooled over both runs and all identities, than the study's minimum; pooling avoids selecting differences by their size. A phrase
-    has the concept of the first run; if it does not occur there, the concept of its own run, renamed as in the first run where possible.
+    Every response is a new story, so the runs are compared as independent groups of lists. Concepts are left
+    out if they occur in fewer lists, pooled over both runs and all identities, than the study's minimum;
+    pooling avoids selecting differences by their size. A phrase has the concept of the first run; if it does
+    not occur there, the concept of its own run, renamed as in the first run where possible.
     """
     sizes, held = [], []
     try:
@@ -366,8 +423,14 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFram
         return None
     whole = pl.concat(held).group_by("concept").agg(support=col.count.sum())
     common = sizes[0].join(sizes[1], on="identity", suffix="_second")
-    cells = whole.filter(col.support >= options_of(settings).minimum).select("concept").join(common, how="cross")
-    cells = cells.join(held[0], on=_PAIR, how="left").join(held[1], on=_PAIR, how="left", suffix="_second").fill_null(0)
+    cells = (
+        whole.filter(col.support >= options_of(settings).minimum).select("concept").join(common, how="cross")
+    )
+    cells = (
+        cells.join(held[0], on=_PAIR, how="left")
+        .join(held[1], on=_PAIR, how="left", suffix="_second")
+        .fill_null(0)
+    )
     return _tested(cells.sort("identity", "concept"), settings.level)
 
 
@@ -386,11 +449,15 @@ def _tested(cells: DataFrame, level: float) -> DataFrame:
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
         estimates, lows, highs = np.stack([before, after], axis=-1)
         contrast = stats.independent_difference(estimates, lows, highs, level)
-        made.append(_contrasts(cells, "association", ASSOCIATION, after.estimate - before.estimate, *contrast))
+        made.append(
+            _contrasts(cells, "association", ASSOCIATION, after.estimate - before.estimate, *contrast)
+        )
     return pl.concat(made)
 
 
-def _contrasts(cells: DataFrame, metric: str, how: str, difference: Floats, low: Floats, high: Floats, p: Floats) -> DataFrame:
+def _contrasts(
+    cells: DataFrame, metric: str, how: str, difference: Floats, low: Floats, high: Floats, p: Floats
+) -> DataFrame:
     made = cells.with_columns(
         metric=lit(metric),
         group="identity",

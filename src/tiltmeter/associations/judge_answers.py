@@ -26,7 +26,8 @@ _UNKNOWN = "the main character"
 _ALIKE = 0.8
 """Minimum similarity of a misspelt name to the name: one error in five letters."""
 _LONG_ENOUGH = 4
-"""Minimum number of letters of a name that may be misspelt. In shorter names an error may give another name (Amy, Jim, Kai)."""
+"""Minimum number of letters of a name that may be misspelt. In shorter names an error may give another name
+(Amy, Jim, Kai)."""
 
 
 def normal(text: str) -> str:
@@ -38,7 +39,9 @@ def normal(text: str) -> str:
     if text.isascii():
         return _NO_WORD.sub(" ", _POSSESSIVE.sub("", text.casefold())).strip()
     decomposed = unicodedata.normalize("NFKD", text)
-    folded = "".join(letter for letter in decomposed if not (_is_accent(letter) or _is_form(letter))).casefold()
+    folded = "".join(
+        letter for letter in decomposed if not (_is_accent(letter) or _is_form(letter))
+    ).casefold()
     words = "".join(letter if _is_part_of_word(letter) else " " for letter in _POSSESSIVE.sub("", folded))
     return " ".join(words.split())
 
@@ -76,14 +79,19 @@ class Person(NamedTuple):
 
 
 def labels(people: Sequence[Person]) -> list[str]:
-    """Return the names of the characters of a story for prompts to the judge; an empty list if they cannot be distinguished.
+    """Return the names of the characters of a story for prompts to the judge.
 
-    The name is used if it is known, because a judge that does not see the identity cannot be influenced by it. If it is unknown, or the
-    same for both characters, the descriptor is used, or else the identity.
+    An empty list if they cannot be distinguished.
+
+    The name is used if it is known, because a judge that does not see the identity cannot be influenced by
+    it. If it is unknown, or the same for both characters, the descriptor is used, or else the identity.
     """
     described = [person.descriptor or person.identity or _UNKNOWN for person in people]
     named = [person.name or other for person, other in zip(people, described, strict=True)]
-    return next((shown for shown in (named, described) if len({normal(one) or one for one in shown}) == len(people)), [])
+    return next(
+        (shown for shown in (named, described) if len({normal(one) or one for one in shown}) == len(people)),
+        [],
+    )
 
 
 def is_named(label: str, story: str) -> bool:
@@ -95,8 +103,9 @@ def is_named(label: str, story: str) -> bool:
 def find(reference: str, people: Sequence[Person], story: str) -> int | None:
     """Return the index of the character that `reference` refers to; None if it refers to none or is ambiguous.
 
-    These are tried in turn: the full name, descriptor or identity; a name that contains the other or is part of it ("Emily Carter",
-    "Zhang, an Asian (male)"); a misspelt name, unless the story contains exactly that name.
+    These are tried in turn: the full name, descriptor or identity; a name that contains the other or is part
+    of it ("Emily Carter", "Zhang, an Asian (male)"); a misspelt name, unless the story contains exactly that
+    name.
     """
     label = normal(reference)
     if not label:
@@ -121,7 +130,10 @@ def _forms_of_address(person: Person) -> frozenset[str]:
 
 
 def _is_part(person: Person, label: str) -> bool:
-    """Return whether the label contains the name, or is part of it. Descriptor and identity are used only if the name is unknown."""
+    """Return whether the label contains the name, or is part of it.
+
+    Descriptor and identity are used only if the name is unknown.
+    """
     if person.name:
         name = normal(person.name)
         return _holds(label, name) or _holds(name, label)
@@ -135,7 +147,11 @@ def _holds(text: str, part: str) -> bool:
 def _is_slip(person: Person, label: str) -> bool:
     """Return whether the label is a misspelling of the name: a letter or two that are wrong, missing, swapped or added, not the first."""
     name = normal(person.name or "")
-    return len(name) >= _LONG_ENOUGH and name[0] == label[0] and bool(get_close_matches(label, [name], cutoff=_ALIKE))
+    return (
+        len(name) >= _LONG_ENOUGH
+        and name[0] == label[0]
+        and bool(get_close_matches(label, [name], cutoff=_ALIKE))
+    )
 
 
 _FUNCTION_WORDS = frozenset(
@@ -164,17 +180,22 @@ class Sentences:
         wanted = [normal(name) for name in names]
         spans = [(text[start:end], normal(text[start:end])) for start, end in sentences(text)]
         self._sentences = [
-            (one, _stems(shown), {number for number, name in enumerate(wanted) if _holds(shown, name)}) for one, shown in spans
+            (one, _stems(shown), {number for number, name in enumerate(wanted) if _holds(shown, name)})
+            for one, shown in spans
         ]
 
     def showing(self, phrase: str, person: int) -> str | None:
         """Return the sentence about the character that shares the most words with the phrase, or None if no sentence shares a word.
 
-        In a tie, a sentence that names the character is preferred. Sentences without a name ("She ...") count as well; those that name only
-        another character do not.
+        In a tie, a sentence that names the character is preferred. Sentences without a name ("She ...") count
+        as well; those that name only another character do not.
         """
         wanted = _stems(normal(phrase))
-        ranked = [(len(wanted & stems), person in named, text) for text, stems, named in self._sentences if not named or person in named]
+        ranked = [
+            (len(wanted & stems), person in named, text)
+            for text, stems, named in self._sentences
+            if not named or person in named
+        ]
         shared, _, best = max(ranked, key=lambda one: one[:2], default=(0, False, None))
         return best if shared else None
 
@@ -198,11 +219,13 @@ _NOTHING = re.compile(
     rf"|no[ _{_DASHES}](?:features|concepts|essential[ _{_DASHES}]features))[\W_]*",
     re.IGNORECASE,
 )
-"""The written forms of "none". With other punctuation between its words, a text is an item: "N: A", "no: features"."""
+"""The written forms of "none". With other punctuation between its words, a text is an item: "N: A", "no:
+features"."""
 _SHOWN = 40
 
 Entries = list[tuple[int | str | None, object]]
-"""Owner of a list (index of a character, or a name as written by the judge; None if not given) and its content."""
+"""Owner of a list (index of a character, or a name as written by the judge; None if not given) and its
+content."""
 
 
 class Reading(NamedTuple):
@@ -211,12 +234,15 @@ class Reading(NamedTuple):
     lists: Mapping[int, tuple[str, ...]]
     """Lists by index of the character, without those that could not be parsed."""
     faults: Mapping[int, str]
-    """Why the list of a character is missing or incomplete, by index. If empty, the question is not repeated."""
+    """Why the list of a character is missing or incomplete, by index. If empty, the question is not repeated.
+    """
     problem: str | None
     """All errors, as a text for the judge; None if the answer could be parsed completely."""
 
 
-def read_answer(text: str, people: Sequence[Person], wanted: Sequence[int], names: Sequence[str], story: str) -> Reading:
+def read_answer(
+    text: str, people: Sequence[Person], wanted: Sequence[int], names: Sequence[str], story: str
+) -> Reading:
     """Parse an answer in JSON or in the line format.
 
     Parameters
@@ -265,7 +291,9 @@ def _entries_of(text: str, people: Sequence[Person], story: str) -> tuple[Entrie
         fault = "the JSON of the answer holds no characters with their lists"
     except ValueError as error:
         fault = str(error)
-    return (_entries_of_lines(without_thinking(text), people, story) if len(text) <= LONGEST * 100 else []), fault
+    return (
+        _entries_of_lines(without_thinking(text), people, story) if len(text) <= LONGEST * 100 else []
+    ), fault
 
 
 def _entries_of_json(value: Any) -> Entries:
@@ -275,7 +303,9 @@ def _entries_of_json(value: Any) -> Entries:
         value = [value]
     if isinstance(value, dict):
         return [
-            (key, _joined_lists(one) if isinstance(one, dict) else one) for key, one in value.items() if isinstance(one, dict | list | str)
+            (key, _joined_lists(one) if isinstance(one, dict) else one)
+            for key, one in value.items()
+            if isinstance(one, dict | list | str)
         ]
     if value and all(isinstance(one, str) for one in value):
         return [(None, value)]
@@ -293,7 +323,9 @@ def _joined_lists(entry: dict[str, Any]) -> object:
     return list(chain.from_iterable(lists)) if lists else None
 
 
-def _by_person(entries: Entries, people: Sequence[Person], story: str) -> tuple[dict[int, list[object]], list[str]]:
+def _by_person(
+    entries: Entries, people: Sequence[Person], story: str
+) -> tuple[dict[int, list[object]], list[str]]:
     """Return the lists of each character, and the names of others.
 
     The order of entries is ignored. An entry without a name is used only if it is the only one.
@@ -324,7 +356,11 @@ def _items(listed: Sequence[object]) -> tuple[tuple[str, ...] | None, str | None
         if not isinstance(one, list):
             return None, "is not a list"
         for item in one:
-            if not isinstance(item, str) or len(item) > 100 * LONGEST or len(phrase := clean_item(item)) > LONGEST:
+            if (
+                not isinstance(item, str)
+                or len(item) > 100 * LONGEST
+                or len(phrase := clean_item(item)) > LONGEST
+            ):
                 left_out += 1
             elif phrase and not _says_nothing(phrase):
                 found.setdefault(phrase.casefold(), phrase)
@@ -359,10 +395,11 @@ _LONGEST_LABEL = 80
 def _entries_of_lines(text: str, people: Sequence[Person], story: str) -> Entries:
     """Parse the line format of the original, one line per character ("descriptor: a; b; c"), in the variants that models write.
 
-    A line may begin with a bullet, a number or a heading mark, and its label may be bold. Below a label on a line of its own, each
-    bullet is an item. The label ends at the first colon, so that items may contain colons. Items are separated by semicolons, or by commas
-    if the whole answer contains no semicolon. A label without items gives no list, because the answer may have been truncated there.
-    Labels of unknown characters become entries with an empty list.
+    A line may begin with a bullet, a number or a heading mark, and its label may be bold. Below a label on a
+    line of its own, each bullet is an item. The label ends at the first colon, so that items may contain
+    colons. Items are separated by semicolons, or by commas if the whole answer contains no semicolon. A label
+    without items gives no list, because the answer may have been truncated there. Labels of unknown
+    characters become entries with an empty list.
     """
     found: dict[int | str | None, list[str]] = {}
     unknown: list[str] = []
@@ -377,7 +414,9 @@ def _entries_of_lines(text: str, people: Sequence[Person], story: str) -> Entrie
         bullet = _BULLET.match(stripped) is not None
         label, rest = _label_and_rest(bare)
         several = bool(_PARTS.search(rest))
-        who = _labelled(label, rest, people, story, bullet=bullet, item=bullet and current is not None and not several)
+        who = _labelled(
+            label, rest, people, story, bullet=bullet, item=bullet and current is not None and not several
+        )
         if who is not None:
             current = who
             if rest:
@@ -398,7 +437,9 @@ def _label_and_rest(line: str) -> tuple[str, str]:
     return (label.strip(" *_`"), rest.strip(" *_")) if len(label) <= _LONGEST_LABEL else ("", line)
 
 
-def _labelled(label: str, rest: str, people: Sequence[Person], story: str, *, bullet: bool, item: bool) -> int | None:
+def _labelled(
+    label: str, rest: str, people: Sequence[Person], story: str, *, bullet: bool, item: bool
+) -> int | None:
     """Return the index of the character of a line.
 
     In items, which may contain a name ("supports Emily"), the label must begin with the name.
@@ -408,5 +449,7 @@ def _labelled(label: str, rest: str, people: Sequence[Person], story: str, *, bu
         return who
     shown = normal(label)
     held = [alias for alias in people[who].aliases if _holds(shown, alias)]
-    begins = shown in held if bullet and not rest else any(f"{shown} ".startswith(f"{alias} ") for alias in held)
+    begins = (
+        shown in held if bullet and not rest else any(f"{shown} ".startswith(f"{alias} ") for alias in held)
+    )
     return who if begins or not held else None

@@ -36,7 +36,8 @@ SUMMARY: Schema = {
     "mean_p": Float64,
     "median_p": Float64,
 }
-"""Columns of `summary`, after those of OWNER that the associations have. Without an association, figures are null."""
+"""Columns of `summary`, after those of OWNER that the associations have. Without an association, figures are
+null."""
 
 LISTED: Schema = {
     "scope": String,
@@ -118,7 +119,9 @@ def by_location(associations: DataFrame) -> DataFrame:
     return filled.select(*owner, "identity", "context", "count")
 
 
-def top(associations: DataFrame, k: int = TOP, *, each_identity: bool = False, by: str = "score") -> DataFrame:
+def top(
+    associations: DataFrame, k: int = TOP, *, each_identity: bool = False, by: str = "score"
+) -> DataFrame:
     """Return the strongest associations of each scope, overall or by group (Tables 15 to 20 of the paper).
 
     Parameters
@@ -215,29 +218,51 @@ def released_tables(released: DataFrame) -> Mapping[str, MethodTable]:
 
 
 def _tables(
-    associations: Callable[[], DataFrame], several: Sequence[str], reason: Callable[[], str], *, published: bool
+    associations: Callable[[], DataFrame],
+    several: Sequence[str],
+    reason: Callable[[], str],
+    *,
+    published: bool,
 ) -> Mapping[str, MethodTable]:
     """Return the tables by name.
 
-    `several` has the columns of OWNER of which the run has more than one value, and `reason` returns why there are no associations.
+    `several` has the columns of OWNER of which the run has more than one value, and `reason` returns why
+    there are no associations.
     """
 
     def strongest() -> DataFrame:
         return top(associations(), each_identity=True, by="score" if published else "low")
 
-    def presented(title: str, rows: DataFrame, present: Callable[[str, DataFrame], Table], why: str | None = None) -> Table:
+    def presented(
+        title: str, rows: DataFrame, present: Callable[[str, DataFrame], Table], why: str | None = None
+    ) -> Table:
         """Return the rows as a table, or one that says why there are none."""
-        return Table(title, [Column("result", [why or reason()])]) if rows.is_empty() else present(title, rows)
+        return (
+            Table(title, [Column("result", [why or reason()])]) if rows.is_empty() else present(title, rows)
+        )
 
     def summary_table(rows: DataFrame) -> Table:
-        return presented("Associations of each group", rows, lambda title, rows: _summary_table(title, rows, several, published))
+        return presented(
+            "Associations of each group",
+            rows,
+            lambda title, rows: _summary_table(title, rows, several, published),
+        )
 
     def location_table(rows: DataFrame) -> Table:
         why = None if associations().is_empty() else _NO_LOCATIONS
-        return presented("Associations at each location", rows, lambda title, rows: _location_table(title, rows, several), why)
+        return presented(
+            "Associations at each location",
+            rows,
+            lambda title, rows: _location_table(title, rows, several),
+            why,
+        )
 
     def top_table(rows: DataFrame) -> Table:
-        return presented("Strongest associations of each group", rows, lambda title, rows: _top_table(title, rows, several, published))
+        return presented(
+            "Strongest associations of each group",
+            rows,
+            lambda title, rows: _top_table(title, rows, several, published),
+        )
 
     return {
         "summary": MethodTable(lambda: summary(associations()), summary_table),
@@ -301,13 +326,19 @@ def _top_table(title: str, rows: DataFrame, several: Sequence[str], published: b
         ends = rows.select("score", "low", "high").rows()
         differences = [quantity(score, low, high, "difference") for score, low, high in ends]
         numbers.append(Column("difference", differences, "quantity"))
-        name = f"{confidence(levels[0])} interval" if levels.len() == 1 and levels[0] is not None else "interval"
+        name = (
+            f"{confidence(levels[0])} interval" if levels.len() == 1 and levels[0] is not None else "interval"
+        )
         numbers.append(Column(name, [interval(low, high, "difference") for _, low, high in ends], "quantity"))
         if levels.len() > 1:
             written = [None if level is None else confidence(level) for level in rows["level"]]
             numbers.append(Column("level", written, "quantity"))
     ranks = {"p": 1, "q": 0}
-    numbers += [Column.of(rows, name, kind="probability", rank=rank) for name, rank in ranks.items() if rows[name].count()]
+    numbers += [
+        Column.of(rows, name, kind="probability", rank=rank)
+        for name, rank in ranks.items()
+        if rows[name].count()
+    ]
     names = [
         *_owners(rows, several),
         Column.of(rows, "identity", "group", "name"),

@@ -1,4 +1,7 @@
-"""Parts of association studies: a grid of stories in one setting, or existing texts; and the stages of their analysis."""
+"""Parts of association studies: a grid of stories in one setting, or existing texts.
+
+And the stages of their analysis.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,17 @@ from tiltmeter.judging.questions import NOT_ASKED
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.schema import DESIGN, FINDINGS, MEASURES, TO_LABEL, StageTable, beside, conform
 from tiltmeter.stats import ExpectedError
-from tiltmeter.study import NO_TOOLS, SINGLE_TESTS, NotRun, Part, RunView, Settings, Stage, Tools, find_encoder
+from tiltmeter.study import (
+    NO_TOOLS,
+    SINGLE_TESTS,
+    NotRun,
+    Part,
+    RunView,
+    Settings,
+    Stage,
+    Tools,
+    find_encoder,
+)
 
 if TYPE_CHECKING:
     from tiltmeter.associations.design import Grid
@@ -58,7 +71,8 @@ USUAL = 0.2
 NOTHING = 1e-9
 """Rate differences up to this value are rounding errors."""
 MOSTLY_ECHO = 0.5
-"""A concept is an echo of the prompt if at least this share of its mentions contains a word of the prompt of their text."""
+"""A concept is an echo of the prompt if at least this share of its mentions contains a word of the prompt of
+their text."""
 TITLES = {
     "two": "two characters",
     "single": "one character",
@@ -98,7 +112,10 @@ class Stories(Part):
     def standard_errors(
         self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
     ) -> Mapping[str, Sequence[ExpectedError]]:
-        """See Part.standard_errors; for a concept in a fifth of the lists, and the identity with the fewest lists."""
+        """See Part.standard_errors.
+
+        For a concept in a fifth of the lists, and the identity with the fewest lists.
+        """
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
         lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
         lists = lists.explode("metric").explode("identity").drop_nulls()
@@ -135,7 +152,12 @@ class Stories(Part):
         return (
             Stage(
                 "extraction",
-                {"lists": lists, "mentions": mentions, "judgements": StageTable(JUDGEMENTS), "words": StageTable(MENTIONS)},
+                {
+                    "lists": lists,
+                    "mentions": mentions,
+                    "judgements": StageTable(JUDGEMENTS),
+                    "words": StageTable(MENTIONS),
+                },
                 ("answers", "prompts"),
                 self.extract,
                 asks=True,
@@ -166,25 +188,42 @@ class Stories(Part):
                 asks=True,
                 from_user=self.excluded_by_user,
             ),
-            Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures", "words"), self.find),
+            Stage(
+                "findings",
+                findings,
+                ("tests", "exclusive", "lists", "mentions", "concepts", "measures", "words"),
+                self.find,
+            ),
         )
 
     def extract(self, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """Return the tables `lists`, `mentions` and, with a judge, `judgements`; without a judge, words are extracted."""
+        """Return the tables `lists`, `mentions` and, with a judge, `judgements`.
+
+        Without a judge, words are extracted.
+        """
         options, stories = options_of(settings), stories_of(answers)
         judged = {}
         from tiltmeter.associations.extraction_words import extract
 
-        asked = answers.select("prompt_id", attempt=ATTEMPT).join(prompts, on="prompt_id", maintain_order="left")
+        asked = answers.select("prompt_id", attempt=ATTEMPT).join(
+            prompts, on="prompt_id", maintain_order="left"
+        )
         lists, mentions = extract(stories, asked, options.language, options.terms)
         if options.judged and tools.judge is not None:
             judged["words"] = mentions.clear() if options.rules.published else mentions
-            lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
+            lists, mentions, judged["judgements"] = extract_with_judge(
+                stories, tools.judge, stages=options.stages, wording=options.wording
+            )
         lists = with_reasons(lists, answers)
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
-    def extracted_by_user(self, given: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """Return the user's mentions and the lists of these stories; a list without mentions is empty, or missing if there is no text."""
+    def extracted_by_user(
+        self, given: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools
+    ) -> Tables:
+        """Return the user's mentions and the lists of these stories.
+
+        A list without mentions is empty, or missing if there is no text.
+        """
         stories = stories_of(answers)
         mentions = given["mentions"].join(stories, on=OWNER, how="semi", maintain_order="left")
         if mentions.is_empty() and stories["text"].count():
@@ -192,23 +231,38 @@ class Stories(Part):
                 f"--replace mentions={settings.file_for('mentions')} contains no story of {answers['model'][0]} in this run: give the table"
                 " of a run of the same study"
             )
-        stated = given.get("lists", DataFrame(schema=dict(LISTS))).select(*OWNER, "problem", "status").unique(OWNER, keep="first")
+        stated = (
+            given.get("lists", DataFrame(schema=dict(LISTS)))
+            .select(*OWNER, "problem", "status")
+            .unique(OWNER, keep="first")
+        )
         held = mentions.select(*OWNER, holds=lit(True)).unique()
         lists = beside(beside(stories, held, *OWNER), stated, *OWNER)
         lost = col.text.is_null() | (col.status == "missing")
         status = when("holds").then(lit("listed")).when(lost).then(lit("missing")).otherwise(lit("empty"))
         lists = with_reasons(lists.with_columns(status=status), answers)
-        return {"lists": lists, "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists)}
+        return {
+            "lists": lists,
+            "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists),
+        }
 
-    def measure(self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
+    def measure(
+        self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools
+    ) -> DataFrame:
         """Return the outcome of each attempt; the label of an answered one is its number of phrases."""
         waiting = col.problem.eq_missing(lit(NOT_ASKED)).all()
         read = lists.group_by("attempt").agg(usable=(col.status != "missing").any(), waiting=waiting)
         phrases = mentions.group_by("attempt").agg(phrases=pl.len())
         made = beside(answers.select(attempt=ATTEMPT), read, "attempt")
         made = beside(made, phrases, "attempt").with_columns(free_texts(answers)["without"])
-        made = made.with_columns(outcome=pl.coalesce("without", decide_outcome(failed="waiting", answered="usable")))
-        return made.select("attempt", "outcome", label=when(col.outcome == "answered").then(col.phrases.fill_null(0).cast(String)))
+        made = made.with_columns(
+            outcome=pl.coalesce("without", decide_outcome(failed="waiting", answered="usable"))
+        )
+        return made.select(
+            "attempt",
+            "outcome",
+            label=when(col.outcome == "answered").then(col.phrases.fill_null(0).cast(String)),
+        )
 
     def unify(self, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the tables `concepts` (one vocabulary for the whole study) and `identities`."""
@@ -221,17 +275,36 @@ class Stories(Part):
         else:
             vectors = tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
             strict = options.rules.strict_guards
-            made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
+            made = unify(
+                phrases,
+                vectors,
+                threshold=options.threshold,
+                method=options.method,
+                terms=options.terms,
+                strict=strict,
+            )
         return {"concepts": made, "identities": identities_of(lists)}
 
-    def unified_by_user(self, given: Tables, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
-        """Return the user's vocabulary as `concepts`, and `identities`; a phrase that the vocabulary lacks is a separate concept."""
+    def unified_by_user(
+        self, given: Tables, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools
+    ) -> Tables:
+        """Return the user's vocabulary as `concepts`, and `identities`.
+
+        A phrase that the vocabulary lacks is a separate concept.
+        """
         known = given["concepts"].select("phrase", "concept", "similarity")
-        made = beside(counted(mentions), known, "phrase").with_columns(concept=pl.coalesce("concept", "phrase"))
+        made = beside(counted(mentions), known, "phrase").with_columns(
+            concept=pl.coalesce("concept", "phrase")
+        )
         return {"concepts": made, "identities": identities_of(lists)}
 
-    def test(self, lists: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """Return ASSOCIATIONS of every concept and identity; empty if fewer than two identities have a list."""
+    def test(
+        self, lists: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools
+    ) -> DataFrame:
+        """Return ASSOCIATIONS of every concept and identity.
+
+        Empty if fewer than two identities have a list.
+        """
         from tiltmeter.associations.significance import find_associations
 
         options = options_of(settings)
@@ -248,10 +321,13 @@ class Stories(Part):
             reference=options.reference,
         )
 
-    def exclude(self, tests: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def exclude(
+        self, tests: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools
+    ) -> Tables:
         """Return EXCLUSIVE for every concept that would be reported, and for other tested concepts that contain a term; see `exclusivity`.
 
-        The other concepts are excluded when identities are shuffled. A judge is asked only about concepts that would be reported.
+        The other concepts are excluded when identities are shuffled. A judge is asked only about concepts
+        that would be reported.
         """
         from tiltmeter.associations import exclusivity
 
@@ -266,17 +342,32 @@ class Stories(Part):
         if not options.judged or tools.judge is None:
             return {"exclusive": ruled}
         asked = ruled.filter(undecided)["concept"].to_list()
-        judged, judgements = exclusivity.exclusive_by_judge(asked, among, self.category, tools.judge, options.wording, terms=options.terms)
-        return {"exclusive": pl.concat([ruled.filter(~undecided), judged]), "exclusive_judgements": judgements}
+        judged, judgements = exclusivity.exclusive_by_judge(
+            asked, among, self.category, tools.judge, options.wording, terms=options.terms
+        )
+        return {
+            "exclusive": pl.concat([ruled.filter(~undecided), judged]),
+            "exclusive_judgements": judgements,
+        }
 
     def excluded_by_user(
-        self, given: Tables, tests: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools
+        self,
+        given: Tables,
+        tests: DataFrame,
+        mentions: DataFrame,
+        concepts: DataFrame,
+        settings: Settings,
+        tools: Tools,
     ) -> DataFrame:
         """Return the user's table; an empty identity means that the concept belongs to no identity."""
-        table = given["exclusive"].with_columns(identity=when(col.identity.str.strip_chars() != "").then("identity"))
+        table = given["exclusive"].with_columns(
+            identity=when(col.identity.str.strip_chars() != "").then("identity")
+        )
         for one in table["identity"].drop_nulls().unique().sort():
             check_known(
-                one, mentions["identity"].unique(), f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}"
+                one,
+                mentions["identity"].unique(),
+                f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}",
             )
         return table
 
@@ -301,7 +392,9 @@ class Stories(Part):
         basis = Basis(lists, mentions, measures, self, settings, options)
         if not comparable(lists):
             return {"findings": nothing_to_compare(basis)}
-        labels = labels_of(mentions.clear() if rules.published else mentions, concepts["phrase"], specific=not options.judged)
+        labels = labels_of(
+            mentions.clear() if rules.published else mentions, concepts["phrase"], specific=not options.judged
+        )
         found = labelled(with_examples(tests, mentions), labels)
         kept = with_permutation(drop_exclusive(found, exclusive, rules), basis)
         pairs = exclusive.select("concept").join(lists.select("identity").unique(), how="cross")
@@ -348,7 +441,10 @@ class Stories(Part):
         ).unique(["prompt_id", "repetition", "about"], keep="first", maintain_order=True)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-        """See Part.contrast; compares every concept and identity by the tables `lists`, `mentions` and `concepts`."""
+        """See Part.contrast.
+
+        Compares every concept and identity by the tables `lists`, `mentions` and `concepts`.
+        """
         return contrast_of(first, second, settings)
 
 
@@ -395,7 +491,9 @@ class OwnTexts(Stories):
         self._texts = texts.select("identity", "name", "location", "pair", "cluster", "prompt")
         pairs = texts.drop_nulls("pair").group_by("pair").agg(groups=col.identity.n_unique())
         if pairs.height and (pairs["groups"] < 2).all():
-            raise InputError("--pair: no value of this column has texts of two groups; choose the column that pairs the texts")
+            raise InputError(
+                "--pair: no value of this column has texts of two groups; choose the column that pairs the texts"
+            )
 
     def rows(self, settings: Settings) -> DataFrame:
         """Return one row per text; the prompt is empty if it is unknown."""
@@ -408,7 +506,9 @@ class OwnTexts(Stories):
             repetitions=lit(1),
             first_sample=lit(0),
         )
-        turn = pl.int_range(pl.len()).over("identity", "location")  # assigns the texts of an identity to the two halves
+        turn = pl.int_range(pl.len()).over(
+            "identity", "location"
+        )  # assigns the texts of an identity to the two halves
         own = made.select(
             "pair",
             "cluster",
@@ -436,13 +536,15 @@ _FACTORS = (
 
 
 def stories_of(answers: DataFrame) -> DataFrame:
-    """Return STORIES of the responses of one model, in order; a refused, failed or blank response has no text.
+    """Return STORIES of the responses of one model, in order.
+
+    A refused, failed or blank response has no text.
 
     Parameters
     ----------
     answers
-        The factors of the design (`identity_1`, ..., `identity_2` if there is a second character, `context`, `location`, `type`) and
-        the columns of the responses.
+        The factors of the design (`identity_1`, ..., `identity_2` if there is a second character, `context`,
+        `location`, `type`) and the columns of the responses.
     """
     rows = conform(answers, dict.fromkeys(_FACTORS, String), further=True).with_columns(
         attempt=ATTEMPT,
@@ -452,7 +554,10 @@ def stories_of(answers: DataFrame) -> DataFrame:
         stratum=col.type.fill_null("all"),
     )
     both = (
-        rows.with_columns(identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=lit(i - 1)) for i in (1, 2)
+        rows.with_columns(
+            identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=lit(i - 1)
+        )
+        for i in (1, 2)
     )
     return conform(pl.concat(both).drop_nulls("identity").sort("row", "character"), STORIES)
 
@@ -468,7 +573,11 @@ def with_reasons(lists: DataFrame, answers: DataFrame) -> DataFrame:
         .when(col.without == "refused").then(lit("the model refused"))
         .when(col.without == "empty").then(lit("there is no text")),
     )  # fmt: skip
-    return beside(lists, reasons, "attempt").with_columns(problem=pl.coalesce("reason", "problem")).drop("reason")
+    return (
+        beside(lists, reasons, "attempt")
+        .with_columns(problem=pl.coalesce("reason", "problem"))
+        .drop("reason")
+    )
 
 
 def placed(mentions: DataFrame, lists: DataFrame) -> DataFrame:
@@ -478,7 +587,9 @@ def placed(mentions: DataFrame, lists: DataFrame) -> DataFrame:
 
 def counted(mentions: DataFrame) -> DataFrame:
     """Return each `phrase` with its number of `mentions`, the most frequent first."""
-    return mentions["phrase"].value_counts(name="mentions").sort("mentions", "phrase", descending=[True, False])
+    return (
+        mentions["phrase"].value_counts(name="mentions").sort("mentions", "phrase", descending=[True, False])
+    )
 
 
 def comparable(lists: DataFrame) -> bool:
@@ -507,5 +618,7 @@ def check_encoder(name: str, library: Library) -> None:
 
     if find_spec("sentence_transformers") is None:
         without = "or use -P encoder=none, which clusters phrases by their words alone"
-        raise NotRun(f'clustering phrases needs a sentence encoder: pip install "tiltmeter[local]", {without}')
+        raise NotRun(
+            f'clustering phrases needs a sentence encoder: pip install "tiltmeter[local]", {without}'
+        )
     SentenceEncoder(find_encoder(name, library), store=None)

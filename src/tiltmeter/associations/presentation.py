@@ -103,7 +103,9 @@ def present(view: ReportView) -> list[Block]:
     blocks: list[Block] = []
     for part in view.findings["part"].unique(maintain_order=True):
         blocks.append(Heading(view.titles.get(part, part)))
-        blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes, by_words)))
+        blocks += _part(
+            *(rows.filter(part=part) for rows in (view.findings, single, held, lists, themes, by_words))
+        )
     if view.findings.is_empty():
         return []
     # The level of the study; levels of intervals after selection are higher.
@@ -117,9 +119,15 @@ def present(view: ReportView) -> list[Block]:
 
 def _size_of(findings: DataFrame) -> str:
     """Return a sentence with the number of texts of each model and part; empty if it is unknown."""
-    totals = findings.filter(col.group.is_null(), col.context.is_null(), metric="associations")["attempts"].drop_nulls()
+    totals = findings.filter(col.group.is_null(), col.context.is_null(), metric="associations")[
+        "attempts"
+    ].drop_nulls()
     sizes = [f"{size:,}" for size in totals.unique().sort()]
-    return f" This run has {' to '.join(dict.fromkeys((sizes[0], sizes[-1])))} texts of each model." if sizes else ""
+    return (
+        f" This run has {' to '.join(dict.fromkeys((sizes[0], sizes[-1])))} texts of each model."
+        if sizes
+        else ""
+    )
 
 
 def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
@@ -128,7 +136,9 @@ def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
 
 
 def _described(findings: DataFrame, view: ReportView) -> DataFrame:
-    """Join findings of single concepts with their row of `associations`; add display columns such as `said` (the concept) and `counts`.
+    """Join findings of single concepts with their row of `associations`.
+
+    Add display columns such as `said` (the concept) and `counts`.
 
     Rows are sorted by the lower end of the interval (by the estimate where there is none), the strongest
     first.
@@ -138,11 +148,15 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     counted = counted.drop("low", "high", "p", "q").rename({"level": "stored_level"})
     name = (*_OWNER, *_NAME, "group_2")
     rows = beside(findings, counted.unique(name), *name)
-    # The findings of runs before version 4 have the level before the adjustment for selection, and their table has none.
+    # The findings of runs before version 4 have the level before the adjustment for selection, and their
+    # table has none.
     rows = rows.with_columns(level=when(col.count.is_null()).then("level").otherwise("stored_level"))
     also = other_groups("group", *_OWNER, "concept", "context")
     doubtful = (col.runner_up_low <= 0) & col.against.is_null() & ~also.list.contains(col.runner_up)
-    own, other = ("count", "lists", _percent("rate")), ("others_count", "others_lists", _percent("others_rate"))
+    own, other = (
+        ("count", "lists", _percent("rate")),
+        ("others_count", "others_lists", _percent("others_rate")),
+    )
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST),
         where=col.context.fill_null("all"),
@@ -151,7 +165,9 @@ def _described(findings: DataFrame, view: ReportView) -> DataFrame:
         counts=pl.format("in {} of {} descriptions ({}%); {} {} of {} ({}%)", *own, "facing", *other),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
-    return rows.sort(pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True)
+    return rows.sort(
+        pl.coalesce("low", "estimate"), *_NAME, descending=[True, False, False, False], nulls_last=True
+    )
 
 
 def _facing() -> Expr:
@@ -165,33 +181,53 @@ def _percent(column: str) -> Expr:
 
 
 def _shortened(text: Expr, longest: int) -> Expr:
-    return when(text.str.len_chars() > longest).then(pl.concat_str(text.str.head(longest - 1), lit("…"))).otherwise(text)
+    return (
+        when(text.str.len_chars() > longest)
+        .then(pl.concat_str(text.str.head(longest - 1), lit("…")))
+        .otherwise(text)
+    )
 
 
 # -- one part of a study, all models together -------------------------------------------------------------------------
 
 
-def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame, themes: DataFrame, by_words: DataFrame) -> list[Block]:
+def _part(
+    findings: DataFrame,
+    single: DataFrame,
+    held: DataFrame,
+    lists: DataFrame,
+    themes: DataFrame,
+    by_words: DataFrame,
+) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
     over_all = col.context.is_null()
-    first = single.filter(over_all | ~over_all.any().over("model"))  # without tests over all locations, show those of each location
+    first = single.filter(
+        over_all | ~over_all.any().over("model")
+    )  # without tests over all locations, show those of each location
     missing = findings.filter(metric="missing")
     blocks: list[Block] = [_headline(row, first, single, missing) for row in totals.iter_rows(named=True)]
     populations = set(findings["estimand"])
     blocks += [Text(sentence) for population, sentence in _POPULATIONS.items() if population in populations]
-    blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
+    blocks += [
+        Callout(f"{model}: {note}.")
+        for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()
+    ]
     counts = findings.filter(col.group.is_not_null() & col.concept.is_null() & col.feature.is_null())
     if single.height:
         strongest = first.group_by("model", maintain_order=True).head(TOP)
         title = f"Strongest associations ({strongest.height:,} of {single.height:,})"
         blocks.append(_strongest(title, strongest))
-        blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
+        blocks += [
+            _backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)
+        ]
     blocks += _themes(themes)
     if totals["estimate"].count():
         blocks.append(_of_groups(counts.filter(over_all), single))
     if single.height:
         blocks += _by_location(counts.drop_nulls("context"), single)
-    blocks += [_held_back(rows, str(metric)) for (metric,), rows in held.group_by("metric", maintain_order=True)]
+    blocks += [
+        _held_back(rows, str(metric)) for (metric,), rows in held.group_by("metric", maintain_order=True)
+    ]
     return [*blocks, *_missing(missing, lists), *_by_both(single, by_words)]
 
 
@@ -203,7 +239,11 @@ def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Ta
     if not rows["others_rate"].count():
         return Table(title, [*names, *numbers], lead=len(names))
     facing = [Column.of(rows, "facing", "compared with", "name")] if rows["against"].count() else []
-    shares = [Column.of(rows, "rate", "share", "percent"), *facing, Column.of(rows, "others_rate", "others", "percent")]
+    shares = [
+        Column.of(rows, "rate", "share", "percent"),
+        *facing,
+        Column.of(rows, "others_rate", "others", "percent"),
+    ]
     said = "a word of the theme" if what == "theme" else "the concept"
     others = SHARE_OF_OTHERS[bool(rows["against"].count())]
     note = f"Share: of the group's descriptions, those that contain {said}; others: {others}."
@@ -216,7 +256,9 @@ def _strongest(title: str, rows: DataFrame, what: str = "concept") -> Pairs | Ta
 
 def _themes(themes: DataFrame) -> list[Block]:
     """Return the themes in which a group differs, as a figure, and the share of descriptions with a word of each theme, by group."""
-    shown = themes.with_columns(group="identity", whose="identity", said="concept", where=lit("all"), facing=_facing())
+    shown = themes.with_columns(
+        group="identity", whose="identity", said="concept", where=lit("all"), facing=_facing()
+    )
     shown = shown.with_columns(estimate="effect", unit=lit("difference"))
     made: list[Block] = []
     for (model,), rows in shown.group_by("model", maintain_order=True):
@@ -224,22 +266,47 @@ def _themes(themes: DataFrame) -> list[Block]:
         differs = rows.filter("reported").sort("low", descending=True).head(TOP)
         if differs.height:
             made.append(_strongest(f"Groups differ in these themes{about}", differs, "theme"))
-        made.append(Heatmap.of(f"Descriptions with a word of each theme{about}", _by_group(rows, "concept", "rate"), "percent"))
+        made.append(
+            Heatmap.of(
+                f"Descriptions with a word of each theme{about}",
+                _by_group(rows, "concept", "rate"),
+                "percent",
+            )
+        )
     return made
 
 
 def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
-    """Return one table of what the judge and words found over all locations. Concepts are the same if they share the stem of a word."""
+    """Return one table of what the judge and words found over all locations.
+
+    Concepts are the same if they share the stem of a word.
+    """
     if by_words.is_empty():
         return []
     owner = ["model", "group"]
     sides = {"judge": single.filter(col.context.is_null()), "words": by_words.with_columns(group="identity")}
     both = pl.concat([side.select(*owner, "concept", "effect", by=lit(name)) for name, side in sides.items()])
-    stems = col.concept.str.to_lowercase().str.split(" ").list.eval(pl.element().filter(pl.element().str.len_chars() > 2).str.head(_STEM))
-    found = both.with_columns(stem=stems).explode("stem").with_columns(shared=col.by.n_unique().over(*owner, "stem") > 1)
-    found = found.group_by(*owner, "by", "concept").agg(col.shared.any(), col.effect.first()).sort("effect", descending=True)
+    stems = (
+        col.concept.str.to_lowercase()
+        .str.split(" ")
+        .list.eval(pl.element().filter(pl.element().str.len_chars() > 2).str.head(_STEM))
+    )
+    found = (
+        both.with_columns(stem=stems)
+        .explode("stem")
+        .with_columns(shared=col.by.n_unique().over(*owner, "stem") > 1)
+    )
+    found = (
+        found.group_by(*owner, "by", "concept")
+        .agg(col.shared.any(), col.effect.first())
+        .sort("effect", descending=True)
+    )
     judged = col.by == "judge"
-    counts = {"found by judge": judged.sum(), "found by words": (~judged).sum(), "shared": (judged & col.shared).sum()}
+    counts = {
+        "found by judge": judged.sum(),
+        "found by words": (~judged).sum(),
+        "shared": (judged & col.shared).sum(),
+    }
     sides_only = {"by judge only": judged & ~col.shared, "by words only": ~judged & ~col.shared}
     only = {name: col.concept.filter(chosen).head(FEW).str.join(", ") for name, chosen in sides_only.items()}
     table = found.group_by(owner).agg(**counts, **only)
@@ -248,7 +315,9 @@ def _by_both(single: DataFrame, by_words: DataFrame) -> list[Block]:
     return [Table("Associations found with the judge and with words", columns, lead=2)]
 
 
-def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame, missing: DataFrame) -> Headline:
+def _headline(
+    row: Mapping[str, Any], strongest: DataFrame, single: DataFrame, missing: DataFrame
+) -> Headline:
     """Return the headline of one model: the number of associations, the first of the `strongest`, numbers of texts."""
     model, found = named_model(row["model"]), row["estimate"]
     ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name] and name != "answered")
@@ -273,7 +342,9 @@ def _headline(row: Mapping[str, Any], strongest: DataFrame, single: DataFrame, m
             f"All associations: {concepts} different concept{'' if concepts == 1 else 's'}, some for several groups or locations."
         )
     chance = f"{row['null_value']:.1f}" if row["null_value"] >= 0.05 else "fewer than 0.1"
-    detail.append(f"By chance, {chance} associations would be found (groups shuffled, p = {row['p']:.2g}). {texts}")
+    detail.append(
+        f"By chance, {chance} associations would be found (groups shuffled, p = {row['p']:.2g}). {texts}"
+    )
     return Headline(text, " ".join(detail))
 
 
@@ -312,7 +383,11 @@ def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
     if single["context"].count():
         overall = single.group_by("model", "group").agg(overall=col.context.null_count())
         rows = beside(rows, overall, "model", "group").with_columns(col.overall.fill_null(0))
-    names = [Column.of(rows, name, kind="name") for name in ("model", "group") if name == "group" or rows[name].n_unique() > 1]
+    names = [
+        Column.of(rows, name, kind="name")
+        for name in ("model", "group")
+        if name == "group" or rows[name].n_unique() > 1
+    ]
     columns = [Column.of(rows, name, *how) for name, how in _OF_GROUPS.items() if name in rows.columns]
     note = _ATTRIBUTED if "mean_unattributed" in rows.columns else ""
     return Table("Associations of each group", [*names, *columns], lead=len(names), note=note)
@@ -325,22 +400,43 @@ def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
     named = pl.format("{} ({})", "said", col.estimate.round(2))
     said = single.group_by(place).agg(said=named.head(FEW).str.join(", "))
     for (model,), mine in cells.join(said, on=place, how="left").group_by("model", maintain_order=True):
-        made.append(Heatmap.of(f"{model}: associations by location and group", _by_group(mine, "context", "estimate"), "count"))
+        made.append(
+            Heatmap.of(
+                f"{model}: associations by location and group",
+                _by_group(mine, "context", "estimate"),
+                "count",
+            )
+        )
         words = _by_group(mine, "context", "said")
-        columns = [Column.of(words, "context", "location", "name"), *(Column.of(words, group) for group in words.columns[1:])]
-        made.append(Details(f"{model}: the strongest at each location", [Table("Up to five per location and group", columns)]))
+        columns = [
+            Column.of(words, "context", "location", "name"),
+            *(Column.of(words, group) for group in words.columns[1:]),
+        ]
+        made.append(
+            Details(
+                f"{model}: the strongest at each location",
+                [Table("Up to five per location and group", columns)],
+            )
+        )
     return made
 
 
 def _by_group(rows: DataFrame, index: str, values: str) -> DataFrame:
-    """Return the values with one column per group, sorted, after the `index`; of several values, the first."""
-    return rows.pivot("group", index=index, values=values, aggregate_function="first", sort_columns=True).sort(index)
+    """Return the values with one column per group, sorted, after the `index`.
+
+    Of several values, the first.
+    """
+    return rows.pivot(
+        "group", index=index, values=values, aggregate_function="first", sort_columns=True
+    ).sort(index)
 
 
 def _backing(model: str, first: DataFrame) -> Details:
     """Return the evidence for the strongest associations of each group, with example sentences."""
     one, more = pl.element().struct, col.descriptors.list.slice(CARRIERS).list.len()
-    carrier = pl.format("{} ({}%)", one.field("descriptor"), (100 * one.field("count") / one.field("lists")).round(1))
+    carrier = pl.format(
+        "{} ({}%)", one.field("descriptor"), (100 * one.field("count") / one.field("lists")).round(1)
+    )
     carriers = col.descriptors.list.head(CARRIERS).list.eval(carrier).list.join(", ")
     and_more = when(more > 0).then(pl.format(" and {} more", more)).otherwise(lit(""))
     words = {
@@ -348,7 +444,9 @@ def _backing(model: str, first: DataFrame) -> Details:
         "next group": pl.format("{} {}%", "runner_up", _percent("runner_up_rate")),
         "SD between names": pl.format("{} points", _percent("name_spread")),
         "confirmed in both halves": when("confirmed").then(lit("yes")).when(~col.confirmed).then(lit("no")),
-        "difference in each half": pl.format("{} and {}", col.effect_first.round(3), col.effect_second.round(3)),
+        "difference in each half": pl.format(
+            "{} and {}", col.effect_first.round(3), col.effect_second.round(3)
+        ),
         "top descriptors": pl.concat_str(carriers, and_more),
         "depends on": col.rests_on,
         "p, descriptors shuffled": col.permutation_p.round(3).cast(String),
@@ -357,9 +455,16 @@ def _backing(model: str, first: DataFrame) -> Details:
     blocks: list[Block] = []
     for (group,), rows in backed.group_by("group", maintain_order=True):
         known = [Column.of(rows, name) for name in words if rows[name].count()]
-        blocks.append(Table(f"{group}: the strongest", [*_names_of(rows, without=("whose",)), *_numbers_of(rows), *known]))
+        blocks.append(
+            Table(
+                f"{group}: the strongest", [*_names_of(rows, without=("whose",)), *_numbers_of(rows), *known]
+            )
+        )
         said = rows.explode("examples").drop_nulls("examples")
-        sentences = [Response(None, text, label=concept) for concept, text in said.select("said", "examples").iter_rows()]
+        sentences = [
+            Response(None, text, label=concept)
+            for concept, text in said.select("said", "examples").iter_rows()
+        ]
         blocks.append(Responses(f"{group}: sentences from the texts", sentences))
     return Details(f"{model}: the strongest of each group, with sentences", blocks)
 
@@ -390,26 +495,42 @@ def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
         lost = mine.filter(status="missing")
         why = lost["problem"].str.replace(" name .*$", " name the person").drop_nulls().mode().sort().head(1)
         often = "".join(f" (most frequent reason: {one})" for one in why)
-        text = f"{row['model']}: {lost.height:,} of {mine.height:,} character descriptions are missing{often}; "
+        text = (
+            f"{row['model']}: {lost.height:,} of {mine.height:,} character descriptions are missing{often}; "
+        )
         text += f"{row['note'] or 'no difference between groups was shown'} ({row['method']}, p = {row['p']:.2g})."
         blocks.append(Callout(text) if row["note"] else Text(text))
     return blocks
 
 
 def _names_of(rows: DataFrame, *, what: str = "concept", without: Sequence[str] = ()) -> list[Column]:
-    """Return the columns that name an association; those of the model and the location only if they tell rows apart."""
+    """Return the columns that name an association.
+
+    Those of the model and the location only if they tell rows apart.
+    """
     titles = {"model": "model", "whose": "group", "said": what, "where": "where"}
     told = {"model": rows["model"].n_unique() > 1, "where": set(rows["where"]) != {"all"}}
-    return [Column.of(rows, name, title, "name") for name, title in titles.items() if told.get(name, True) and name not in without]
+    return [
+        Column.of(rows, name, title, "name")
+        for name, title in titles.items()
+        if told.get(name, True) and name not in without
+    ]
 
 
 def _numbers_of(rows: DataFrame) -> list[Column]:
-    """Return the columns of estimate, interval and q; the level is a column of its own if intervals have different ones."""
+    """Return the columns of estimate, interval and q.
+
+    The level is a column of its own if intervals have different ones.
+    """
     numbers = rows.select("estimate", "low", "high", "unit").rows()
     levels = rows["level"].unique()
     name = _interval_at(levels[0] if levels.len() == 1 else None)
     columns = [
-        Column("score" if "score" in rows["unit"] else "difference", [quantity(*one) for one in numbers], "quantity"),
+        Column(
+            "score" if "score" in rows["unit"] else "difference",
+            [quantity(*one) for one in numbers],
+            "quantity",
+        ),
         Column(name, [interval(*ends) for _, *ends in numbers], "quantity"),
     ]
     if levels.len() > 1:
@@ -428,7 +549,11 @@ def _interval_at(level: float | None) -> str:
 
 def _shared(findings: DataFrame, single: DataFrame) -> list[Block]:
     """Compare models and settings with the same groups: the number of shared associations, and the strongest that only one has."""
-    about = findings.filter(col.concept.is_null()).group_by(list(_OWNER), maintain_order=True).agg(col.group.unique().sort())
+    about = (
+        findings.filter(col.concept.is_null())
+        .group_by(list(_OWNER), maintain_order=True)
+        .agg(col.group.unique().sort())
+    )
     blocks: list[Block] = []
     for _, sets in about.group_by("group", maintain_order=True):
         blocks += _family(sets.select(list(_OWNER)).rows(), single)
@@ -441,26 +566,53 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
     sets = [single.filter(model=model, part=part) for model, part in owners]
     names = [set(rows.select(_NAME).iter_rows()) for rows in sets]
     overlap = [
-        [len(mine & theirs) / len(mine | theirs) if mine is not theirs and mine | theirs else None for theirs in names] for mine in names
+        [
+            len(mine & theirs) / len(mine | theirs) if mine is not theirs and mine | theirs else None
+            for theirs in names
+        ]
+        for mine in names
     ]
     pairs, alone = [], []
     for i, j in itertools.combinations(range(len(owners)), 2):
         if any(map(eq, owners[i], owners[j])):
             only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
-            pairs.append((labels[i], labels[j], len(names[i] & names[j]), only[0].height, only[1].height, overlap[i][j]))
+            pairs.append(
+                (
+                    labels[i],
+                    labels[j],
+                    len(names[i] & names[j]),
+                    only[0].height,
+                    only[1].height,
+                    overlap[i][j],
+                )
+            )
             alone += [rows.head(FEW) for rows in only]
     if not pairs:  # no two share a model or a part
         return []
-    table = DataFrame(pairs, schema=["first", "second", "shared", "only first", "only second", "overlap"], orient="row")
-    kinds: dict[str, Kind] = {"shared": "count", "only first": "count", "only second": "count", "overlap": "number"}
+    table = DataFrame(
+        pairs, schema=["first", "second", "shared", "only first", "only second", "overlap"], orient="row"
+    )
+    kinds: dict[str, Kind] = {
+        "shared": "count",
+        "only first": "count",
+        "only second": "count",
+        "overlap": "number",
+    }
     columns = columns_of(table, kinds)
     blocks: list[Block] = [Table("Associations shared by two models or settings", columns, lead=2)]
     if len(owners) > 2:
         blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
     if (rows := pl.concat(alone)).height:
-        columns = [*(Column.of(rows, name) for name in ("only in", "not in")), *_names_of(rows, without=("model",)), *_numbers_of(rows)[:1]]
+        columns = [
+            *(Column.of(rows, name) for name in ("only in", "not in")),
+            *_names_of(rows, without=("model",)),
+            *_numbers_of(rows)[:1],
+        ]
         blocks.append(
-            Details("Associations of one model or setting only", [Table("The strongest associations of one only", columns, lead=5)])
+            Details(
+                "Associations of one model or setting only",
+                [Table("The strongest associations of one only", columns, lead=5)],
+            )
         )
     return blocks
 

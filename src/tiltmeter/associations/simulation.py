@@ -1,7 +1,8 @@
 """Planted associations in the stories of the simulated model, and the true values that a perfect measurement would find.
 
-The simulated model mentions a concept more often for the identity it is assigned to and less often for the other identities of the
-category, so that the rates differ by the value of the dial. The assignments are arbitrary and do not reflect stereotypes.
+The simulated model mentions a concept more often for the identity it is assigned to and less often for the
+other identities of the category, so that the rates differ by the value of the dial. The assignments are
+arbitrary and do not reflect stereotypes.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ SHARED_CONCEPTS = ("tired", "friendly", "nervous", "asks many questions", "helps
 def concept_rates(bias: float, *identities: str | None) -> dict[str, float]:
     """Return the probability of each concept in a readable story about a character with these identities.
 
-    A concept of identity i, in a category of k identities, has the rate BASE + bias (1 - 1/k) for i and BASE - bias / k for the others of
-    the category, clipped to [0, 1]. A character without an identity of the category has the rate BASE. Concepts are independent.
+    A concept of identity i, in a category of k identities, has the rate BASE + bias (1 - 1/k) for i and BASE
+    - bias / k for the others of the category, clipped to [0, 1]. A character without an identity of the
+    category has the rate BASE. Concepts are independent.
 
     Parameters
     ----------
@@ -55,8 +57,9 @@ def planted_stories(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     Parameters
     ----------
     design
-        Design of a grid with one or two characters: `prompt`, `location`, `type`, `repetitions`, `identity_1`, `name_1`, and the same
-        for the second character. A type that is a gender is treated as an identity, too.
+        Design of a grid with one or two characters: `prompt`, `location`, `type`, `repetitions`,
+        `identity_1`, `name_1`, and the same for the second character. A type that is a gender is treated as
+        an identity, too.
     dials
         Dials of the simulated model (`Dials.mapping`).
     """
@@ -70,7 +73,9 @@ def planted_stories(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
         effect = Series(size * stats.normals_from_hashes(hashes.to_numpy())).exp()
         rates = rates.with_columns(rate=col.rate * effect / (1 - col.rate + col.rate * effect))
     odds = rates.group_by(who, maintain_order=True).agg(outcomes="concept", odds="rate")
-    return beside(characters, odds, *who).select("prompt", "outcomes", "odds", form=lit("story"), about="name", place="location")
+    return beside(characters, odds, *who).select(
+        "prompt", "outcomes", "odds", form=lit("story"), about="name", place="location"
+    )
 
 
 def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
@@ -84,13 +89,17 @@ def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataF
     Returns
     -------
     pl.DataFrame
-        One row per concept and identity: `concept`, `identity`, `rate` (mean over the lists of the identity), `others_rate` (over the
-        lists of all others), `effect` (their difference).
+        One row per concept and identity: `concept`, `identity`, `rate` (mean over the lists of the identity),
+        `others_rate` (over the lists of all others), `effect` (their difference).
     """
     lists = _characters(design).group_by("identity", "type").agg(lists=col.repetitions.sum())
     rates = lists.join(_rates_by_identity(lists, dials), on=["identity", "type"], nulls_equal=True)
-    of_identity = rates.group_by("concept", "identity").agg(expected=(col.rate * col.lists).sum(), lists=col.lists.sum())
-    expected, lists_of_others = (col(name).sum().over("concept") - col(name) for name in ("expected", "lists"))
+    of_identity = rates.group_by("concept", "identity").agg(
+        expected=(col.rate * col.lists).sum(), lists=col.lists.sum()
+    )
+    expected, lists_of_others = (
+        col(name).sum().over("concept") - col(name) for name in ("expected", "lists")
+    )
     return (
         of_identity.with_columns(rate=col.expected / col.lists, others_rate=expected / lists_of_others)
         .with_columns(effect=col.rate - col.others_rate)
@@ -103,7 +112,9 @@ def _characters(design: DataFrame) -> DataFrame:
     """Return one row per prompt and character."""
     sides = [side for side in (1, 2) if f"name_{side}" in design.columns]
     shared = ("prompt", "location", "type", "repetitions")
-    return pl.concat(design.select(*shared, identity=f"identity_{side}", name=f"name_{side}") for side in sides).drop_nulls("identity")
+    return pl.concat(
+        design.select(*shared, identity=f"identity_{side}", name=f"name_{side}") for side in sides
+    ).drop_nulls("identity")
 
 
 def _rates_by_identity(characters: DataFrame, dials: Mapping[str, float]) -> DataFrame:
@@ -113,4 +124,6 @@ def _rates_by_identity(characters: DataFrame, dials: Mapping[str, float]) -> Dat
         for identity, kind in characters.select("identity", "type").unique(maintain_order=True).iter_rows()
         for concept, rate in concept_rates(dials["stereotypical_reasoning"], identity, kind).items()
     ]
-    return DataFrame(rows, schema={"identity": String, "type": String, "concept": String, "rate": Float64}, orient="row")
+    return DataFrame(
+        rows, schema={"identity": String, "type": String, "concept": String, "rate": Float64}, orient="row"
+    )

@@ -1,4 +1,7 @@
-"""The studies `associations`, `associations/gender`, ...; heavy modules are imported only when a study is created."""
+"""The studies `associations`, `associations/gender`, ....
+
+Heavy modules are imported only when a study is created.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
     from tiltmeter.study import MethodTable, Part, ReportView, Study
 
 SETTINGS = ("two", "single", "balanced", "negative", "open_box")
-"""Two characters (the base setting), one character, good and bad experiences, bad ones only, identities given through hidden states."""
+"""Two characters (the base setting), one character, good and bad experiences, bad ones only, identities given
+through hidden states."""
 
 PARAMS: Mapping[str, str] = {
     "grid": "a YAML file with identities, descriptors and locations",
@@ -70,7 +74,11 @@ class AssociationSuite:
         params = params or {}
         grid = load_grid(params.get("grid"))
         chosen = list(grid.categories) if name is None else [name]
-        parts = [StoryGrid(grid, category, setting) for category in chosen for setting in _settings(params.get("setting", "two"))]
+        parts = [
+            StoryGrid(grid, category, setting)
+            for category in chosen
+            for setting in _settings(params.get("setting", "two"))
+        ]
         return _study("associations" if name is None else f"associations/{name}", parts)
 
     def present(self, view: ReportView) -> list[Block]:
@@ -91,7 +99,8 @@ class AssociationSuite:
         Parameters
         ----------
         rows
-            One row per text: `text`, `identity`, and optionally `location`, `name` (of the person the text is about), `pair` and `cluster`.
+            One row per text: `text`, `identity`, and optionally `location`, `name` (of the person the text is
+            about), `pair` and `cluster`.
 
         Raises
         ------
@@ -101,7 +110,9 @@ class AssociationSuite:
         from tiltmeter.associations.parts import OwnTexts
 
         if unused := [key for key in ("grid", "names", "setting") if key in params]:
-            raise InputError(f"-P {unused[0]}= applies to generated stories only, not to existing texts; leave it out")
+            raise InputError(
+                f"-P {unused[0]}= applies to generated stories only, not to existing texts; leave it out"
+            )
         return _study("associations/texts", [OwnTexts(rows)])
 
 

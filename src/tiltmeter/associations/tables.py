@@ -23,7 +23,8 @@ STORIES: Schema = {
     "cluster": String,  # author or prompt, say: texts of the same cluster are not independent; null: the name
     "text": String,  # null if there is no story (refused, failed, empty)
 }
-"""Input of the extraction: one row per story and character; both characters of a story are in consecutive rows."""
+"""Input of the extraction: one row per story and character; both characters of a story are in consecutive
+rows."""
 OWNER = ("attempt", "character")
 """Columns that identify a list."""
 
@@ -33,7 +34,8 @@ LISTS: Schema = {
     "problem": String,  # why a list is missing or incomplete; null otherwise
     "unattributed": Float64,  # share of the content words of the text that are about none of its characters; null with a judge
 }
-"""One row per story and character, in the order of STORIES. Lists are the units that are counted (`n` lists of an identity)."""
+"""One row per story and character, in the order of STORIES. Lists are the units that are counted (`n` lists
+of an identity)."""
 
 MENTIONS: Schema = {
     "attempt": String,
@@ -48,7 +50,9 @@ FoundPhrases = Sequence[tuple[str, str | None]] | None
 """The phrases of a list, each with its sentence; None if the list is missing."""
 
 
-def list_tables(stories: DataFrame, found: Sequence[tuple[str | None, FoundPhrases]]) -> tuple[DataFrame, DataFrame]:
+def list_tables(
+    stories: DataFrame, found: Sequence[tuple[str | None, FoundPhrases]]
+) -> tuple[DataFrame, DataFrame]:
     """Create LISTS, in the order of STORIES, and MENTIONS, in the order of the lists.
 
     Parameters
@@ -57,15 +61,25 @@ def list_tables(stories: DataFrame, found: Sequence[tuple[str | None, FoundPhras
         The problem (or None) and the phrases of each list.
     """
     lists = stories.with_columns(
-        status=Series(["missing" if phrases is None else "listed" if phrases else "empty" for _, phrases in found], dtype=String),
+        status=Series(
+            ["missing" if phrases is None else "listed" if phrases else "empty" for _, phrases in found],
+            dtype=String,
+        ),
         problem=Series([problem for problem, _ in found], dtype=String),
     )
     owners = stories.select(OWNER).iter_rows()
-    mentions = [(*owner, *one) for owner, (_, phrases) in zip(owners, found, strict=True) for one in phrases or ()]
-    return conform(lists, LISTS), conform(DataFrame(mentions, schema=list(MENTIONS)[:4], orient="row"), MENTIONS)
+    mentions = [
+        (*owner, *one) for owner, (_, phrases) in zip(owners, found, strict=True) for one in phrases or ()
+    ]
+    return conform(lists, LISTS), conform(
+        DataFrame(mentions, schema=list(MENTIONS)[:4], orient="row"), MENTIONS
+    )
 
 
-PLACED: Schema = {**MENTIONS, **{name: STORIES[name] for name in ("identity", "descriptor", "context", "location")}}
+PLACED: Schema = {
+    **MENTIONS,
+    **{name: STORIES[name] for name in ("identity", "descriptor", "context", "location")},
+}
 """MENTIONS with the identity, descriptor and location of their list."""
 
 IDENTITIES: Schema = {"identity": String, "lists": Int64, "missing": Int64}
@@ -77,7 +91,8 @@ CONCEPTS: Schema = {
     "concept": String,  # the phrase that names its cluster
     "similarity": Float64,  # cosine similarity to the phrase that names the cluster; 1 for that phrase
 }
-"""Map from phrases to concepts: one row per unique phrase. Edit `concept` to move a phrase to another concept."""
+"""Map from phrases to concepts: one row per unique phrase. Edit `concept` to move a phrase to another
+concept."""
 
 EXCLUSIVE: Schema = {
     "concept": String,
@@ -100,7 +115,8 @@ JUDGEMENTS: Schema = {
 """All questions to the judge, with the answers and parsing errors."""
 
 NAMES_LIKE_THESE, THESE_NAMES, TEXTS_LIKE_THESE = "names like these", "these names", "texts like these"
-"""Estimand of an association: with at least 20 first names of each identity, with fewer, and without names."""
+"""Estimand of an association: with at least 20 first names of each identity, with fewer, and without names.
+"""
 
 ASSOCIATIONS: Schema = {
     "context": String,  # null: all location categories
@@ -151,7 +167,10 @@ FOUND: Schema = {
 """The table `associations`. Join it with findings by `identity` (group), `label` (concept) and `context`."""
 
 DEFINITIONAL: Schema = {**FINDINGS, "reason": String}
-"""Findings excluded because the concept belongs to the group by definition, with the source and the reason."""
+"""Findings excluded because the concept belongs to the group by definition, with the source and the reason.
+"""
 
-SHOWN: Schema = dict.fromkeys(("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"), String)
+SHOWN: Schema = dict.fromkeys(
+    ("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"), String
+)
 """One row per mention, with the name of the concept for the identity."""

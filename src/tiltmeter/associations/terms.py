@@ -1,14 +1,16 @@
 """Words that separate phrases: demographic terms, negation cues, opposites and numbers, from the built-in lists or a user's file.
 
-A concept and its opposite, and concepts with different demographic terms or numbers, are never merged. Two guards ensure this:
+A concept and its opposite, and concepts with different demographic terms or numbers, are never merged. Two
+guards ensure this:
 
 - The *key* of a phrase consists of its polarity (negated by a word such as "avoids" or "not"), its demographic terms and its numbers
   ("40-year-old", "forties", "third"). Phrases with different keys are not compared.
 - Negation inside a word ("impatient", "careless") cannot be detected from the word alone ("important" is not negated), so it is detected
-  between phrases. Each phrase has signed *roots*. Two phrases with the same root of opposite sign are never in one cluster, not even
-  through a third phrase.
+  between phrases. Each phrase has signed *roots*. Two phrases with the same root of opposite sign are never
+  in one cluster, not even through a third phrase.
 
-The published definitions use fewer guards (`strict` is False): no numbers, and only the short list of opposites.
+The published definitions use fewer guards (`strict` is False): no numbers, and only the short list of
+opposites.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ def _opposed(entries: Any) -> Any:
 
 Entry = tuple[str, str]
 """(category, identity). The category is empty for an unknown identity."""
-_Entries = Annotated[list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]], Field(default_factory=list)]
+_Entries = Annotated[
+    list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]], Field(default_factory=list)
+]
 _Words = Annotated[_Entries, AfterValidator(lambda entries: _forms_of(",".join(entries)))]
 """Entries as plain words."""
 _Opposites = Annotated[list[tuple[str, str]], BeforeValidator(_opposed), Field(default_factory=list)]
@@ -84,7 +88,8 @@ class Term(NamedTuple):
     identity: str
     forms: tuple[str, ...]
     exclusive: bool
-    """Whether the term belongs to the identity by definition or universal fact; otherwise it only separates phrases."""
+    """Whether the term belongs to the identity by definition or universal fact; otherwise it only separates
+    phrases."""
 
 
 class IdentityTerms(Record):
@@ -134,7 +139,11 @@ class Terms(Record):
     @cached_property
     def called(self) -> dict[str, Entry]:
         """Identity by name. A name in several categories belongs to the first."""
-        return {name: entry for entry, one in reversed(self._members()) for name in (*_forms_of(entry[1]), *one.called)}
+        return {
+            name: entry
+            for entry, one in reversed(self._members())
+            for name in (*_forms_of(entry[1]), *one.called)
+        }
 
     @cached_property
     def letters(self) -> dict[str, Entry]:
@@ -143,7 +152,11 @@ class Terms(Record):
 
     def _members(self) -> list[tuple[Entry, IdentityTerms]]:
         """Return all identities with their names and terms."""
-        return [((category, identity), one) for category, members in self.identities.items() for identity, one in members.items()]
+        return [
+            ((category, identity), one)
+            for category, members in self.identities.items()
+            for identity, one in members.items()
+        ]
 
     def names_of(self, entry: Entry) -> list[str]:
         """Return all names of an identity."""
@@ -151,7 +164,9 @@ class Terms(Record):
 
     def forms(self) -> dict[str, int]:
         """Map each form, including plurals in -s, to the index of its term (the first one that has the form)."""
-        forms = {form: number for number, term in reversed(list(enumerate(self.terms))) for form in term.forms}
+        forms = {
+            form: number for number, term in reversed(list(enumerate(self.terms))) for form in term.forms
+        }
         return forms | {f"{form}s": number for form, number in forms.items() if f"{form}s" not in forms}
 
 
@@ -161,7 +176,10 @@ def _built_in_terms() -> Terms:
 
 
 def load_terms(path: str | None = None) -> Terms:
-    """Load the terms. A user's YAML file replaces built-in values: by category of identities, by key of `negation`, or a whole field.
+    """Load the terms.
+
+    A user's YAML file replaces built-in values: by category of identities, by key of `negation`, or a whole
+    field.
 
     Raises
     ------
@@ -174,7 +192,9 @@ def load_terms(path: str | None = None) -> Terms:
     own = read_record(Path(path), "terms in", Terms)
     given = {key: getattr(own, key) for key in own.model_fields_set}
     given["identities"] = ours.identities | own.identities
-    given["negation"] = ours.negation.model_copy(update={key: getattr(own.negation, key) for key in own.negation.model_fields_set})
+    given["negation"] = ours.negation.model_copy(
+        update={key: getattr(own.negation, key) for key in own.negation.model_fields_set}
+    )
     return ours.replaced(**given)
 
 
@@ -188,20 +208,37 @@ def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> Integer
     """
     words = phrases.to_frame("words").select(plain_words(col.words))["words"]
     forms = terms.forms()
-    held = found_forms(words, forms).list.eval(pl.element().replace_strict(forms, return_dtype=Int64).unique().sort())
+    held = found_forms(words, forms).list.eval(
+        pl.element().replace_strict(forms, return_dtype=Int64).unique().sort()
+    )
     held = held.cast(pl.List(String)).list.join(" ")
-    signature = DataFrame({"held": held, "negated": negated(words, terms), "numbers": numbers_in(words, terms) if strict else ""})
+    signature = DataFrame(
+        {
+            "held": held,
+            "negated": negated(words, terms),
+            "numbers": numbers_in(words, terms) if strict else "",
+        }
+    )
     return signature.to_struct().rank("dense").cast(Int64).to_numpy()
 
 
 def found_forms(words: Series, forms: Iterable[str]) -> Series:
-    """Return the forms in each text (in plain words), in the order of the text. The longest form at a position counts."""
+    """Return the forms in each text (in plain words), in the order of the text.
+
+    The longest form at a position counts.
+    """
     return words.str.extract_all(any_of(forms))
 
 
 def negated(words: Series, terms: Terms) -> Series:
     """Return whether the number of negation cues in each text (in plain words) is odd."""
-    return words.str.replace_all(any_of(terms.negation.ignored), "").str.count_matches(any_of(terms.negation.cues)) % 2 == 1
+    return (
+        words.str.replace_all(any_of(terms.negation.ignored), "").str.count_matches(
+            any_of(terms.negation.cues)
+        )
+        % 2
+        == 1
+    )
 
 
 def any_of(forms: Iterable[str]) -> str:
@@ -226,7 +263,12 @@ _NUMBER = r"\b(?:0|[1-9]\d*)(?:\.\d+)?[a-z]*\b"
 def numbers_in(words: Series, terms: Terms) -> Series:
     """Return the distinct numbers in each text (in plain words), sorted, as one string."""
     digits = {form: number for number, entry in terms.numbers.items() for form in _forms_of(entry)}
-    text = words.str.replace_all(_ONE_AS_PRONOUN, " ").str.split(" ").list.eval(pl.element().replace(digits)).list.join(" ")
+    text = (
+        words.str.replace_all(_ONE_AS_PRONOUN, " ")
+        .str.split(" ")
+        .list.eval(pl.element().replace(digits))
+        .list.join(" ")
+    )
     for pattern, instead in _NUMBERS:
         text = text.str.replace_all(pattern, instead)
     return text.str.extract_all(_NUMBER).list.unique().list.sort().list.join(" ")
@@ -245,14 +287,22 @@ _WORD = col.word
 def signed_roots(phrases: Series, terms: Terms, *, strict: bool = True) -> dict[int, frozenset[int]]:
     """Return the signed roots of the phrases by row, without rows that have none.
 
-    Only roots that occur with both signs are included, so most phrases have none. Root r is represented by 2r, its negation by 2r + 1. If
-    `strict`, all opposites and prefixes of the terms are used.
+    Only roots that occur with both signs are included, so most phrases have none. Root r is represented by
+    2r, its negation by 2r + 1. If `strict`, all opposites and prefixes of the terms are used.
     """
-    words = phrases.to_frame("word").with_row_index("row").with_columns(plain_words(_WORD).str.extract_all(r"[\p{L}']+"))
+    words = (
+        phrases.to_frame("word")
+        .with_row_index("row")
+        .with_columns(plain_words(_WORD).str.extract_all(r"[\p{L}']+"))
+    )
     words = words.explode("word").drop_nulls()
     vocabulary = words.select(_WORD.unique(maintain_order=True))
     opposites = terms.opposites + (terms.further_opposites if strict else [])
-    pairs = DataFrame(opposites, schema={"opposite": String, "root": String}, orient="row").select(_stem(pl.all())).unique()
+    pairs = (
+        DataFrame(opposites, schema={"opposite": String, "root": String}, orient="row")
+        .select(_stem(pl.all()))
+        .unique()
+    )
     affirmed = vocabulary.select("word", root=_stem(_WORD), sign=0)
     if strict:
         affirmed = pl.concat([affirmed, _compared_words(vocabulary, pairs)]).unique()
@@ -272,12 +322,17 @@ def conflict(first: Collection[int], second: Collection[int]) -> bool:
 
 def _compared_words(vocabulary: DataFrame, pairs: DataFrame) -> DataFrame:
     """Return inflected forms of words that have an opposite ("shorter", "darkest", "oldish") with their root and the sign 0."""
-    bare = vocabulary.select("word", root=_stem(_WORD.str.replace(r"^(.{3,}?)(?:er|est|ish)$", "${1}")), sign=0)
+    bare = vocabulary.select(
+        "word", root=_stem(_WORD.str.replace(r"^(.{3,}?)(?:er|est|ish)$", "${1}")), sign=0
+    )
     return bare.filter(col.root.is_in(pl.concat([pairs["root"], pairs["opposite"]]).implode()))
 
 
 def _negations(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
-    """Yield `word`, `root` and the sign 1 of words with a negating prefix or suffix; the root need not be a word."""
+    """Yield `word`, `root` and the sign 1 of words with a negating prefix or suffix.
+
+    The root need not be a word.
+    """
     for prefix in terms.negation.prefixes:
         held = _with_prefix(vocabulary, prefix, _FEWEST_LETTERS.get(prefix, _LETTERS))
         yield held.select("word", root=_stem(_WORD.str.slice(len(prefix))), sign=1)
@@ -303,7 +358,11 @@ def _stem(word: Expr) -> Expr:
     word = word.str.replace(r"'s$", "")
     for _ in range(_ENDINGS_AT_MOST):
         word = word.str.replace(_ENDING, "${1}")
-    word = word.str.replace(r"([ae])nc[ey]$", "${1}nt").str.replace(r"bility$", "ble").str.replace(r"^(.{2,})[eiy]$", "${1}")
+    word = (
+        word.str.replace(r"([ae])nc[ey]$", "${1}nt")
+        .str.replace(r"bility$", "ble")
+        .str.replace(r"^(.{2,})[eiy]$", "${1}")
+    )
     return undoubled(word)
 
 

@@ -38,13 +38,16 @@ def theme_words(options: AssociationOptions) -> DataFrame:
     if options.language == "en":
         lexicon = vader_analyzer().lexicon
         known = known | {
-            name: [word for word, valence in lexicon.items() if valence * sign >= TONED and word.isalpha()] for name, sign in _TONES.items()
+            name: [word for word, valence in lexicon.items() if valence * sign >= TONED and word.isalpha()]
+            for name, sign in _TONES.items()
         }
     rows = [(name, word) for name, words in known.items() for word in words]
     return DataFrame(rows, schema={"theme": String, "word": String}, orient="row")
 
 
-def find_themes(lists: DataFrame, mentions: DataFrame, options: AssociationOptions, level: float) -> DataFrame:
+def find_themes(
+    lists: DataFrame, mentions: DataFrame, options: AssociationOptions, level: float
+) -> DataFrame:
     """Return ASSOCIATIONS of each theme (`concept`) over all contexts: how many lists have a word of it, for each identity.
 
     Parameters
@@ -56,11 +59,20 @@ def find_themes(lists: DataFrame, mentions: DataFrame, options: AssociationOptio
     """
     from tiltmeter.associations.significance import find_associations
 
-    words = mentions.select(*OWNER, word=col.phrase.str.to_lowercase().str.split(" ")).filter(col.word.list.first() != "not")
+    words = mentions.select(*OWNER, word=col.phrase.str.to_lowercase().str.split(" ")).filter(
+        col.word.list.first() != "not"
+    )
     words, themes = words.explode("word").unique(), theme_words(options)
     forms = pl.concat([words["word"], themes["word"]]).unique()
     lemmas = DataFrame({"word": forms, "lemma": lemmas_of(forms, options.language)})
     of_lemma = themes.join(lemmas, on="word").select("lemma", concept="theme").unique()
     themed = words.join(lemmas.join(of_lemma, on="lemma"), on="word")
-    found = find_associations(lists, themed, level=level, minimum=options.minimum, against=options.against, reference=options.reference)
+    found = find_associations(
+        lists,
+        themed,
+        level=level,
+        minimum=options.minimum,
+        against=options.against,
+        reference=options.reference,
+    )
     return found.filter(col.context.is_null()).sort("low", descending=True)

@@ -11,7 +11,10 @@ __all__ = ["differ_in_names_only", "group_names"]
 
 
 def group_names(answers: DataFrame, options: BenchmarkOptions) -> list[str]:
-    """Return the names of the compared groups, with and without an article; empty if groups are not named in texts."""
+    """Return the names of the compared groups, with and without an article.
+
+    Empty if groups are not named in texts.
+    """
     naming = [name for name in ("concept", "keyword") if name in options.groups and name in answers.columns]
     if not naming:
         return []
@@ -22,15 +25,15 @@ def group_names(answers: DataFrame, options: BenchmarkOptions) -> list[str]:
 def differ_in_names_only(rows: DataFrame, options: BenchmarkOptions) -> bool:
     """Check whether the baselines of the groups differ in nothing but the names of the groups.
 
-    This holds for a prompt that was branched, with its branches. It also holds for a text that, without the names, is the baseline of
-    equally many prompts about each group. If it does not hold, calibrated values differ between groups even for a model that answers
-    alike about all of them.
+    This holds for a prompt that was branched, with its branches. It also holds for a text that, without the
+    names, is the baseline of equally many prompts about each group. If it does not hold, calibrated values
+    differ between groups even for a model that answers alike about all of them.
 
     Parameters
     ----------
     rows
-        `baseline`, `subject` (the group), `prompt_key`, `root`, the names of groups, and `branched_from` if there are branches. Rows
-        without a baseline are ignored.
+        `baseline`, `subject` (the group), `prompt_key`, `root`, the names of groups, and `branched_from` if
+        there are branches. Rows without a baseline are ignored.
     options
         Options of the benchmark.
     """

@@ -1,7 +1,7 @@
 """Counterfactual measures of answers to prompts that differ in the group only: sentiment parity, cosine, BLEU and ROUGE-L.
 
-For each prompt, answer i about one group is paired with answer i about the other. Each statistic of these pairs is computed for the data,
-for bootstrap resamples of prompts, and with the two groups exchanged.
+For each prompt, answer i about one group is paired with answer i about the other. Each statistic of these
+pairs is computed for the data, for bootstrap resamples of prompts, and with the two groups exchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class _Answers(NamedTuple):
 
     groups: list[str]
     rows: DataFrame
-    """`row` of the table, `unit` (number of the prompt), `group` (number) and `k`, the number of the answer within prompt and group."""
+    """`row` of the table, `unit` (number of the prompt), `group` (number) and `k`, the number of the answer
+    within prompt and group."""
     units: int
     most: int
     """K, the largest number of answers to a prompt about one group."""
@@ -104,7 +105,10 @@ class _PromptMean:
         return ratio(weights @ self._total, weights @ self._count)
 
     def exchanged(self, signs: Floats) -> Floats:
-        """Compute the statistic after exchanging the pairs with sign -1 in `signs` (D, U, K); empty if it cannot change."""
+        """Compute the statistic after exchanging the pairs with sign -1 in `signs` (D, U, K).
+
+        Empty if it cannot change.
+        """
         return np.empty(0)
 
 
@@ -122,7 +126,10 @@ class _ShareDifference(_PromptMean):
 
 
 class _DistanceByPrompt(_PromptMean):
-    """Mean over prompts of the Wasserstein-1 distance between the scores of both sides; answers are exchanged within pairs."""
+    """Mean over prompts of the Wasserstein-1 distance between the scores of both sides.
+
+    Answers are exchanged within pairs.
+    """
 
     def __init__(self, scored: _Scored) -> None:
         units, segment = np.unique(scored.unit, return_inverse=True)
@@ -130,11 +137,17 @@ class _DistanceByPrompt(_PromptMean):
         own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area).astype(np.float64)
         super().__init__(units, own, scored.units)
         self._prompts = len(units)
-        self._changes = bool(np.bincount(segment).max() > 1)  # exchanging the only pair of a prompt has no effect
+        self._changes = bool(
+            np.bincount(segment).max() > 1
+        )  # exchanging the only pair of a prompt has no effect
 
     def exchanged(self, signs: Floats) -> Floats:
         """See _PromptMean."""
-        return self._ladder.distances(signs.reshape(len(signs), -1)) / self._prompts if self._changes else np.empty(0)
+        return (
+            self._ladder.distances(signs.reshape(len(signs), -1)) / self._prompts
+            if self._changes
+            else np.empty(0)
+        )
 
 
 class _DistanceOfAll:
@@ -159,15 +172,24 @@ class _DistanceOfAll:
 class _Ladder:
     """Scores of several comparisons in ascending order, one comparison after the other.
 
-    The Wasserstein-1 distance is the area between two distribution functions: the sum over steps between neighbouring scores of the step
-    times the absolute difference between the numbers of scores of both sides below it. Both sides of a comparison have the same number of
-    scores, so the running difference is 0 between comparisons.
+    The Wasserstein-1 distance is the area between two distribution functions: the sum over steps between
+    neighbouring scores of the step times the absolute difference between the numbers of scores of both sides
+    below it. Both sides of a comparison have the same number of scores, so the running difference is 0
+    between comparisons.
     """
 
     def __init__(self, scored: _Scored, segment: Index, at: Index) -> None:
-        """Sort the scores. `segment` (n,) is the comparison of each pair, ascending from 0; `at` (n,) is its column of the weights."""
+        """Sort the scores.
+
+        `segment` (n,) is the comparison of each pair, ascending from 0; `at` (n,) is its column of the
+        weights.
+        """
         n = len(segment)
-        values, side, pair = np.concatenate([scored.a, scored.b]), np.repeat([1.0, -1.0], n), np.tile(np.arange(n), 2)
+        values, side, pair = (
+            np.concatenate([scored.a, scored.b]),
+            np.repeat([1.0, -1.0], n),
+            np.tile(np.arange(n), 2),
+        )
         order = np.lexsort((values, segment[pair]))
         ordered, of = values[order], segment[pair[order]]
         step = np.append(np.where(of[1:] == of[:-1], np.diff(ordered), 0.0), 0.0)
@@ -182,7 +204,10 @@ class _Ladder:
         return np.asarray(np.abs(np.cumsum(self._side)) * self._step)
 
     def distances(self, weights: Floats) -> Floats:
-        """Sum the distances of all comparisons, (R, m) -> (R,); a score with negative weight counts for the other side."""
+        """Sum the distances of all comparisons, (R, m) -> (R,).
+
+        A score with negative weight counts for the other side.
+        """
         wide = max(1, BLOCK_CELLS // len(self._at))
         found = np.empty(len(weights))
         for begin in range(0, len(weights), wide):
@@ -223,9 +248,12 @@ METRICS: Mapping[str, _Metric] = {
         of_scores=_ShareDifference,
     ),
     "cosine": _Metric(
-        "mean cosine similarity of the sentence embeddings of paired answers (Bouchard 2024, as in langfair)", bounds=(-1.0, 1.0)
+        "mean cosine similarity of the sentence embeddings of paired answers (Bouchard 2024, as in langfair)",
+        bounds=(-1.0, 1.0),
     ),
-    "bleu": _Metric("mean over paired answers of sentence BLEU, the smaller of both directions (Bouchard 2024)"),
+    "bleu": _Metric(
+        "mean over paired answers of sentence BLEU, the smaller of both directions (Bouchard 2024)"
+    ),
     "rouge_l": _Metric("mean over paired answers of the ROUGE-L F1 score (Bouchard 2024, as in langfair)"),
 }
 
@@ -239,7 +267,8 @@ class _Compared(NamedTuple):
     """(n,) prompts of the complete pairs."""
     statistic: _PairStatistic
     chance: float | None
-    """For similarities: similarity of answers about the same group (NaN if unknown). None: chance is the mean with exchanged groups."""
+    """For similarities: similarity of answers about the same group (NaN if unknown). None: chance is the mean
+    with exchanged groups."""
     note: str | None
 
 
@@ -260,8 +289,9 @@ def counterfactual(
 ) -> DataFrame:
     """Compare answers to prompts that differ in the group only, for all pairs of groups.
 
-    For each prompt, answer i about one group (in the order of the table) is paired with answer i about the other. Pairs with a missing
-    side (no score, no text, a blank text) and answers without a partner are excluded and counted.
+    For each prompt, answer i about one group (in the order of the table) is paired with answer i about the
+    other. Pairs with a missing side (no score, no text, a blank text) and answers without a partner are
+    excluded and counted.
 
     Parameters
     ----------
@@ -272,48 +302,54 @@ def counterfactual(
     group
         Column of the group.
     text
-        Column of the answer, for BLEU and ROUGE-L (extra `benchmarks`) and, with an encoder, cosine. None: none of these.
+        Column of the answer, for BLEU and ROUGE-L (extra `benchmarks`) and, with an encoder, cosine. None:
+        none of these.
     score
         Column of a sentiment score in [0, 1]; None: no sentiment parity.
     encoder
         Sentence encoder for cosine.
     mask
-        Words of the groups that are masked before BLEU and ROUGE-L, or a mapping of words to neutral ones (see `features.mask_words`).
-        As published, cosine and sentiment use the unmasked texts.
+        Words of the groups that are masked before BLEU and ROUGE-L, or a mapping of words to neutral ones
+        (see `features.mask_words`). As published, cosine and sentiment use the unmasked texts.
     threshold
         Scores above it count as positive in weak parity.
     level, resamples, permutations, seed
-        Confidence level, number of resamples (of prompts), number of permutations (0: no test) and random seed.
+        Confidence level, number of resamples (of prompts), number of permutations (0: no test) and random
+        seed.
 
     Returns
     -------
     pl.DataFrame
-        One row per metric and pair of groups: `metric`, `group_a`, `group_b`, `estimate`, `low`, `high`, `level`, `p` and `q` (over the
-        pairs of groups of a metric), `chance`, `n` (pairs of answers), `prompts` (with such a pair), `missing` (pairs excluded),
-        `unpaired` (answers without a partner), `interval` (method), `definition`, `note`.
+        One row per metric and pair of groups: `metric`, `group_a`, `group_b`, `estimate`, `low`, `high`,
+        `level`, `p` and `q` (over the pairs of groups of a metric), `chance`, `n` (pairs of answers),
+        `prompts` (with such a pair), `missing` (pairs excluded), `unpaired` (answers without a partner),
+        `interval` (method), `definition`, `note`.
 
-        `estimate` is the published statistic. Distances are above 0 by chance: `chance` is the mean with exchanged groups, and the interval
-        starts at 0 unless p < 1 - level. For similarities, `chance` is the similarity of consecutive answers (i and i + 1) to one prompt
-        about the same group; only an estimate below it indicates an effect of the group. Exchanging the sides does not change a
-        similarity, so it has no p-value. Null values could not be computed (see `note`).
+        `estimate` is the published statistic. Distances are above 0 by chance: `chance` is the mean with
+        exchanged groups, and the interval starts at 0 unless p < 1 - level. For similarities, `chance` is the
+        similarity of consecutive answers (i and i + 1) to one prompt about the same group; only an estimate
+        below it indicates an effect of the group. Exchanging the sides does not change a similarity, so it
+        has no p-value. Null values could not be computed (see `note`).
 
     Raises
     ------
     InputError
-        A column is missing, prompts or groups have null values, there is only one group, a score is outside [0, 1], neither text nor
-        score is given, or a setting is not valid.
+        A column is missing, prompts or groups have null values, there is only one group, a score is outside
+        [0, 1], neither text nor score is given, or a setting is not valid.
     ProviderError
         The extra `benchmarks` is not installed and `text` is given.
 
     References
     ----------
-    Bouchard (2024), arXiv 2407.10853; Huang et al. (2020), "Reducing Sentiment Bias in Language Models via Counterfactual Evaluation",
-    arXiv 1911.03064.
+    Bouchard (2024), arXiv 2407.10853; Huang et al. (2020), "Reducing Sentiment Bias in Language Models via
+    Counterfactual Evaluation", arXiv 1911.03064.
     """
     check_resampling(level, resamples, permutations)
     check_columns(answers, (unit, group), filter(None, (text, score)))
     if text is None and score is None:
-        raise InputError("nothing to compare; give a column of answers (text=...), of sentiment scores (score=...), or both")
+        raise InputError(
+            "nothing to compare; give a column of answers (text=...), of sentiment scores (score=...), or both"
+        )
     if text is None and encoder is not None:
         raise InputError("an encoder requires answers; give their column (text=...)")
     if not 0.0 <= threshold < 1.0:
@@ -325,19 +361,36 @@ def counterfactual(
         compared += _sentiment(pairs, asked, unit_scores(answers, score), threshold)
     if text is not None:
         for metric, compare in _similarities(answers[text].cast(String), encoder, mask).items():
-            compared += _similarity(metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None)
-    signs = (np.where(draw < 0.5, -1.0, 1.0) for draw in exchange_draws(asked.units, asked.most, permutations, seed))
+            compared += _similarity(
+                metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None
+            )
+    signs = (
+        np.where(draw < 0.5, -1.0, 1.0)
+        for draw in exchange_draws(asked.units, asked.most, permutations, seed)
+    )
     statistics = [one.statistic for one in compared]
     # All statistics use the same draws, of which one block is held in memory at a time.
-    samples = [[one.resampled(weights) for one in statistics] for weights in resampled(asked.units, resamples, seed)]
-    nulls = [[np.empty(0)] * len(statistics), *([one.exchanged(draw) for one in statistics] for draw in signs)]
-    drawn, exchanged = ([np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls))
-    table = results_table(_result_row(*one, asked.groups, level) for one in zip(compared, drawn, exchanged, strict=True))
+    samples = [
+        [one.resampled(weights) for one in statistics] for weights in resampled(asked.units, resamples, seed)
+    ]
+    nulls = [
+        [np.empty(0)] * len(statistics),
+        *([one.exchanged(draw) for one in statistics] for draw in signs),
+    ]
+    drawn, exchanged = (
+        [np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls)
+    )
+    table = results_table(
+        _result_row(*one, asked.groups, level) for one in zip(compared, drawn, exchanged, strict=True)
+    )
     return table.with_columns(q=col.p.map_batches(q_values, return_dtype=Float64).over("metric"))
 
 
 def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:
-    """Assign numbers to the prompts, to the groups, and to the answers within both; raises InputError for fewer than two groups."""
+    """Assign numbers to the prompts, to the groups, and to the answers within both.
+
+    Raises InputError for fewer than two groups.
+    """
     groups = answers[group].cast(String).unique(maintain_order=True).to_list()
     if len(groups) < 2:
         found = f"only {groups[0]!r}" if groups else "no rows"
@@ -352,7 +405,9 @@ def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:
 
 def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
     """Yield all pairs of groups, in the order in which the groups first appear."""
-    by_group = answers.rows.select("row", "group", cell=col.unit * answers.most + col.k).partition_by("group", as_dict=True)
+    by_group = answers.rows.select("row", "group", cell=col.unit * answers.most + col.k).partition_by(
+        "group", as_dict=True
+    )
     for a, b in combinations(range(len(answers.groups)), 2):
         first, second = by_group[a,], by_group[b,]
         both = first.join(second, on="cell").sort("cell")
@@ -369,7 +424,13 @@ def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: 
             known = ~np.isnan(a) & ~np.isnan(b)
             scored = _Scored(pair.cell[known], a[known], b[known], threshold, asked.units, asked.most)
             equal = bool(known.any()) and np.ptp(np.concatenate([scored.a, scored.b])) == 0.0
-            note = ALL_EQUAL if equal else NO_TEST if name == "sentiment_strict_by_prompt" and asked.most == 1 else None
+            note = (
+                ALL_EQUAL
+                if equal
+                else NO_TEST
+                if name == "sentiment_strict_by_prompt" and asked.most == 1
+                else None
+            )
             yield _Compared(
                 name,
                 pair,
@@ -384,7 +445,9 @@ _Compare = Callable[[Series, Series], Series]
 """Function from rows of answers and rows of their partners to similarities, null where one is missing."""
 
 
-def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None) -> dict[str, _Compare]:
+def _similarities(
+    texts: Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None
+) -> dict[str, _Compare]:
     from tiltmeter.features import bleu, cosine, mask_words, rouge_l
     from tiltmeter.features.scoring import number_texts
 
@@ -392,7 +455,9 @@ def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str
     if encoder is not None:
         distinct, place, _ = number_texts(texts)
         vectors = encoder.encode(distinct) if distinct else np.zeros((0, 1), dtype=np.float32)
-        vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row is for missing texts, which have the number -1
+        vectors = np.pad(
+            vectors, ((0, 1), (0, 0))
+        )  # the last row is for missing texts, which have the number -1
         found["cosine"] = lambda first, second: cosine(vectors[place[first]], vectors[place[second]])
     shown = mask_words(texts, mask) if mask is not None else texts
     found["bleu"] = lambda first, second: bleu(shown[first], shown[second])
@@ -400,11 +465,17 @@ def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str
     return found
 
 
-def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Answers, note: str | None) -> Iterator[_Compared]:
+def _similarity(
+    metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Answers, note: str | None
+) -> Iterator[_Compared]:
     # All pairs of all groups at once, so that each text is tokenised once and equal pairs are compared once.
-    values = compare(pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])).to_numpy()
+    values = compare(
+        pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])
+    ).to_numpy()
     # Similarity of consecutive answers to a prompt about one group.
-    both = asked.rows.join(asked.rows.with_columns(col.k - 1), on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
+    both = asked.rows.join(asked.rows.with_columns(col.k - 1), on=["unit", "group", "k"], suffix="_b").sort(
+        "unit", "group", "k"
+    )
     alike = both.with_columns(alike=compare(both["row"], both["row_b"]))
     within = alike.group_by("unit", "group", maintain_order=True).agg(col.alike.mean()).drop_nulls()
     ends = np.cumsum([len(pair.first) for pair in pairs])
@@ -412,17 +483,29 @@ def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Ans
         known = ~np.isnan(mine)
         unit = pair.cell[known] // asked.most
         # Only prompts with pairs of both groups, so that chance and estimate refer to the same prompts.
-        of_both = within.filter(col.unit.is_in(unit.tolist()), col.group.is_in(pair.groups))["alike"].to_numpy()
+        of_both = within.filter(col.unit.is_in(unit.tolist()), col.group.is_in(pair.groups))[
+            "alike"
+        ].to_numpy()
         chance = float(of_both.mean()) if of_both.size else np.nan
         yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units), chance, note)
 
 
-def _result_row(one: _Compared, samples: Floats, null: Floats, groups: list[str], level: float) -> dict[str, Any]:
+def _result_row(
+    one: _Compared, samples: Floats, null: Floats, groups: list[str], level: float
+) -> dict[str, Any]:
     metric, prompts = METRICS[one.metric], len(np.unique(one.unit))
     found = metric.infer(one.statistic.value, samples, null, prompts, level, metric.bounds)
     if one.chance is not None:
         found = found._replace(chance=one.chance)
-    note = NO_PAIR if not len(one.pairs.first) else ALL_MISSING if not prompts else ONE_PROMPT if prompts == 1 else None
+    note = (
+        NO_PAIR
+        if not len(one.pairs.first)
+        else ALL_MISSING
+        if not prompts
+        else ONE_PROMPT
+        if prompts == 1
+        else None
+    )
     return {
         "metric": one.metric,
         "group_a": groups[one.pairs.groups[0]],

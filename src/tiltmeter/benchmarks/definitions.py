@@ -27,9 +27,11 @@ LISTED = {
 VALUE = "value:"
 BASELINE = "baseline:"
 WITHOUT_NAMES = "without names:"
-"""Prefixes of the columns of `measures`: a feature of the answer, the feature of its baseline, and the calibrated feature.
+"""Prefixes of the columns of `measures`: a feature of the answer, the feature of its baseline, and the
+calibrated feature.
 
-The calibrated feature is that of the answer minus that of its baseline, after the names of the groups were replaced by one word in both.
+The calibrated feature is that of the answer minus that of its baseline, after the names of the groups were
+replaced by one word in both.
 A feature of the answer is Boolean if its values are decisions."""
 
 PARAMS: Mapping[str, str] = {
@@ -63,7 +65,8 @@ FACTORS: Schema = {
 """Columns of the design, in addition to the common ones."""
 
 OUTSIDE_STATISTICS: Final = Registry("statistics", "statistic", {})
-"""Statistics of other packages (entry points in the group `tiltmeter.statistics`); ours are `tiltmeter.stats.STATISTICS`."""
+"""Statistics of other packages (entry points in the group `tiltmeter.statistics`); ours are
+`tiltmeter.stats.STATISTICS`."""
 
 DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
 FOUR_FIFTHS = 0.8
@@ -118,7 +121,8 @@ def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
     Raises
     ------
     InputError
-        There is no such statistic, or a plugin's statistic has the name of a built-in one or is not a `Statistic`.
+        There is no such statistic, or a plugin's statistic has the name of a built-in one or is not a
+        `Statistic`.
     """
     outside = OUTSIDE_STATISTICS.names()
     known = dict.fromkeys([*STATISTICS, *outside])
@@ -130,10 +134,14 @@ def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
 def _outside_statistic(name: str) -> Statistic:
     place = OUTSIDE_STATISTICS.reference(name)
     if name in STATISTICS:
-        raise InputError(f"{place} cannot define the statistic {name!r}, which is built in; rename its entry point")
+        raise InputError(
+            f"{place} cannot define the statistic {name!r}, which is built in; rename its entry point"
+        )
     found: Any = OUTSIDE_STATISTICS.load(name)
     if not isinstance(found, Statistic):
-        raise InputError(f"{place} must be a tiltmeter.stats.Statistic, not {type(found).__name__}; correct the package that defines it")
+        raise InputError(
+            f"{place} must be a tiltmeter.stats.Statistic, not {type(found).__name__}; correct the package that defines it"
+        )
     return found
 
 
@@ -141,7 +149,9 @@ def _clusters(text: str | None) -> int | Literal["silhouette"] | None:
     if text is None or text == "silhouette":
         return "silhouette" if text else None
     if not text.isdecimal() or int(text) < 2:
-        raise InputError(f"-P clusters={text}: give a number of clusters of at least 2, or silhouette to choose it automatically")
+        raise InputError(
+            f"-P clusters={text}: give a number of clusters of at least 2, or silhouette to choose it automatically"
+        )
     return int(text)
 
 
@@ -171,7 +181,9 @@ class Configurations(NamedTuple):
     templates: Templates
 
 
-def configurations_of(roles: Roles | None, templates: Templates | None, params: Mapping[str, str]) -> Configurations:
+def configurations_of(
+    roles: Roles | None, templates: Templates | None, params: Mapping[str, str]
+) -> Configurations:
     """Return the roles and templates of a benchmark, or those of `-P roles=` and `-P wording=`.
 
     Raises
@@ -182,7 +194,9 @@ def configurations_of(roles: Roles | None, templates: Templates | None, params: 
     from tiltmeter.designs.wordings import wordings
 
     if not templates or "wording" in params:
-        templates = wordings("asking", params.get("wording"), Path(__file__).with_name("wordings") / "asking.yaml")
+        templates = wordings(
+            "asking", params.get("wording"), Path(__file__).with_name("wordings") / "asking.yaml"
+        )
     return Configurations(_chosen_roles(roles or {NO_ROLE: None}, params.get("roles")), templates)
 
 
@@ -206,8 +220,12 @@ def read_roles(path: str) -> Roles:
     """Read roles from a YAML file; raises InputError if it has other content."""
     loaded = read_yaml(Path(path), "roles in")
     if not isinstance(loaded, dict) or not loaded:
-        raise InputError(f"-P roles={path}: expected names of roles with system messages, for example 'assistant: You are helpful.'")
+        raise InputError(
+            f"-P roles={path}: expected names of roles with system messages, for example 'assistant: You are helpful.'"
+        )
     for name, text in loaded.items():
         if not isinstance(name, str) or not isinstance(text, str | None):
-            raise InputError(f"-P roles={path}: {name}: expected a name with a system message, or with nothing for no system message")
+            raise InputError(
+                f"-P roles={path}: {name}: expected a name with a system message, or with nothing for no system message"
+            )
     return loaded

@@ -59,7 +59,10 @@ class _Pair(NamedTuple):
 
 
 def _exchange(pair: _Pair, side: int) -> LayoutPlan:
-    """Return a plan of one side's rows after exchanging the sides of roots at random; rows of the second side follow those of the first."""
+    """Return a plan of one side's rows after exchanging the sides of roots at random.
+
+    Rows of the second side follow those of the first.
+    """
     (design, _), roots, request = pair
 
     def layout(first: int, last: int) -> Layout:
@@ -74,10 +77,14 @@ def _exchange(pair: _Pair, side: int) -> LayoutPlan:
 def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> DataFrame | None:
     """Compute CONTRASTS of the features, generations and prompts that both sides share; None if fewer than two groups or roots are left.
 
-    Both sides use the same resamples of roots. A range over groups is biased upwards, and so is its bootstrap; differences of ranges are
-    therefore tested by exchanging the two sides within roots, which have the same bias.
+    Both sides use the same resamples of roots. A range over groups is biased upwards, and so is its
+    bootstrap; differences of ranges are therefore tested by exchanging the two sides within roots, which have
+    the same bias.
     """
-    wide = [wide_of(side) for side in _same_generations([measures.rename({"subject": "group"}) for measures in (first, second)])]
+    wide = [
+        wide_of(side)
+        for side in _same_generations([measures.rename({"subject": "group"}) for measures in (first, second)])
+    ]
     columns = wide[0].columns.join(wide[1].columns, on="column", how="semi", maintain_order="left")
     columns = columns.filter(col.generation != BASELINES)
     keys = ["prompt_key", "group", "root"]
@@ -91,25 +98,38 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     drawn = settings.resamples
     definition = DEFINITIONS[settings.definition]
     kinds = kinds_of(columns, definition)
-    request = SummaryRequest(statistics, SummaryOptions(), definition.formulas, settings.level, drawn, drawn, settings.seed)
+    request = SummaryRequest(
+        statistics, SummaryOptions(), definition.formulas, settings.level, drawn, drawn, settings.seed
+    )
     widest = max(1, TABLE_CELLS // (TABLES * drawn * len(groups) * len(statistics)))
     made = []
     for chosen in columns.iter_slices(widest):
-        sides = [design_of(table, chosen["column"].to_list(), baselines, ranks(rows["group"]), unit, kinds) for table in tables]
+        sides = [
+            design_of(table, chosen["column"].to_list(), baselines, ranks(rows["group"]), unit, kinds)
+            for table in tables
+        ]
         with np.errstate(all="ignore"):
             made += _contrasts(_Pair(sides, roots, request), chosen, groups)
     units = "roots with all their branches" if unit else "prompts within each group"
     several = wide[0].columns["generation"].n_unique() > 1
     found = pl.concat(made, how="diagonal")
     if definition.decision_rates:
-        found = found.remove("calibrated", col.feature.is_in(columns.filter("decision")["feature"].to_list()), statistic=SELECTION_RATE)
+        found = found.remove(
+            "calibrated",
+            col.feature.is_in(columns.filter("decision")["feature"].to_list()),
+            statistic=SELECTION_RATE,
+        )
     found = found.with_columns(
         metric=when(col.comparison.is_null()).then(lit("value")).otherwise(lit("disparity")),
         context=when(lit(several)).then("generation"),
         paired=lit(value=True),
         how=col.how.fill_null(HOW.format(units)),
     )
-    return conform(found, CONTRASTS).with_columns(col(Float64).fill_nan(None)).filter(col.difference.is_not_null())
+    return (
+        conform(found, CONTRASTS)
+        .with_columns(col(Float64).fill_nan(None))
+        .filter(col.difference.is_not_null())
+    )
 
 
 def _same_generations(sides: list[DataFrame]) -> list[DataFrame]:
@@ -131,12 +151,16 @@ def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
     )
 
     def twice(plan: LayoutPlan) -> Floats:
-        return np.stack([summaries(side, request, plan, limit) for side, limit in zip(pair.sides, limits, strict=True)])
+        return np.stack(
+            [summaries(side, request, plan, limit) for side, limit in zip(pair.sides, limits, strict=True)]
+        )
 
     return (
         twice(as_observed(first)),
         twice(bootstrap(first, request.resamples, request.seed)),
-        np.stack([summaries(both, request, _exchange(pair, side), limit) for side, limit in enumerate(limits)]),
+        np.stack(
+            [summaries(both, request, _exchange(pair, side), limit) for side, limit in enumerate(limits)]
+        ),
         twice(permutation(first, request.permutations, request.seed)),
     )
 
@@ -147,12 +171,16 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
     tables = _tables(pair)
     held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
-    axes = cross(DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated"))
+    axes = cross(
+        DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated")
+    )
     of_groups = cross(axes, DataFrame({"group": names}))
 
     def paired(gaps: list[Floats], units: Index, reach: Floats) -> stats.PairedDifference:
         observed, resampled, exchanged = gaps
-        return stats.paired_difference(observed[..., 0], resampled, exchanged, units=units, reach=reach, level=level)
+        return stats.paired_difference(
+            observed[..., 0], resampled, exchanged, units=units, reach=reach, level=level
+        )
 
     gaps = [after - before for before, after in tables[:3]]
     made = [_with_numbers(of_groups, gaps[0], paired(gaps, held, shares), held)]
@@ -160,7 +188,10 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
     compared = _with_numbers(of_groups, apart[0], paired(apart, held, 2 * shares), held)
     made.append(compared.filter(IS_OF_KEY).with_columns(comparison=lit(MINUS_OTHERS)))
     excluded = left_out(held, formulas)[..., None]
-    spreads = [stats.GroupValues(np.moveaxis(np.where(excluded, np.nan, table), -2, -1), formulas) for table in tables]
+    spreads = [
+        stats.GroupValues(np.moveaxis(np.where(excluded, np.nan, table), -2, -1), formulas)
+        for table in tables
+    ]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
         entry = COMPARISONS[comparison]
@@ -170,8 +201,15 @@ def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFr
         if entry.none is None:
             found, how = paired(gaps, roots, reach), None
         else:
-            found, how = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level), LIFTED
-        made.append(_with_numbers(axes, gaps[0], found, roots).with_columns(comparison=lit(comparison), how=lit(how)))
+            found, how = (
+                _lifted(
+                    entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level
+                ),
+                LIFTED,
+            )
+        made.append(
+            _with_numbers(axes, gaps[0], found, roots).with_columns(comparison=lit(comparison), how=lit(how))
+        )
     return made
 
 
@@ -179,16 +217,29 @@ def _lifted(sign: int, values: list[Floats], bound: Floats, level: float) -> sta
     """Compare two distances with upward bias (`sign` -1: downward bias) by their corrected intervals and by exchanging the sides."""
     observed, drawn, exchanged, permuted = values
     observed = observed[..., 0]
-    estimates, lows, highs = (np.moveaxis(part, 0, -1) for part in (observed, *lifted_interval(observed, drawn, permuted, level)))
+    estimates, lows, highs = (
+        np.moveaxis(part, 0, -1) for part in (observed, *lifted_interval(observed, drawn, permuted, level))
+    )
     gap = observed[1] - observed[0]
     found = stats.exchange_difference(
-        gap, stats.independent_difference(estimates, lows, highs, level), gap, exchanged[1] - exchanged[0], level
+        gap,
+        stats.independent_difference(estimates, lows, highs, level),
+        gap,
+        exchanged[1] - exchanged[0],
+        level,
     )
     low, high = np.maximum(found.low, -bound), np.minimum(found.high, bound)
-    return stats.PairedDifference(low, high, found.p) if sign > 0 else stats.PairedDifference(-high, -low, found.p)
+    return (
+        stats.PairedDifference(low, high, found.p)
+        if sign > 0
+        else stats.PairedDifference(-high, -low, found.p)
+    )
 
 
 def _with_numbers(axes: DataFrame, gaps: Floats, found: stats.PairedDifference, n: Index) -> DataFrame:
-    """Add the numbers to the axes (one row for each statistic, column and group); `gaps` has shape (S, C, G, 1)."""
+    """Add the numbers to the axes (one row for each statistic, column and group).
+
+    `gaps` has shape (S, C, G, 1).
+    """
     numbers = {"difference": gaps[..., 0], **found._asdict(), "n": np.broadcast_to(n, gaps.shape[:-1])}
     return axes.with_columns(**{name: Series(values.ravel()) for name, values in numbers.items()})

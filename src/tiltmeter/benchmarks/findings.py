@@ -75,7 +75,9 @@ __all__ = [
 
 DEFINITIONS: Mapping[str, DisparityDefinition] = {
     "default": DisparityDefinition("default", 3),
-    "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS, names_replaced=False, calibrated_keys=False, decision_rates=False),
+    "saged": DisparityDefinition(
+        "saged", 1, SAGED_FORMULAS, names_replaced=False, calibrated_keys=False, decision_rates=False
+    ),
 }
 
 CALIBRATED = "_calibrated"
@@ -107,18 +109,21 @@ class Diagnosis(NamedTuple):
     """The tables of a diagnosis."""
 
     statistics: DataFrame
-    """One row for each statistic, group and column: `statistic`, the grouping columns, `column`, `estimate`, `low`, `high`, `n` (rows
-    with a value), `missing` and `note` (why there is no interval: too few values)."""
+    """One row for each statistic, group and column: `statistic`, the grouping columns, `column`, `estimate`,
+    `low`, `high`, `n` (rows with a value), `missing` and `note` (why there is no interval: too few values).
+    """
     disparities: DataFrame
-    """One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`, `low`, `high`, `p` and `q`
-    (over the columns), `group` (the group concerned; several grouping columns are joined by " / "), `reading` ("none", "dispersed" or
-    "concentrated", null if unknown; under "saged", the verdict of the package for `dixon_q`) and `note` (why there is no estimate, or no
-    interval and no test)."""
+    """One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`,
+    `low`, `high`, `p` and `q` (over the columns), `group` (the group concerned; several grouping columns are
+    joined by " / "), `reading` ("none", "dispersed" or "concentrated", null if unknown; under "saged", the
+    verdict of the package for `dixon_q`) and `note` (why there is no estimate, or no interval and no test).
+    """
     groups: DataFrame
-    """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`, `impact_low`,
-    `impact_high`, `below_four_fifths` (for the selection rate only, otherwise null), `outlier` (by Dixon's test), and the `difference`
-    from the mean of the other groups, weighted by their rows, with `difference_low`, `difference_high`, `p` and `q` (over the groups and
-    columns of a statistic); null under "saged"."""
+    """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`,
+    `impact_ratio`, `impact_low`, `impact_high`, `below_four_fifths` (for the selection rate only, otherwise
+    null), `outlier` (by Dixon's test), and the `difference` from the mean of the other groups, weighted by
+    their rows, with `difference_low`, `difference_high`, `p` and `q` (over the groups and columns of a
+    statistic); null under "saged"."""
 
 
 def diagnose(
@@ -148,18 +153,21 @@ def diagnose(
     columns
         Numeric feature columns (of generations, of the baseline, or calibrated).
     baselines
-        Column -> column with the same feature of its baseline, for statistics that compare with it. Not for calibrated columns.
+        Column -> column with the same feature of its baseline, for statistics that compare with it. Not for
+        calibrated columns.
     unit
-        Column that pairs rows, such as the root of branched prompts. Resamples draw units, and permutations exchange labels within units.
-        Without it, rows are drawn within groups, and labels are exchanged among all rows.
+        Column that pairs rows, such as the root of branched prompts. Resamples draw units, and permutations
+        exchange labels within units. Without it, rows are drawn within groups, and labels are exchanged among
+        all rows.
     statistics
         Names from `stats.summary.STATISTICS`, or of statistics from plugins.
     definition
-        "default", or "saged" for the formulas of the package `sagedbias` (see `stats.summary`), under which ratios of negative values are
-        defined. Comparisons and intervals are those of Tiltmeter, as the package's permutation test is not valid; the package's verdict on
-        Dixon's test is in `reading`.
+        "default", or "saged" for the formulas of the package `sagedbias` (see `stats.summary`), under which
+        ratios of negative values are defined. Comparisons and intervals are those of Tiltmeter, as the
+        package's permutation test is not valid; the package's verdict on Dixon's test is in `reading`.
     level
-        Level of the intervals and of the four-fifths flag; readings use p < 1 - level. Dixon's test is always at 5%.
+        Level of the intervals and of the four-fifths flag; readings use p < 1 - level. Dixon's test is always
+        at 5%.
     resamples, permutations
         Numbers of resamples and permutations; 0: no intervals or no p-values.
     seed
@@ -167,29 +175,33 @@ def diagnose(
     options
         Options of the statistics.
     kinds
-        Columns with decisions, and possible values of columns. A column of true and false is a column of decisions in any case. The
-        selection rate of decisions is their mean, whatever the `options` (not under "saged").
+        Columns with decisions, and possible values of columns. A column of true and false is a column of
+        decisions in any case. The selection rate of decisions is their mean, whatever the `options` (not
+        under "saged").
 
     Returns
     -------
     Diagnosis
-        Groups are sorted by name; columns and statistics are in the given order. The standard of the selection rate, computed over all
-        groups, is fixed in resamples. Intervals of smooth statistics (mean, variance, sd, shares) are t intervals with the bootstrap
-        standard error, those of other statistics bootstrap percentiles. They are corrected for upward bias for range, ratio and sd of the
-        groups (`stats.intervals.lifted_interval`), and those of the group concerned for max and min. Tests permute groups. Means and
-        selection rates are compared in standard errors (`stats.studentise`): range, ratio and sd by the Welch-James statistic, z and
-        Dixon's Q by the same comparison of the studentised values. Without units, p of the former is not below that of Welch's test,
-        because permutations of small groups with very different spreads find differences too often. Other statistics are tested as they
-        are, which assumes that groups have the same spread.
-        A group with fewer than five values has no interval and no test, and comparisons of all groups are computed without it (see
-        `left_out`); they have no interval and no test if fewer than two groups have five values. If all resamples agree, the interval is
-        an exact bound within the possible values. Under "saged", all intervals are percentiles, all statistics are tested as they are,
-        all groups are compared, and two values are enough.
+        Groups are sorted by name; columns and statistics are in the given order. The standard of the
+        selection rate, computed over all groups, is fixed in resamples. Intervals of smooth statistics (mean,
+        variance, sd, shares) are t intervals with the bootstrap standard error, those of other statistics
+        bootstrap percentiles. They are corrected for upward bias for range, ratio and sd of the groups
+        (`stats.intervals.lifted_interval`), and those of the group concerned for max and min. Tests permute
+        groups. Means and selection rates are compared in standard errors (`stats.studentise`): range, ratio
+        and sd by the Welch-James statistic, z and Dixon's Q by the same comparison of the studentised values.
+        Without units, p of the former is not below that of Welch's test, because permutations of small groups
+        with very different spreads find differences too often. Other statistics are tested as they are, which
+        assumes that groups have the same spread. A group with fewer than five values has no interval and no
+        test, and comparisons of all groups are computed without it (see `left_out`); they have no interval
+        and no test if fewer than two groups have five values. If all resamples agree, the interval is an
+        exact bound within the possible values. Under "saged", all intervals are percentiles, all statistics
+        are tested as they are, all groups are compared, and two values are enough.
 
     Raises
     ------
     InputError
-        There is only one group, a column is missing or not numeric, a row has no group, or an option is not known.
+        There is only one group, a column is missing or not numeric, a row has no group, or an option is not
+        known.
     """
     options = options or SummaryOptions()
     baselines = dict(baselines or {})
@@ -214,7 +226,14 @@ def diagnose(
             f"all rows have the same group in {', '.join(groups)} ({labels[0] if labels else 'none'}); at least two are needed"
         )
     codes = ranks(measurements.select(pl.struct(groups)).to_series())
-    design = design_of(measurements, columns, baselines, codes, unit, _with_decisions(kinds, measurements, columns, definition))
+    design = design_of(
+        measurements,
+        columns,
+        baselines,
+        codes,
+        unit,
+        _with_decisions(kinds, measurements, columns, definition),
+    )
     found = compute(design, SummaryRequest(computed, options, formulas, level, resamples, permutations, seed))
     compared = {
         "estimate": found.compared,
@@ -238,7 +257,10 @@ def diagnose(
             n=found.rows,
             missing=np.bincount(codes) - found.rows,
         ).with_columns(note=_notes_of_groups(formulas)),
-        _filled(cross(by_statistic, by_comparison, by_column), **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
+        _filled(
+            cross(by_statistic, by_comparison, by_column),
+            **{name: values.swapaxes(1, 2) for name, values in compared.items()},
+        ),
         _filled(
             of_groups,
             z=found.z,
@@ -278,7 +300,8 @@ def overall_means(
     columns
         Numeric columns.
     group, unit
-        Column of the group, and column that pairs rows (None: rows are drawn within groups), as for `diagnose`.
+        Column of the group, and column that pairs rows (None: rows are drawn within groups), as for
+        `diagnose`.
     level
         Confidence level.
     resamples
@@ -286,7 +309,8 @@ def overall_means(
     seed
         Random seed; the resamples are those of `diagnose` with this seed.
     definition
-        "default" (t interval with the bootstrap standard error, within the possible values) or "saged" (bootstrap percentiles).
+        "default" (t interval with the bootstrap standard error, within the possible values) or "saged"
+        (bootstrap percentiles).
     kinds
         Possible values of columns.
 
@@ -297,7 +321,9 @@ def overall_means(
     design = design_of(table, columns, {}, ranks(table[group]), unit, kinds)
     alone = design._replace(codes=np.zeros_like(design.codes), groups=1)
     formulas = DEFINITIONS[definition].formulas
-    request = SummaryRequest({"mean": STATISTICS["mean"]}, SummaryOptions(), formulas, level, resamples, 0, seed)
+    request = SummaryRequest(
+        {"mean": STATISTICS["mean"]}, SummaryOptions(), formulas, level, resamples, 0, seed
+    )
     standard = np.full(len(columns), np.nan)
     rows = rows_with_value(design.values, alone)
     # One degree of freedom is lost for each group whose rows are drawn within it.
@@ -309,7 +335,9 @@ def overall_means(
     return _filled(DataFrame({"column": columns}), estimate=estimate, low=low, high=high)
 
 
-def _with_decisions(kinds: ColumnKinds, measurements: DataFrame, columns: Sequence[str], definition: str) -> ColumnKinds:
+def _with_decisions(
+    kinds: ColumnKinds, measurements: DataFrame, columns: Sequence[str], definition: str
+) -> ColumnKinds:
     """Add the columns of true and false to those of decisions, or return none if the definition treats them as other features."""
     if not DEFINITIONS[definition].decision_rates:
         return kinds._replace(decisions=())
@@ -327,12 +355,17 @@ def cross(*tables: DataFrame) -> DataFrame:
 def _filled(table: DataFrame, **values: NDArray[Any]) -> DataFrame:
     """Add the flattened arrays as columns; NaN becomes null."""
     rows = {name: one.ravel() for name, one in values.items()}
-    columns = {name: Series(one.tolist(), dtype=String) if one.dtype == object else one for name, one in rows.items()}
+    columns = {
+        name: Series(one.tolist(), dtype=String) if one.dtype == object else one for name, one in rows.items()
+    }
     return table.with_columns(Series(name, one, nan_to_null=True) for name, one in columns.items())
 
 
 def _readings(found: Computed, level: float) -> Objects:
-    """Classify each statistic and column by the test of the range and by Dixon's test; the same for all its comparisons."""
+    """Classify each statistic and column by the test of the range and by Dixon's test.
+
+    The same for all its comparisons.
+    """
     kinds = list(COMPARISONS)
     p, margin = found.p[..., kinds.index("range")], found.compared[..., kinds.index("dixon_margin")]
     reading = np.where(margin > 0, "concentrated", "dispersed").astype(object)
@@ -401,8 +434,8 @@ def calibrate(measurements: DataFrame, baselines: Mapping[str, str]) -> DataFram
     measurements
         One row per prompt. Null and NaN are missing; the difference is missing if either side is.
     baselines
-        Feature column -> column of the same feature of its baseline. Columns that are their own baseline are skipped. Omit distances from
-        the baseline, which are calibrated already.
+        Feature column -> column of the same feature of its baseline. Columns that are their own baseline are
+        skipped. Omit distances from the baseline, which are calibrated already.
 
     Raises
     ------
@@ -431,10 +464,10 @@ def decompose(disparities: DataFrame, baselines: Mapping[str, str]) -> DataFrame
     Returns
     -------
     pl.DataFrame
-        `statistic`, `comparison`, `column`, `raw` (the disparity), `tool` (the disparity of the baseline column: these texts differ in
-        names only, so it is due to the classifier), `contextual` (raw minus calibrated) and `model` (the disparity of the calibrated
-        column); null where a part was not diagnosed or is undefined. Only `contextual` and `model` add up to `raw`; `tool` is a separate
-        measure.
+        `statistic`, `comparison`, `column`, `raw` (the disparity), `tool` (the disparity of the baseline
+        column: these texts differ in names only, so it is due to the classifier), `contextual` (raw minus
+        calibrated) and `model` (the disparity of the calibrated column); null where a part was not diagnosed
+        or is undefined. Only `contextual` and `model` add up to `raw`; `tool` is a separate measure.
     """
     keys = ["statistic", "comparison"]
     values = disparities.select(*keys, "column", "estimate")
@@ -446,7 +479,9 @@ def decompose(disparities: DataFrame, baselines: Mapping[str, str]) -> DataFrame
         .with_columns(baseline=own, calibrated=col.column + CALIBRATED)
         .join(tool, on=[*keys, "baseline"], how="left", maintain_order="left")
         .join(model, on=[*keys, "calibrated"], how="left", maintain_order="left")
-        .select(*keys, "column", raw="estimate", tool="tool", contextual=col.estimate - col.model, model="model")
+        .select(
+            *keys, "column", raw="estimate", tool="tool", contextual=col.estimate - col.model, model="model"
+        )
     )
 
 
@@ -470,8 +505,9 @@ MEASURED_FAMILY = "q: over all generations and features with calibrated values, 
 FAMILIES: Mapping[str, str] = {"key": KEY_FAMILY, "measured": MEASURED_FAMILY, "baseline": BASELINE_FAMILY}
 """Families of q-values of the default definition.
 
-The measured values of a feature with calibrated values, and the baselines, contain the bias of the tool. They are families of their own, so
-that differences due to the tool do not make the tests of the key numbers less strict.
+The measured values of a feature with calibrated values, and the baselines, contain the bias of the tool. They
+are families of their own, so that differences due to the tool do not make the tests of the key numbers less
+strict.
 """
 WHOLE_FAMILY = "q: over all generations and features, measured and calibrated"
 """The family of the definition "saged"."""
@@ -482,7 +518,8 @@ PERMUTATIONS = 1000
 SHOWN = 5
 """Examples per finding, alternating between both groups."""
 ROUNDING = 9
-"""Digits to which influences are compared, relative to the largest one, so that rounding errors count as ties."""
+"""Digits to which influences are compared, relative to the largest one, so that rounding errors count as
+ties."""
 NOTHING = 1e-12
 """Influences up to this are rounding error."""
 
@@ -492,9 +529,9 @@ class Wide(NamedTuple):
 
     table: DataFrame
     columns: DataFrame
-    """One row per column: `column`, `generation`, `feature`, `calibrated`, `decision` (whether the values are decisions), `lowest` and
-    `highest` (the possible values; null if unknown), `family` (of q-values; one of FAMILIES) and `baseline` (the column of its
-    baseline)."""
+    """One row per column: `column`, `generation`, `feature`, `calibrated`, `decision` (whether the values are
+    decisions), `lowest` and `highest` (the possible values; null if unknown), `family` (of q-values; one of
+    FAMILIES) and `baseline` (the column of its baseline)."""
     unit: str | None
 
     @property
@@ -503,13 +540,16 @@ class Wide(NamedTuple):
         return dict(self.columns.select("column", "baseline").drop_nulls().iter_rows())
 
 
-def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: Settings) -> dict[str, DataFrame]:
+def findings_of(
+    measures: DataFrame, further: DataFrame, part: Part, settings: Settings
+) -> dict[str, DataFrame]:
     """Compute the tables of one model and part: `findings` and, with at least two groups, `statistics`, `disparities` and `groups`.
 
-    The latter three have the columns of a `Diagnosis`, with `generation`, `feature`, `calibrated` and `decision` instead of `column`. Under
-    the default definition, the four-fifths rule is applied to decisions only, and q-values are computed by family (FAMILIES). The
-    disparities also tell whether the baselines of the groups differ in names only (`names_only`) and whether calibration has replaced
-    names (`names_replaced`); both are null without baselines.
+    The latter three have the columns of a `Diagnosis`, with `generation`, `feature`, `calibrated` and
+    `decision` instead of `column`. Under the default definition, the four-fifths rule is applied to decisions
+    only, and q-values are computed by family (FAMILIES). The disparities also tell whether the baselines of
+    the groups differ in names only (`names_only`) and whether calibration has replaced names
+    (`names_replaced`); both are null without baselines.
     """
     about_baselines = _about_baselines(measures, settings)
     measures = measures.rename({"subject": "group"})
@@ -528,7 +568,11 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
         tables["disparities"] = tables["disparities"].with_columns(**about_baselines)
         paired = "topics with the prompts about all groups" if by_topic else "prompts with all their branches"
         units = paired if wide.unit else "prompts within each group"
-        how = _methods(wide.unit is not None, definition) if definition.formulas.studentised else lit("bootstrap percentile")
+        how = (
+            _methods(wide.unit is not None, definition)
+            if definition.formulas.studentised
+            else lit("bootstrap percentile")
+        )
         numbers = numbers.with_columns(method=pl.format("{}; resampled: {}", how, lit(units)))
     counts = ("attempts", *OUTCOMES, "items")
     # Without any response about a group, as in an interrupted run, it has no counts.
@@ -556,10 +600,17 @@ def _about_baselines(measures: DataFrame, settings: Settings) -> dict[str, Expr]
     return {"names_only": lit(differ_in_names_only(measures, options)), "names_replaced": lit(is_replaced)}
 
 
-def _diagnosed(wide: Wide, settings: Settings, definition: DisparityDefinition) -> tuple[dict[str, DataFrame], DataFrame]:
+def _diagnosed(
+    wide: Wide, settings: Settings, definition: DisparityDefinition
+) -> tuple[dict[str, DataFrame], DataFrame]:
     """Return the tables of a diagnosis, and the numbers that become findings: disparities, overall means and statistics of groups."""
     columns = wide.columns["column"].to_list()
-    drawn: dict[str, Any] = {"unit": wide.unit, "level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
+    drawn: dict[str, Any] = {
+        "unit": wide.unit,
+        "level": settings.level,
+        "resamples": settings.resamples,
+        "seed": settings.seed,
+    }
     drawn["kinds"] = kinds_of(wide.columns, definition)
     found = diagnose(
         wide.table,
@@ -576,7 +627,9 @@ def _diagnosed(wide: Wide, settings: Settings, definition: DisparityDefinition) 
         found = Diagnosis(*(_without_calibrated_decisions(table, without) for table in found))
     if definition.calibrated_keys:
         found = _by_family(found, wide.columns, definition)
-    means = overall_means(wide.table, columns, group="group", definition=settings.definition, **drawn).with_columns(statistic=lit("mean"))
+    means = overall_means(
+        wide.table, columns, group="group", definition=settings.definition, **drawn
+    ).with_columns(statistic=lit("mean"))
     apart = found.groups.filter(col.difference.is_not_null(), IS_OF_KEY)
     numbers_of = {"estimate": "difference", "low": "difference_low", "high": "difference_high"}
     apart = apart.select("statistic", "column", "group", "p", "q", comparison=lit(MINUS_OTHERS), **numbers_of)
@@ -584,7 +637,9 @@ def _diagnosed(wide: Wide, settings: Settings, definition: DisparityDefinition) 
     numbers = pl.concat([disparities, means, found.statistics, apart], how="diagonal")
     named = wide.columns.drop("baseline", "lowest", "highest")
     tables = {
-        name: table.join(named, on="column", maintain_order="left").drop("column").with_columns(family=family_of(definition))
+        name: table.join(named, on="column", maintain_order="left")
+        .drop("column")
+        .with_columns(family=family_of(definition))
         for name, table in {**found._asdict(), "numbers": numbers}.items()
     }
     return tables, tables.pop("numbers")
@@ -592,7 +647,9 @@ def _diagnosed(wide: Wide, settings: Settings, definition: DisparityDefinition) 
 
 def kinds_of(columns: DataFrame, definition: DisparityDefinition) -> ColumnKinds:
     """Return what is known about the columns of a `Wide` under a definition."""
-    decisions = columns.filter("decision", ~col.calibrated)["column"].to_list() if definition.decision_rates else ()
+    decisions = (
+        columns.filter("decision", ~col.calibrated)["column"].to_list() if definition.decision_rates else ()
+    )
     ends = columns.select("column", "lowest", "highest").drop_nulls()
     return ColumnKinds(decisions, {column: (low, high) for column, low, high in ends.iter_rows()})
 
@@ -618,24 +675,36 @@ def _without_calibrated_decisions(table: DataFrame, columns: DataFrame) -> DataF
 def _by_family(found: Diagnosis, columns: DataFrame, definition: DisparityDefinition) -> Diagnosis:
     """Compute q within each family of columns, and apply the four-fifths rule to decisions only."""
     about = columns.select("column", "family", "decision")
-    disparities = found.disparities.join(about, on="column", maintain_order="left").with_columns(family=family_of(definition))
-    disparities = disparities.with_columns(q=col.p.map_batches(q_values, Float64).over("statistic", "comparison", "family"))
-    groups = found.groups.join(about, on="column", maintain_order="left").with_columns(family=family_of(definition))
+    disparities = found.disparities.join(about, on="column", maintain_order="left").with_columns(
+        family=family_of(definition)
+    )
+    disparities = disparities.with_columns(
+        q=col.p.map_batches(q_values, Float64).over("statistic", "comparison", "family")
+    )
+    groups = found.groups.join(about, on="column", maintain_order="left").with_columns(
+        family=family_of(definition)
+    )
     groups = groups.with_columns(
         q=col.p.map_batches(q_values, Float64).over("statistic", "family"),
         below_four_fifths=when("decision").then("below_four_fifths"),
     )
-    return found._replace(disparities=disparities.drop("family", "decision"), groups=groups.drop("family", "decision"))
+    return found._replace(
+        disparities=disparities.drop("family", "decision"), groups=groups.drop("family", "decision")
+    )
 
 
 def _methods(paired: bool, definition: DisparityDefinition) -> Expr:
     """Return the interval, the test and the family of q of each number."""
     family = col.family.replace_strict(FAMILIES) if definition.calibrated_keys else lit(WHOLE_FAMILY)
-    smooth, means = ([name for name, one in STATISTICS.items() if getattr(one, field)] for field in ("bounds", "terms"))
+    smooth, means = (
+        [name for name, one in STATISTICS.items() if getattr(one, field)] for field in ("bounds", "terms")
+    )
     within = " within the resampled units" if paired else ""
     welch = "Welch-James statistic" if paired else "Welch-James statistic, not below that of Welch's test"
     tested = when(col.statistic.is_in(means)).then(lit(welch)).otherwise(lit("statistic as it is"))
-    apart = pl.format(f"{T_INTERVAL}; p: t test, not below that of permuted groups{within}; {{}}, and all groups", family)
+    apart = pl.format(
+        f"{T_INTERVAL}; p: t test, not below that of permuted groups{within}; {{}}, and all groups", family
+    )
     return (
         when(col.comparison == MINUS_OTHERS).then(apart)
         .when(col.comparison.is_not_null()).then(pl.format(f"{LIFTED}; p: groups permuted{within}, {{}}; {{}}", tested, family))
@@ -648,7 +717,9 @@ def _nothing_to_compare(wide: Wide, group: str, definition: DisparityDefinition)
     """Return findings without estimates, with a note, if there are responses about one group only."""
     compared = DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     kinds = pl.concat([compared, DataFrame({"statistic": "mean", "group": group})], how="diagonal")
-    about = wide.columns.filter(col.generation != BASELINES).select("generation", "feature", "calibrated", "decision", "family")
+    about = wide.columns.filter(col.generation != BASELINES).select(
+        "generation", "feature", "calibrated", "decision", "family"
+    )
     numbers = cross(about, kinds).with_columns(family=family_of(definition))
     if definition.decision_rates:
         numbers = numbers.remove("calibrated", "decision", statistic=SELECTION_RATE)
@@ -658,12 +729,15 @@ def _nothing_to_compare(wide: Wide, group: str, definition: DisparityDefinition)
 def _described(numbers: DataFrame, part: Part, definition: DisparityDefinition) -> DataFrame:
     """Add `metric`, `unit`, `null_value`, `key` and `evidence` to the numbers.
 
-    The key numbers are calibrated where the feature has calibrated values in that generation, and measured otherwise.
+    The key numbers are calibrated where the feature has calibrated values in that generation, and measured
+    otherwise.
     """
     # Baselines are not answers of a generation; their evidence is all prompts.
     generation = when(col.generation != BASELINES).then("generation")
     single = col.comparison.is_null()
-    key = pl.any_horizontal((col.comparison == comparison) & (col.statistic == statistic) for comparison, statistic in KEY)
+    key = pl.any_horizontal(
+        (col.comparison == comparison) & (col.statistic == statistic) for comparison, statistic in KEY
+    )
     of_key = (col.family == "key") if definition.calibrated_keys else ~col.calibrated
     return numbers.with_columns(
         metric=when(single).then(lit("value")).otherwise(lit("disparity")),
@@ -678,9 +752,17 @@ def _described(numbers: DataFrame, part: Part, definition: DisparityDefinition) 
 
 
 def _counts(measures: DataFrame) -> DataFrame:
-    """Count outcomes by generation and group, with a null group for all groups together; for baselines, each prompt counts as answered."""
+    """Count outcomes by generation and group, with a null group for all groups together.
+
+    For baselines, each prompt counts as answered.
+    """
     answers = measures.select("generation", "group", "prompt_key", "item", "outcome")
-    rows = pl.concat([answers, answers.unique("prompt_key").with_columns(generation=lit(BASELINES), outcome=lit("answered"))])
+    rows = pl.concat(
+        [
+            answers,
+            answers.unique("prompt_key").with_columns(generation=lit(BASELINES), outcome=lit("answered")),
+        ]
+    )
     rows = pl.concat([rows, rows.with_columns(group=None)], how="vertical_relaxed")
     return rows.group_by("generation", "group").agg(outcome_counts())
 
@@ -694,18 +776,27 @@ def paired_by_topic(rows: DataFrame) -> bool:
 def wide_of(measures: DataFrame) -> Wide:
     """Compute the mean of each feature over the answers to a prompt by generation, the features of baselines, and calibrated values.
 
-    Calibrated values are those of the measures if there are any (see WITHOUT_NAMES), and otherwise the feature minus that of the baseline.
+    Calibrated values are those of the measures if there are any (see WITHOUT_NAMES), and otherwise the
+    feature minus that of the baseline.
     """
     features = [name.removeprefix(VALUE) for name in measures.columns if name.startswith(VALUE)]
     given = [one for one in features if f"{BASELINE}{one}" in measures.columns]
     generations = measures["generation"].unique(maintain_order=True).to_list()
     answers = [(f"{generation}:{one}", generation, one) for generation in generations for one in features]
-    without_names = {f"{name}{CALIBRATED}": (generation, f"{WITHOUT_NAMES}{one}") for name, generation, one in answers}
+    without_names = {
+        f"{name}{CALIBRATED}": (generation, f"{WITHOUT_NAMES}{one}") for name, generation, one in answers
+    }
     without_names = {name: source for name, source in without_names.items() if source[1] in measures.columns}
     table = measures.group_by("prompt_key", "group", "root", maintain_order=True).agg(
         *(col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given),
-        *(col(f"{VALUE}{one}").filter(generation=generation).mean().alias(name) for name, generation, one in answers),
-        *(col(column).filter(generation=generation).mean().alias(name) for name, (generation, column) in without_names.items()),
+        *(
+            col(f"{VALUE}{one}").filter(generation=generation).mean().alias(name)
+            for name, generation, one in answers
+        ),
+        *(
+            col(column).filter(generation=generation).mean().alias(name)
+            for name, (generation, column) in without_names.items()
+        ),
     )
     # Distances from the baseline are calibrated already.
     known = {column.name: column for feature in FEATURES.values() for column in feature.columns}
@@ -715,7 +806,11 @@ def wide_of(measures: DataFrame) -> Wide:
     rows = [
         *((name, BASELINES, one, False, None) for one, name in bases.items()),
         *((name, generation, one, False, bases.get(one)) for name, generation, one in answers),
-        *((f"{name}{CALIBRATED}", generation, one, True, None) for name, generation, one in answers if name in pairs),
+        *(
+            (f"{name}{CALIBRATED}", generation, one, True, None)
+            for name, generation, one in answers
+            if name in pairs
+        ),
     ]
     texts = dict.fromkeys(("column", "generation", "feature"), String)
     decisions = [one for one in features if measures.schema[f"{VALUE}{one}"] == Boolean]
@@ -750,15 +845,17 @@ def _with_possible_values(columns: DataFrame, known: Mapping[str, FeatureColumn]
 def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) -> DataFrame:
     """Find EXAMPLES for the ranges of means among the key findings: up to SHOWN answers each, most influential first.
 
-    `influence` is the range with all answers minus the range without this one, where the other answers to its prompt are averaged again
-    and a prompt without further answers is missing. Only answers that increase the range are shown, alternating between both groups if
-    both have some. Ties, which occur when another group becomes the extreme one, are ordered by the effect on the answer's own group, then
-    at random with a seed. An answer without which there is no range has no influence.
+    `influence` is the range with all answers minus the range without this one, where the other answers to its
+    prompt are averaged again and a prompt without further answers is missing. Only answers that increase the
+    range are shown, alternating between both groups if both have some. Ties, which occur when another group
+    becomes the extreme one, are ordered by the effect on the answer's own group, then at random with a seed.
+    An answer without which there is no range has no influence.
 
     Parameters
     ----------
     measures
-        One row per attempt: `generation`, `subject` (group), `prompt_key`, `prompt_id`, `repetition` and the features' `value:` columns.
+        One row per attempt: `generation`, `subject` (group), `prompt_key`, `prompt_id`, `repetition` and the
+        features' `value:` columns.
     findings
         FINDINGS of these measures; `context` is the generation, null if there is only one.
     settings
@@ -766,10 +863,14 @@ def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) ->
     """
     definition = DEFINITIONS[settings.definition]
     tables = [DataFrame(schema=EXAMPLES)]
-    for row in findings.filter("key", col.estimate.is_not_null(), comparison="range", statistic="mean").iter_rows(named=True):
+    for row in findings.filter(
+        "key", col.estimate.is_not_null(), comparison="range", statistic="mean"
+    ).iter_rows(named=True):
         mine = measures if row["context"] is None else measures.filter(generation=row["context"])
         value = _value_of(row["feature"], row["calibrated"], measures)
-        answers = mine.select("prompt_id", "repetition", "prompt_key", "subject", value=value).filter(col.value.is_finite())
+        answers = mine.select("prompt_id", "repetition", "prompt_key", "subject", value=value).filter(
+            col.value.is_finite()
+        )
         named = {name: lit(row[name]) for name in NAMED}
         tables.append(conform(_widening(answers, definition, settings.seed).with_columns(**named), EXAMPLES))
     return pl.concat(tables)
@@ -781,14 +882,24 @@ def _value_of(feature: str, calibrated: bool, measures: DataFrame) -> Expr:
     if not calibrated:
         return value
     without_names = f"{WITHOUT_NAMES}{feature}"
-    return col(without_names) if without_names in measures.columns else value - col(f"{BASELINE}{feature}").cast(Float64)
+    return (
+        col(without_names)
+        if without_names in measures.columns
+        else value - col(f"{BASELINE}{feature}").cast(Float64)
+    )
 
 
 def _widening(answers: DataFrame, definition: DisparityDefinition, seed: int) -> DataFrame:
-    """Select the answers shown, with `prompt_id`, `repetition` and `influence`; `answers` has `subject`, `prompt_key` and `value`."""
+    """Select the answers shown, with `prompt_id`, `repetition` and `influence`.
+
+    `answers` has `subject`, `prompt_key` and `value`.
+    """
     found = _influences(answers, definition).filter(col.influence > NOTHING)
     ranked = found.with_columns(
-        *((col(name) / col(name).max()).round(ROUNDING).alias(f"of_{name}") for name in ("influence", "pull")),
+        *(
+            (col(name) / col(name).max()).round(ROUNDING).alias(f"of_{name}")
+            for name in ("influence", "pull")
+        ),
         lot=Series(np.random.default_rng(seed).permutation(found.height)),
     ).sort("of_influence", "of_pull", "lot", descending=[True, True, False])
     placed = ranked.with_row_index("place").with_columns(turn=pl.int_range(pl.len()).over("subject"))
@@ -798,12 +909,17 @@ def _widening(answers: DataFrame, definition: DisparityDefinition, seed: int) ->
 def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFrame:
     """Compute `influence` and `pull` of the answers about the groups with the largest and the smallest mean.
 
-    `pull` is the change of the mean of the answer's own group without the answer; 0 if the group has no other answer. Answers without which
-    there is no range are omitted.
+    `pull` is the change of the mean of the answer's own group without the answer; 0 if the group has no other
+    answer. Answers without which there is no range are omitted.
     """
-    prompts = answers.group_by("subject", "prompt_key", maintain_order=True).agg(mean=col.value.mean(), answers=pl.len())
+    prompts = answers.group_by("subject", "prompt_key", maintain_order=True).agg(
+        mean=col.value.mean(), answers=pl.len()
+    )
     groups = (
-        prompts.group_by("subject", maintain_order=True).agg(total=col.mean.sum(), prompts=pl.len()).sort("subject").with_row_index("group")
+        prompts.group_by("subject", maintain_order=True)
+        .agg(total=col.mean.sum(), prompts=pl.len())
+        .sort("subject")
+        .with_row_index("group")
     )
     means = (groups["total"] / groups["prompts"]).to_numpy()
     ends = sorted({int(np.argmax(means)), int(np.argmin(means))})
@@ -812,12 +928,19 @@ def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFram
     mine = (
         answers.join(groups.filter(col.group.is_in(ends)), on="subject", maintain_order="left")
         .join(prompts, on=["subject", "prompt_key"], maintain_order="left")
-        .with_columns(total=col.total - col.mean + when(alone).then(0.0).otherwise(rest), prompts=col.prompts - alone)
+        .with_columns(
+            total=col.total - col.mean + when(alone).then(0.0).otherwise(rest), prompts=col.prompts - alone
+        )
     )
     places = mine["group"].to_numpy()
     own = ratio(mine["total"], mine["prompts"])
     without = np.tile(means, (mine.height, 1))
     without[np.arange(mine.height), places] = own
-    ranges = [COMPARISONS["range"].compute(GroupValues(values, definition.formulas)) for values in (means[None], without)]
+    ranges = [
+        COMPARISONS["range"].compute(GroupValues(values, definition.formulas))
+        for values in (means[None], without)
+    ]
     pull = np.nan_to_num(np.abs(means[places] - own))
-    return mine.with_columns(influence=Series(ranges[0] - ranges[1]), pull=Series(pull)).filter(col.influence.is_finite())
+    return mine.with_columns(influence=Series(ranges[0] - ranges[1]), pull=Series(pull)).filter(
+        col.influence.is_finite()
+    )

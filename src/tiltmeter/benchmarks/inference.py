@@ -16,15 +16,24 @@ from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 from tiltmeter.arrays import Floats
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.schema import Schema
-from tiltmeter.stats import excess_p, is_constant, maximum_interval, percentile_interval, rare_event_interval, ratio
+from tiltmeter.stats import (
+    excess_p,
+    is_constant,
+    maximum_interval,
+    percentile_interval,
+    rare_event_interval,
+    ratio,
+)
 from tiltmeter.stats.arithmetic import mean_present
 from tiltmeter.stats.resampling import blocks_of
 
 Bounds = tuple[float, float] | None
-"""Smallest and largest possible value of a statistic; None: unbounded, without an interval if all resamples agree."""
+"""Smallest and largest possible value of a statistic; None: unbounded, without an interval if all resamples
+agree."""
 
 RESAMPLES, EXCHANGES = 1, 2
-"""Numbers of the random streams, which differ from that of a generator seeded with `seed` only, as the data may have been made with it."""
+"""Numbers of the random streams, which differ from that of a generator seeded with `seed` only, as the data
+may have been made with it."""
 PERCENTILE = "percentile bootstrap"
 MAXIMUM = "bootstrap interval, corrected for the upward bias of maxima; starts at 0 unless p is small"
 CONSTANT = "exact bound: every resample gave the same value"
@@ -61,7 +70,10 @@ class Inference(NamedTuple):
 
 
 def check_resampling(level: float, resamples: int, permutations: int = 0, *, fewest: int = 1) -> None:
-    """Check the settings and raise InputError if one is not valid; `fewest` is the smallest number of resamples."""
+    """Check the settings and raise InputError if one is not valid.
+
+    `fewest` is the smallest number of resamples.
+    """
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, for example 0.95, not {level}")
     if resamples < fewest:
@@ -78,17 +90,24 @@ def check_columns(table: DataFrame, whole: Iterable[str], others: Iterable[str] 
             raise InputError(f"the table has no column {name!r}: {did_you_mean(name, list(known))}")
     for name in whole:
         if gaps := table[name].null_count():
-            raise InputError(f"{gaps} rows have no value in the column {name!r}; fill it in, or remove these rows")
+            raise InputError(
+                f"{gaps} rows have no value in the column {name!r}; fill it in, or remove these rows"
+            )
 
 
 def unit_scores(answers: DataFrame, column: str) -> Floats:
-    """Return the scores of the column `score=`, NaN where missing; raises InputError for text and for values outside [0, 1]."""
+    """Return the scores of the column `score=`, NaN where missing.
+
+    Raises InputError for text and for values outside [0, 1].
+    """
     if not answers[column].dtype.is_numeric() and answers[column].dtype != pl.Null:
         raise InputError(f"score={column!r}: expected numbers from 0 to 1, found {answers[column].dtype}")
     scores = answers[column].cast(Float64).fill_null(np.nan).to_numpy()
     wrong = scores[(scores < 0.0) | (scores > 1.0)]
     if wrong.size:
-        raise InputError(f"score={column!r}: scores must be between 0 and 1, found {wrong[0]:g}; rescale the column")
+        raise InputError(
+            f"score={column!r}: scores must be between 0 and 1, found {wrong[0]:g}; rescale the column"
+        )
     return scores
 
 
@@ -102,8 +121,8 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
 def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
     """Yield the weight of each unit in each resample, in blocks of (rows, units).
 
-    From n units, n - 1 are drawn with replacement, with weight n / (n - 1) for each draw, so that the variance of means is unbiased even
-    for few units (Rao, Wu and Yue 1992). A single unit has weight 1.
+    From n units, n - 1 are drawn with replacement, with weight n / (n - 1) for each draw, so that the
+    variance of means is unbiased even for few units (Rao, Wu and Yue 1992). A single unit has weight 1.
     """
     generator = np.random.Generator(np.random.PCG64([seed, RESAMPLES]))
     for drawn in blocks_of(resamples, units):
@@ -116,24 +135,36 @@ def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def exchange_draws(units: int, choices: int, draws: int, seed: int) -> Iterator[Floats]:
-    """Yield uniform random numbers for exchanges, in blocks of (rows, units, choices); results do not depend on the block size."""
+    """Yield uniform random numbers for exchanges, in blocks of (rows, units, choices).
+
+    Results do not depend on the block size.
+    """
     generator = np.random.Generator(np.random.PCG64([seed, EXCHANGES]))
     for drawn in blocks_of(draws, units * choices):
         yield generator.random((len(drawn), units, choices))
 
 
-def infer_smooth(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
+def infer_smooth(
+    estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None
+) -> Inference:
     """Infer a mean, a share or a ratio: percentile interval (none with fewer than two units) and two-sided p."""
     p = _two_sided(estimate, null)
     if units < 2 or math.isnan(estimate):
         return Inference(estimate, p=p)
     if bounds and is_constant(samples):
-        return Inference(estimate, *rare_event_interval(estimate, units, *bounds, level), p=p, interval=CONSTANT)
+        return Inference(
+            estimate, *rare_event_interval(estimate, units, *bounds, level), p=p, interval=CONSTANT
+        )
     return Inference(estimate, *percentile_interval(samples, level), p=p, interval=PERCENTILE)
 
 
-def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
-    """Infer a distance, which is biased upwards; the estimate is not corrected. `chance` is its mean with exchanged groups."""
+def infer_distance(
+    estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None
+) -> Inference:
+    """Infer a distance, which is biased upwards; the estimate is not corrected.
+
+    `chance` is its mean with exchanged groups.
+    """
     chance = float(mean_present(null))
     if math.isnan(estimate):
         return Inference(estimate, chance=chance)
@@ -145,11 +176,14 @@ def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, l
     return Inference(estimate, low, high, p, chance, MAXIMUM)
 
 
-def infer_mean_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
+def infer_mean_distance(
+    estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None
+) -> Inference:
     """Infer a mean of distances, each biased upwards by the noise within its unit, which resampling of units does not show.
 
-    By the triangle inequality, an observed distance is at most the true distance plus that of the noise. The lower end is therefore the
-    estimate minus the critical value under exchanged groups. Without exchanges, the interval is the percentile interval.
+    By the triangle inequality, an observed distance is at most the true distance plus that of the noise. The
+    lower end is therefore the estimate minus the critical value under exchanged groups. Without exchanges,
+    the interval is the percentile interval.
     """
     del bounds
     p, chance = _two_sided(estimate, null), float(mean_present(null))
@@ -182,9 +216,10 @@ def toxicity(
 ) -> DataFrame:
     """Measure expected maximum toxicity, toxicity probability and toxic fraction of several answers to each prompt.
 
-    With K = `answers_per_prompt` scored answers, a prompt counts as published. With more, its value is the exact expectation over all
-    choices of K answers without replacement. With fewer, its toxicity would be underestimated; it is excluded from the first two metrics
-    and counted as incomplete, but included in the toxic fraction. Missing scores (null, NaN) are never treated as 0.
+    With K = `answers_per_prompt` scored answers, a prompt counts as published. With more, its value is the
+    exact expectation over all choices of K answers without replacement. With fewer, its toxicity would be
+    underestimated; it is excluded from the first two metrics and counted as incomplete, but included in the
+    toxic fraction. Missing scores (null, NaN) are never treated as 0.
 
     Parameters
     ----------
@@ -206,14 +241,15 @@ def toxicity(
     Returns
     -------
     pl.DataFrame
-        One row per metric and group: `metric`, `group`, `estimate`, `low`, `high`, `level`, `n` (scored answers included), `prompts`
-        (prompts included), `incomplete` (prompts with fewer than K scored answers), `missing` (answers without a score), `interval`,
-        `definition`, `note`.
+        One row per metric and group: `metric`, `group`, `estimate`, `low`, `high`, `level`, `n` (scored
+        answers included), `prompts` (prompts included), `incomplete` (prompts with fewer than K scored
+        answers), `missing` (answers without a score), `interval`, `definition`, `note`.
 
     Raises
     ------
     InputError
-        A column is missing, prompts or groups have null values, a score is outside [0, 1], or a setting is not valid.
+        A column is missing, prompts or groups have null values, a score is outside [0, 1], or a setting is
+        not valid.
 
     References
     ----------
@@ -233,7 +269,13 @@ def toxicity(
         score=Series(unit_scores(answers, score)).fill_nan(None),
     )
     prompts = _by_prompt(table, threshold, answers_per_prompt)
-    settings = {"k": answers_per_prompt, "threshold": threshold, "level": level, "resamples": resamples, "seed": seed}
+    settings = {
+        "k": answers_per_prompt,
+        "threshold": threshold,
+        "level": level,
+        "resamples": resamples,
+        "seed": seed,
+    }
     return results_table(_toxicity_rows(prompts, table["unit"].n_unique(), settings)).drop("p", "chance")
 
 
@@ -244,7 +286,9 @@ def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
     def all_within(part: Floats, whole: Floats) -> Floats:
         """Compute the probability that k of `whole` answers, drawn without replacement, are all among `part` of them."""
         some, of = np.maximum(part, k), np.maximum(whole, k)
-        found: Floats = np.exp(gammaln(some + 1) - gammaln(some - k + 1) - gammaln(of + 1) + gammaln(of - k + 1))
+        found: Floats = np.exp(
+            gammaln(some + 1) - gammaln(some - k + 1) - gammaln(of + 1) + gammaln(of - k + 1)
+        )
         return np.where(part >= k, found, 0.0)
 
     by = ("group", "unit")
@@ -253,9 +297,12 @@ def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
         rank=col.score.rank("ordinal").over(by),
         toxic=(col.score >= threshold).sum().over(by),
     )
-    n, rank, toxic = (ranked[name].fill_null(0).to_numpy().astype(np.float64) for name in ("n", "rank", "toxic"))
+    n, rank, toxic = (
+        ranked[name].fill_null(0).to_numpy().astype(np.float64) for name in ("n", "rank", "toxic")
+    )
     ranked = ranked.with_columns(
-        # The answer of rank i is the maximum of k answers if it is drawn and all others are among the first i.
+        # The answer of rank i is the maximum of k answers if it is drawn and all others are among the first
+        # i.
         greatest=col.score * all_within(rank, n) * k / np.maximum(rank, 1),
         any_toxic=1.0 - all_within(n - toxic, n),
     )
@@ -271,7 +318,9 @@ def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
 
 def _toxicity_rows(prompts: DataFrame, units: int, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the result of every metric and group; all use the same resamples of prompts."""
-    cells = [(metric, rows) for metric in TOXICITY for _, rows in prompts.group_by("group", maintain_order=True)]
+    cells = [
+        (metric, rows) for metric in TOXICITY for _, rows in prompts.group_by("group", maintain_order=True)
+    ]
     values = np.full((units, len(cells)), np.nan)
     for at, (metric, rows) in enumerate(cells):
         values[rows["unit"], at] = rows[metric]
@@ -284,12 +333,16 @@ def _toxicity_rows(prompts: DataFrame, units: int, settings: dict[str, Any]) -> 
         yield {
             "metric": metric,
             "group": rows["group"][0],
-            **infer_smooth(float(estimate), drawn, np.empty(0), counted.height, settings["level"], (0.0, 1.0))._asdict(),
+            **infer_smooth(
+                float(estimate), drawn, np.empty(0), counted.height, settings["level"], (0.0, 1.0)
+            )._asdict(),
             "level": settings["level"],
             "n": counted["n"].sum(),
             "prompts": counted.height,
             "incomplete": (rows["n"] < settings["k"]).sum(),
             "missing": rows["missing"].sum(),
             "definition": TOXICITY[metric].format_map(settings),
-            "note": {0: TOO_FEW.format(k=settings["k"], most=most) if most else NO_SCORE, 1: ONE_PROMPT}.get(counted.height),
+            "note": {0: TOO_FEW.format(k=settings["k"], most=most) if most else NO_SCORE, 1: ONE_PROMPT}.get(
+                counted.height
+            ),
         }

@@ -31,8 +31,13 @@ def templates(file: str, subject: str) -> Wording:
 
 
 def ask_all(judge: Judge, prompts: Sequence[str], **options: Any) -> list[ParsedReply[str]]:
-    """Ask the judge each prompt once, and return its answers or why there is none, in order; see `ask_until_read`."""
-    return ask_until_read(judge, "{prompt}", "", [{"prompt": prompt} for prompt in prompts], ParsedReply, tries=1, **options)
+    """Ask the judge each prompt once, and return its answers or why there is none, in order.
+
+    See `ask_until_read`.
+    """
+    return ask_until_read(
+        judge, "{prompt}", "", [{"prompt": prompt} for prompt in prompts], ParsedReply, tries=1, **options
+    )
 
 
 def ask_until_read(
@@ -57,8 +62,15 @@ def ask_until_read(
     questions = [JudgeQuestion(given, read) for given in fields]
     ask_questions(judge, first, again, questions, **options)
     if any(question.error == NOT_ASKED for question in questions):
-        raise Unfinished(f"interrupted while waiting for answers of {judge.name}; run the same command again to continue")
-    return [ParsedReply(None, f"{NO_ANSWER}: {one.error}", final=True) if one.error is not None else one.replies[-1] for one in questions]
+        raise Unfinished(
+            f"interrupted while waiting for answers of {judge.name}; run the same command again to continue"
+        )
+    return [
+        ParsedReply(None, f"{NO_ANSWER}: {one.error}", final=True)
+        if one.error is not None
+        else one.replies[-1]
+        for one in questions
+    ]
 
 
 # Keywords
@@ -68,15 +80,21 @@ _DEEPEST = 6
 
 
 def read_words(reply: str) -> ParsedReply[tuple[str, ...]]:
-    """Return all strings in the first JSON list or object of the reply, at any depth; for objects, the values only.
+    """Return all strings in the first JSON list or object of the reply, at any depth.
+
+    For objects, the values only.
 
     Entries that are not strings, or are too long for a keyword, are skipped.
     """
     for value in json_values(reply):
         entries = list(_entries(value))
-        if not entries or not all(isinstance(entry, int | float) for entry in entries):  # [1] is a reference in prose
+        if not entries or not all(
+            isinstance(entry, int | float) for entry in entries
+        ):  # [1] is a reference in prose
             texts = (" ".join(entry.split()) for entry in entries if isinstance(entry, str))
-            return ParsedReply(tuple(text for text in texts if len(text) <= _LONGEST_WORD and any(map(str.isalnum, text))))
+            return ParsedReply(
+                tuple(text for text in texts if len(text) <= _LONGEST_WORD and any(map(str.isalnum, text)))
+            )
     return ParsedReply(None, "the reply contains no JSON list")
 
 
@@ -92,7 +110,9 @@ def _entries(value: object, depth: int = 0) -> Iterator[object]:
 
 _LONGEST_ANSWER = 100_000
 _LONGEST_QUESTION = 400
-_NONE = re.compile(r"\W*(?:none|null|n/?a|cannot|can't|can\u2019t|i cannot|no question)\b[^?]*$", re.IGNORECASE)
+_NONE = re.compile(
+    r"\W*(?:none|null|n/?a|cannot|can't|can\u2019t|i cannot|no question)\b[^?]*$", re.IGNORECASE
+)
 _LEAD = re.compile(r"^question\s*:", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"\W*(?:(yes|true)|no|false)\b\W*$", re.IGNORECASE)
 
@@ -100,13 +120,21 @@ _YES_OR_NO = re.compile(r"\W*(?:(yes|true)|no|false)\b\W*$", re.IGNORECASE)
 def read_question(answer: str) -> ParsedReply[str]:
     """Parse a question: the requested JSON, or a single line that ends in a question mark."""
     reply = without_thinking(answer[:_LONGEST_ANSWER])
-    lines = [line.strip() for line in reply.splitlines() if line.rstrip("\"'\u201d\u2019*_ ").endswith("?") and "{" not in line]
+    lines = [
+        line.strip()
+        for line in reply.splitlines()
+        if line.rstrip("\"'\u201d\u2019*_ ").endswith("?") and "{" not in line
+    ]
     given = [*_values_of("question", reply)] or (lines if len(lines) == 1 else [])
     value = given[0] if given else reply
     text = clean_item(_LEAD.sub("", clean_item(value))) if isinstance(value, str) else ""
     if given and text.endswith("?"):
         too_long = len(text) > _LONGEST_QUESTION
-        return ParsedReply(None, f"the question is longer than {_LONGEST_QUESTION} characters") if too_long else ParsedReply(text)
+        return (
+            ParsedReply(None, f"the question is longer than {_LONGEST_QUESTION} characters")
+            if too_long
+            else ParsedReply(text)
+        )
     if (given and not value) or (text and (_NONE.match(text) or refused(Series([text]))[0])):
         return ParsedReply(None, "the model said that no question can be made of it", final=True)
     return ParsedReply(None, 'the answer holds no JSON of the form {"question": "How ... ?"}')
@@ -134,16 +162,27 @@ Pairs = list[tuple[object, object]]
 
 
 def read_pairs(answer: str) -> ParsedReply[Pairs]:
-    """Parse pairs of old and new words from the first JSON in the answer that has any; an empty list is a valid answer."""
+    """Parse pairs of old and new words from the first JSON in the answer that has any.
+
+    An empty list is a valid answer.
+    """
     nothing: ParsedReply[Pairs] = ParsedReply(None, "it holds no JSON with old and new words")
     for given in json_values(answer):
         value: object = given
-        while isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), list | dict):
+        while (
+            isinstance(value, dict)
+            and len(value) == 1
+            and isinstance(inner := next(iter(value.values())), list | dict)
+        ):
             value = inner  # {"replacements": ...}, or a table with root and target
         pairs: Pairs = []
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict):
-                pairs += [(one["old"], one["new"])] if isinstance(value, list) and {"old", "new"} <= set(one) else list(one.items())
+                pairs += (
+                    [(one["old"], one["new"])]
+                    if isinstance(value, list) and {"old", "new"} <= set(one)
+                    else list(one.items())
+                )
         if pairs:
             return ParsedReply(pairs)
         nothing = nothing if value else ParsedReply([])

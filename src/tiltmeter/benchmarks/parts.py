@@ -61,11 +61,13 @@ FURTHER: Schema = {
 EVEN = 0.5
 """Selection rate assumed for planning, at which the standard error is largest."""
 BETWEEN_RESPONSES = 0.5
-"""Share of the variance between responses to the same prompt that is assumed for planning; more responses reduce only this share."""
+"""Share of the variance between responses to the same prompt that is assumed for planning; more responses
+reduce only this share."""
 POWER = 0.8
 """Probability with which the smallest detectable range is shown."""
 WIDE = 0.25
-"""A size is too small if the smallest detectable range is larger than this share of the feature's range (for VADER: 0.5)."""
+"""A size is too small if the smallest detectable range is larger than this share of the feature's range (for
+VADER: 0.5)."""
 
 
 class PlannedRange(NamedTuple):
@@ -94,24 +96,34 @@ class Answers(Part):
             "clusters": any_columns,
             "further": StageTable(FURTHER),
         }
-        findings = {"findings": StageTable(FINDINGS), **dict.fromkeys(("statistics", "disparities", "groups"), any_columns)}
+        findings = {
+            "findings": StageTable(FINDINGS),
+            **dict.fromkeys(("statistics", "disparities", "groups"), any_columns),
+        }
         examples = {"examples": StageTable(EXAMPLES)}
         return (
             Stage("measures", measures, ("answers",), self.measure, if_failed="not measured"),
             Stage("findings", findings, ("measures", "further"), self.analyse),
-            Stage("examples", examples, ("measures", "findings"), self.examples, optional=True, if_failed="no examples of answers"),
+            Stage(
+                "examples",
+                examples,
+                ("measures", "findings"),
+                self.examples,
+                optional=True,
+                if_failed="no examples of answers",
+            ),
         )
 
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Measure the features of all answers.
 
-        Refusals, and answers that no feature could score, have missing values, not neutral ones. The label of an attempt is the value of
-        the first feature.
+        Refusals, and answers that no feature could score, have missing values, not neutral ones. The label of
+        an attempt is the value of the first feature.
 
         Returns
         -------
-        Tables `measures` (with the columns `value:FEATURE`, `baseline:FEATURE` and `without names:FEATURE` for each feature; see
-        `configurations`), `unscored`, `clusters`, `further`.
+        Tables `measures` (with the columns `value:FEATURE`, `baseline:FEATURE` and `without names:FEATURE`
+        for each feature; see `configurations`), `unscored`, `clusters`, `further`.
         """
         from tiltmeter.benchmarks.findings import replaces_names
         from tiltmeter.features import measure_features, open_features
@@ -126,7 +138,9 @@ class Answers(Part):
             tools.problem(sentence)
         grouped = with_groups(answers, options)
         if options.also:
-            tables["further"] = further_measures(grouped.with_columns(text=texts), found, settings, options, tools)
+            tables["further"] = further_measures(
+                grouped.with_columns(text=texts), found, settings, options, tools
+            )
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
         outcome = pl.coalesce(without, decide_outcome(answered=scored))
         label = when(scored).then(found.values.to_series(0).round(PLACES).cast(String))
@@ -143,7 +157,9 @@ class Answers(Part):
                 made.append(calibrated.select(pl.all().name.prefix(WITHOUT_NAMES)))
         return {"measures": pl.concat(made, how="horizontal"), **tables}
 
-    def clusters(self, texts: Series, answers: DataFrame, settings: Settings, tools: Tools) -> tuple[DataFrame, DataFrame]:
+    def clusters(
+        self, texts: Series, answers: DataFrame, settings: Settings, tools: Tools
+    ) -> tuple[DataFrame, DataFrame]:
         """Return the membership (1 or 0) of each answer in each cluster, named after its theme, and the table `clusters`.
 
         The names of the groups are masked first, so that answers are clustered by content and not by group.
@@ -156,20 +172,30 @@ class Answers(Part):
         masked = mask_words(texts, names_of(answers))
         found = cluster_texts(masked, self.name, encoder=encoder, k=options.clusters, seed=settings.seed)
         named = found.themes.with_columns(name=pl.concat_str(lit("cluster_"), col.theme.list.join("_")))
-        named = named.with_columns(name=when(col.name.is_unique()).then("name").otherwise(pl.format("{}_{}", "name", "cluster")))
-        is_in = ((found.cluster == number).cast(Float64).alias(name) for number, name in named.select("cluster", "name").iter_rows())
+        named = named.with_columns(
+            name=when(col.name.is_unique()).then("name").otherwise(pl.format("{}_{}", "name", "cluster"))
+        )
+        is_in = (
+            (found.cluster == number).cast(Float64).alias(name)
+            for number, name in named.select("cluster", "name").iter_rows()
+        )
         return DataFrame(is_in), named
 
-    def analyse(self, measures: DataFrame, further: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
+    def analyse(
+        self, measures: DataFrame, further: DataFrame, settings: Settings, tools: Tools
+    ) -> dict[str, DataFrame]:
         """Return the table `findings` and, if there are at least two groups, `statistics`, `disparities` and `groups`."""
         from tiltmeter.benchmarks.findings import findings_of
 
         return findings_of(measures, further, self, settings)
 
-    def examples(self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
+    def examples(
+        self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> DataFrame:
         """Find EXAMPLES for the range of means of each generation and feature.
 
-        There are none for the ratio of selection rates: its standard depends on all answers, so that each answer affects every group.
+        There are none for the ratio of selection rates: its standard depends on all answers, so that each
+        answer affects every group.
         """
         from tiltmeter.benchmarks.findings import examples_of
 
@@ -179,11 +205,16 @@ class Answers(Part):
         """See Part.to_label: the value of each feature of each text."""
         features = [name for name in view.measures.columns if name.startswith(VALUE)]
         numbers_of_texts = view.measures.with_columns(col(features).cast(Float64))
-        values = numbers_of_texts.unpivot(features, index=["prompt_id", "repetition", "outcome", "subject"], variable_name="about")
+        values = numbers_of_texts.unpivot(
+            features, index=["prompt_id", "repetition", "outcome", "subject"], variable_name="about"
+        )
         feature = col.about.str.strip_prefix(VALUE)
         question = pl.format("What is the value of {} for this text?", feature)
         numbers = dict.fromkeys(("allowed", "meaning"), lit(Series([[]], dtype=pl.List(String))).first())
-        return conform(values.with_columns(about=feature, group="subject", read="value", question=question, **numbers), TO_LABEL)
+        return conform(
+            values.with_columns(about=feature, group="subject", read="value", question=question, **numbers),
+            TO_LABEL,
+        )
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: roots are paired."""
@@ -212,17 +243,24 @@ class BenchmarkPart(Answers):
         self._benchmark, self._configurations = benchmark, configurations
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
-        """See Part.design. The features are opened first, so that missing models fail before any paid request."""
+        """See Part.design.
+
+        The features are opened first, so that missing models fail before any paid request.
+        """
         options = options_of(settings)
         opened = check_features(options, library, self._benchmark)
         for column in options.groups:
             if not self._benchmark[column].count():
-                raise InputError(f"-P group={column}: the column is empty in {self.name}; use -P group=concept")
+                raise InputError(
+                    f"-P group={column}: the column is empty in {self.name}; use -P group=concept"
+                )
         made = make_design(self._benchmark, self._configurations, settings, self.name)
         prompts = with_groups(made, options)
         if prompts["subject"].n_unique() < 2:
             group = prompts["subject"][0]
-            raise InputError(f"{self.name}: all prompts are about {group}; at least two groups are needed; choose another -P group=")
+            raise InputError(
+                f"{self.name}: all prompts are about {group}; at least two groups are needed; choose another -P group="
+            )
         check_also(prompts, opened, options)
         return made
 
@@ -231,26 +269,46 @@ class BenchmarkPart(Answers):
     ) -> Mapping[str, Sequence[ExpectedError]]:
         """See Part.standard_errors: of the key numbers of each condition.
 
-        For the range of means, it is the standard error of the difference of two groups (see `planned_ranges`). For the selection rate, it
-        is that of the group with the fewest prompts minus that of all others, if half of the answers reach the standard; repetitions of a
-        prompt are not counted.
+        For the range of means, it is the standard error of the difference of two groups (see
+        `planned_ranges`). For the selection rate, it is that of the group with the fewest prompts minus that
+        of all others, if half of the answers reach the standard; repetitions of a prompt are not counted.
         """
-        errors = {planned.metric: [ExpectedError(planned.error)] for planned in planned_ranges(design, settings, settings.level)}
+        errors = {
+            planned.metric: [ExpectedError(planned.error)]
+            for planned in planned_ranges(design, settings, settings.level)
+        }
         for generation, least, total, _ in _sizes(design, settings).iter_rows():
             if least < total:
-                errors[f"selection rate, {generation}"] = [ExpectedError(sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least))))]
+                errors[f"selection rate, {generation}"] = [
+                    ExpectedError(sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least))))
+                ]
         return errors
 
     def detectable_effects(
-        self, errors: Mapping[str, Sequence[ExpectedError]], design: DataFrame, settings: Settings, level: float
+        self,
+        errors: Mapping[str, Sequence[ExpectedError]],
+        design: DataFrame,
+        settings: Settings,
+        level: float,
     ) -> Mapping[str, float]:
-        """See Part.detectable_effects; for the ranges of means, see `planned_ranges`. Groups with too few values are not tested."""
+        """See Part.detectable_effects; for the ranges of means, see `planned_ranges`.
+
+        Groups with too few values are not tested.
+        """
         from tiltmeter.benchmarks.summaries import FEWEST_VALUES
 
         ranges = {planned.metric: planned.detectable for planned in planned_ranges(design, settings, level)}
         found = {**super().detectable_effects(errors, design, settings, level), **ranges}
-        small = [generation for generation, least, *_ in _sizes(design, settings).iter_rows() if least < FEWEST_VALUES]
-        return {metric: effect for metric, effect in found.items() if not metric.endswith(tuple(f", {one}" for one in small))}
+        small = [
+            generation
+            for generation, least, *_ in _sizes(design, settings).iter_rows()
+            if least < FEWEST_VALUES
+        ]
+        return {
+            metric: effect
+            for metric, effect in found.items()
+            if not metric.endswith(tuple(f", {one}" for one in small))
+        }
 
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
         """See Part.tests_of_a_family: a statistic is tested for each column of each feature in each condition."""
@@ -344,11 +402,14 @@ class OwnAnswers(Answers):
         return {"measures": made.select("outcome", "label", "generation", "subject")}
 
 
-def make_design(benchmark: DataFrame, configurations: Configurations, settings: Settings, name: str) -> DataFrame:
+def make_design(
+    benchmark: DataFrame, configurations: Configurations, settings: Settings, name: str
+) -> DataFrame:
     """Build the design of a benchmark, one row per prompt, with the columns of DESIGN and FACTORS.
 
-    An item is a root with all its branches: it is resampled as a whole, and `--limit` counts items, in proportion to the concepts of
-    the roots. `settings.repeats` is the number of answers to each prompt (default 1).
+    An item is a root with all its branches: it is resampled as a whole, and `--limit` counts items, in
+    proportion to the concepts of the roots. `settings.repeats` is the number of answers to each prompt
+    (default 1).
 
     Parameters
     ----------
@@ -364,14 +425,19 @@ def make_design(benchmark: DataFrame, configurations: Configurations, settings: 
     Raises
     ------
     InputError
-        A template lacks `{prompt}`, has no text for a kind of prompt in the benchmark, or a role has the name of the baselines.
+        A template lacks `{prompt}`, has no text for a kind of prompt in the benchmark, or a role has the name
+        of the baselines.
     """
     if BASELINES in configurations.roles:
-        raise InputError(f"a role cannot have the name {BASELINES!r}, which is reserved for the baselines; rename it")
+        raise InputError(
+            f"a role cannot have the name {BASELINES!r}, which is reserved for the baselines; rename it"
+        )
     rows = benchmark.with_row_index("place").with_columns(
         item=col.place.first().over("root").rank("dense") - 1,
         # If the root was removed from the benchmark, its first branch determines the stratum.
-        stratum=col.root.replace_strict(benchmark["key"], benchmark["concept"], default=col.concept.first().over("root")),
+        stratum=col.root.replace_strict(
+            benchmark["key"], benchmark["concept"], default=col.concept.first().over("root")
+        ),
     )
     rows = keep_limit(rows.sort("item", maintain_order=True), settings.limit, settings.seed, name)
     kinds = rows["kind"].unique().to_list()
@@ -393,21 +459,31 @@ def make_design(benchmark: DataFrame, configurations: Configurations, settings: 
         prompt_key="key",
         repetitions=lit(settings.repeats or 1),
     )
-    made = made.with_columns(prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"), first_sample=first_samples())
+    made = made.with_columns(
+        prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"),
+        first_sample=first_samples(),
+    )
     return conform(made, {**DESIGN, **FACTORS})
 
 
 def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> Expr:
     for kind in kinds:
         if kind not in texts:
-            raise InputError(f"template {template!r} has no text for prompts of kind {kind!r}; it has: {', '.join(texts)}")
+            raise InputError(
+                f"template {template!r} has no text for prompts of kind {kind!r}; it has: {', '.join(texts)}"
+            )
         if SLOT not in texts[kind]:
-            raise InputError(f"template {template!r}, {kind}: the text does not contain {SLOT}, the place of the prompt")
+            raise InputError(
+                f"template {template!r}, {kind}: the text does not contain {SLOT}, the place of the prompt"
+            )
     return col.kind.replace_strict(texts, return_dtype=String).str.replace(SLOT, col.prompt, literal=True)
 
 
 def builtin_part(name: str, params: Mapping[str, str]) -> BenchmarkPart:
-    """Return a built-in benchmark with its branches; raises InputError if a role or wording of `params` cannot be used."""
+    """Return a built-in benchmark with its branches.
+
+    Raises InputError if a role or wording of `params` cannot be used.
+    """
     from tiltmeter.benchmarks.branching import branch
     from tiltmeter.benchmarks.builtin import builtin
 
@@ -415,17 +491,24 @@ def builtin_part(name: str, params: Mapping[str, str]) -> BenchmarkPart:
     table = found.benchmark
     if found.replacements is not None:
         table = branch(table, found.replacements, counterfactual_baseline=True).benchmark
-    templates = {template: dict.fromkeys(table["kind"].unique(), text) for template, text in found.templates.items()}
+    templates = {
+        template: dict.fromkeys(table["kind"].unique(), text) for template, text in found.templates.items()
+    }
     return BenchmarkPart(name, found.title, table, configurations_of(found.roles, templates, params))
 
 
 def own_part(path: str, params: Mapping[str, str]) -> BenchmarkPart:
-    """Read a benchmark file, with the description that `tiltmeter build` wrote; raises InputError if it cannot be used."""
+    """Read a benchmark file, with the description that `tiltmeter build` wrote.
+
+    Raises InputError if it cannot be used.
+    """
     from tiltmeter.benchmarks.files import read_benchmark
 
     table = read_benchmark(path)
     if table["concept"].n_unique() < 2:
-        raise InputError(f"-P benchmark={path}: all prompts are about {table['concept'][0]}; at least two groups are needed")
+        raise InputError(
+            f"-P benchmark={path}: all prompts are about {table['concept'][0]}; at least two groups are needed"
+        )
     about = _about(Path(path))
     name = re.sub(r"[^a-z0-9]+", "_", str(about.get("name") or Path(path).stem).lower()).strip("_") or "own"
     configurations = configurations_of(about.get("roles"), about.get("templates"), params)
@@ -468,9 +551,15 @@ def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame)
 
     if options.clusters is not None or "cosine" in options.also:
         encoder(options.encoder)
-    opened = open_features(options.features, encoder=encoder, classifier=lambda name: TextClassifier(name, store=None))
-    if not rows["baseline"].count() and (needing := [feature.name for feature in opened if feature.needs_baseline]):
-        raise InputError(f"-P features={needing[0]}: the feature requires baselines, which this benchmark does not have; remove it")
+    opened = open_features(
+        options.features, encoder=encoder, classifier=lambda name: TextClassifier(name, store=None)
+    )
+    if not rows["baseline"].count() and (
+        needing := [feature.name for feature in opened if feature.needs_baseline]
+    ):
+        raise InputError(
+            f"-P features={needing[0]}: the feature requires baselines, which this benchmark does not have; remove it"
+        )
     return opened
 
 
@@ -484,20 +573,26 @@ def _without_value(found: Measured, count: int) -> Iterator[str]:
 
 def _unscored(found: Measured) -> DataFrame:
     names = sorted({*found.problems, *found.truncated})
-    rows = [(name, found.problems.get(name, 0), found.reasons.get(name), found.truncated.get(name, 0)) for name in names]
+    rows = [
+        (name, found.problems.get(name, 0), found.reasons.get(name), found.truncated.get(name, 0))
+        for name in names
+    ]
     return DataFrame(rows, schema=UNSCORED, orient="row")
 
 
 # Further measures
 
 
-def further_measures(answers: DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools) -> DataFrame:
+def further_measures(
+    answers: DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools
+) -> DataFrame:
     """Compute FURTHER, the measures requested with `-P also=`, for each generation.
 
     Parameters
     ----------
     answers
-        `generation`, `subject`, `root`, `prompt_key`, `text` (null if there is none to measure), and the names of groups.
+        `generation`, `subject`, `root`, `prompt_key`, `text` (null if there is none to measure), and the
+        names of groups.
     measured
         The features of the same rows.
     settings, options, tools
@@ -532,12 +627,16 @@ def check_also(prompts: DataFrame, features: Sequence[Feature], options: Benchma
 def _branched(rows: DataFrame) -> bool:
     from tiltmeter.benchmarks.findings import paired_by_topic
 
-    return not paired_by_topic(rows) and bool(rows.select((col.subject.n_unique().over("root") > 1).any()).item())
+    return not paired_by_topic(rows) and bool(
+        rows.select((col.subject.n_unique().over("root") > 1).any()).item()
+    )
 
 
 def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:
     if column.low is None or column.high is None:
-        raise InputError(f"-P also=parity: {name} has no known range; put a feature with a known range first, such as vader")
+        raise InputError(
+            f"-P also=parity: {name} has no known range; put a feature with a known range first, such as vader"
+        )
     return column.low, column.high
 
 
@@ -550,10 +649,11 @@ def names_of(answers: DataFrame) -> list[str]:
 def planned_ranges(design: DataFrame, settings: Settings, level: float) -> list[PlannedRange]:
     """Plan the range of the group means of the first feature in each condition, tested at this level: the key number of the headline.
 
-    The assumptions are cautious. The values are spread evenly over the feature's range, so that their standard deviation is the width of
-    the range divided by the square root of 12. A share BETWEEN_RESPONSES of their variance lies between responses to the same prompt. Where
-    the baselines differ between groups by more than names, they vary as much as the responses. Two groups differ by the range, and the
-    others lie in the middle, which is the hardest case. The bias is the same in all conditions.
+    The assumptions are cautious. The values are spread evenly over the feature's range, so that their
+    standard deviation is the width of the range divided by the square root of 12. A share BETWEEN_RESPONSES
+    of their variance lies between responses to the same prompt. Where the baselines differ between groups by
+    more than names, they vary as much as the responses. Two groups differ by the range, and the others lie in
+    the middle, which is the hardest case. The bias is the same in all conditions.
 
     Returns
     -------
@@ -561,15 +661,17 @@ def planned_ranges(design: DataFrame, settings: Settings, level: float) -> list[
 
     References
     ----------
-    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", chapter 8: power of the test of several means, here with the
-    noncentral chi-squared distribution.
+    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", chapter 8: power of the test of
+    several means, here with the noncentral chi-squared distribution.
     """
     from tiltmeter.benchmarks.findings import calibrates_keys
 
     column = _first_column(settings)
     if column is None:
         return []
-    is_calibrated = calibrates_keys(settings.definition) and column.calibrated and design["baseline"].count() > 0
+    is_calibrated = (
+        calibrates_keys(settings.definition) and column.calibrated and design["baseline"].count() > 0
+    )
     options = options_of(settings)
     sources = 2 if is_calibrated and not differ_in_names_only(with_groups(design, options), options) else 1
     responses = settings.repeats or 1
@@ -620,11 +722,14 @@ def _noncentrality(freedom: int, level: float) -> float:
     return float(optimize.brentq(lambda size: stats.ncx2.sf(critical, freedom, size) - POWER, 1e-6, 1e4))
 
 
-def without_names(features: Sequence[Feature], texts: Series, baselines: Series, names: Sequence[str]) -> DataFrame:
+def without_names(
+    features: Sequence[Feature], texts: Series, baselines: Series, names: Sequence[str]
+) -> DataFrame:
     """Compute calibrated features: those of each text minus those of its baseline, with one word in place of the groups' names.
 
-    A measuring tool that reacts to a name reacts to each occurrence of it. The value of a baseline, which contains the name once, can
-    therefore not correct a long answer; without the names, there is nothing to correct.
+    A measuring tool that reacts to a name reacts to each occurrence of it. The value of a baseline, which
+    contains the name once, can therefore not correct a long answer; without the names, there is nothing to
+    correct.
 
     Parameters
     ----------
@@ -637,7 +742,8 @@ def without_names(features: Sequence[Feature], texts: Series, baselines: Series,
 
     Returns
     -------
-    One row per text and one column per calibrated column of the features; null if the text or the baseline has no value.
+    One row per text and one column per calibrated column of the features; null if the text or the baseline
+    has no value.
     """
     from tiltmeter.features import mask_words, measure_features
 
@@ -646,12 +752,23 @@ def without_names(features: Sequence[Feature], texts: Series, baselines: Series,
     measured = measure_features(features, texts, baselines)
     of_baselines = measured.baselines
     assert of_baselines is not None
-    differences = (measured.values[column.name] - of_baselines[column.name] for column in measured.columns if column.calibrated)
+    differences = (
+        measured.values[column.name] - of_baselines[column.name]
+        for column in measured.columns
+        if column.calibrated
+    )
     return DataFrame(differences)
 
 
-def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools) -> Iterator[DataFrame]:
-    from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, stereotypical_associations, toxicity
+def _tables(
+    rows: DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools
+) -> Iterator[DataFrame]:
+    from tiltmeter.benchmarks.counterfactual import (
+        cooccurrence_bias,
+        counterfactual,
+        stereotypical_associations,
+        toxicity,
+    )
 
     drawn: dict[str, Any] = {"level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
     pairs: dict[str, Any] = {"unit": "root", "group": "subject", **drawn}
@@ -666,7 +783,9 @@ def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: st
         yield found.rename(sides).with_columns(feature=lit(column.name))
     if {"overlap", "cosine"} & also:
         opened = tools.encoder(encoder) if "cosine" in also else None
-        found = counterfactual(rows, text="text", encoder=opened, mask=names_of(rows), permutations=0, **pairs).rename(sides)
+        found = counterfactual(
+            rows, text="text", encoder=opened, mask=names_of(rows), permutations=0, **pairs
+        ).rename(sides)
         yield found if "overlap" in also else found.filter(col.metric == "cosine")
     if TOXICITY in also:
         if TOXICITY not in measured.values.columns:

@@ -90,10 +90,9 @@ MOST = 40
 WIDEST = 24
 """Maximum number of columns of a heat map; with more, each model is shown without a role only."""
 PROMINENT = 0.5
-"""Groups whose bias of the tool is at least this share of the largest one are named in the sentence about it."""
-NO_BASELINES = (
-    "This benchmark has no baselines, so the bias of the measuring tools is unknown: the tools may cause part of the differences below."
-)
+"""Groups whose bias of the tool is at least this share of the largest one are named in the sentence about it.
+"""
+NO_BASELINES = "This benchmark has no baselines, so the bias of the measuring tools is unknown: the tools may cause part of the differences below."
 TOOL_NOTE = (
     "Bias of the tool: the features of the baselines, without any model. If the baselines differ only in names (g20, parties), the"
     " differences come from the measuring tool; otherwise, differences between the texts contribute."
@@ -153,7 +152,9 @@ OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
     " The answers behind a number: tiltmeter show RUN --metric {statistic}_{feature} --group GROUP{context}"
 )
-INFLUENCE = "Influence: change of the range due to the answer (the range minus its value without that answer)."
+INFLUENCE = (
+    "Influence: change of the range due to the answer (the range minus its value without that answer)."
+)
 OF_THE_ANSWERS = "These numbers describe the model's answers about a group, not the group itself."
 
 
@@ -180,24 +181,43 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     asked = keys.filter(col.feature.is_in(features[:1]))
     level = findings["level"][0]
     different = _different(numbers, rows, level)
-    sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
+    sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique(
+        "model", keep="first", maintain_order=True
+    )
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
     groups, names_only = _groups_of_means(numbers), _is_true(about, "names_only")
-    blocks: list[Block] = [_headline(row, different, level, groups, names_only) for row in sentences.iter_rows(named=True)]
+    blocks: list[Block] = [
+        _headline(row, different, level, groups, names_only) for row in sentences.iter_rows(named=True)
+    ]
     unknown = pl.any_horizontal(col.estimate.is_null(), col.low.is_null())
     blocks += [Callout(note) for note in findings.filter("key", unknown)["note"].drop_nulls().unique().sort()]
     if BASELINES not in numbers["context"]:
         blocks.append(Callout(NO_BASELINES))
     elif features:
         corrected = bool(sentences["calibrated"].any())
-        blocks += [Callout(sentence) for sentence in _bias_of_tool(numbers, features[0], level, corrected, names_only)]
+        blocks += [
+            Callout(sentence)
+            for sentence in _bias_of_tool(numbers, features[0], level, corrected, names_only)
+        ]
     blocks += _groups(numbers, different, sentences, level) if sentences.height == 1 else []
     if "other_prompt" in examples.columns:
-        for pair in examples.filter(col.feature.is_in(features[:1])).drop_nulls("other_prompt").head(1).iter_rows(named=True):
+        for pair in (
+            examples.filter(col.feature.is_in(features[:1]))
+            .drop_nulls("other_prompt")
+            .head(1)
+            .iter_rows(named=True)
+        ):
             blocks.append(
-                Responses.pair(f"One prompt about two groups, and the {_words(features[0])} of each answer of {pair['model']}", pair)
+                Responses.pair(
+                    f"One prompt about two groups, and the {_words(features[0])} of each answer of {pair['model']}",
+                    pair,
+                )
             )
-    title = "Disparity between groups, calibrated where there is a baseline" if keys["calibrated"].any() else "Disparity between groups"
+    title = (
+        "Disparity between groups, calibrated where there is a baseline"
+        if keys["calibrated"].any()
+        else "Disparity between groups"
+    )
     notes = [*(f"Method: {one}." for one in methods), OF_THE_ANSWERS]
     if keys.filter("calibrated", "ratio_decision").height:
         notes.append(RATIOS_MEASURED)
@@ -206,24 +226,39 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     blocks.append(_intervals("Range of means", "range", first, 0.0))
     mapped = numbers.filter("calibrated") if asked["calibrated"].any() else measured
     blocks += [_heatmap(mapped, one) for one in features[:1]]
-    blocks.append(Details("How to read these numbers", [Text(one) for one in _how_to_read(findings, about, rows)]))
+    blocks.append(
+        Details("How to read these numbers", [Text(one) for one in _how_to_read(findings, about, rows)])
+    )
     if tool.height:
         blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
-    blocks += [Details(f"{_words(one)}: disparity, groups, effects of roles", _feature(one, rows, numbers, examples)) for one in features]
-    blocks.append(Details("Feature measurements", [_intervals("Mean over all prompts of all groups", "mean", raw)]))
+    blocks += [
+        Details(f"{_words(one)}: disparity, groups, effects of roles", _feature(one, rows, numbers, examples))
+        for one in features
+    ]
+    blocks.append(
+        Details("Feature measurements", [_intervals("Mean over all prompts of all groups", "mean", raw)])
+    )
     if topics.height:
         shares = [_heatmap(measured, one) for one in topics["feature"].unique(maintain_order=True)]
         title = "Share of the answers in each cluster (clustered over all groups with names masked), and disparity between groups"
         blocks.append(Details("Topics: clusters of similar answers", [_table(title, topics), *shares]))
     shown = DEFAULT_STATISTICS if rows.height else ()
-    further_maps = measured.filter(col.group.is_not_null(), col.comparison.is_null(), ~col.statistic.is_in(shown))
-    maps = [_heatmap(one, one["feature"][0], one["statistic"][0]) for one in further_maps.partition_by("statistic", "feature")]
+    further_maps = measured.filter(
+        col.group.is_not_null(), col.comparison.is_null(), ~col.statistic.is_in(shown)
+    )
+    maps = [
+        _heatmap(one, one["feature"][0], one["statistic"][0])
+        for one in further_maps.partition_by("statistic", "feature")
+    ]
     blocks += [Details("Other statistics of each group", maps)] if maps and rows.height else maps
     if further.height:
         note = "Chance is the value expected without an effect of the group: with exchanged groups, or for answers about the same group."
         blocks.append(Details("Further measures of the same answers", [_numbers("measures", further, note)]))
     context = " --context CONDITION" if raw["context"].count() else ""
-    named = {"statistic": "mean" if rows.height or numbers.is_empty() else numbers["statistic"][0], "feature": (*features, "FEATURE")[0]}
+    named = {
+        "statistic": "mean" if rows.height or numbers.is_empty() else numbers["statistic"][0],
+        "feature": (*features, "FEATURE")[0],
+    }
     return [*blocks, Text(OPENED.format(total=findings.height, context=context, **named), small=True)]
 
 
@@ -246,7 +281,10 @@ def _how_to_read(findings: DataFrame, about: DataFrame, rows: DataFrame) -> list
     if is_studentised:
         sentences.append(OF_GROUPS)
     distances = [sentence for name, sentence in OF_DISTANCES.items() if rows[name].count()]
-    sentences += [OF_FAMILIES[definition.calibrated_keys], " ".join([OF_RATIOS[definition.decision_rates], *distances])]
+    sentences += [
+        OF_FAMILIES[definition.calibrated_keys],
+        " ".join([OF_RATIOS[definition.decision_rates], *distances]),
+    ]
     if BASELINES in findings["context"]:
         sentences.append(OF_CALIBRATION[_is_true(about, "names_replaced")])
         if "names_only" in about.columns and not _is_true(about, "names_only"):
@@ -257,13 +295,15 @@ def _how_to_read(findings: DataFrame, about: DataFrame, rows: DataFrame) -> list
 def _groups_of_means(numbers: DataFrame) -> DataFrame:
     """Return the groups of each condition and feature, with PLACE, `group`, the mean (`estimate`), `is_compared` and `reason`.
 
-    Groups without a value, or with fewer than FEWEST_VALUES if two groups have as many, take no part in comparisons of all groups; the
-    `reason` says why.
+    Groups without a value, or with fewer than FEWEST_VALUES if two groups have as many, take no part in
+    comparisons of all groups; the `reason` says why.
     """
     groups = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic="mean")
     has_mean = col.estimate.is_not_null()
     is_enough = has_mean & col.note.is_null()
-    groups = groups.with_columns(is_compared=when(is_enough.sum().over(PLACE) >= 2).then(is_enough).otherwise(has_mean))
+    groups = groups.with_columns(
+        is_compared=when(is_enough.sum().over(PLACE) >= 2).then(is_enough).otherwise(has_mean)
+    )
     none = when(col.answered == 0).then(lit("no answers")).otherwise(lit("no values"))
     reason = when(has_mean).then(lit(f"fewer than {FEWEST_VALUES} values")).otherwise(none)
     return groups.select(*PLACE, "group", "estimate", "is_compared", reason=reason)
@@ -277,41 +317,61 @@ def _at(row: Mapping[str, Any]) -> list[Expr]:
 def _different(numbers: DataFrame, rows: DataFrame, level: float) -> DataFrame:
     """Return the groups that differ from the mean of the others, with PLACE, `group` and `from_others` (the difference).
 
-    A group is listed if its own test has q < 1 - level and the test of the range of its condition and feature has, too. Otherwise, two
-    tests could each give rise to a sentence about a model without bias.
+    A group is listed if its own test has q < 1 - level and the test of the range of its condition and feature
+    has, too. Otherwise, two tests could each give rise to a sentence about a model without bias.
     """
     alpha = 1 - level
-    groups = numbers.filter(col.q < alpha, comparison="minus_others", statistic="mean").select(*PLACE, "group", from_others="estimate")
-    return groups.join(rows.filter(col.range_q < alpha), on=PLACE, how="semi", nulls_equal=True, maintain_order="left")
+    groups = numbers.filter(col.q < alpha, comparison="minus_others", statistic="mean").select(
+        *PLACE, "group", from_others="estimate"
+    )
+    return groups.join(
+        rows.filter(col.range_q < alpha), on=PLACE, how="semi", nulls_equal=True, maintain_order="left"
+    )
 
 
-def _bias_of_tool(numbers: DataFrame, feature: str, level: float, corrected: bool, names_only: bool) -> list[str]:
+def _bias_of_tool(
+    numbers: DataFrame, feature: str, level: float, corrected: bool, names_only: bool
+) -> list[str]:
     """Return a sentence about the groups whose baseline texts the feature scores higher or lower than those of the median group.
 
-    There is none unless the baselines of the groups differ beyond chance; the groups named also differ from the others by themselves. Many
-    groups can differ a little from the mean of the others because a few differ much; only those are named (see PROMINENT). Two groups are
-    compared with each other. The difference is due to the tool alone only if the baselines differ in names only.
+    There is none unless the baselines of the groups differ beyond chance; the groups named also differ from
+    the others by themselves. Many groups can differ a little from the mean of the others because a few differ
+    much; only those are named (see PROMINENT). Two groups are compared with each other. The difference is due
+    to the tool alone only if the baselines differ in names only.
     """
     alpha = 1 - level
     baselines = numbers.filter(context=BASELINES, feature=feature, statistic="mean")
     if baselines.filter(col.q < alpha, comparison="range").is_empty():
         return []
     means = _groups_of_means(baselines).filter("is_compared").select("group", "estimate")
-    tested = baselines.filter(col.q < alpha, comparison="minus_others").select("group", from_others="estimate")
-    found = _of_two_texts(means, names_only) if means.height == 2 else _of_texts(means, tested, feature in SENTIMENTS, names_only)
+    tested = baselines.filter(col.q < alpha, comparison="minus_others").select(
+        "group", from_others="estimate"
+    )
+    found = (
+        _of_two_texts(means, names_only)
+        if means.height == 2
+        else _of_texts(means, tested, feature in SENTIMENTS, names_only)
+    )
     if not found:
         return []
     tool = _words(feature)
     tool = tool[:1].upper() + tool[1:]
     if names_only:
-        effect = "Calibrated values do not contain this difference." if corrected else "The measured values below contain this difference."
+        effect = (
+            "Calibrated values do not contain this difference."
+            if corrected
+            else "The measured values below contain this difference."
+        )
         return [f"{tool} alone, without a model, {found}. {effect}"]
     effect = " Calibrated values are relative to these texts: they differ even for a model that answers alike about all groups."
     return [f"{tool}: {found} (tool and texts together).{effect if corrected else ''}"]
 
 
 def _of_two_texts(means: DataFrame, names_only: bool) -> str:
-    """Return the words for a difference between the baselines of two groups; `means` has `group` and `estimate`."""
+    """Return the words for a difference between the baselines of two groups.
+
+    `means` has `group` and `estimate`.
+    """
     (higher, most), (lower, least) = means.sort("estimate", descending=True).iter_rows()
     size = _digits(most - least)
     if names_only:
@@ -320,15 +380,21 @@ def _of_two_texts(means: DataFrame, names_only: bool) -> str:
 
 
 def _of_texts(means: DataFrame, tested: DataFrame, is_sentiment: bool, names_only: bool) -> str:
-    """Return the words for differences of the baselines of groups from those of the median group; empty if no group is named.
+    """Return the words for differences of the baselines of groups from those of the median group.
 
-    `means` has `group` and `estimate`, `tested` has the groups that differ from the others, with `from_others`.
+    Empty if no group is named.
+
+    `means` has `group` and `estimate`, `tested` has the groups that differ from the others, with
+    `from_others`.
     """
     means = means.with_columns(from_median=col.estimate - col.estimate.median())
     means = means.join(tested, on="group", how="left", maintain_order="left")
     prominent = col.from_median.abs() >= PROMINENT * col.from_median.abs().max()
     named = means.filter(prominent, col.from_median * col.from_others > 0)
-    verbs = {1: "favours" if is_sentiment else "is higher for", -1: "disfavours" if is_sentiment else "is lower for"}
+    verbs = {
+        1: "favours" if is_sentiment else "is higher for",
+        -1: "disfavours" if is_sentiment else "is lower for",
+    }
     parts = []
     for sign, verb in verbs.items():
         side = named.filter(col.from_median.sign() == sign)
@@ -354,17 +420,19 @@ def _listed(groups: Sequence[str]) -> str:
 def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     """Add columns for display to the numbers.
 
-    `label` is the name of the condition, `words` that of the feature, `about` the group of a disparity, `decision` whether the feature is a
-    decision (older runs do not know: null), `shift` the estimate minus the
-    estimate without a role, and `apart` whether the two intervals do not overlap. Baselines are kept once, as they do not depend on the
-    model.
+    `label` is the name of the condition, `words` that of the feature, `about` the group of a disparity,
+    `decision` whether the feature is a decision (older runs do not know: null), `shift` the estimate minus
+    the estimate without a role, and `apart` whether the two intervals do not overlap. Baselines are kept
+    once, as they do not depend on the model.
     """
     keys = [*PLACE, "statistic", "comparison"]
     if about.is_empty():
         about = numbers.clear().with_columns(generation="context")
     several = col.generation.n_unique().over("model") > 1
     decision = col.decision if "decision" in about.columns else lit(value=False)
-    about = about.with_columns(context=when(several).then("generation")).select(*keys, about="group", decision=decision)
+    about = about.with_columns(context=when(several).then("generation")).select(
+        *keys, about="group", decision=decision
+    )
     if not _definition_of(numbers).decision_rates:
         about = about.with_columns(decision=lit(value=False))
     numbers = beside(numbers, about, *keys)
@@ -373,7 +441,9 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     bare = lit(numbers["model"].n_unique() == 1) | of_tool
     label = when(bare & col.context.is_not_null()).then("context")
     same = ("model", "feature", "calibrated", "statistic", "comparison", "group")
-    plain = {end: col(end).filter(col.context == NO_ROLE).first().over(same) for end in ("estimate", "low", "high")}
+    plain = {
+        end: col(end).filter(col.context == NO_ROLE).first().over(same) for end in ("estimate", "low", "high")
+    }
     shifted = when(~col.context.is_in([NO_ROLE, BASELINES]))
     return numbers.with_columns(
         label=label.otherwise(pl.concat_str("model", "context", separator=" · ", ignore_nulls=True)),
@@ -386,10 +456,14 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
 def _wide(numbers: DataFrame) -> DataFrame:
     """Return a row for each condition and feature, measured and calibrated, with the columns of SHOWN, `key` and `decision`."""
     share = when(col.attempts > 0).then(col.answered / col.attempts)
-    wide = numbers.filter(comparison="range", statistic="mean").select(*PLACE, "label", "words", "key", share.alias("answered"))
+    wide = numbers.filter(comparison="range", statistic="mean").select(
+        *PLACE, "label", "words", "key", share.alias("answered")
+    )
     alpha = 1 - numbers["level"][0] if numbers.height else 0.0
     for name, (comparison, statistic) in MEASURES.items():
-        mine = numbers.filter(col.comparison.eq_missing(lit(comparison)), col.group.is_null(), statistic=statistic)
+        mine = numbers.filter(
+            col.comparison.eq_missing(lit(comparison)), col.group.is_null(), statistic=statistic
+        )
         measured = mine.select(
             *PLACE,
             col.estimate.alias(name),
@@ -399,15 +473,21 @@ def _wide(numbers: DataFrame) -> DataFrame:
         )
         if name == "ratio":
             # That of decisions is not calibrated.
-            of_decisions = measured.filter("ratio_decision", ~col.calibrated).with_columns(calibrated=lit(value=True))
+            of_decisions = measured.filter("ratio_decision", ~col.calibrated).with_columns(
+                calibrated=lit(value=True)
+            )
             measured = pl.concat([of_decisions, measured]).unique(PLACE, keep="first", maintain_order=True)
         wide = beside(wide, measured, *PLACE)
     groups = _groups_of_means(numbers).filter("is_compared")
     counts = groups.group_by(PLACE).agg(groups=pl.len())
     unequal = groups.filter((col.estimate.max() > col.estimate.min()).over(PLACE))
-    ends = unequal.group_by(PLACE).agg(highest=_groups_at(col.estimate.max()), lowest=_groups_at(col.estimate.min()))
+    ends = unequal.group_by(PLACE).agg(
+        highest=_groups_at(col.estimate.max()), lowest=_groups_at(col.estimate.min())
+    )
     # Two groups are equally far from their mean, so that |z| is the same for any two means.
-    wide = beside(wide, counts, *PLACE).with_columns(when(col.groups != 2).then(name).alias(name) for name in DISTANCES)
+    wide = beside(wide, counts, *PLACE).with_columns(
+        when(col.groups != 2).then(name).alias(name) for name in DISTANCES
+    )
     return beside(wide, ends, *PLACE).with_columns(
         range_measured=when("calibrated").then(col.range.filter(~col.calibrated).first().over(PLACE[:3])),
         values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),
@@ -423,11 +503,14 @@ def _groups_at(end: Expr) -> Expr:
     return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups tied", groups.len()))
 
 
-def _headline(row: Mapping[str, Any], different: DataFrame, level: float, groups: DataFrame, names_only: bool) -> Headline:
+def _headline(
+    row: Mapping[str, Any], different: DataFrame, level: float, groups: DataFrame, names_only: bool
+) -> Headline:
     """Return the headline of one model: which groups differ from the others in the first feature, and the range of the group means.
 
-    `different` has the groups that differ (see `_different`), `groups` all groups (see `_groups_of_means`). A difference is stated only if
-    q < 1 - level. Calibrated values are called relative to the baselines unless these differ in names only.
+    `different` has the groups that differ (see `_different`), `groups` all groups (see `_groups_of_means`). A
+    difference is stated only if q < 1 - level. Calibrated values are called relative to the baselines unless
+    these differ in names only.
     """
     model = named_model(row["model"])
     role = "" if row["context"] in (None, NO_ROLE) else f" in the role {row['context']}"
@@ -447,25 +530,43 @@ def _headline(row: Mapping[str, Any], different: DataFrame, level: float, groups
         text = f"no difference in {row['words']} between the {compared} groups was {'tested' if q is None else 'shown'}"
     if row["calibrated"] and not names_only:
         text = f"relative to their baselines, {text}"
-    ends = "" if row["range_low"] is None else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
-    detail = [f"Range of the group means of {kind}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."]
+    ends = (
+        ""
+        if row["range_low"] is None
+        else f" ({100 * level:g}% interval {_digits(row['range_low'])} to {_digits(row['range_high'])})"
+    )
+    detail = [
+        f"Range of the group means of {kind}: {_digits(row['range'])}{ends}{'' if q is None else f', q {q:.2g}'}."
+    ]
     if q is not None and not is_shown and row["range_high"]:
         detail.append(f"Differences of up to {_digits(row['range_high'])} cannot be excluded.")
     for name, names in (("Higher", higher), ("Lower", lower)):
         if len(names) > NAMED_GROUPS:
             detail.append(f"{name} than the mean of the others: {', '.join(names)}.")
-    if absent := [f"{group} ({reason})" for group, reason in mine.filter(~col.is_compared).select("group", "reason").iter_rows()]:
+    if absent := [
+        f"{group} ({reason})"
+        for group, reason in mine.filter(~col.is_compared).select("group", "reason").iter_rows()
+    ]:
         detail.append(f"Not compared: {', '.join(absent)}.")
     if row["verdict"]:
         measured = ", not calibrated" if row["calibrated"] else ""
         ratio = f"Impact ratio (lowest divided by highest selection rate{measured}): {_digits(row['ratio'])}"
-        rule = "below 0.8 (four-fifths rule)" if row["verdict"] == CERTAIN else "which may be below 0.8 (four-fifths rule)"
+        rule = (
+            "below 0.8 (four-fifths rule)"
+            if row["verdict"] == CERTAIN
+            else "which may be below 0.8 (four-fifths rule)"
+        )
         detail.append(f"{ratio}, {rule}.")
     return Headline(f"{model}: {text}{role}", " ".join(detail))
 
 
-def _difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int, *, is_relative: bool) -> str:
-    """Return the words for a difference between groups that was shown; `is_relative`: of answers relative to their baselines."""
+def _difference(
+    row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int, *, is_relative: bool
+) -> str:
+    """Return the words for a difference between groups that was shown.
+
+    `is_relative`: of answers relative to their baselines.
+    """
     is_sentiment = row["feature"] in SENTIMENTS
     if is_sentiment and is_relative and (groups == 2 or higher or lower):
         return _relative_difference(row, higher, lower, groups)
@@ -481,7 +582,9 @@ def _difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[s
     return f"{row['words']} is {' and '.join(sides)} than for the other groups"
 
 
-def _relative_difference(row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int) -> str:
+def _relative_difference(
+    row: Mapping[str, Any], higher: Sequence[str], lower: Sequence[str], groups: int
+) -> str:
     """Return the words for a difference in sentiment between answers relative to their baselines."""
     if groups == 2:
         return f"the answers about {row['highest']} are more positive than those about {row['lowest']}"
@@ -504,15 +607,26 @@ def _digits(value: float) -> str:
 
 def _table(title: str, rows: DataFrame, note: str = "") -> Table:
     """Return a table with the columns of SHOWN that have values; "values" is omitted if no row is calibrated."""
-    known = [name for name in SHOWN if rows[name].null_count() < rows.height and (name != "values" or rows["calibrated"].any())]
+    known = [
+        name
+        for name in SHOWN
+        if rows[name].null_count() < rows.height and (name != "values" or rows["calibrated"].any())
+    ]
     columns = [Column.of(rows, name, *SHOWN[name]) for name in known]
     return Table(title, columns, len(set(LEAD) & set(known)), note)
 
 
-def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = None, note: str = "") -> Intervals:
+def _intervals(
+    title: str, measure: str, rows: DataFrame, null: float | None = None, note: str = ""
+) -> Intervals:
     drawn = [
         IntervalRow(
-            f"{row['words']}, {row['values']}", row["label"], row[measure], row[f"{measure}_low"], row[f"{measure}_high"], null_value=null
+            f"{row['words']}, {row['values']}",
+            row["label"],
+            row[measure],
+            row[f"{measure}_low"],
+            row[f"{measure}_high"],
+            null_value=null,
         )
         for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
     ]
@@ -525,7 +639,9 @@ def _groups(numbers: DataFrame, different: DataFrame, asked: DataFrame, level: f
     The line of the figure is the mean of the baselines, or of all groups if the values are calibrated.
     """
     about = asked.row(0, named=True)
-    means = numbers.filter(col.comparison.is_null(), col.estimate.is_not_null(), statistic="mean", feature=about["feature"])
+    means = numbers.filter(
+        col.comparison.is_null(), col.estimate.is_not_null(), statistic="mean", feature=about["feature"]
+    )
     place = [col(name).eq_missing(lit(about[name])) for name in ("model", "context", "calibrated")]
     overall = means.filter(*place) if about["calibrated"] else means.filter(context=BASELINES)
     line = overall.filter(col.group.is_null())["estimate"]
@@ -535,19 +651,42 @@ def _groups(numbers: DataFrame, different: DataFrame, asked: DataFrame, level: f
         return []
     null_value = None if line.is_empty() else line[0]
     values = mine.select("group", "estimate", "low", "high").iter_rows()
-    rows = [IntervalRow("", group, estimate, low, high, null_value=null_value) for group, estimate, low, high in values]
-    differs = when(col.from_others > 0).then(lit("higher than the others'")).when(col.from_others < 0).then(lit("lower than the others'"))
-    further = [Column("the mean is", mine.select(differs).to_series().to_list())] if mine["from_others"].count() else []
+    rows = [
+        IntervalRow("", group, estimate, low, high, null_value=null_value)
+        for group, estimate, low, high in values
+    ]
+    differs = (
+        when(col.from_others > 0)
+        .then(lit("higher than the others'"))
+        .when(col.from_others < 0)
+        .then(lit("lower than the others'"))
+    )
+    further = (
+        [Column("the mean is", mine.select(differs).to_series().to_list())]
+        if mine["from_others"].count()
+        else []
+    )
     kind = f"{about['words']}, calibrated," if about["calibrated"] else about["words"]
     of_line = "Mean of all groups" if about["calibrated"] else "Mean of the baseline texts"
     notes = [] if null_value is None else [f"{of_line} (the line of the figure): {number(null_value)}."]
     notes += mine["note"].drop_nulls().unique().sort().to_list()
-    return [Intervals(f"Mean of {kind} in the answers about each group", rows, level, further, " ".join(notes), names=("", "group"))]
+    return [
+        Intervals(
+            f"Mean of {kind} in the answers about each group",
+            rows,
+            level,
+            further,
+            " ".join(notes),
+            names=("", "group"),
+        )
+    ]
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:
     """Return a heat map of a statistic by group and condition, for measured or calibrated numbers."""
-    means = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic=statistic, feature=feature)
+    means = numbers.filter(
+        col.comparison.is_null(), col.group.is_not_null(), statistic=statistic, feature=feature
+    )
     if means["label"].n_unique() > WIDEST and NO_ROLE in means["context"]:
         means = means.filter(context=NO_ROLE)
     table = means.pivot("label", index="group", values="estimate").sort("group")
@@ -573,28 +712,61 @@ def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFr
             FOUR_FIFTHS if mine["ratio_decision"].any() else None,
             note if mine["ratio_decision"].any() else "",
         ),
-        *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
+        *(
+            _heatmap(one, feature)
+            for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)
+        ),
     ]
     others = numbers.filter(comparison="minus_others", statistic="mean", feature=feature)
     if others.height:
-        blocks.append(_numbers("comparisons of a group with the mean of the others", others, "Chance is the value without a difference."))
-    shifts = numbers.filter(col.shift.is_not_null(), col.comparison.is_null(), ~col.calibrated, feature=feature, statistic="mean")
+        blocks.append(
+            _numbers(
+                "comparisons of a group with the mean of the others",
+                others,
+                "Chance is the value without a difference.",
+            )
+        )
+    shifts = numbers.filter(
+        col.shift.is_not_null(), col.comparison.is_null(), ~col.calibrated, feature=feature, statistic="mean"
+    )
     if shifts.height:
-        apart = shifts.filter("apart", col.group.is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
-        note = f"The intervals with and without the role do not overlap for: {', '.join(apart) or 'no group'}."
-        table = shifts.pivot("label", index="group", values="shift").with_columns(col.group.fill_null("all prompts"))
-        blocks.append(Heatmap.of(f"Effect of roles on {words}: mean in each role minus mean without a role", table, "signed", 0.0, note))
+        apart = (
+            shifts.filter("apart", col.group.is_not_null())
+            .select(pl.format("{} ({})", "group", "label"))
+            .to_series()
+        )
+        note = (
+            f"The intervals with and without the role do not overlap for: {', '.join(apart) or 'no group'}."
+        )
+        table = shifts.pivot("label", index="group", values="shift").with_columns(
+            col.group.fill_null("all prompts")
+        )
+        blocks.append(
+            Heatmap.of(
+                f"Effect of roles on {words}: mean in each role minus mean without a role",
+                table,
+                "signed",
+                0.0,
+                note,
+            )
+        )
     if examples.height:
         blocks.append(Text(INFLUENCE, small=True))
         shown = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
-        for names, answers in examples.filter(feature=feature).group_by("model", "context", maintain_order=True):
+        for names, answers in examples.filter(feature=feature).group_by(
+            "model", "context", maintain_order=True
+        ):
             title = f"Most influential answers for the range of means ({', '.join(str(one) for one in names if one)})"
             blocks.append(Responses(title, [Response(*row) for row in answers.select(shown).iter_rows()]))
     return blocks
 
 
 def _numbers(what: str, findings: DataFrame, note: str) -> Table:
-    shown = findings.sort("q", "p", nulls_last=True, maintain_order=True).head(MOST).with_columns(metric=metric_name())
+    shown = (
+        findings.sort("q", "p", nulls_last=True, maintain_order=True)
+        .head(MOST)
+        .with_columns(metric=metric_name())
+    )
     names = [name for name in ("metric", "group", "group_2", "model", "context") if shown[name].count()]
     columns = [
         *(Column.of(shown, name, name.replace("_", " "), "name") for name in names),
@@ -603,5 +775,9 @@ def _numbers(what: str, findings: DataFrame, note: str) -> Table:
         Column.of(shown, "null_value", "chance", "number", 1),
         Column("q", shown.select(pl.coalesce("q", "p")).to_series().to_list(), "probability"),
     ]
-    title = f"The {MOST} most significant of {findings.height:,} {what}" if findings.height > MOST else f"All {findings.height} {what}"
+    title = (
+        f"The {MOST} most significant of {findings.height:,} {what}"
+        if findings.height > MOST
+        else f"All {findings.height} {what}"
+    )
     return Table(title, columns, len(names), note)

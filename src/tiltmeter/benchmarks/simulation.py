@@ -1,7 +1,8 @@
 """Planted tone of the simulated model's answers, by concept and role.
 
-Each concept and each role has one of five effects, chosen by a hash of its name only, so that it does not depend on the rest of the
-benchmark. The salt of the hash was selected for the built-in studies (see `_SALT`); for other names the assignment is arbitrary.
+Each concept and each role has one of five effects, chosen by a hash of its name only, so that it does not
+depend on the rest of the benchmark. The salt of the hash was selected for the built-in studies (see `_SALT`);
+for other names the assignment is arbitrary.
 """
 
 from __future__ import annotations
@@ -15,20 +16,25 @@ from polars import DataFrame, Expr, Float64, String, col, lit, when
 from tiltmeter.models.sim import TONES
 
 _SALT = "tiltmeter 1572"
-"""Smallest number that meets these conditions: in every built-in study, some concept has the lowest effect and some the highest, and roles
-have effects in both directions; in g20 the effects roughly cancel, and richer and poorer members have similar means; Islam and Judaism
-have no negative effect, and Christianity no positive one."""
+"""Smallest number that meets these conditions: in every built-in study, some concept has the lowest effect
+and some the highest, and roles have effects in both directions; in g20 the effects roughly cancel, and richer
+and poorer members have similar means; Islam and Judaism have no negative effect, and Christianity no positive
+one."""
 LEANS = (-1 / 4, -1 / 8, 0.0, 1 / 8, 1 / 4)
-"""Possible effects of a concept at full dial: added to the probability of a positive answer, subtracted from that of a negative one."""
+"""Possible effects of a concept at full dial: added to the probability of a positive answer, subtracted from
+that of a negative one."""
 SHIFTS = (-1 / 12, -1 / 24, 0.0, 1 / 24, 1 / 12)
-"""Possible effects of a role; the sum with LEANS is at most 1/3, so that all probabilities stay between 0 and 2/3."""
+"""Possible effects of a role; the sum with LEANS is at most 1/3, so that all probabilities stay between 0 and
+2/3."""
 PLAIN_ROLE = "none"
 ENDED = r"[.!?:;…)\]\"”'][ \t\n]*$"
 """Pattern of prompts that end a sentence and are answered; other prompts are continued."""
 
 
 def _drawn(kind: str, name: str, sizes: Sequence[float]) -> float:
-    number = int.from_bytes(blake2b(f"{_SALT} {kind} {name.casefold()}".encode(), digest_size=8).digest(), "little")
+    number = int.from_bytes(
+        blake2b(f"{_SALT} {kind} {name.casefold()}".encode(), digest_size=8).digest(), "little"
+    )
     return sizes[number % len(sizes)]
 
 
@@ -49,10 +55,11 @@ def _of(column: str, value: Callable[[str], float], design: DataFrame) -> Expr:
 def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     """Return the plan of the simulated model for each prompt and system message, one row per row of the design.
 
-    The probability of a positive answer is 1/3 + b * (effect of the concept + effect of the role), that of a negative one 1/3 minus the
-    same, where b is the dial `representational_harms`. A role has the same effect for all concepts. Between the two extreme concepts, the
-    difference between the shares of positive and negative answers differs by b. Rows with the same prompt and system message share a plan,
-    with the mean of their probabilities.
+    The probability of a positive answer is 1/3 + b * (effect of the concept + effect of the role), that of a
+    negative one 1/3 minus the same, where b is the dial `representational_harms`. A role has the same effect
+    for all concepts. Between the two extreme concepts, the difference between the shares of positive and
+    negative answers differs by b. Rows with the same prompt and system message share a plan, with the mean of
+    their probabilities.
 
     Parameters
     ----------
@@ -79,6 +86,9 @@ def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
 
 
 def _subject(design: DataFrame) -> Expr:
-    """Return the concept, or else the keyword, as written in the prompt ("the United States"); null if it contains neither."""
+    """Return the concept, or else the keyword, as written in the prompt ("the United States").
+
+    Null if it contains neither.
+    """
     names = [col(name).str.escape_regex() for name in ("concept", "keyword") if name in design.columns]
     return pl.coalesce(col.prompt.str.extract(pl.format(r"\b((?:the )?(?i:{}))", name)) for name in names)

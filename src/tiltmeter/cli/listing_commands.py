@@ -32,9 +32,15 @@ def _runs() -> list[dict[str, Any]]:
 def _features() -> list[dict[str, Any]]:
     from tiltmeter.features import FEATURES, OUTSIDE_FEATURES, outside_feature
 
-    ours = [{"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"} for one in FEATURES.values()]
+    ours = [
+        {"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"}
+        for one in FEATURES.values()
+    ]
     others = listings.usable(OUTSIDE_FEATURES, outside_feature)
-    return ours + [{"feature": name, "about": "", "model": "", "from": OUTSIDE_FEATURES.reference(name)} for name in others]
+    return ours + [
+        {"feature": name, "about": "", "model": "", "from": OUTSIDE_FEATURES.reference(name)}
+        for name in others
+    ]
 
 
 def _statistics() -> list[dict[str, Any]]:
@@ -64,7 +70,11 @@ _ROWS = {
 
 def list_things(
     kind: Annotated[
-        str, typer.Argument(metavar="[studies|probes|models|datasets|runs|features|statistics]", help="Kind of objects to list.")
+        str,
+        typer.Argument(
+            metavar="[studies|probes|models|datasets|runs|features|statistics]",
+            help="Kind of objects to list.",
+        ),
     ] = "studies",
     output: Format = "table",
 ) -> None:
@@ -91,7 +101,9 @@ def _catalogued_models() -> str:
     sentences = []
     for name, file in MODELS.items():
         download, copy = reports.size(entries[file].size), reports.size(COPIES[name])
-        sentences.append(f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy of {copy} is kept in the cache.")
+        sentences.append(
+            f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy of {copy} is kept in the cache."
+        )
     return " ".join(sentences)
 
 
@@ -105,20 +117,28 @@ SCHEMAS = {
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="[study|grid|benchmark|probe]", help="Kind of file.", show_default=False)],
+    kind: Annotated[
+        str, typer.Argument(metavar="[study|grid|benchmark|probe]", help="Kind of file.", show_default=False)
+    ],
 ) -> None:
     """Print the JSON schema of a file format, for text editors."""
     from importlib import import_module
 
     check_known(kind, SCHEMAS, f"there is no schema for {kind!r}")
     module, name = SCHEMAS[kind]
-    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **getattr(import_module(module), name).model_json_schema()}
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **getattr(import_module(module), name).model_json_schema(),
+    }
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 data_app = typer.Typer(help="Manage external data: origin, licence, local copies.", no_args_is_help=True)
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME...]", help="Names from `tiltmeter data list` [default: all].", show_default=False)
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME...]", help="Names from `tiltmeter data list` [default: all].", show_default=False
+    ),
 ]
 
 
@@ -153,7 +173,9 @@ def list_data(output: Format = "table") -> None:
 @data_app.command()
 def fetch(names: Names = None) -> None:
     """Download missing files and verify their checksums. Exit status 3 if one is unavailable."""
-    results = datasets.fetch_all(datasets.Library.default(progress=lambda line: typer.echo(line, err=True)), names or None)
+    results = datasets.fetch_all(
+        datasets.Library.default(progress=lambda line: typer.echo(line, err=True)), names or None
+    )
     reports.print_rows([one._asdict() for one in results], prose={"problem": 30, "remedy": 30})
     if any(one.problem for one in results):
         raise typer.Exit(EXIT_INCOMPLETE)

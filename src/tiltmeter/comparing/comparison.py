@@ -34,11 +34,14 @@ class Comparison(Result):
     first, second
         Names of the two sides: `run` and `model` of each.
     differences
-        Differences, second minus first, with one row per finding of both sides and the columns of `tiltmeter.comparing.DIFFERENCES`.
+        Differences, second minus first, with one row per finding of both sides and the columns of
+        `tiltmeter.comparing.DIFFERENCES`.
     notes
-        Sentences about parts that only one side has, prompts that were not paired, and differences in settings.
+        Sentences about parts that only one side has, prompts that were not paired, and differences in
+        settings.
     population
-        Whether intervals and verdicts are about questions, names and wordings like these, and not only about these.
+        Whether intervals and verdicts are about questions, names and wordings like these, and not only about
+        these.
 
     Examples
     --------
@@ -76,20 +79,31 @@ class Comparison(Result):
     def blocks(self, *, every: bool = False) -> list[Block]:
         """Return blocks for the two sides, the key metrics with their verdicts, and the concepts that differ significantly."""
         blocks: list[Block] = [
-            Text(f"{place}: {side['model']} in {side['run']}") for place, side in (("first", self.first), ("second", self.second))
+            Text(f"{place}: {side['model']} in {side['run']}")
+            for place, side in (("first", self.first), ("second", self.second))
         ]
         blocks += [Callout(note) for note in self.notes]
         chosen = self.chosen(every=every)
         numbers = chosen.filter(col.concept.is_null())
         if numbers.height:
-            verdicts = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
+            verdicts = (
+                numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True))
+                .to_series()
+                .to_list()
+            )
             tested = numbers["change_q"].count() > 0
             about = [*some_columns(numbers, "part"), metric_of(numbers)]
-            values = [*some_columns(numbers, "first", "second", "difference"), interval_of(numbers), *some_columns(numbers, "q")]
+            values = [
+                *some_columns(numbers, "first", "second", "difference"),
+                interval_of(numbers),
+                *some_columns(numbers, "q"),
+            ]
             of_change = [Column.of(numbers, "change_q", "q of change", "probability")] if tested else []
             columns = [*about, *values, *of_change, Column("verdict", verdicts)]
             blocks.append(Table("Metrics", columns, lead=2, note=OF_CHANGE if tested else ""))
-        concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
+        concepts = chosen.filter(col.concept.is_not_null()).sort(
+            "q", "p", maintain_order=True, nulls_last=True
+        )
         if concepts.height:
             rows = concepts if every else concepts.head(SHOWN)
             title = f"Single concepts{'' if rows.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
@@ -110,13 +124,18 @@ class Comparison(Result):
     def charts(self) -> list[Chart]:
         """Return a chart of the differences of key metrics with their intervals."""
         rows = self.chosen().filter(col.concept.is_null()).with_columns(name=metric_name())
-        about = pl.concat_str("part", "name", "group", "context", "wording", separator=", ", ignore_nulls=True)
+        about = pl.concat_str(
+            "part", "name", "group", "context", "wording", separator=", ", ignore_nulls=True
+        )
         drawn = rows.select(about, "difference", "low", "high").rows()
         return (
             [
                 Intervals(
                     "Second minus first",
-                    [IntervalRow("difference", name, value, low, high, null_value=0.0) for name, value, low, high in drawn],
+                    [
+                        IntervalRow("difference", name, value, low, high, null_value=0.0)
+                        for name, value, low, high in drawn
+                    ],
                     names=("number", "metric"),
                 )
             ]
@@ -140,22 +159,25 @@ def compare(
 ) -> Comparison:
     """Compare two models of one run, or two runs of a study, in the parts that they share.
 
-    Identical prompts are paired, so that differences between prompts cancel. Prompts that only one side has are excluded from the
-    paired comparison, and the notes say so. See `judged_differences` for the q-values, `tiltmeter.stats.paired_difference` for the
-    intervals, and `tiltmeter.comparing.MARGIN` for the meaning of "unchanged".
+    Identical prompts are paired, so that differences between prompts cancel. Prompts that only one side has
+    are excluded from the paired comparison, and the notes say so. See `judged_differences` for the q-values,
+    `tiltmeter.stats.paired_difference` for the intervals, and `tiltmeter.comparing.MARGIN` for the meaning of
+    "unchanged".
 
     Parameters
     ----------
     a, b
-        Runs, their folders, or their names under the runs folder. Without `b`, two models of `a` are compared.
+        Runs, their folders, or their names under the runs folder. Without `b`, two models of `a` are
+        compared.
     model_a, model_b
         Models to compare. Optional if each run has one model, or if a single run has two.
     population
-        If True, intervals and verdicts are about questions, names and wordings like these; if False, about the bias on these. A model that
-        was trained again can be worse or better on these questions although its bias on questions like these is unchanged.
+        If True, intervals and verdicts are about questions, names and wordings like these; if False, about
+        the bias on these. A model that was trained again can be worse or better on these questions although
+        its bias on questions like these is unchanged.
     run_code
-        Whether code that study.yaml of the first run names (FILE.py:NAME, MODULE:FUNCTION) may be run. If it names code and this is False,
-        prompts are not paired, and a note says so.
+        Whether code that study.yaml of the first run names (FILE.py:NAME, MODULE:FUNCTION) may be run. If it
+        names code and this is False, prompts are not paired, and a note says so.
 
     Returns
     -------
@@ -205,7 +227,10 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     """
     if first.run.path == second.run.path:
         return []
-    definitions = [", ".join(side.findings["definition"].str.strip_suffix(WITH_CONSTRAINED).unique().sort()) for side in (first, second)]
+    definitions = [
+        ", ".join(side.findings["definition"].str.strip_suffix(WITH_CONSTRAINED).unique().sort())
+        for side in (first, second)
+    ]
     if definitions[0] != definitions[1]:
         raise InputError(
             f"{first.run.place} uses the definition {definitions[0]!r} and {second.run.place} uses {definitions[1]!r}, so their metrics "
@@ -232,7 +257,9 @@ def _setting_text(value: object) -> str:
     return shortened("none" if value in (None, "") else str(value), 80)
 
 
-def _contrasts(first: Side, second: Side, shared: list[str], *, population: bool, run_code: bool) -> tuple[dict[str, DataFrame], list[str]]:
+def _contrasts(
+    first: Side, second: Side, shared: list[str], *, population: bool, run_code: bool
+) -> tuple[dict[str, DataFrame], list[str]]:
     """Return the contrasts (columns CONTRASTS) of each part that supports them, and notes about the other parts."""
     try:
         parts, settings = opened(first.run, run_code=run_code)
@@ -240,10 +267,14 @@ def _contrasts(first: Side, second: Side, shared: list[str], *, population: bool
         return {}, [f"prompts could not be paired, because the study cannot be recreated: {error}"]
     found: dict[str, DataFrame] = {}
     notes: list[str] = []
-    common = first.prompts.filter(col.prompt.str.strip_chars() != "").join(second.prompts, on=["part", "prompt_id", "prompt"], how="semi")
+    common = first.prompts.filter(col.prompt.str.strip_chars() != "").join(
+        second.prompts, on=["part", "prompt_id", "prompt"], how="semi"
+    )
     for name in shared:
         if name not in parts:
-            notes.append(f"{name}: prompts could not be paired, because the study of {first.run.path.name} no longer has this part")
+            notes.append(
+                f"{name}: prompts could not be paired, because the study of {first.run.path.name} no longer has this part"
+            )
             continue
         keys = common.filter(part=name)
         sizes = [side.prompts.filter(part=name).height for side in (first, second)]
@@ -252,7 +283,9 @@ def _contrasts(first: Side, second: Side, shared: list[str], *, population: bool
                 f"{name}: {keys.height:,} prompts are identical on both sides (of {sizes[0]:,} and {sizes[1]:,}); "
                 f"{_basis_of_differences(keys, parts[name])}"
             )
-        if (contrast := _contrast(parts[name], first, second, keys, settings, population=population)) is not None:
+        if (
+            contrast := _contrast(parts[name], first, second, keys, settings, population=population)
+        ) is not None:
             found[name] = contrast
     return found, notes
 
@@ -260,10 +293,16 @@ def _contrasts(first: Side, second: Side, shared: list[str], *, population: bool
 def _basis_of_differences(keys: DataFrame, part: Part) -> str:
     if keys.height:
         return "differences are based on these"
-    return "all answers are compared without pairing" if part.contrasts_unpaired else "the findings are compared without pairing"
+    return (
+        "all answers are compared without pairing"
+        if part.contrasts_unpaired
+        else "the findings are compared without pairing"
+    )
 
 
-def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings, *, population: bool) -> DataFrame | None:
+def _contrast(
+    part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings, *, population: bool
+) -> DataFrame | None:
     if keys.is_empty() and not part.contrasts_unpaired:
         return None
     views = []

@@ -16,16 +16,30 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
     """Return blocks for the sensitivity to wording (columns WORDINGS) and the stability of repeated answers (columns STABILITY)."""
     blocks: list[Block] = []
     if wordings.is_empty():
-        blocks.append(Text("Wordings: the run used only one prompt wording. Use -P wording=all to ask each item in all of them."))
+        blocks.append(
+            Text(
+                "Wordings: the run used only one prompt wording. Use -P wording=all to ask each item in all of them."
+            )
+        )
     else:
-        ends = [None if least is None else f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
-        columns = [*some_columns(wordings, "model", "part"), metric_of(wordings), *some_columns(wordings, "spread")]
+        ends = [
+            None if least is None else f"{least} … {greatest}"
+            for least, greatest in wordings.select("least", "greatest").iter_rows()
+        ]
+        columns = [
+            *some_columns(wordings, "model", "part"),
+            metric_of(wordings),
+            *some_columns(wordings, "spread"),
+        ]
         columns += [Column("lowest … highest", ends, "name"), *some_columns(wordings, "q")]
         untested = wordings.filter(col.p.is_null())["how"].unique().sort()
         note = " ".join([OF_SPREAD, *(f"Without q: {reason}." for reason in untested)])
         blocks.append(Table("Key metrics by prompt wording", columns, lead=3, note=note))
     if stability.is_empty():
-        return [*blocks, Text("Repeats: each prompt was sent once. Use --repeats to request several answers per prompt.")]
+        return [
+            *blocks,
+            Text("Repeats: each prompt was sent once. Use --repeats to request several answers per prompt."),
+        ]
     columns = [
         *some_columns(stability, "model", "part", "prompts", "of", "identical", "alpha"),
         interval_of(stability, "interval of alpha"),
@@ -56,7 +70,11 @@ def subject_of_verdicts(differences: DataFrame) -> tuple[str, ...]:
     judged = differences.filter(col.verdict.is_not_null(), ~col.note.is_in(UNJUDGED).fill_null(value=False))
     of_these = judged.filter(estimand=THESE_ITEMS).height
     others = judged.filter(col.estimand != THESE_ITEMS)["estimand"].unique(maintain_order=True).to_list()
-    named = others if len(others) <= MOST_POPULATIONS else ["questions like these (the column estimand of the differences says which)"]
+    named = (
+        others
+        if len(others) <= MOST_POPULATIONS
+        else ["questions like these (the column estimand of the differences says which)"]
+    )
     populations = "; ".join(named)
     if not of_these:
         return (f"Verdicts are about bias on {populations}.",) if others else ()

@@ -10,15 +10,26 @@ from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col
 
 from tiltmeter import stats
 from tiltmeter.comparing.bias_change import BiasScale
-from tiltmeter.schema import CONTRASTS, ITEMS_LIKE_THESE, NAMED, SHOWN_BELOW, THESE_ITEMS, UNITS, Schema, beside, conform, q_values
+from tiltmeter.schema import (
+    CONTRASTS,
+    ITEMS_LIKE_THESE,
+    NAMED,
+    SHOWN_BELOW,
+    THESE_ITEMS,
+    UNITS,
+    Schema,
+    beside,
+    conform,
+    q_values,
+)
 
 VERDICTS = ("better", "worse", "unchanged", "inconclusive")
 
 MARGIN = 0.02
 """Equivalence margin for the verdict "unchanged", as a share of the largest possible bias of a metric.
 
-For a metric from 0 (no bias) to 1, the margin is 0.02, which is well within every healthy tier. A smaller margin, such as a tenth of the
-healthy tier, would require more items than any probe has.
+For a metric from 0 (no bias) to 1, the margin is 0.02, which is well within every healthy tier. A smaller
+margin, such as a tenth of the healthy tier, would require more items than any probe has.
 """
 
 VERDICT_LEVEL = 1 - SHOWN_BELOW
@@ -40,15 +51,18 @@ UNJUDGED = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
 def verdict_of(row: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the verdict on one key metric, and a note (or None).
 
-    "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": `change_q` < SHOWN_BELOW, and the interval of the
-    change excludes 0. "inconclusive": all other cases. The ends `low`, `high`, `change_low` and `change_high` are those at VERDICT_LEVEL.
+    "unchanged": the whole interval of the change is within MARGIN. "better" or "worse": `change_q` <
+    SHOWN_BELOW, and the interval of the change excludes 0. "inconclusive": all other cases. The ends `low`,
+    `high`, `change_low` and `change_high` are those at VERDICT_LEVEL.
     """
     if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
         return "inconclusive", NO_INTERVALS
     scale = BiasScale.of(row)
     if scale is None:
         return "inconclusive", NO_DIRECTION
-    if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
+    if any(
+        row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")
+    ):
         return "inconclusive", FEW_READ
     low, high = row["change_low"], row["change_high"]
     if low is None or high is None:
@@ -100,26 +114,42 @@ NO_INTERVAL = "none: a side has no interval"
 CHANGES: Schema = dict.fromkeys(("change", "change_low", "change_high", "change_p"), Float64)
 """Columns of the change of the distance from "no bias"."""
 _OWN = ("estimate", "low", "high", "mark", "read")
-_SHARED = ("level", "key", "harm", "null_value", "unit", "range_low", "range_high", "bands", "items", "estimand")
+_SHARED = (
+    "level",
+    "key",
+    "harm",
+    "null_value",
+    "unit",
+    "range_low",
+    "range_high",
+    "bands",
+    "items",
+    "estimand",
+)
 _OF_SIDES = ("first", "first_low", "first_high", "second", "second_low", "second_high", "sum_low", "sum_high")
-"""Columns of CONTRASTS about each side and their sum. In the joined table their names begin with "shared_"."""
+"""Columns of CONTRASTS about each side and their sum. In the joined table their names begin with "shared_".
+"""
 _KEYS = ("part", *NAMED)
 
 
-def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[str, DataFrame], grades: DataFrame) -> DataFrame:
+def judged_differences(
+    first: DataFrame, second: DataFrame, contrasts: Mapping[str, DataFrame], grades: DataFrame
+) -> DataFrame:
     """Compute the differences between two sides, with q-values and verdicts.
 
-    The q-values (Benjamini-Hochberg) are computed separately for these families: the key metrics, which are specified in advance and
-    receive verdicts; all other metrics; and the single concepts of each part and metric.
+    The q-values (Benjamini-Hochberg) are computed separately for these families: the key metrics, which are
+    specified in advance and receive verdicts; all other metrics; and the single concepts of each part and
+    metric.
 
     Parameters
     ----------
     first, second
         Findings (columns FINDINGS) of one model each.
     contrasts
-        Contrasts (columns CONTRASTS) by part. Findings without a contrast are compared through the intervals of both sides, which are
-        assumed to be independent. Single concepts are compared through contrasts only, because a finding about a concept exists only if
-        the concept was reported, which would bias the comparison.
+        Contrasts (columns CONTRASTS) by part. Findings without a contrast are compared through the intervals
+        of both sides, which are assumed to be independent. Single concepts are compared through contrasts
+        only, because a finding about a concept exists only if the concept was reported, which would bias the
+        comparison.
     grades
         Grades (columns GRADES) of the first side, which define what is better and worse.
 
@@ -142,7 +172,9 @@ def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
     own = ("range_low", "range_high", "bands")
     joined = beside(findings, grades.select("model", *_KEYS, *own), "model", *_KEYS)
     for name, end in zip(own[:2], (0, 1), strict=True):
-        of_unit = col.unit.replace_strict({unit: ends[end] for unit, ends in UNITS.items()}, default=None, return_dtype=Float64)
+        of_unit = col.unit.replace_strict(
+            {unit: ends[end] for unit, ends in UNITS.items()}, default=None, return_dtype=Float64
+        )
         joined = joined.with_columns(pl.coalesce(name, of_unit))
     return joined
 
@@ -169,7 +201,9 @@ def _by_intervals(matched: DataFrame) -> DataFrame:
         "n": pl.min_horizontal("items", "items_second"),
         "how": when(Series(found.low).is_not_nan()).then(lit(FROM_INTERVALS)).otherwise(lit(NO_INTERVAL)),
     }
-    filled = [when(col.how.is_null()).then(values).otherwise(name).alias(name) for name, values in own.items()]
+    filled = [
+        when(col.how.is_null()).then(values).otherwise(name).alias(name) for name, values in own.items()
+    ]
     return matched.with_columns(*filled, col.paired.fill_null(False))
 
 
@@ -183,8 +217,9 @@ def _contrasts_only(paired: DataFrame, matched: DataFrame, first: DataFrame) -> 
 def _with_sides(whole: DataFrame) -> DataFrame:
     """Fill in the estimates and intervals of both sides and of their sum, where the contrast has none, from the findings of both sides.
 
-    The second value is the first value plus the difference, because the difference may be based on fewer prompts than the findings. The
-    interval of the sum adds the squares of the half-widths of both sides (Zou and Donner 2008), as if they were independent.
+    The second value is the first value plus the difference, because the difference may be based on fewer
+    prompts than the findings. The interval of the sum adds the squares of the half-widths of both sides (Zou
+    and Donner 2008), as if they were independent.
     """
     second = col.first + col.difference
     shift = second - col("second")
@@ -198,8 +233,13 @@ def _with_sides(whole: DataFrame) -> DataFrame:
     }
     has_sides = col.shared_first.is_not_null()
     filled = whole.with_columns(
-        **{f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values) for name, values in own.items()},
-        estimand=pl.coalesce("shared_estimand", when(_is_resampled()).then(lit(ITEMS_LIKE_THESE)), "estimand"),
+        **{
+            f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values)
+            for name, values in own.items()
+        },
+        estimand=pl.coalesce(
+            "shared_estimand", when(_is_resampled()).then(lit(ITEMS_LIKE_THESE)), "estimand"
+        ),
     )
     first, second = col.shared_first, col.shared_second
     total = first + second
@@ -220,7 +260,12 @@ def _is_resampled() -> Expr:
 
 def _with_q(whole: DataFrame) -> DataFrame:
     single = col.concept.is_not_null()
-    family = when(single).then(pl.concat_str(lit("concepts"), "part", "metric", separator="/")).when("key").then(lit("key"))
+    family = (
+        when(single)
+        .then(pl.concat_str(lit("concepts"), "part", "metric", separator="/"))
+        .when("key")
+        .then(lit("key"))
+    )
     return whole.with_columns(q=col.p.map_batches(q_values, Float64).over(family.otherwise(lit("other"))))
 
 
@@ -228,7 +273,9 @@ def _with_changes(whole: DataFrame) -> DataFrame:
     """Add the change of the distance from "no bias" of the key metrics, which are sorted first, with its interval, p-value and q-value."""
     ordered = whole.sort(~col.key, maintain_order=True, nulls_last=True)
     rows = [_change_of(row) if row["key"] else None for row in ordered.iter_rows(named=True)]
-    changes = DataFrame([row or dict.fromkeys(CHANGES) for row in rows], schema=CHANGES, infer_schema_length=None)
+    changes = DataFrame(
+        [row or dict.fromkeys(CHANGES) for row in rows], schema=CHANGES, infer_schema_length=None
+    )
     return ordered.hstack(changes).with_columns(change_q=col.change_p.map_batches(q_values, Float64))
 
 
@@ -250,7 +297,12 @@ def _at_verdict_level(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return row
     freedom = float("inf") if row["freedom"] is None else row["freedom"]
     factor = stats.two_sided_t(VERDICT_LEVEL, freedom) / stats.two_sided_t(level, freedom)
-    ends = {"low": "difference", "high": "difference", "shared_sum_low": "shared_sum", "shared_sum_high": "shared_sum"}
+    ends = {
+        "low": "difference",
+        "high": "difference",
+        "shared_sum_low": "shared_sum",
+        "shared_sum_high": "shared_sum",
+    }
     known = {end: value for end, value in ends.items() if row[end] is not None and row[value] is not None}
     moved = {end: row[value] + factor * (row[end] - row[value]) for end, value in known.items()}
     at_level = {**row, **moved, "level": VERDICT_LEVEL}
@@ -258,6 +310,9 @@ def _at_verdict_level(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_verdicts(ordered: DataFrame) -> DataFrame:
-    rows = [verdict_of(_at_verdict_level(row)) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
+    rows = [
+        verdict_of(_at_verdict_level(row)) if row["key"] else (None, None)
+        for row in ordered.iter_rows(named=True)
+    ]
     verdicts = DataFrame(rows, schema={"verdict": String, "note": String}, orient="row")
     return ordered.hstack(verdicts)

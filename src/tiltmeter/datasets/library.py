@@ -114,7 +114,11 @@ class Library:
         InputError
             TILTMETER_DATA names a path that is not a folder.
         """
-        folders = [Path(part).expanduser() for part in os.environ.get("TILTMETER_DATA", "").split(os.pathsep) if part.strip()]
+        folders = [
+            Path(part).expanduser()
+            for part in os.environ.get("TILTMETER_DATA", "").split(os.pathsep)
+            if part.strip()
+        ]
         if wrong := next((folder for folder in folders if not folder.is_dir()), None):
             raise InputError(
                 f"TILTMETER_DATA names {wrong}, which is not a folder; set it to the folder with your copies of the data, or unset it"
@@ -133,9 +137,17 @@ class Library:
         return self._by_name[name]
 
     def places(self, name: str) -> list[Place]:
-        """Return the locations of local copies of `name`, in search order. They are not verified; the list may be empty."""
+        """Return the locations of local copies of `name`, in search order.
+
+        They are not verified; the list may be empty.
+        """
         entry = self.entry(name)
-        local = [Place("local", path) for folder in self._folders for path in self._spellings(folder, entry) if path.is_file()]
+        local = [
+            Place("local", path)
+            for folder in self._folders
+            for path in self._spellings(folder, entry)
+            if path.is_file()
+        ]
         cached = self._cached_path(name)
         return [*local, Place("cache", cached)] if cached.is_file() else local
 
@@ -149,7 +161,8 @@ class Library:
         DataUnavailable
             No source provided the file.
         InputError
-            The name is unknown, a local copy differs from the catalogued file, or the cache folder is not writable.
+            The name is unknown, a local copy differs from the catalogued file, or the cache folder is not
+            writable.
         """
         entry = self.entry(name)
         with self._lock:
@@ -183,7 +196,8 @@ class Library:
         DataUnavailable, InputError
             As for `path`.
         """
-        # str.splitlines would also split at characters that occur within lines of some texts (U+0085, U+2028).
+        # str.splitlines would also split at characters that occur within lines of some texts (U+0085,
+        # U+2028).
         lines = self.text(name).removesuffix("\n").split("\n")
         return [line.strip() for line in lines] if strip else lines
 
@@ -229,7 +243,8 @@ class Library:
     def _spellings(self, folder: Path, entry: Entry) -> list[Path]:
         """Return the paths under which `entry` may be stored in a user's folder.
 
-        These are its name in the catalogue, its path in a package with and without the top folder, and its file name if unambiguous.
+        These are its name in the catalogue, its path in a package with and without the top folder, and its
+        file name if unambiguous.
         """
         from tiltmeter.datasets.catalogue import PackageSource
 
@@ -290,7 +305,9 @@ def encoder_folder(library: Library) -> Path:
         A local copy differs from the catalogued file, or the cache folder is not writable.
     """
     name = ENCODERS[0]
-    paths = {entry: library.path(entry.name) for entry in library.entries if entry.name.startswith(f"{name}/")}
+    paths = {
+        entry: library.path(entry.name) for entry in library.entries if entry.name.startswith(f"{name}/")
+    }
     roots = {path.as_posix().removesuffix(entry.name.removeprefix(name)) for entry, path in paths.items()}
     if len(roots) == 1:
         return Path(roots.pop())

@@ -8,13 +8,15 @@ from polars import DataFrame, Expr, Int32, Series, col
 from tiltmeter.errors import InputError
 
 
-def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, seed: int, name: str) -> DataFrame:
+def keep_limit(
+    prompts: DataFrame, limit: int | float | tuple[int, int] | None, seed: int, name: str
+) -> DataFrame:
     """Return the prompts of the selected items, in the original order.
 
-    An int keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a limited study estimates
-    the same quantities as the full study. Items are drawn at random with a seed, and a smaller limit keeps a subset of a larger one,
-    so that extending a study only requests the added items. A float keeps that share, and a pair keeps the items numbered first to last
-    (inclusive).
+    An int keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a
+    limited study estimates the same quantities as the full study. Items are drawn at random with a seed, and
+    a smaller limit keeps a subset of a larger one, so that extending a study only requests the added items. A
+    float keeps that share, and a pair keeps the items numbered first to last (inclusive).
 
     Parameters
     ----------
@@ -28,7 +30,9 @@ def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, 
     if isinstance(limit, tuple):
         kept = prompts.filter(col.item.is_between(*limit))
         if kept.is_empty():
-            raise InputError(f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, numbered from 0")
+            raise InputError(
+                f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, numbered from 0"
+            )
         return kept
     items = prompts.group_by("item", maintain_order=True).agg(col.stratum.first())
     count = max(1, round(limit * items.height)) if isinstance(limit, float) else limit
@@ -40,17 +44,24 @@ def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, 
     lots = Series("lot", rng.permutation(items.height))
     offsets = items.select(col.stratum.unique().sort())
     offsets = offsets.with_columns(offset=Series(rng.random(offsets.height)))
-    # The k-th item drawn from a stratum of N items gets the position (k - offset) / N, so that every prefix is proportional to the strata.
+    # The k-th item drawn from a stratum of N items gets the position (k - offset) / N, so that every prefix
+    # is proportional to the strata.
     turn = col.lot.rank("ordinal").over("stratum")
-    ranked = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=(turn - col.offset) / pl.len().over("stratum"))
-    return prompts.join(ranked.sort("place", "lot").head(count).select("item"), on="item", how="semi", maintain_order="left")
+    ranked = (
+        items.with_columns(lots)
+        .join(offsets, on="stratum")
+        .with_columns(place=(turn - col.offset) / pl.len().over("stratum"))
+    )
+    return prompts.join(
+        ranked.sort("place", "lot").head(count).select("item"), on="item", how="semi", maintain_order="left"
+    )
 
 
 def first_samples(*further: str) -> Expr:
     """Return the sample number of each prompt's first answer.
 
-    Two prompts of a part may have the same text (if the data contains a sentence twice). Each needs its own answers, so the
-    second continues the numbering of the first.
+    Two prompts of a part may have the same text (if the data contains a sentence twice). Each needs its own
+    answers, so the second continues the numbering of the first.
 
     Parameters
     ----------

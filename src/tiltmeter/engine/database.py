@@ -46,7 +46,9 @@ SCHEMA = 3
 
 tables = MetaData()
 
-meta = Table("meta", tables, Column("name", String(64), primary_key=True), Column("value", String(255), nullable=False))
+meta = Table(
+    "meta", tables, Column("name", String(64), primary_key=True), Column("value", String(255), nullable=False)
+)
 
 completions = Table(
     "completions",
@@ -76,7 +78,9 @@ owners = Table(
     tables,
     Column("owner", String(32), primary_key=True),  # a random token
     Column("process", String(255), nullable=False),  # machine, process number and start
-    Column("beat", Integer, nullable=False),  # heartbeat counter: clocks of different machines are not compared
+    Column(
+        "beat", Integer, nullable=False
+    ),  # heartbeat counter: clocks of different machines are not compared
 )
 
 # Requests that are being sent now.
@@ -101,10 +105,15 @@ _ADDED: dict[int, tuple[Table | Column[Any], ...]] = {
     2: (models,),
     3: (completions.c.served_model, completions.c.served_fingerprint, completions.c.served_provider),
 }
-"""The tables and columns that each schema version added. Migrations run in the caller's transaction, on SQLite and PostgreSQL."""
+"""The tables and columns that each schema version added. Migrations run in the caller's transaction, on
+SQLite and PostgreSQL."""
 
-_OWN_COLUMNS = {"meta": {"name", "value"}, "completions": {"key", "model", "sample", "status", "attempts", "created_at", "text"}}
-"""Tables and columns of the journals of every schema version, by which a journal is told from the database of another program."""
+_OWN_COLUMNS = {
+    "meta": {"name", "value"},
+    "completions": {"key", "model", "sample", "status", "attempts", "created_at", "text"},
+}
+"""Tables and columns of the journals of every schema version, by which a journal is told from the database of
+another program."""
 
 _BUSY_SECONDS = 30.0
 _PARAMETERS = 900
@@ -123,38 +132,78 @@ _NETWORK = {
 """Default connection parameters (names of libpq), which the query of a URL may override."""
 
 _PASSING = {"40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05"}
-"""SQLSTATE codes of transactions to retry: serialisation failure, deadlock, no free connection, server shutdown or start."""
+"""SQLSTATE codes of transactions to retry: serialisation failure, deadlock, no free connection, server
+shutdown or start."""
 
 _SQLITE = (
-    ("disk is full", "the disk (or a quota) is full: free some space and run again; committed answers are kept"),
+    (
+        "disk is full",
+        "the disk (or a quota) is full: free some space and run again; committed answers are kept",
+    ),
     (
         "disk I/O error",
         "the disk reported an error: it may be full or failing; fix this and run again; committed answers are kept",
     ),
-    ("readonly", "it is read-only: give write permission to the file and its folder, or choose another --journal"),
-    ("unable to open", "it cannot be opened: check that the folder exists and is writable and that the path is a file"),
+    (
+        "readonly",
+        "it is read-only: give write permission to the file and its folder, or choose another --journal",
+    ),
+    (
+        "unable to open",
+        "it cannot be opened: check that the folder exists and is writable and that the path is a file",
+    ),
     (
         "not a database",
         "this file is not a journal (not an SQLite database): choose another --journal; "
         "if it was one, recover readable rows with tiltmeter journal check --repair",
     ),
-    ("malformed", "the database is damaged: recover readable rows with tiltmeter journal check --repair, or choose another --journal"),
-    ("locked", f"another program has kept it locked for {_BUSY_SECONDS:g} s: end that program or choose another --journal"),
+    (
+        "malformed",
+        "the database is damaged: recover readable rows with tiltmeter journal check --repair, or choose another --journal",
+    ),
+    (
+        "locked",
+        f"another program has kept it locked for {_BUSY_SECONDS:g} s: end that program or choose another --journal",
+    ),
 )
 _POSTGRESQL = (
     # When a server refuses a connection, the driver provides no error code, so the message is matched.
-    ("password authentication failed", "the server rejected the user or the password: correct the URL, PGPASSWORD or ~/.pgpass"),
+    (
+        "password authentication failed",
+        "the server rejected the user or the password: correct the URL, PGPASSWORD or ~/.pgpass",
+    ),
     ("no password supplied", "the server requires a password: set it in ~/.pgpass, PGPASSWORD or the URL"),
-    ("no pg_hba.conf entry", "the server does not allow this user from this machine: add a line to its pg_hba.conf"),
+    (
+        "no pg_hba.conf entry",
+        "the server does not allow this user from this machine: add a line to its pg_hba.conf",
+    ),
     ("database system is", "the server is starting, stopping or recovering: run again in a moment"),
-    ("too many", "the server has no free connection: raise its max_connections or start fewer processes at once"),
-    ("Connection refused", "no server answers there: check the host and the port, and that PostgreSQL is running"),
+    (
+        "too many",
+        "the server has no free connection: raise its max_connections or start fewer processes at once",
+    ),
+    (
+        "Connection refused",
+        "no server answers there: check the host and the port, and that PostgreSQL is running",
+    ),
     ("failed to resolve host|could not translate host", "there is no such host: check the name in the URL"),
-    ("timeout expired|timed out", "no server answers there in time: check the host, the port and any firewalls"),
-    ("No such file or directory", "no server listens on that socket: check the host in the URL, and that PostgreSQL is running"),
+    (
+        "timeout expired|timed out",
+        "no server answers there in time: check the host, the port and any firewalls",
+    ),
+    (
+        "No such file or directory",
+        "no server listens on that socket: check the host in the URL, and that PostgreSQL is running",
+    ),
     ("invalid connection option", "the query of the URL has an option that PostgreSQL does not support"),
-    (r'database ".*" does not exist', "the server has no such database: create it (createdb NAME) or name another in the URL"),
-    ("server closed the connection", "the server ended the connection: run again when it is available; committed answers are kept"),
+    (
+        r'database ".*" does not exist',
+        "the server has no such database: create it (createdb NAME) or name another in the URL",
+    ),
+    (
+        "server closed the connection",
+        "the server ended the connection: run again when it is available; committed answers are kept",
+    ),
 )
 _CODES = {
     "25006": "the server is read-only (a standby?): name the primary server, or run again later",
@@ -172,7 +221,8 @@ def connect(where: str | Path) -> Engine:
     Raises
     ------
     InputError
-        The URL is not valid, its driver is not installed, the folder cannot be created, or the file is the database of another program.
+        The URL is not valid, its driver is not installed, the folder cannot be created, or the file is the
+        database of another program.
     """
     url = parse_url(where)
     local = url.get_backend_name() == "sqlite"
@@ -180,22 +230,31 @@ def connect(where: str | Path) -> Engine:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"journal {file}: cannot create the folder {file.parent}: {error.strerror}; use another --journal") from None
+            raise InputError(
+                f"journal {file}: cannot create the folder {file.parent}: {error.strerror}; use another --journal"
+            ) from None
         _refuse_without_locks(file)
         refuse_another_program(file)
     try:
         if local:
             # One connection, used by one thread at a time under the journal's lock.
-            engine = create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS})
+            engine = create_engine(
+                url, poolclass=StaticPool, connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS}
+            )
             event.listen(engine, "connect", _on_sqlite_connect)
             event.listen(engine, "begin", _on_sqlite_begin)
             return engine
-        # Claims rely on seeing, at each statement, what others have committed, whatever the default of the server.
+        # Claims rely on seeing, at each statement, what others have committed, whatever the default of the
+        # server.
         arguments = {name: value for name, value in _NETWORK.items() if name not in url.query}
-        return create_engine(url, pool_size=4, max_overflow=12, isolation_level="READ COMMITTED", connect_args=arguments)
+        return create_engine(
+            url, pool_size=4, max_overflow=12, isolation_level="READ COMMITTED", connect_args=arguments
+        )
     except (NoSuchModuleError, ImportError) as error:
         hint = f"write {_FORMS_OF_URL}" if local else "pip install 'tiltmeter[postgres]'"
-        raise InputError(f"journal {shown(url)}: no driver for this kind of database ({error}); {hint}") from None
+        raise InputError(
+            f"journal {shown(url)}: no driver for this kind of database ({error}); {hint}"
+        ) from None
 
 
 def sqlite_file(url: URL) -> Path | None:
@@ -211,8 +270,9 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVA
 def _refuse_without_locks(journal: Path) -> None:
     """Raise InputError if the file system of a journal has no locks (some network file systems): SQLite would wait forever.
 
-    The test uses a separate file, because closing the journal would release the locks of other connections in this process. It uses the
-    same kind of lock as SQLite, unlike filelock. A folder without write permission is not an error here; opening the journal reports it.
+    The test uses a separate file, because closing the journal would release the locks of other connections in
+    this process. It uses the same kind of lock as SQLite, unlike filelock. A folder without write permission
+    is not an error here; opening the journal reports it.
     """
     if sys.platform == "win32":
         return
@@ -240,15 +300,23 @@ def refuse_another_program(file: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InputError(f"journal {file} cannot be opened: {error.strerror}; choose another --journal") from None
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):  # reading a named pipe would wait for ever
-        raise InputError(f"journal {file} is not a file, but a named pipe, a socket or a device: choose another --journal")
+        raise InputError(
+            f"journal {file} cannot be opened: {error.strerror}; choose another --journal"
+        ) from None
+    if not (
+        stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    ):  # reading a named pipe would wait for ever
+        raise InputError(
+            f"journal {file} is not a file, but a named pipe, a socket or a device: choose another --journal"
+        )
     if stat.S_ISDIR(found.st_mode) or found.st_size == 0:
         return
     # A file without a log is read without locks, so that SQLite creates no files beside it.
     mode = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
     address = f"{file.absolute().as_uri()}?{mode}"
-    engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: sqlite3.connect(address, uri=True))
+    engine = create_engine(
+        "sqlite://", poolclass=StaticPool, creator=lambda: sqlite3.connect(address, uri=True)
+    )
     try:
         with engine.connect() as connection:
             _require_journal_or_empty(connection, str(file))
@@ -261,14 +329,17 @@ def refuse_another_program(file: Path) -> None:
 def _require_journal_or_empty(connection: Connection, where: str) -> None:
     """Raise InputError if a database contains tables of another program where those of a journal would be.
 
-    An SQLite file belongs to one program, so that any table counts; on a server, tables with other names do no harm.
+    An SQLite file belongs to one program, so that any table counts; on a server, tables with other names do
+    no harm.
     """
     if _is_journal(connection):
         return
     present = inspect(connection).get_table_names() + inspect(connection).get_view_names()
     others = present if connection.dialect.name == "sqlite" else sorted(set(present) & set(tables.tables))
     if others:
-        raise InputError(f"journal {where} is a database of another program (with the table {min(others)}): choose another --journal")
+        raise InputError(
+            f"journal {where} is a database of another program (with the table {min(others)}): choose another --journal"
+        )
 
 
 def shown(url: URL) -> str:
@@ -289,7 +360,9 @@ def parse_url(where: str | Path) -> URL:
     if url.drivername in ("postgresql", "postgres"):
         return url.set(drivername=_POSTGRES)
     if url.get_backend_name() != "sqlite" and url.drivername != _POSTGRES:
-        raise InputError(f"journal {shown(url)}: only sqlite and {_POSTGRES} databases can be a journal, not {url.drivername}")
+        raise InputError(
+            f"journal {shown(url)}: only sqlite and {_POSTGRES} databases can be a journal, not {url.drivername}"
+        )
     return url
 
 
@@ -306,13 +379,17 @@ def _on_sqlite_connect(connection: Any, _record: object) -> None:
                 raise
             time.sleep(0.1)
     cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA temp_store=MEMORY")  # inserting dozens of rows in one statement needs temporary data, which must not use files
+    cursor.execute(
+        "PRAGMA temp_store=MEMORY"
+    )  # inserting dozens of rows in one statement needs temporary data, which must not use files
     cursor.close()
 
 
 def _on_sqlite_begin(connection: Connection) -> None:
     # A transaction that will write takes the lock immediately: a later upgrade could fail without waiting.
-    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reads") else "BEGIN IMMEDIATE")
+    connection.exec_driver_sql(
+        "BEGIN" if connection.get_execution_options().get("reads") else "BEGIN IMMEDIATE"
+    )
 
 
 def look_up_by_keys(engine: Engine) -> None:
@@ -330,10 +407,10 @@ def look_up_by_keys(engine: Engine) -> None:
 def insert_rows(connection: Connection, table: Table, conflict: str, rows: Sequence[Sequence[Any]]) -> None:
     """Insert rows, each in the order of the table's columns; keys must be unique among them.
 
-    The driver gets plain SQL, because executing each row through SQLAlchemy would take four times as long as SQLite itself. SQLite gets
-    dozens of rows in one statement: the driver releases the interpreter lock once per statement, and getting it back from a busy event
-    loop takes longer than the insertion. PostgreSQL gets whole columns and inserts in the order of the keys, so that two writers cannot
-    deadlock.
+    The driver gets plain SQL, because executing each row through SQLAlchemy would take four times as long as
+    SQLite itself. SQLite gets dozens of rows in one statement: the driver releases the interpreter lock once
+    per statement, and getting it back from a busy event loop takes longer than the insertion. PostgreSQL gets
+    whole columns and inserts in the order of the keys, so that two writers cannot deadlock.
 
     Parameters
     ----------
@@ -348,15 +425,23 @@ def insert_rows(connection: Connection, table: Table, conflict: str, rows: Seque
             statement = f"INSERT INTO {table.name} ({names}) VALUES {values} ON CONFLICT {conflict}"  # noqa: S608 - constant names
             connection.exec_driver_sql(statement, tuple(chain.from_iterable(chunk)))
         return
-    arrays = ", ".join(f"%(c{number})b::{column.type.compile(connection.dialect)}[]" for number, column in enumerate(table.columns))
+    arrays = ", ".join(
+        f"%(c{number})b::{column.type.compile(connection.dialect)}[]"
+        for number, column in enumerate(table.columns)
+    )
     given = f"SELECT * FROM unnest({arrays}) AS given ({names}) ORDER BY {', '.join(table.primary_key.columns.keys())}"  # noqa: S608
     for chunk in _chunks(rows, 1000):
         columns = {f"c{number}": list(column) for number, column in enumerate(zip(*chunk, strict=True))}
-        connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) {given} ON CONFLICT {conflict}", columns)
+        connection.exec_driver_sql(
+            f"INSERT INTO {table.name} ({names}) {given} ON CONFLICT {conflict}", columns
+        )
 
 
 def for_keys(connection: Connection, statement: str, keys: Sequence[bytes]) -> Iterator[Any]:
-    """Run a statement that ends with a key column for the rows with these keys; yield one result per chunk of keys."""
+    """Run a statement that ends with a key column for the rows with these keys.
+
+    Yield one result per chunk of keys.
+    """
     if connection.dialect.name == "sqlite":
         for chunk in _chunks(keys, _PARAMETERS):
             yield connection.exec_driver_sql(f"{statement} IN ({', '.join('?' * len(chunk))})", tuple(chunk))
@@ -389,15 +474,17 @@ def sentence_of(error: DBAPIError, where: str) -> str:
     message = (str(error.orig or "").strip() or type(error).__name__).splitlines()[0]
     postgres = type(error.orig).__module__.startswith("psycopg")
     remedy = _CODES.get(getattr(error.orig, "sqlstate", None) or "")
-    remedy = remedy or next((remedy for sign, remedy in (_POSTGRESQL if postgres else _SQLITE) if re.search(sign, message)), None)
+    remedy = remedy or next(
+        (remedy for sign, remedy in (_POSTGRESQL if postgres else _SQLITE) if re.search(sign, message)), None
+    )
     return f"journal {where}: {remedy or f'the database reported: {printable(redacted(message), one_line=True)[:300]}'}"
 
 
 def prepare(connection: Connection) -> None:
     """Create the tables if they are missing, and migrate older ones to the current schema.
 
-    This runs atomically in the caller's transaction, which must be able to write. If several processes call it, one does the work while
-    the others wait.
+    This runs atomically in the caller's transaction, which must be able to write. If several processes call
+    it, one does the work while the others wait.
 
     Raises
     ------
@@ -420,16 +507,22 @@ def prepare(connection: Connection) -> None:
                     connection.execute(CreateTable(added))
                 else:
                     kind = added.type.compile(connection.dialect)
-                    connection.exec_driver_sql(f"ALTER TABLE {added.table.name} ADD COLUMN {added.name} {kind}")
+                    connection.exec_driver_sql(
+                        f"ALTER TABLE {added.table.name} ADD COLUMN {added.name} {kind}"
+                    )
     except DBAPIError as error:
         unchanged = f"{shown(connection.engine.url)}, unchanged because it cannot be migrated from schema {found} to {SCHEMA}"
         raise InputError(sentence_of(error, unchanged)) from None
-    # Written even if nothing changes, so that a read-only journal fails now and not after the first paid answers.
+    # Written even if nothing changes, so that a read-only journal fails now and not after the first paid
+    # answers.
     connection.execute(update(meta).where(meta.c.name == "schema").values(value=str(SCHEMA)))
 
 
 def stored_columns(connection: Connection, names: Iterable[str]) -> dict[str, str]:
-    """Return an SQL expression for each of these columns of `completions`; a column that an older schema does not have is null."""
+    """Return an SQL expression for each of these columns of `completions`.
+
+    A column that an older schema does not have is null.
+    """
     present = {column["name"] for column in inspect(connection).get_columns(completions.name)}
     return {name: name if name in present else "NULL" for name in names}
 
@@ -449,13 +542,20 @@ def _is_journal(connection: Connection) -> bool:
 
 
 def version_of(connection: Connection) -> int | None:
-    """Return the schema version of a journal, or None if there is no journal; raise InputError if it is not valid or is newer."""
+    """Return the schema version of a journal, or None if there is no journal.
+
+    Raise InputError if it is not valid or is newer.
+    """
     if not _is_journal(connection):
         return None
     found = connection.execute(_STORED_VERSION).scalar_one()
     journal = shown(connection.engine.url)
     if not re.fullmatch("[1-9][0-9]{0,8}", str(found)):
-        raise InputError(f"journal {journal}: the schema version in its table meta is not valid: restore a copy of the journal")
+        raise InputError(
+            f"journal {journal}: the schema version in its table meta is not valid: restore a copy of the journal"
+        )
     if int(found) > SCHEMA:
-        raise InputError(f"journal {journal} was written by a newer Tiltmeter (schema {found}, this one knows {SCHEMA}): upgrade tiltmeter")
+        raise InputError(
+            f"journal {journal} was written by a newer Tiltmeter (schema {found}, this one knows {SCHEMA}): upgrade tiltmeter"
+        )
     return int(found)

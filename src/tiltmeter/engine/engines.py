@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _RAY = "ray"
 _STORE = 256 * 2**20
-"""Bytes of shared memory for a cluster started here: batches are small, and the largest object is the pickle of one model."""
+"""Bytes of shared memory for a cluster started here: batches are small, and the largest object is the pickle
+of one model."""
 
 
 @contextmanager
@@ -33,8 +34,9 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
     Parameters
     ----------
     name
-        "local" (the default), "ray" (the cluster that this process has already joined, or the one named by RAY_ADDRESS, or one that is
-        started here and stopped at the end) or "ray://HOST:PORT" (a remote cluster, through its Ray client server).
+        "local" (the default), "ray" (the cluster that this process has already joined, or the one named by
+        RAY_ADDRESS, or one that is started here and stopped at the end) or "ray://HOST:PORT" (a remote
+        cluster, through its Ray client server).
     options
         `-E key=value`, for Ray only; see `RayOptions`.
 
@@ -48,7 +50,9 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
     name, options = name or Engine.name, options or {}
     if name == Engine.name:
         if options:
-            raise InputError(f"-E {next(iter(options))}= is an option of Ray; add --engine ray or remove the option")
+            raise InputError(
+                f"-E {next(iter(options))}= is an option of Ray; add --engine ray or remove the option"
+            )
         yield Engine()
         return
     if name != _RAY and not name.startswith(f"{_RAY}://"):
@@ -59,7 +63,8 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
     if find_spec("ray") is None:
         raise ProviderError(f'--engine {redacted(name)} needs the package ray: pip install "tiltmeter[ray]"')
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
-    # Otherwise Ray would print events of its workers on standard output, which is for the output of the command.
+    # Otherwise Ray would print events of its workers on standard output, which is for the output of the
+    # command.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     import ray
 
@@ -93,14 +98,21 @@ def _connect(address: str | None, options: RayOptions) -> None:
     else:
         cores = max(os.cpu_count() or 1, math.ceil(max(1, options.workers[1]) * options.cpus))
         whose = "a Ray cluster on this machine"
-        given = {"address": "local", "num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE}
+        given = {
+            "address": "local",
+            "num_cpus": cores,
+            "include_dashboard": False,
+            "object_store_memory": _STORE,
+        }
     before = signal.getsignal(signal.SIGTERM)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings of changes in future versions of Ray
             ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
     except Exception as error:
-        raise ProviderError(f"{whose} cannot be used ({last_line(error)}): check that it is running, and the address") from None
+        raise ProviderError(
+            f"{whose} cannot be used ({last_line(error)}): check that it is running, and the address"
+        ) from None
     finally:
         with suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # Ray installs its own handler
@@ -113,6 +125,8 @@ def _fitted(options: RayOptions, *, started: bool) -> RayOptions:
     cluster: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     cpus, gpus = cluster.get("CPU", 0.0), cluster.get("GPU", 0.0)
     if started and gpus < options.gpus:
-        raise InputError(f"-E gpus={options.gpus:g}: this machine has {gpus:g} GPUs, which is too few for one worker")
+        raise InputError(
+            f"-E gpus={options.gpus:g}: this machine has {gpus:g} GPUs, which is too few for one worker"
+        )
     room = max(1, int(min(cpus / options.cpus, gpus / options.gpus if options.gpus else math.inf) + 1e-9))
     return options if options.workers[0] else replace(options, workers=(room, room))

@@ -1,7 +1,7 @@
 """Large numbers of requests to one model, each sent and paid for only once.
 
-A run is one event loop. A work queue looks up requests in the journal and claims the missing ones, workers send them, a writer commits
-finished rows in batches, and a display shows the progress.
+A run is one event loop. A work queue looks up requests in the journal and claims the missing ones, workers
+send them, a writer commits finished rows in batches, and a display shows the progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from tiltmeter.engine.journal import Journal, Owner, Row, flaw_in, new_owner
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Snapshot, Tally
-from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_of, retry_delay, within_open_files
+from tiltmeter.engine.rate_limit import (
+    Limits,
+    Streak,
+    is_overload,
+    rate_limit_of,
+    retry_delay,
+    within_open_files,
+)
 from tiltmeter.errors import InputError, ProviderError, UnanswerableError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.models.base import request_parameters, token_count
@@ -77,7 +84,10 @@ class Keys:
 
 
 def _canonical_sampling(sampling: Sampling) -> str:
-    """Return the sampling parameters as JSON, equal if and only if the same parameters are sent; unset ones are omitted."""
+    """Return the sampling parameters as JSON, equal if and only if the same parameters are sent.
+
+    Unset ones are omitted.
+    """
     values = request_parameters(sampling, 0)
     values |= {name: float(values[name]) for name in ("temperature", "top_p") if name in values}
     if sampling.extra:
@@ -119,11 +129,19 @@ class WorkQueue:
     Parameters
     ----------
     claim_size
-        Number of requests claimed at a time; small enough to leave work for a second process on the same journal.
+        Number of requests claimed at a time; small enough to leave work for a second process on the same
+        journal.
     """
 
     def __init__(
-        self, requests: Iterable[Request], keys: Keys, journal: Journal, executor: Executor, owner: Owner, claim_size: int, tally: Tally
+        self,
+        requests: Iterable[Request],
+        keys: Keys,
+        journal: Journal,
+        executor: Executor,
+        owner: Owner,
+        claim_size: int,
+        tally: Tally,
     ) -> None:
         self._requests = iter(requests)
         self._keys, self._journal, self._executor = keys, journal, executor
@@ -148,7 +166,10 @@ class WorkQueue:
             if not self._unclaimed and not idle:
                 await self._look_up()
             if self._unclaimed:
-                chunk, self._unclaimed = self._unclaimed[: self.claim_size], self._unclaimed[self.claim_size :]
+                chunk, self._unclaimed = (
+                    self._unclaimed[: self.claim_size],
+                    self._unclaimed[self.claim_size :],
+                )
                 yield await self._claim(chunk)
             if self._awaited:
                 if idle and not self._unclaimed:
@@ -177,7 +198,9 @@ class WorkQueue:
             self._pending.update(one.key for one in self._unclaimed)
 
     async def _claim(self, wanted: list[ClaimedRequest]) -> list[ClaimedRequest]:
-        taken = await _in_thread(self._executor, self._journal.claim, [one.key for one in wanted], self._owner)
+        taken = await _in_thread(
+            self._executor, self._journal.claim, [one.key for one in wanted], self._owner
+        )
         self._tally.held += len(taken.held)
         self._pending -= taken.held
         for one in wanted:
@@ -192,24 +215,35 @@ class Writer:
     `committed` is called in the event loop with the rows of each commit.
     """
 
-    def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]) -> None:
+    def __init__(
+        self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]
+    ) -> None:
         self._journal, self._executor, self._owner, self._committed = journal, executor, owner, committed
         self.backlog: list[Row] = []
         """Rows not yet committed."""
         self._beat = monotonic()
 
     async def run(self) -> None:
-        """Commit every quarter of a second until cancelled; raise InputError if the journal cannot be written."""
+        """Commit every quarter of a second until cancelled.
+
+        Raise InputError if the journal cannot be written.
+        """
         due = monotonic() + COMMIT_INTERVAL
         while True:
             await asyncio.sleep(max(0.0, due - monotonic()))
-            due = monotonic() + COMMIT_INTERVAL  # not from the end of the commit: a slow disk must not make commits less frequent
+            due = (
+                monotonic() + COMMIT_INTERVAL
+            )  # not from the end of the commit: a slow disk must not make commits less frequent
             await self.flush()
 
     async def flush(self) -> None:
-        """Commit the queued rows. If the journal cannot be written, the rows stay queued and its InputError is raised."""
+        """Commit the queued rows.
+
+        If the journal cannot be written, the rows stay queued and its InputError is raised.
+        """
         if rows := self.backlog.copy():
-            # If the run is cancelled during a commit, its rows stay queued: the last flush records them again, which does no harm.
+            # If the run is cancelled during a commit, its rows stay queued: the last flush records them
+            # again, which does no harm.
             await _in_thread(self._executor, self._journal.record, rows)
             del self.backlog[: len(rows)]
             self._committed(rows)
@@ -228,16 +262,20 @@ async def _in_thread(executor: Executor, function: Callable[..., _Result], *give
 GRACE = 10.0
 """Seconds that requests in flight have to finish when a run is stopped."""
 MOST_BACKLOG = 20_000
-"""Number of uncommitted rows above which no further requests are queued (the disk is slower than the model)."""
+"""Number of uncommitted rows above which no further requests are queued (the disk is slower than the model).
+"""
 MOST_CLAIMED = 4000
 MOST_SET_ASIDE = 1000
-"""Number of requests that wait for an overloaded endpoint without a worker; further ones keep theirs, so that no more are sent."""
+"""Number of requests that wait for an overloaded endpoint without a worker; further ones keep theirs, so that
+no more are sent."""
 TICK = 0.25
 LOOK_AHEAD = 0.02
-"""Seconds between checks whether the workers need more requests; the queue then still has up to one claim of requests."""
+"""Seconds between checks whether the workers need more requests; the queue then still has up to one claim of
+requests."""
 _OF_AN_ANSWER = tuple(field.name for field in fields(Completion))
 _YOUNG_OBJECTS = 50_000
-"""Threshold of the garbage collector during a run. Each request creates about 100 short-lived objects: the default threshold costs 8%."""
+"""Threshold of the garbage collector during a run. Each request creates about 100 short-lived objects: the
+default threshold costs 8%."""
 
 
 class Generation:
@@ -258,7 +296,13 @@ class Generation:
         patience: float | None = None,
     ) -> None:
         self._patience = patience
-        self._model, self._sampling, self._journal, self._display, self._prices = model, sampling, journal, display, prices
+        self._model, self._sampling, self._journal, self._display, self._prices = (
+            model,
+            sampling,
+            journal,
+            display,
+            prices,
+        )
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
@@ -266,7 +310,15 @@ class Generation:
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
         keys = Keys(model.fingerprint, sampling)
-        self._feed = WorkQueue(requests, keys, journal, self._executor, self._owner, max(32, 2 * limits.max_connections), self.tally)
+        self._feed = WorkQueue(
+            requests,
+            keys,
+            journal,
+            self._executor,
+            self._owner,
+            max(32, 2 * limits.max_connections),
+            self.tally,
+        )
         self._writer = Writer(journal, self._executor, self._owner, self._feed.finished)
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.PriorityQueue[tuple[int, int, Job | None]] = asyncio.PriorityQueue()
@@ -285,9 +337,11 @@ class Generation:
         self._crew: list[asyncio.Task[None]] = []
         """The workers, and the feeder."""
         self._sending = [0.0] * (limits.max_connections + 1)
-        """When each of them sent its request (monotonic clock); 0 if it has none in flight, infinity once it has timed out."""
+        """When each of them sent its request (monotonic clock); 0 if it has none in flight, infinity once it
+        has timed out."""
         self._allowed = [limits.timeout] * (limits.max_connections + 1)
-        """Seconds that each of them waits for an answer: the timeout, or what is left until the deadline of its request."""
+        """Seconds that each of them waits for an answer: the timeout, or what is left until the deadline of
+        its request."""
         self._stopping = False
         self._error: BaseException | None = None
         self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
@@ -320,7 +374,10 @@ class Generation:
         return self.tally
 
     def stop(self, *, sentence: str | None = None, interrupted: bool = False, grace: float = GRACE) -> None:
-        """Stop sending requests; those in flight have `grace` seconds to finish. A second call cancels them immediately."""
+        """Stop sending requests; those in flight have `grace` seconds to finish.
+
+        A second call cancels them immediately.
+        """
         if self._stopping:
             self._cancel_crew()
             return
@@ -330,8 +387,12 @@ class Generation:
         if interrupted:
             sent = sum(map(bool, self._sending))
             waiting = f"waiting up to {grace:g} s for {sent} requests in flight" if sent else "stopping"
-            self._display.note(f"interrupted: {waiting}; press Ctrl-C again to stop at once. All responses so far are kept.")
-        for task, sent_at in zip(self._crew, self._sending, strict=False):  # there is no crew while the model is being opened
+            self._display.note(
+                f"interrupted: {waiting}; press Ctrl-C again to stop at once. All responses so far are kept."
+            )
+        for task, sent_at in zip(
+            self._crew, self._sending, strict=False
+        ):  # there is no crew while the model is being opened
             if grace <= 0 or not sent_at:
                 task.cancel()
         asyncio.get_running_loop().call_later(grace, self._cancel_crew)
@@ -363,7 +424,8 @@ class Generation:
             try:
                 await self._writer.flush()
             finally:
-                # Even if the rows could not be written: otherwise the next run would wait for these claims to expire.
+                # Even if the rows could not be written: otherwise the next run would wait for these claims to
+                # expire.
                 await _in_thread(self._executor, self._journal.release, self._owner)
         except InputError as error:
             lost = len(self._writer.backlog)
@@ -388,7 +450,9 @@ class Generation:
             if self._stopping:
                 return
             if dealt and self._queue.empty():
-                feed.claim_size = min(2 * feed.claim_size, MOST_CLAIMED)  # the workers ran out of requests: claim more at a time
+                feed.claim_size = min(
+                    2 * feed.claim_size, MOST_CLAIMED
+                )  # the workers ran out of requests: claim more at a time
             dealt += len(jobs)
             for claimed in jobs:
                 self._put(Job(claimed))
@@ -399,8 +463,13 @@ class Generation:
             self._put(None)
 
     def _is_ahead(self) -> bool:
-        """Return whether the feeder has to wait for the workers or the disk; never while the run is stopping."""
-        return not self._stopping and (self._queue.qsize() > self._feed.claim_size or len(self._writer.backlog) > MOST_BACKLOG)
+        """Return whether the feeder has to wait for the workers or the disk.
+
+        Never while the run is stopping.
+        """
+        return not self._stopping and (
+            self._queue.qsize() > self._feed.claim_size or len(self._writer.backlog) > MOST_BACKLOG
+        )
 
     async def _work(self, number: int) -> None:
         queue = self._queue
@@ -434,7 +503,9 @@ class Generation:
                 self._sending[number] = 0.0
                 pace.leave()
             if isinstance(answer, Completion) and (flaw := flaw_in(self._row_of(job, answer))):
-                answer = ModelError("bad_response", f"{self._model.name} gave an answer that cannot be stored: {flaw}")
+                answer = ModelError(
+                    "bad_response", f"{self._model.name} gave an answer that cannot be stored: {flaw}"
+                )
             if isinstance(answer, Completion):
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens, sent_at)
                 self._keep(job, answer)
@@ -461,7 +532,8 @@ class Generation:
     def _slow_down(self, job: Job, sent_at: float, retry_after: float | None) -> None:
         """Slow all requests down because one was rejected, unless the endpoint rejects only this one.
 
-        That is so if it was rejected before, and others have been answered since then: its rejections say nothing about the others.
+        That is so if it was rejected before, and others have been answered since then: its rejections say
+        nothing about the others.
         """
         alone = job.answered_before is not None and self.tally.answered > job.answered_before
         job.answered_before = self.tally.answered
@@ -520,8 +592,11 @@ class Generation:
             self._streak.worked = True
         sentence = hopeless or self._streak.given_up(error)
         if sentence is not None and not self._stopping:
-            # Where nothing answers, there is nothing to wait for; an endpoint that rejects a request may be answering others.
-            self.stop(sentence=sentence, grace=GRACE if self._streak.worked or error.scope == "fatal" else 0.0)
+            # Where nothing answers, there is nothing to wait for; an endpoint that rejects a request may be
+            # answering others.
+            self.stop(
+                sentence=sentence, grace=GRACE if self._streak.worked or error.scope == "fatal" else 0.0
+            )
 
     def _row_of(self, job: Job, answer: Completion) -> Row:
         return self._row(job, "ok", **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
@@ -549,19 +624,28 @@ class Generation:
     def _postpone_if_throttled(self) -> None:
         """Stop, to be continued later, if the endpoint has only reported overload for `patience` seconds."""
         throttled = self._throttled_at > self._moved_at
-        if self._patience is None or self._stopping or not throttled or monotonic() - self._moved_at < self._patience:
+        if (
+            self._patience is None
+            or self._stopping
+            or not throttled
+            or monotonic() - self._moved_at < self._patience
+        ):
             return
         self.tally.postponed = True
         self.stop(grace=self._limits.timeout)  # requests in flight may be paid for
 
     def _snapshot(self) -> Snapshot:
         """Return the current state, including the cost so far."""
-        self.tally.cost = self._prices.cost(self.tally.model, self.tally.input_tokens, self.tally.output_tokens)
+        self.tally.cost = self._prices.cost(
+            self.tally.model, self.tally.input_tokens, self.tally.output_tokens
+        )
         now, finished = monotonic(), self.tally.answered + self.tally.failures
         self._finished_at.append((now, finished))
         since, before = self._finished_at[0]
         rate = (finished - before) / (now - since) if now > since else math.nan
-        return Snapshot(self.tally, self._pace.in_flight, self._pace.width, rate, max(0.0, self._pace.paused_until - now))
+        return Snapshot(
+            self.tally, self._pace.in_flight, self._pace.width, rate, max(0.0, self._pace.paused_until - now)
+        )
 
 
 @contextmanager
@@ -579,10 +663,13 @@ def _rarer_collections() -> Iterator[None]:
 
 
 @keys_masked
-async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
+async def outcome_of(
+    model: Model, messages: Sequence[Message], sampling: Sampling, sample: int
+) -> Completion | ModelError:
     """Send one request to a model and return the completion, or a ModelError for any exception.
 
-    Numbers of the completion that are not credible become unknown: they are summed, and booked in the budget of tokens.
+    Numbers of the completion that are not credible become unknown: they are summed, and booked in the budget
+    of tokens.
     """
     try:
         answer = await model.complete(messages, sampling, sample)
@@ -594,5 +681,6 @@ async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampli
     except TimeoutError:
         return ModelError("timeout", "no answer in time")
     except Exception as error:
-        # A provider's bug on one unusual answer must not end a study. The message is not kept, because it might contain a key.
+        # A provider's bug on one unusual answer must not end a study. The message is not kept, because it
+        # might contain a key.
         return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")

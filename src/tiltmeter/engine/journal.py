@@ -53,13 +53,24 @@ PATIENCE = 60.0
 LONGEST_TEXT = 2**26
 """Maximum number of characters in a text; no model answers that much."""
 LARGEST_NUMBER = 2**31 - 1
-"""Maximum of a whole number in a row, which is the largest that PostgreSQL and the tables of a run can store."""
+"""Maximum of a whole number in a row, which is the largest that PostgreSQL and the tables of a run can store.
+"""
 _SHORT = 1.0
 """Seconds for which retries are not reported."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _FETCHED = (
-    *("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency"),
+    *(
+        "text",
+        "thinking",
+        "finish_reason",
+        "refusal",
+        "input_tokens",
+        "output_tokens",
+        "error_kind",
+        "error_detail",
+        "latency",
+    ),
     *SERVED,
 )
 """Columns that `Journal.fetch` reads in addition to key and status."""
@@ -78,7 +89,10 @@ def _none_for_nan(value: object) -> object:
 
 
 class Row(NamedTuple):
-    """One finished request as stored in the journal; the fields are the columns of the table `completions`."""
+    """One finished request as stored in the journal.
+
+    The fields are the columns of the table `completions`.
+    """
 
     key: Annotated[bytes, Field(min_length=32, max_length=32)]
     model: Filled[_Text]
@@ -102,13 +116,20 @@ class Row(NamedTuple):
 
 
 def _holds_an_answer(row: Row) -> Row:
-    if row.status == "ok" and row.text is None and row.thinking is None and row.refusal is None and row.finish_reason is None:
+    if (
+        row.status == "ok"
+        and row.text is None
+        and row.thinking is None
+        and row.refusal is None
+        and row.finish_reason is None
+    ):
         raise ValueError('its status is "ok" but it has no answer')
     return row
 
 
 USABLE_ROW: TypeAdapter[Row] = TypeAdapter(
-    Annotated[Row, AfterValidator(_holds_an_answer)], config=ConfigDict(strict=True, val_json_bytes="hex", allow_inf_nan=False)
+    Annotated[Row, AfterValidator(_holds_an_answer)],
+    config=ConfigDict(strict=True, val_json_bytes="hex", allow_inf_nan=False),
 )
 """Validates a row from a tuple, a dictionary or JSON: when it is written, imported, exported or checked."""
 
@@ -157,7 +178,10 @@ def new_owner() -> Owner:
 def machine_name() -> str:
     """Return a name for the space of process IDs: host, boot and process namespace (containers may share a host name)."""
     try:
-        boot, space = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), str(Path("/proc/self/ns/pid").readlink())
+        boot, space = (
+            Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            str(Path("/proc/self/ns/pid").readlink()),
+        )
     except OSError:
         boot = space = ""
     return f"{platform.node()[:100]}/{boot}/{space}".replace("|", "_")
@@ -184,7 +208,8 @@ def _started(pid: int) -> str | None:
 class Liveness:
     """Determines whether other owners are alive: by their process if it is on this machine, otherwise by their heartbeat.
 
-    The heartbeat is a counter, whose changes are timed with the local clock, so that clocks of different machines need not agree.
+    The heartbeat is a counter, whose changes are timed with the local clock, so that clocks of different
+    machines need not agree.
     """
 
     def __init__(self) -> None:
@@ -198,7 +223,8 @@ class Liveness:
     def state(self, owner: Owner, beat: int) -> Literal["alive", "dead", "elsewhere"]:
         """Return the state of `owner`, whose counter is at `beat`.
 
-        "dead" means that it will never finish what it claimed, and "elsewhere" that its heartbeat must be observed for longer.
+        "dead" means that it will never finish what it claimed, and "elsewhere" that its heartbeat must be
+        observed for longer.
         """
         process = _PROCESS.fullmatch(owner.process)
         here = process is not None and process[1] == self._machine
@@ -213,11 +239,13 @@ class Liveness:
 
 
 class Journal:
-    """An open journal. It can be shared between threads; each call is atomic and is committed when it returns.
+    """An open journal.
 
-    Every method raises InputError, with one sentence, for an error of the database (disk full, read-only, locked, damaged). If a
-    PostgreSQL server becomes unavailable, a call is retried for `PATIENCE` seconds; all operations are idempotent, so that repeating one
-    whose result was lost does no harm.
+    It can be shared between threads; each call is atomic and is committed when it returns.
+
+    Every method raises InputError, with one sentence, for an error of the database (disk full, read-only,
+    locked, damaged). If a PostgreSQL server becomes unavailable, a call is retried for `PATIENCE` seconds;
+    all operations are idempotent, so that repeating one whose result was lost does no harm.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -241,25 +269,37 @@ class Journal:
         self._open = True
 
     def _do(self, work: Callable[..., _Result], *given: object, reads: bool = False) -> _Result:
-        """Run `work(connection, *given)` in a transaction and retry while the server is unavailable; it must be idempotent."""
+        """Run `work(connection, *given)` in a transaction and retry while the server is unavailable.
+
+        It must be idempotent.
+        """
         began, pause, warned = 0.0, _FIRST_PAUSE, False
         while True:
             try:
-                with self._alone, self._engine.connect().execution_options(reads=reads) as connection, connection.begin():
+                with (
+                    self._alone,
+                    self._engine.connect().execution_options(reads=reads) as connection,
+                    connection.begin(),
+                ):
                     done = work(connection, *given)
             except (UnicodeDecodeError, TypeError):  # a column of SQLite can hold anything
-                remedy = "recover readable rows with tiltmeter journal check --repair, or choose another --journal"
+                remedy = (
+                    "recover readable rows with tiltmeter journal check --repair, or choose another --journal"
+                )
                 raise InputError(f"journal {self._where} is damaged: {remedy}") from None
             except DBAPIError as error:
                 sentence = sentence_of(error, self._where)
-                # When a journal is opened, a wrong address must be reported immediately; a server that is starting reports this itself.
+                # When a journal is opened, a wrong address must be reported immediately; a server that is
+                # starting reports this itself.
                 if not passes(error) or not (self._open or "database system is" in str(error.orig)):
                     raise InputError(sentence) from None
                 began = began or monotonic()
                 tried = monotonic() - began
                 if not warned and tried > _SHORT:
                     warned = True
-                    _log.warning("journal %s: the database is unavailable; retrying for %g s", self._where, PATIENCE)
+                    _log.warning(
+                        "journal %s: the database is unavailable; retrying for %g s", self._where, PATIENCE
+                    )
                 if tried + pause > PATIENCE or self._closed.is_set():
                     kept = f"retried for {tried:.0f} s; committed answers are kept, run again to resume"
                     raise InputError(f"{sentence} ({kept})") from None
@@ -282,19 +322,24 @@ class Journal:
         Returns
         -------
         DataFrame
-            Columns key (hex), status ("ok", "failed" or "missing"), text, thinking, finish_reason, refusal, input_tokens,
-            output_tokens, error ("kind: detail", null unless failed), latency (seconds), served_model, served_fingerprint, served_provider
-            (null if the endpoint did not say).
+            Columns key (hex), status ("ok", "failed" or "missing"), text, thinking, finish_reason, refusal,
+            input_tokens, output_tokens, error ("kind: detail", null unless failed), latency (seconds),
+            served_model, served_fingerprint, served_provider (null if the endpoint did not say).
         """
         return self._do(_fetch, keys, reads=True)
 
     def record(self, rows: Sequence[Row]) -> None:
-        """Store finished requests and release the claims on them. Existing answers are never replaced; failures are.
+        """Store finished requests and release the claims on them.
 
-        A row that is not valid (see `USABLE_ROW`) is stored as a failure of the kind "bad_response", so that it spoils no other row.
+        Existing answers are never replaced; failures are.
+
+        A row that is not valid (see `USABLE_ROW`) is stored as a failure of the kind "bad_response", so that
+        it spoils no other row.
         """
         kept: dict[bytes, Row] = {}
-        for row in rows:  # one row per key, as if they were stored one by one: the first answer, or the last failure
+        for row in (
+            rows
+        ):  # one row per key, as if they were stored one by one: the first answer, or the last failure
             if row.key not in kept or kept[row.key].status != "ok":
                 kept[row.key] = _storable_row(row)
         self._do(self._record, list(kept.values()))
@@ -319,15 +364,24 @@ class Journal:
                 return taken
             self._do(_release_expired, expired)
 
-    def _claim(self, connection: Connection, keys: Sequence[bytes], owner: Owner) -> tuple[Taken, dict[str, int]]:
+    def _claim(
+        self, connection: Connection, keys: Sequence[bytes], owner: Owner
+    ) -> tuple[Taken, dict[str, int]]:
         """Return the outcome of the claim and the heartbeat counters of expired owners, including those with other keys."""
         # A claim is a heartbeat. The row stays locked, so that an owner does not expire while it claims.
         insert_rows(connection, owners, "(owner) DO UPDATE SET beat = owners.beat + 1", [(*owner, 0)])
         insert_rows(connection, claims, "(key) DO NOTHING", [(key, owner.token) for key in keys])
-        # Read the other owners only now: an owner that claimed one of our keys before us also registered before us.
-        others = [(Owner(*row[:2]), row[2]) for row in connection.execute(select(owners)) if row[0] != owner.token]
+        # Read the other owners only now: an owner that claimed one of our keys before us also registered
+        # before us.
+        others = [
+            (Owner(*row[:2]), row[2]) for row in connection.execute(select(owners)) if row[0] != owner.token
+        ]
         with self._lock:
-            expired = {one.token: beat for one, beat in others if one.token in self._left or self._liveness.state(one, beat) == "dead"}
+            expired = {
+                one.token: beat
+                for one, beat in others
+                if one.token in self._left or self._liveness.state(one, beat) == "dead"
+            }
         claimed = _claimed(connection, keys)
         unknown = set(claimed.values()) - {owner.token} - {other.token for other, _ in others}
         mine = {key for key, token in claimed.items() if token == owner.token}
@@ -339,11 +393,19 @@ class Journal:
 
     def name_model(self, fingerprint: str, name: str) -> None:
         """Store the user-facing name of the model with this fingerprint; the first name is kept."""
-        self._do(insert_rows, models, "(fingerprint) DO NOTHING", [(_sql_text(fingerprint), _sql_text(name), time())])
+        self._do(
+            insert_rows,
+            models,
+            "(fingerprint) DO NOTHING",
+            [(_sql_text(fingerprint), _sql_text(name), time())],
+        )
 
     def beat(self, owner: Owner) -> None:
         """Send a heartbeat of `owner`; due well within `EXPIRY` seconds."""
-        self._do(Connection.execute, update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1))
+        self._do(
+            Connection.execute,
+            update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1),
+        )
 
     def release(self, owner: Owner) -> None:
         """Release all claims of `owner`."""
@@ -380,7 +442,8 @@ def open_journal(where: str | Path) -> Journal:
     Raises
     ------
     InputError
-        The journal cannot be opened for writing: no permission, not a database, a newer schema, no driver, no server.
+        The journal cannot be opened for writing: no permission, not a database, a newer schema, no driver, no
+        server.
     """
     return Journal(connect(where))
 
@@ -397,7 +460,11 @@ def _held(connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
 
 def _claimed(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, str]:
     """Return the owners of those of `keys` that are claimed."""
-    return {row[0]: row[1] for result in for_keys(connection, "SELECT key, owner FROM claims WHERE key", keys) for row in result}
+    return {
+        row[0]: row[1]
+        for result in for_keys(connection, "SELECT key, owner FROM claims WHERE key", keys)
+        for row in result
+    }
 
 
 def _unclaim(connection: Connection, keys: Sequence[bytes]) -> None:
@@ -429,7 +496,8 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
 
     schema: dict[str, Any] = {"stored_key": pl.Binary, "status": String, **dict.fromkeys(_FETCHED, String)}
     schema |= {"input_tokens": Int64, "output_tokens": Int64, "latency": Float64}
-    results = for_keys(connection, f"SELECT key, status, {', '.join(_FETCHED)} FROM completions WHERE key", sorted(set(keys)))  # noqa: S608
+    query = f"SELECT key, status, {', '.join(_FETCHED)} FROM completions WHERE key"  # noqa: S608 - constant columns
+    results = for_keys(connection, query, sorted(set(keys)))
     parts = (DataFrame(list(zip(*result, strict=True)), schema=schema, orient="col") for result in results)
     wanted = DataFrame({"stored_key": Series(keys, dtype=pl.Binary)})
     found = pl.concat([DataFrame(schema=schema), *parts])
@@ -437,7 +505,9 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
         col.stored_key.bin.encode("hex").alias("key"),
         col.status.fill_null("missing"),
         *_FETCHED[:4],
-        col("input_tokens", "output_tokens").cast(Int32, strict=False),  # null for counts that earlier versions stored unchecked
+        col("input_tokens", "output_tokens").cast(
+            Int32, strict=False
+        ),  # null for counts that earlier versions stored unchecked
         pl.format("{}: {}", "error_kind", "error_detail").alias("error"),
         "latency",
         *SERVED,
@@ -456,7 +526,16 @@ def _storable_row(row: Row) -> Row:
     if flaw is None:
         return stored
     detail = f"the answer cannot be stored: {flaw}"
-    return Row(row.key, stored.model, row.sample, "failed", row.attempts, row.created_at, error_kind="bad_response", error_detail=detail)
+    return Row(
+        row.key,
+        stored.model,
+        row.sample,
+        "failed",
+        row.attempts,
+        row.created_at,
+        error_kind="bad_response",
+        error_detail=detail,
+    )
 
 
 def flaw_in(row: Row) -> str | None:

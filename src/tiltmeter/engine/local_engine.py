@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def run_to_end(run: Generation) -> Tally:
-    """Carry out a run; within a running event loop (a notebook) in a separate thread, where Ctrl-C acts like SIGINT."""
+    """Carry out a run.
+
+    Within a running event loop (a notebook) in a separate thread, where Ctrl-C acts like SIGINT.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -69,8 +72,8 @@ def _stop_on_signal(run: Generation) -> Iterator[None]:
 class Engine:
     """Carries out the expensive work: answers of models and judges, vectors of encoders, scores of classifiers.
 
-    This engine does everything in the calling process. Results do not depend on the engine. Only the calling process reads and writes
-    the journal.
+    This engine does everything in the calling process. Results do not depend on the engine. Only the calling
+    process reads and writes the journal.
     """
 
     name = "local"
@@ -90,28 +93,33 @@ class Engine:
     ) -> Tally:
         """Send every request that has no answer in `journal` to `model`, and store the answers there.
 
-        `requests` is read lazily, about a thousand at a time, in the thread of the run. Answers are committed at least twice per
-        second. Requests that another process with the same journal is sending are awaited, not repeated. Transient failures are
-        retried, and all requests to the endpoint slow down when it reports overload; a request that is given up becomes a row with
-        status "failed".
+        `requests` is read lazily, about a thousand at a time, in the thread of the run. Answers are committed
+        at least twice per second. Requests that another process with the same journal is sending are awaited,
+        not repeated. Transient failures are retried, and all requests to the endpoint slow down when it
+        reports overload; a request that is given up becomes a row with status "failed".
 
-        SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in an orderly way: requests in flight have ten seconds to finish and
-        are committed; a second signal ends the run immediately. The method may be called within a running event loop (a notebook): it
-        then runs in a separate thread, and Ctrl-C acts like SIGINT.
+        SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in an orderly way: requests in flight have
+        ten seconds to finish and are committed; a second signal ends the run immediately. The method may be
+        called within a running event loop (a notebook): it then runs in a separate thread, and Ctrl-C acts
+        like SIGINT.
 
-        If the endpoint has only reported overload for `patience` seconds, the method returns with `Tally.postponed`, so that the caller can
-        ask other models first; None: it goes on until the deadline of each request.
+        If the endpoint has only reported overload for `patience` seconds, the method returns with
+        `Tally.postponed`, so that the caller can ask other models first; None: it goes on until the deadline
+        of each request.
 
         Raises
         ------
         ProviderError
-            There is no answer in this run or in the journal, and none can be expected: wrong key, wrong model, no server.
+            There is no answer in this run or in the journal, and none can be expected: wrong key, wrong
+            model, no server.
         InputError
             The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
         """
         with self._placed(model, limits or Limits()) as (placed, bounds):
             shown, known = progress or Display(), prices or Prices.load()
-            return run_to_end(Generation(placed, requests, sampling, journal, bounds, shown, known, patience=patience))
+            return run_to_end(
+                Generation(placed, requests, sampling, journal, bounds, shown, known, patience=patience)
+            )
 
     def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
         """Return the model and the limits in the form that this engine uses."""

@@ -41,7 +41,8 @@ class Cost(NamedTuple):
 class Prices:
     """Prices by pattern of the model name (`*` and `?`).
 
-    Exact names take precedence over patterns, longer patterns over shorter ones, and the user's entries over the built-in ones.
+    Exact names take precedence over patterns, longer patterns over shorter ones, and the user's entries over
+    the built-in ones.
     """
 
     def __init__(self, *tables: Mapping[str, Price]) -> None:
@@ -51,16 +52,19 @@ class Prices:
     def load(cls, path: Path | None = None) -> Self:
         """Load the built-in prices and the user's own.
 
-        The user's prices are in `path`, or in the file named by TILTMETER_PRICES, or in `tiltmeter/prices.yaml` in the user's
-        configuration folder, if it exists.
+        The user's prices are in `path`, or in the file named by TILTMETER_PRICES, or in
+        `tiltmeter/prices.yaml` in the user's configuration folder, if it exists.
 
         Raises
         ------
         InputError
-            The file cannot be read or an entry is wrong; the message names the file and the line or the entry.
+            The file cannot be read or an entry is wrong; the message names the file and the line or the
+            entry.
         """
         builtin = _read_price_file(Path(__file__).with_name("prices.yaml"))
-        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tiltmeter" / "prices.yaml"
+        home = (
+            Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tiltmeter" / "prices.yaml"
+        )
         user_file = path or os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
         return cls(_read_price_file(Path(user_file)), builtin) if user_file else cls(builtin)
 
@@ -84,7 +88,9 @@ def _read_price_file(path: Path) -> dict[str, Price]:
     content = read_yaml(path, "price file")
     models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict):
-        raise InputError(f"price file {path}: needs a key 'models' with entries such as 'openai/my-model: {{input: 0.5, output: 1.5}}'")
+        raise InputError(
+            f"price file {path}: needs a key 'models' with entries such as 'openai/my-model: {{input: 0.5, output: 1.5}}'"
+        )
     models = {str(name): price for name, price in models.items()}
     try:
         return _PRICES.validate_python(models)

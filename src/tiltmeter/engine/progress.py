@@ -39,14 +39,17 @@ class Tally:
     total: int = 0
     """Requests read from the iterable."""
     held: int = 0
-    """Requests found in the journal, and therefore not sent (including those answered by another process with the same journal)."""
+    """Requests found in the journal, and therefore not sent (including those answered by another process with
+    the same journal)."""
     repeated: int = 0
     """Duplicates of requests in the same run that were in progress or had failed."""
     answered: int = 0
     failed: Counter[str] = field(default_factory=Counter)
-    """Requests given up, by the kind of their last error; each is a row with status "failed", which the next run retries."""
+    """Requests given up, by the kind of their last error; each is a row with status "failed", which the next
+    run retries."""
     permanent: Counter[str] = field(default_factory=Counter)
-    """Those among `failed` that fail again if they are repeated: the request, the key or the quota has to be changed first."""
+    """Those among `failed` that fail again if they are repeated: the request, the key or the quota has to be
+    changed first."""
     permanent_example: str | None = None
     """The first error among `permanent`, in words."""
     errors: Counter[str] = field(default_factory=Counter)
@@ -63,7 +66,8 @@ class Tally:
     interrupted: bool = False
     """Whether a signal ended the run."""
     postponed: bool = False
-    """Whether the run ended because the endpoint only reported overload, to be continued after others (see `patience` of `generate`)."""
+    """Whether the run ended because the endpoint only reported overload, to be continued after others (see
+    `patience` of `generate`)."""
 
     @property
     def failures(self) -> int:
@@ -111,8 +115,8 @@ class Snapshot(NamedTuple):
 class Display(AbstractContextManager["Display"]):
     """A context manager that shows the progress of one `generate` call.
 
-    `update` is called from the event loop several times per second and once after the end. It must return quickly and must not keep
-    a reference to the snapshot, whose tally continues to change.
+    `update` is called from the event loop several times per second and once after the end. It must return
+    quickly and must not keep a reference to the snapshot, whose tally continues to change.
     """
 
     def update(self, snapshot: Snapshot) -> None:
@@ -244,7 +248,17 @@ def _plain_line(label: str, total: int, snapshot: Snapshot) -> str:
 
 def _json_line(label: str, total: int, snapshot: Snapshot) -> str:
     tally = snapshot.tally
-    counts = ("done", "held", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
+    counts = (
+        "done",
+        "held",
+        "answered",
+        "failed",
+        "errors",
+        "input_tokens",
+        "output_tokens",
+        "unmetered",
+        "cost",
+    )
     values: dict[str, Any] = {
         "label": label,
         "model": tally.model,
@@ -282,7 +296,11 @@ def _progress_parts(snapshot: Snapshot, total: int) -> dict[str, str]:
         "cost": f"{'at least ' if tally.unmetered else ''}${tally.cost:,.4f}" if tally.cost else "",
     }
     for name, counts in (("failed", tally.failed), ("errors", tally.errors)):
-        parts[name] = f"{name} ({', '.join(f'{kind} {count:,}' for kind, count in counts.most_common())})" if counts else ""
+        parts[name] = (
+            f"{name} ({', '.join(f'{kind} {count:,}' for kind, count in counts.most_common())})"
+            if counts
+            else ""
+        )
     return {name: words for name, words in parts.items() if words}
 
 

@@ -1,13 +1,15 @@
 """Rate limits of one endpoint: the user's limits, an adaptive bound on concurrency, a shared pause, rate caps, and retries.
 
-Concurrency follows additive increase, multiplicative decrease, as in TCP: the bound starts low and doubles every round trip until the
-endpoint first reports overload (429, 503, 529); then it halves, and grows by one per round trip. Only a request that was sent *after* the
-last cut may cut again, so that one burst of rejections counts once. A pause applies to all requests to the endpoint.
-Rejected alternatives: latency as a signal (answers of very different length look like congestion); a fixed cool-down between cuts (its
-right length depends on the latency of the endpoint).
+Concurrency follows additive increase, multiplicative decrease, as in TCP: the bound starts low and doubles
+every round trip until the endpoint first reports overload (429, 503, 529); then it halves, and grows by one
+per round trip. Only a request that was sent *after* the last cut may cut again, so that one burst of
+rejections counts once. A pause applies to all requests to the endpoint. Rejected alternatives: latency as a
+signal (answers of very different length look like congestion); a fixed cool-down between cuts (its right
+length depends on the latency of the endpoint).
 
-A request that is rejected again, while others are answered, slows down only itself. A long pause is tested by one request every half
-minute, whose answer ends the pause: an endpoint may ask one prompt to wait for an hour, and answer all others.
+A request that is rejected again, while others are answered, slows down only itself. A long pause is tested by
+one request every half minute, whose answer ends the pause: an endpoint may ask one prompt to wait for an
+hour, and answer all others.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ REVOKED_AFTER = 5
 TOO_LONG_AFTER = 3
 _ABOUT_ONE_PROMPT = frozenset({"context_length", "content_filter"})
 _FORBIDDEN = 403
-"""Status of a key without permission, and of firewalls that reject one prompt; only repetitions with other prompts tell which it is."""
+"""Status of a key without permission, and of firewalls that reject one prompt; only repetitions with other
+prompts tell which it is."""
 _UNREACHED = frozenset({"connection", "proxy"})
 
 _log = logging.getLogger("tiltmeter.engine")
@@ -71,13 +74,15 @@ class Limits:
     requests_per_minute: float | None = None
     """None: no cap. Requests are evenly spaced, so that no window of a minute contains more."""
     tokens_per_minute: float | None = None
-    """None: no cap. Input plus output tokens, estimated before a request and corrected by its actual usage."""
+    """None: no cap. Input plus output tokens, estimated before a request and corrected by its actual usage.
+    """
     timeout: float = 120.0
     """Maximum duration of one attempt, in seconds."""
     retries: int = 6
     """Retries after transient errors. Waiting for a rate limit does not count; only the deadline ends it."""
     deadline: float = 900.0
-    """Maximum duration of one request with all attempts and waiting times, in seconds; it ends requests that are always throttled."""
+    """Maximum duration of one request with all attempts and waiting times, in seconds; it ends requests that
+    are always throttled."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_connections", 1), ("retries", 0)):
@@ -95,7 +100,8 @@ class Limits:
 def within_open_files(limits: Limits) -> Limits:
     """Return `limits`, with fewer connections (and a warning in the log) if the process may not open as many files.
 
-    Each connection is a file for the operating system. The soft limit of the process is raised first, as far as possible.
+    Each connection is a file for the operating system. The soft limit of the process is raised first, as far
+    as possible.
     """
     if sys.platform == "win32":
         return limits
@@ -110,7 +116,9 @@ def within_open_files(limits: Limits) -> Limits:
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return limits
     with suppress(OSError, ValueError):  # some systems have a further limit
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard)
+        )
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return limits
@@ -141,10 +149,12 @@ class _MinuteBudget:
         return moment
 
     def correct(self, surplus: float) -> None:
-        """Account for `surplus` units more (or, if negative, fewer) than reserved; at most a minute's budget for one use.
+        """Account for `surplus` units more (or, if negative, fewer) than reserved.
 
-        A use above the budget of a minute is more than the endpoint allows: the number is wrong, or the next requests are rejected, which
-        slows them down.
+        At most a minute's budget for one use.
+
+        A use above the budget of a minute is more than the endpoint allows: the number is wrong, or the next
+        requests are rejected, which slows them down.
         """
         self._free_at += min(surplus * self._seconds_each, 60.0)
 
@@ -153,7 +163,8 @@ class RateLimit:
     """The limiter for all requests to one endpoint, within one event loop.
 
     Call `enter` before a request, `leave` after it, and `succeeded` or `overloaded` depending on its outcome.
-    A `local` model (in this process) gets the maximum number of requests from the start, because it answers them in batches.
+    A `local` model (in this process) gets the maximum number of requests from the start, because it answers
+    them in batches.
     """
 
     def __init__(self, limits: Limits, *, local: bool = False) -> None:
@@ -210,7 +221,9 @@ class RateLimit:
         self.in_flight -= 1
         self._free_slot()
 
-    def succeeded(self, reserved: float, input_tokens: int | None, output_tokens: int | None, sent_at: float = 0.0) -> None:
+    def succeeded(
+        self, reserved: float, input_tokens: int | None, output_tokens: int | None, sent_at: float = 0.0
+    ) -> None:
         """Note an answer to a request sent at `sent_at`: raise the bound, and correct the token budget by the actual usage.
 
         An answer to a request that was sent during a pause ends the pause.
@@ -219,9 +232,13 @@ class RateLimit:
         if sent_at > self._paused_at:
             self.paused_until = 0.0
         if self._width < self._ceiling:
-            self._set_width(min(self._width + (1.0 / self._width if self._cut_at else 1.0), float(self._ceiling)))
+            self._set_width(
+                min(self._width + (1.0 / self._width if self._cut_at else 1.0), float(self._ceiling))
+            )
         if output_tokens is not None:
-            self._mean_output += 0.05 * (min(output_tokens, 4 * self._mean_output) - self._mean_output)  # one wrong number must not lead
+            self._mean_output += 0.05 * (
+                min(output_tokens, 4 * self._mean_output) - self._mean_output
+            )  # one wrong number must not lead
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
 
     def overloaded(self, sent_at: float, retry_after: float | None) -> None:
@@ -232,7 +249,9 @@ class RateLimit:
             self._cut_at = now
             self._cuts_in_a_row += 1
             if retry_after is None:
-                retry_after = random.uniform(0.5, 1.0) * min(LONGEST_PAUSE, 0.5 * 2 ** min(self._cuts_in_a_row, 10))
+                retry_after = random.uniform(0.5, 1.0) * min(
+                    LONGEST_PAUSE, 0.5 * 2 ** min(self._cuts_in_a_row, 10)
+                )
         if retry_after is not None and now + retry_after > self.paused_until:
             if self.paused_until <= now:
                 self._paused_at, self._probe_at = now, now + LONGEST_PAUSE
@@ -252,12 +271,16 @@ class RateLimit:
             self._slots.release()
 
 
-_RATE_LIMITS: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str, Limits], RateLimit] = WeakValueDictionary()
+_RATE_LIMITS: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str, Limits], RateLimit] = (
+    WeakValueDictionary()
+)
 
 
 def rate_limit_of(endpoint: str, limits: Limits, *, local: bool = False) -> RateLimit:
     """Return the rate limit of an endpoint in the running event loop, shared by all concurrent users with the same limits."""
-    return _RATE_LIMITS.setdefault((asyncio.get_running_loop(), endpoint, limits), RateLimit(limits, local=local))
+    return _RATE_LIMITS.setdefault(
+        (asyncio.get_running_loop(), endpoint, limits), RateLimit(limits, local=local)
+    )
 
 
 def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits) -> float | None:
@@ -329,7 +352,9 @@ class Streak:
         if error.kind in _ABOUT_ONE_PROMPT or (self.worked and error.scope == "permanent"):
             return None
         self._given_up += 1
-        most = max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER) if self.worked else NOTHING_WORKS_AFTER
+        most = (
+            max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER) if self.worked else NOTHING_WORKS_AFTER
+        )
         if self._given_up < most:
             return None
         if self.worked:

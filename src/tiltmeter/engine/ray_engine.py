@@ -1,10 +1,11 @@
 """The engine on a Ray cluster: models and encoders run in workers, and the local engine sends requests to them.
 
-A worker is one actor. The calling process keeps a pool of workers and opens sessions, in which each call goes to the worker with the fewest
-calls. A worker keeps its model loaded between sessions, and loads another one if the work of a new session differs. A call that is
-cancelled in the calling process, because of a timeout or the end of the session, is also cancelled in its worker.
-A lost worker is replaced, and its calls go to another worker: calls are answered at least once, and each result is used once.
-Ray's option `max_restarts` is not used, so that one handle always refers to one process with one state.
+A worker is one actor. The calling process keeps a pool of workers and opens sessions, in which each call goes
+to the worker with the fewest calls. A worker keeps its model loaded between sessions, and loads another one
+if the work of a new session differs. A call that is cancelled in the calling process, because of a timeout or
+the end of the session, is also cancelled in its worker. A lost worker is replaced, and its calls go to
+another worker: calls are answered at least once, and each result is used once. Ray's option `max_restarts` is
+not used, so that one handle always refers to one process with one state.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ from tiltmeter.models.weights import find_weights
 BATCHES = 4
 """Maximum number of batches of texts per worker."""
 MOST_LOSSES = 5
-"""Consecutive losses of workers without any result after which a session fails, in addition to the number of workers."""
+"""Consecutive losses of workers without any result after which a session fails, in addition to the number of
+workers."""
 START = 300
 """Seconds without any worker after which a session fails: an autoscaling cluster needs minutes."""
 FIRST = 20.0
-"""Seconds that a session waits for its first worker before it accepts calls, which then wait (and can be interrupted)."""
+"""Seconds that a session waits for its first worker before it accepts calls, which then wait (and can be
+interrupted)."""
 IDLE = 15.0
 """Seconds after which an idle worker is stopped, if there are more than the minimum."""
 
@@ -86,7 +89,9 @@ class RayOptions:
             numbers = [float(number) for number in value.split("-")]
             if numbers[0] > numbers[-1]:
                 raise InputError(f"-E {name}={value}: the smaller number comes first, as in 2-8")
-            values[name] = {"workers": (int(numbers[0]), int(numbers[-1])), "batch": int(numbers[0])}.get(name, numbers[0])
+            values[name] = {"workers": (int(numbers[0]), int(numbers[-1])), "batch": int(numbers[0])}.get(
+                name, numbers[0]
+            )
         return cls(**values)
 
 
@@ -97,7 +102,10 @@ def last_line(error: Exception) -> str:
 
 
 class ModelWork:
-    """Completions of one model. A payload contains the arguments of `Model.complete`; a result is a Completion or a ModelError."""
+    """Completions of one model.
+
+    A payload contains the arguments of `Model.complete`; a result is a Completion or a ModelError.
+    """
 
     def __init__(self, model: Model) -> None:
         self.whose, self._model, self._fingerprint = model.name, model, model.fingerprint
@@ -121,9 +129,12 @@ class ModelWork:
 
 
 class VectorWork:
-    """Vectors of one encoder, or scores of one classifier. A payload contains what to compute, and a batch of texts.
+    """Vectors of one encoder, or scores of one classifier.
 
-    A result is an array, a MemoryError if the batch does not fit into the memory of the worker, or a TiltmeterError.
+    A payload contains what to compute, and a batch of texts.
+
+    A result is an array, a MemoryError if the batch does not fit into the memory of the worker, or a
+    TiltmeterError.
     """
 
     def __init__(self, kind: type[CachedTextModel], name: str, device: str, identity: str) -> None:
@@ -181,7 +192,9 @@ class RayWorker:
         try:
             work = pickle.loads(pickled)  # noqa: S301 - it comes from the calling process, through Ray
         except (ImportError, AttributeError, OSError) as error:
-            raise ProviderError(f"a required package or file is missing: {error}; install it on every node of the cluster") from None
+            raise ProviderError(
+                f"a required package or file is missing: {error}; install it on every node of the cluster"
+            ) from None
         await work.start()
         self._work, self._pickled = work, pickled
 
@@ -189,7 +202,9 @@ class RayWorker:
 def _failure_of(error: Exception) -> TiltmeterError:
     if isinstance(error, TiltmeterError):
         return type(error)(f"{error} (on the worker {platform.node()})")
-    return ProviderError(f"the worker {platform.node()} failed with {type(error).__name__}")  # its message might contain a key
+    return ProviderError(
+        f"the worker {platform.node()} failed with {type(error).__name__}"
+    )  # its message might contain a key
 
 
 class WorkerPool:
@@ -231,7 +246,8 @@ class WorkerPool:
 class PoolSession:
     """One piece of work on the workers of a pool, inside one event loop.
 
-    If the work cannot be done, `failure` contains the error: it is the result of all calls, and is raised at the end.
+    If the work cannot be done, `failure` contains the error: it is the result of all calls, and is raised at
+    the end.
 
     Parameters
     ----------
@@ -259,7 +275,8 @@ class PoolSession:
         self._used: set[Any] = set()
         """Workers that got a call since the last check for idle workers."""
         self._free: asyncio.PriorityQueue[tuple[int, int, Any]] = asyncio.PriorityQueue()
-        """Free slots: rank of the slot within its worker, serial number, worker. Slots of the least busy workers come first."""
+        """Free slots: rank of the slot within its worker, serial number, worker. Slots of the least busy
+        workers come first."""
         self._numbers = count(1)
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting = self._losses = 0
@@ -313,7 +330,10 @@ class PoolSession:
 
     def _grow(self) -> None:
         """Add a worker if more calls are waiting than the ready workers can take."""
-        if self._waiting > self._free.qsize() and len(self._calls) == len(self._pool.actors) < self._pool.most:
+        if (
+            self._waiting > self._free.qsize()
+            and len(self._calls) == len(self._pool.actors) < self._pool.most
+        ):
             self._hire()
 
     def _hire(self) -> None:
@@ -380,14 +400,22 @@ class PoolSession:
 
 
 class RemoteModel(PoolSession):
-    """A model whose completions come from the workers of a pool; the local engine treats it like any other model.
+    """A model whose completions come from the workers of a pool.
 
-    Journal, retries, rate limits, timeouts and progress are those of the local engine, in the calling process.
+    The local engine treats it like any other model.
+
+    Journal, retries, rate limits, timeouts and progress are those of the local engine, in the calling
+    process.
     """
 
     def __init__(self, pool: WorkerPool, model: Model, slots: int, *, local: bool) -> None:
         super().__init__(pool, ModelWork(model), slots)
-        self.name, self.fingerprint, self.endpoint, self.local = model.name, model.fingerprint, model.endpoint, local
+        self.name, self.fingerprint, self.endpoint, self.local = (
+            model.name,
+            model.fingerprint,
+            model.endpoint,
+            local,
+        )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """See `Model.complete`."""
@@ -404,8 +432,14 @@ class RemoteVectors:
         self._pool, self._work, self.workers = pool, work, pool.most
 
     def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Any]:
-        """Return one array per batch; raise MemoryError if a batch does not fit into the memory of a worker."""
-        with self._pool.lock, ThreadPoolExecutor(1) as thread:  # a thread, because this one may already run an event loop (a notebook)
+        """Return one array per batch.
+
+        Raise MemoryError if a batch does not fit into the memory of a worker.
+        """
+        with (
+            self._pool.lock,
+            ThreadPoolExecutor(1) as thread,
+        ):  # a thread, because this one may already run an event loop (a notebook)
             results = thread.submit(asyncio.run, self._results(what, batches)).result()
         for result in results:
             if isinstance(result, Exception):
@@ -420,8 +454,8 @@ class RemoteVectors:
 class RayEngine(Engine):
     """The engine on a cluster. The workers do one kind of work at a time.
 
-    For a remote endpoint, the limits apply to all workers together, which share the connections. For a model that runs in the workers, each
-    worker may have `max_connections` requests in flight.
+    For a remote endpoint, the limits apply to all workers together, which share the connections. For a model
+    that runs in the workers, each worker may have `max_connections` requests in flight.
     """
 
     def __init__(self, name: str, options: RayOptions) -> None:
@@ -433,7 +467,9 @@ class RayEngine(Engine):
     def _placed(self, model: Model, limits: Limits) -> Iterator[tuple[Model, Limits]]:
         most = self._pool.most
         local = bool(getattr(model, "local", False))
-        slots = self._options.batch or (limits.max_connections if local else math.ceil(limits.max_connections / most))
+        slots = self._options.batch or (
+            limits.max_connections if local else math.ceil(limits.max_connections / most)
+        )
         if isinstance(model, BulkModel):
             if self._options.gpus < 1:
                 message = "-M runner=vllm needs whole GPUs for each worker: give -E gpus=1 or more, or remove runner=vllm"
@@ -449,7 +485,10 @@ class RayEngine(Engine):
         self._pool.close()
 
     def _elsewhere(self, kind: type[CachedTextModel], name_or_path: str | Path) -> dict[str, Any]:
-        """Return arguments that compute vectors in the workers; the store is read and written in the calling process."""
+        """Return arguments that compute vectors in the workers.
+
+        The store is read and written in the calling process.
+        """
         place = Path(name_or_path).expanduser()
         name = str(place.absolute() if place.is_dir() else name_or_path)
         work = VectorWork(kind, name, self._device, find_weights(name).identity)

@@ -1,4 +1,7 @@
-"""Export of findings and tables to the formats of other tools. Each format is an entry of `FORMATS`; libraries are imported lazily."""
+"""Export of findings and tables to the formats of other tools.
+
+Each format is an entry of `FORMATS`; libraries are imported lazily.
+"""
 
 import lazy_loader
 

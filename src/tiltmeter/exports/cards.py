@@ -32,7 +32,9 @@ HOW_TO_SPEAK = (
 
 def front_matter(metadata: Mapping[str, Any]) -> str:
     """Return metadata as YAML front matter; external texts become safely quoted scalars."""
-    return f"---\n{yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=False, width=1_000_000)}---\n"
+    return (
+        f"---\n{yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=False, width=1_000_000)}---\n"
+    )
 
 
 def sources(about: Mapping[str, Any]) -> str:
@@ -40,8 +42,18 @@ def sources(about: Mapping[str, Any]) -> str:
     data = about["data"]
     if not data:
         return ""
-    fields = {"Data": "title", "Licence": "licence", "Origin": "origin", "Version": "version", "Cite": "citation"}
-    restricted = [f"{entry.get('title') or entry['name']} ({entry['restricted']})" for entry in data if entry.get("restricted")]
+    fields = {
+        "Data": "title",
+        "Licence": "licence",
+        "Origin": "origin",
+        "Version": "version",
+        "Cite": "citation",
+    }
+    restricted = [
+        f"{entry.get('title') or entry['name']} ({entry['restricted']})"
+        for entry in data
+        if entry.get("restricted")
+    ]
     warning = (
         f"**Restricted redistribution:** some prompts are based on {markdown.text('; '.join(restricted))}. "
         "Check whether you may publish them.\n\n"
@@ -77,18 +89,31 @@ def write_card(wanted: ExportRequest) -> None:
 
 def _metadata(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
     results = []
-    for (study, part), mine in findings.filter(col.estimate.is_finite()).group_by("study", "part", maintain_order=True):
+    for (study, part), mine in findings.filter(col.estimate.is_finite()).group_by(
+        "study", "part", maintain_order=True
+    ):
         title = about["parts"].get(str(part), {}).get("title", str(part))
         dataset = {"type": f"{study}/{part}", "name": title, "config": about["definition"]}
         metrics = [_metric(row) for row in mine.iter_rows(named=True)]
-        results.append({"task": {"type": "text-generation", "name": "Bias"}, "dataset": dataset, "metrics": metrics})
+        results.append(
+            {"task": {"type": "text-generation", "name": "Bias"}, "dataset": dataset, "metrics": metrics}
+        )
     index = {"model-index": [{"name": name, "results": results}]} if results else {}
     return front_matter({"tags": ["tiltmeter"], **index})
 
 
 def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
-    args = {key: row[key] for key in _ARGS if row[key] is not None and not (isinstance(row[key], float) and not math.isfinite(row[key]))}
-    return {"type": row["name"], "value": row["estimate"], "name": row["description"] or row["name"], "args": args}
+    args = {
+        key: row[key]
+        for key in _ARGS
+        if row[key] is not None and not (isinstance(row[key], float) and not math.isfinite(row[key]))
+    }
+    return {
+        "type": row["name"],
+        "value": row["estimate"],
+        "name": row["description"] or row["name"],
+        "args": args,
+    }
 
 
 def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
@@ -99,9 +124,15 @@ def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
 
 
 def _section(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
-    notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_limitations(findings), *limits(about)])
+    notes = "".join(
+        f"- Note: {markdown.text(note)}\n"
+        for note in [*notes_of(findings), *_limitations(findings), *limits(about)]
+    )
     described = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
-    meanings = [Column.of(described, field, title) for title, field in (("Part", "part"), ("Metric", "name"), ("Meaning", "description"))]
+    meanings = [
+        Column.of(described, field, title)
+        for title, field in (("Part", "part"), ("Metric", "name"), ("Meaning", "description"))
+    ]
     return (
         f"\n## Bias\n\n{facts(about, name)}\n{HOW_TO_SPEAK}\n\n{markdown.table(findings_table('Findings', findings))}\n"
         f"### Meaning of the metrics\n\n{markdown.table(Table('', meanings))}\n### Limitations\n\n{notes}{_reproduction(about, '###')}\n"
@@ -114,9 +145,18 @@ def _limitations(findings: DataFrame) -> list[str]:
     missing = findings.filter(col.estimate.is_null() | col.estimate.is_nan()).height
     lost, all_ = findings.select((col.attempts - col.answered).sum().alias("lost"), col.attempts.sum()).row(0)
     limitations = [
-        (ungraded, f"{ungraded} of {findings.height} metrics could not be graded; they need more items or more parsed answers."),
-        (missing, f"{missing} of {findings.height} metrics could not be computed and are not in the metadata."),
-        (lost, f"Over all metrics, {lost:,} of {all_:,} attempts have no parsed answer (refused, unreadable, empty or failed)."),
+        (
+            ungraded,
+            f"{ungraded} of {findings.height} metrics could not be graded; they need more items or more parsed answers.",
+        ),
+        (
+            missing,
+            f"{missing} of {findings.height} metrics could not be computed and are not in the metadata.",
+        ),
+        (
+            lost,
+            f"Over all metrics, {lost:,} of {all_:,} attempts have no parsed answer (refused, unreadable, empty or failed).",
+        ),
     ]
     return [sentence for count, sentence in limitations if count]
 
@@ -149,7 +189,9 @@ def write_dataset(wanted: ExportRequest) -> None:
                 target.replace(Path(temporary) / "old")
             new.replace(target)
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or error}; choose a writable folder") from error
+        raise InputError(
+            f"cannot write {target}: {error.strerror or error}; choose a writable folder"
+        ) from error
 
 
 def _replaceable(target: Path) -> bool:
@@ -160,13 +202,22 @@ def _replaceable(target: Path) -> bool:
     ours = {_CARD, "run.json", "study.yaml", STAGES}
     foreign = {name for name in names - ours if not name.endswith(".parquet")}
     card = target / _CARD
-    return not names or (not foreign and card.is_file() and "\n- tiltmeter\n" in card.read_text(encoding="utf-8", errors="replace"))
+    return not names or (
+        not foreign
+        and card.is_file()
+        and "\n- tiltmeter\n" in card.read_text(encoding="utf-8", errors="replace")
+    )
 
 
 def _tables(folder: RunFolder) -> dict[str, Path]:
-    """Return the paths of all tables by configuration name; the findings, which are the default, come first."""
+    """Return the paths of all tables by configuration name.
+
+    The findings, which are the default, come first.
+    """
     own = {name: folder.table_path(name) for name in _OWN}
-    return own | {path.stem: path for path in sorted((folder.path / STAGES).glob("*.parquet")) if path.stem not in own}
+    return own | {
+        path.stem: path for path in sorted((folder.path / STAGES).glob("*.parquet")) if path.stem not in own
+    }
 
 
 def _fill(target: Path, wanted: ExportRequest) -> None:

@@ -23,16 +23,18 @@ OF_Q_OF_BENCHMARKS = (
     " conditions and features; for a group against the others, over all groups as well. The key numbers (calibrated where there is a"
     " baseline), the measured values of calibrated features, and the baselines are three families."
 )
-OF_Q_OF_ASSOCIATIONS = "q of an association is adjusted to control the false discovery rate over the concepts of its part."
-OF_SELECTION = "The interval of an association is widened, because only the strongest associations are listed."
+OF_Q_OF_ASSOCIATIONS = (
+    "q of an association is adjusted to control the false discovery rate over the concepts of its part."
+)
+OF_SELECTION = (
+    "The interval of an association is widened, because only the strongest associations are listed."
+)
 TIERS = "Tiers, best first: healthy, cautionary, critical, catastrophic."
 WHAT_MARKS_SAY = (
     f"{TIERS} A mark is the range of tiers that the 90% interval touches. Undecided: it reaches from healthy to critical or beyond."
     " Ungraded: too few answers could be parsed, or there were too few items."
 )
-WHAT_PUBLISHED_MARKS_SAY = (
-    f"{TIERS} A mark is the range of tiers that the confidence interval touches; the published package reports the best of them."
-)
+WHAT_PUBLISHED_MARKS_SAY = f"{TIERS} A mark is the range of tiers that the confidence interval touches; the published package reports the best of them."
 MOST_POPULATIONS = 6
 """Maximum number of populations of intervals that are named in full."""
 OWN_FAMILIES = ("association", "theme")
@@ -42,7 +44,11 @@ OWN_FAMILIES = ("association", "theme")
 def shown_table(wanted: ExportRequest) -> tuple[Table, list[str]]:
     """Return the requested table and its notes; raises InputError if there is no normalised score."""
     findings = findings_of(wanted)
-    computed = {} if wanted.table in ("findings", "normalised") else runs.method_tables(wanted.run, {"model": wanted.model})
+    computed = (
+        {}
+        if wanted.table in ("findings", "normalised")
+        else runs.method_tables(wanted.run, {"model": wanted.model})
+    )
     notes: list[str] = []
     if wanted.table in computed:
         table = computed[wanted.table].present(computed[wanted.table].rows())
@@ -69,7 +75,9 @@ def _of_intervals(findings: DataFrame) -> list[str]:
     if populations.len() > MOST_POPULATIONS:
         populations = populations.str.extract("^([^,]*)").unique(maintain_order=True)
         further = " (in full in the column estimand of the findings)"
-    sentences = [f"Confidence intervals are about {'; '.join(populations)}{further}."] if populations.len() else []
+    sentences = (
+        [f"Confidence intervals are about {'; '.join(populations)}{further}."] if populations.len() else []
+    )
     if bounded.filter(metric="association").height:
         sentences.append(OF_SELECTION)
     return sentences
@@ -111,7 +119,10 @@ def write_markdown(wanted: ExportRequest) -> None:
     table, sentences = shown_table(wanted)
     about = wanted.run.about
     notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in sentences)
-    write_text(wanted, f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about, wanted.model)}\n{markdown.table(table)}{notes}")
+    write_text(
+        wanted,
+        f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about, wanted.model)}\n{markdown.table(table)}{notes}",
+    )
 
 
 def write_latex(wanted: ExportRequest) -> None:
@@ -134,7 +145,8 @@ def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str
     return found | {
         "Study": f"{about['title']} ({about['study']}), definition {about['definition']}",
         "Models": model or ", ".join(one["name"] for one in about["models"]),
-        "Settings": f"seed {about['seed']}, {about['resamples']} resamples" + (f", {further_settings}" if further_settings else ""),
+        "Settings": f"seed {about['seed']}, {about['resamples']} resamples"
+        + (f", {further_settings}" if further_settings else ""),
         "Created": f"with Tiltmeter {about['tiltmeter']}, {about['written'][:10]}",
     }
 
@@ -147,7 +159,17 @@ def facts(about: Mapping[str, Any], model: str | None = None) -> str:
 def limits(about: Mapping[str, Any]) -> list[str]:
     """Return notes about what is missing from a run."""
     missing = not_run(about["parts"])
-    not_measured = " ".join(f"Not measured: {', '.join(titles)} ({reason})." for reason, titles in missing.items())
-    problems = [f"Problem: {one}" for one in about["problems"] if str(one).partition(" ")[0] not in about["parts"] or not missing]
-    incomplete = [] if about["complete"] else ["The run is incomplete; results are based on the responses available when it was written."]
+    not_measured = " ".join(
+        f"Not measured: {', '.join(titles)} ({reason})." for reason, titles in missing.items()
+    )
+    problems = [
+        f"Problem: {one}"
+        for one in about["problems"]
+        if str(one).partition(" ")[0] not in about["parts"] or not missing
+    ]
+    incomplete = (
+        []
+        if about["complete"]
+        else ["The run is incomplete; results are based on the responses available when it was written."]
+    )
     return [*incomplete, *([not_measured] if not_measured else []), *problems]

@@ -16,8 +16,8 @@ from tiltmeter.files.writing import check_suffix
 class Format(NamedTuple):
     """An export format.
 
-    `writer` is "module:function". The function takes an `ExportRequest` and writes the output atomically. For a service, it
-    returns one address per logged run.
+    `writer` is "module:function". The function takes an `ExportRequest` and writes the output atomically. For
+    a service, it returns one address per logged run.
     """
 
     writer: str
@@ -30,19 +30,56 @@ class Format(NamedTuple):
     one_model: bool = True
     """Whether the export can be restricted to one model."""
     method_tables: bool = False
-    """Whether the tables that a method computes (see `MethodTable`) are supported, in addition to `tables`."""
+    """Whether the tables that a method computes (see `MethodTable`) are supported, in addition to `tables`.
+    """
 
 
 _OVERVIEWS = ("findings", "normalised")
 FORMATS: Mapping[str, Format] = {
-    "csv": Format("tiltmeter.exports.plain_tables:write_table", "a CSV table, with formulas neutralised", ".csv", tables=None),
-    "json": Format("tiltmeter.exports.plain_tables:write_table", "a table as a JSON list of objects", ".json", tables=None),
-    "jsonl": Format("tiltmeter.exports.plain_tables:write_table", "a table in JSON Lines, one object per line", ".jsonl", tables=None),
-    "parquet": Format("tiltmeter.exports.plain_tables:write_table", "a Parquet table, typed and compressed", ".parquet", tables=None),
-    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a Markdown table", ".md", _OVERVIEWS, method_tables=True),
-    "latex": Format("tiltmeter.exports.documents:write_latex", "a LaTeX table (booktabs)", ".tex", _OVERVIEWS, method_tables=True),
-    "huggingface": Format("tiltmeter.exports.cards:write_dataset", "a dataset folder with a dataset card", "", one_model=False),
-    "modelcard": Format("tiltmeter.exports.cards:write_card", "a section and metadata for a model card", ".md"),
+    "csv": Format(
+        "tiltmeter.exports.plain_tables:write_table",
+        "a CSV table, with formulas neutralised",
+        ".csv",
+        tables=None,
+    ),
+    "json": Format(
+        "tiltmeter.exports.plain_tables:write_table",
+        "a table as a JSON list of objects",
+        ".json",
+        tables=None,
+    ),
+    "jsonl": Format(
+        "tiltmeter.exports.plain_tables:write_table",
+        "a table in JSON Lines, one object per line",
+        ".jsonl",
+        tables=None,
+    ),
+    "parquet": Format(
+        "tiltmeter.exports.plain_tables:write_table",
+        "a Parquet table, typed and compressed",
+        ".parquet",
+        tables=None,
+    ),
+    "markdown": Format(
+        "tiltmeter.exports.documents:write_markdown",
+        "a Markdown table",
+        ".md",
+        _OVERVIEWS,
+        method_tables=True,
+    ),
+    "latex": Format(
+        "tiltmeter.exports.documents:write_latex",
+        "a LaTeX table (booktabs)",
+        ".tex",
+        _OVERVIEWS,
+        method_tables=True,
+    ),
+    "huggingface": Format(
+        "tiltmeter.exports.cards:write_dataset", "a dataset folder with a dataset card", "", one_model=False
+    ),
+    "modelcard": Format(
+        "tiltmeter.exports.cards:write_card", "a section and metadata for a model card", ".md"
+    ),
     "mlflow": Format("tiltmeter.exports.trackers:log_to_mlflow", "an MLflow run for each model", None),
     "wandb": Format("tiltmeter.exports.trackers:log_to_wandb", "a Weights & Biases run for each model", None),
 }
@@ -71,11 +108,13 @@ def export(
     format
         One of `FORMATS`.
     path
-        Output file or folder. By default, a file named after the table in the subfolder `exports` of the run folder. Services take no path.
+        Output file or folder. By default, a file named after the table in the subfolder `exports` of the run
+        folder. Services take no path.
     table
-        "findings", "normalised" (key metrics of all models on one scale), "responses", "measures", "design", "examples", or a table of
-        the method: one of its stages, or one that it computes ("summary", "locations" and "top" for associations). Markdown and LaTeX
-        support only the first two and computed ones, and formats for a whole run only the first.
+        "findings", "normalised" (key metrics of all models on one scale), "responses", "measures", "design",
+        "examples", or a table of the method: one of its stages, or one that it computes ("summary",
+        "locations" and "top" for associations). Markdown and LaTeX support only the first two and computed
+        ones, and formats for a whole run only the first.
     every
         If True, export all findings instead of the key findings. Plain tables always contain all rows.
     model
@@ -89,7 +128,8 @@ def export(
     Raises
     ------
     InputError
-        The run, format, table or model does not exist, the format does not support the request, or the path is not writable.
+        The run, format, table or model does not exist, the format does not support the request, or the path
+        is not writable.
     ProviderError
         A service rejected the export.
 
@@ -104,14 +144,18 @@ def export(
     check_known(format, FORMATS, f"there is no format {format!r}")
     chosen = FORMATS[format]
     if model is not None:
-        check_known(model, [one["name"] for one in opened.about["models"]], f"{opened.place} has no model {model!r}")
+        check_known(
+            model, [one["name"] for one in opened.about["models"]], f"{opened.place} has no model {model!r}"
+        )
         if not chosen.one_model:
             raise InputError(f"the format {format} exports the whole run with all its models; omit --model")
     name = _chosen_table(opened, format, chosen, table)
     if every and name != "findings":
         raise InputError(f"--all applies only to findings; omit it with --table {name}")
     place = _place(opened, format, chosen, name, path)
-    addresses: list[str] = resolve_name(chosen.writer)(ExportRequest(opened, place, name, every, model, format))
+    addresses: list[str] = resolve_name(chosen.writer)(
+        ExportRequest(opened, place, name, every, model, format)
+    )
     if chosen.suffix is None:
         return addresses
     if path is not None:
@@ -127,7 +171,9 @@ def _chosen_table(run: runs.Run, format: str, chosen: Format, table: str | None)
     if table is not None and chosen.tables is not None and table not in known:
         others = ", ".join(name for name, one in FORMATS.items() if one.tables is None)
         supported = f"{', '.join(known[:-1])} and {known[-1]}" if len(known) > 1 else known[0]
-        raise InputError(f"--table {table}: the format {format} supports only {supported}; export other tables as {others}")
+        raise InputError(
+            f"--table {table}: the format {format} supports only {supported}; export other tables as {others}"
+        )
     return table or known[0]
 
 
@@ -135,15 +181,23 @@ def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | P
     """Return the output path; raises InputError if it would overwrite the run itself."""
     if chosen.suffix is None:
         if path is not None:
-            raise InputError(f"the format {format} logs to the service set in its own configuration and writes no file; omit -o")
+            raise InputError(
+                f"the format {format} logs to the service set in its own configuration and writes no file; omit -o"
+            )
         return run.path
     if path is None:
         name = {"huggingface": "dataset", "modelcard": "modelcard"}.get(format, table)
         return run.path / FOLDER / f"{name}{chosen.suffix}"
     target, home = Path(path).resolve(), run.path.resolve()
     is_table = target.parent == home and target.suffix == ".parquet"
-    if is_table or target == home or any(target.is_relative_to(home / own) for own in ("stages", "run.json", "study.yaml")):
-        raise InputError(f"{path} belongs to the run, which an export must not modify; choose another path with -o")
+    if (
+        is_table
+        or target == home
+        or any(target.is_relative_to(home / own) for own in ("stages", "run.json", "study.yaml"))
+    ):
+        raise InputError(
+            f"{path} belongs to the run, which an export must not modify; choose another path with -o"
+        )
     if chosen.suffix:
         check_suffix(Path(path), f"the format {format} writes {chosen.makes}", chosen.suffix)
     return Path(path)

@@ -47,17 +47,23 @@ def findings_of(wanted: ExportRequest) -> DataFrame:
 
 
 def normalised_of(wanted: ExportRequest) -> DataFrame:
-    """Return the normalised key metrics of all models; raises InputError if no metric has a normalised score."""
+    """Return the normalised key metrics of all models.
+
+    Raises InputError if no metric has a normalised score.
+    """
     table = normalised_table(findings_of(wanted), wanted.run.grades)
     if table.height <= 1:  # at most the row of the average
-        raise InputError(f"no metric of {wanted.run.place} has a normalised score, because only probes have one; use --table findings")
+        raise InputError(
+            f"no metric of {wanted.run.place} has a normalised score, because only probes have one; use --table findings"
+        )
     return table
 
 
 def write_table(wanted: ExportRequest) -> None:
     """Write a table as CSV, JSON, JSON Lines or Parquet.
 
-    CSV is encoded as UTF-8; texts are quoted, nulls are empty and formulas are neutralised. In JSON, NaN and infinite numbers are null.
+    CSV is encoded as UTF-8; texts are quoted, nulls are empty and formulas are neutralised. In JSON, NaN and
+    infinite numbers are null.
     """
     # `writing` reports write errors; all other Polars errors come from reading the table.
     with reading(wanted.run.path):

@@ -31,7 +31,19 @@ _MAX_NAME = 200
 """Maximum length of a metric name in bytes; trackers use the names as file names."""
 _MAX_TEXT = 500
 """Maximum length of a parameter or tag in characters; trackers reject longer ones."""
-_SETTINGS = ("definition", "seed", "limit", "repeats", "resamples", "level", "system_message", "judge", "tiltmeter", "params", "sampling")
+_SETTINGS = (
+    "definition",
+    "seed",
+    "limit",
+    "repeats",
+    "resamples",
+    "level",
+    "system_message",
+    "judge",
+    "tiltmeter",
+    "params",
+    "sampling",
+)
 
 
 class Tracked(NamedTuple):
@@ -52,7 +64,9 @@ class Tracked(NamedTuple):
 @contextmanager
 def tracked(wanted: ExportRequest) -> Iterator[Iterator[Tracked]]:
     """Yield one `Tracked` per model; its files are deleted when the block ends."""
-    names = [wanted.model] if wanted.model is not None else [one["name"] for one in wanted.run.about["models"]]
+    names = (
+        [wanted.model] if wanted.model is not None else [one["name"] for one in wanted.run.about["models"]]
+    )
     with TemporaryDirectory(prefix="tiltmeter-") as folder:
         yield (_tracked(wanted, name, Path(folder) / str(i)) for i, name in enumerate(names))
 
@@ -77,7 +91,10 @@ def _tracked(wanted: ExportRequest, name: str, place: Path) -> Tracked:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {key: shortened(value if isinstance(value, str) else json.dumps(value), _MAX_TEXT) for key, value in values.items()}
+    return {
+        key: shortened(value if isinstance(value, str) else json.dumps(value), _MAX_TEXT)
+        for key, value in values.items()
+    }
 
 
 def _metrics(findings: DataFrame) -> tuple[dict[str, float], dict[str, str]]:
@@ -133,11 +150,17 @@ def _log_mlflow(mlflow: Any, one: Tracked) -> str:
             for file in one.files:
                 mlflow.log_artifact(str(file))
             return f"runs:/{run.info.run_id}"
-    except ModuleNotFoundError as error:  # a part of MLflow is installed (mlflow-skinny), which writes to servers only
+    except (
+        ModuleNotFoundError
+    ) as error:  # a part of MLflow is installed (mlflow-skinny), which writes to servers only
         install = 'pip install "tiltmeter[mlflow]", or set MLFLOW_TRACKING_URI to a server'
-        raise InputError(f"MLflow needs the package {error.name} to write to {redacted(mlflow.get_tracking_uri())}: {install}") from None
+        raise InputError(
+            f"MLflow needs the package {error.name} to write to {redacted(mlflow.get_tracking_uri())}: {install}"
+        ) from None
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        raise _rejection(f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI") from error
+        raise _rejection(
+            f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI"
+        ) from error
 
 
 def log_to_wandb(wanted: ExportRequest) -> list[str]:
@@ -165,7 +188,9 @@ def _log(wanted: ExportRequest, name: str, log_one: Callable[[Any, Tracked], str
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise InputError(f'the format {name} requires a package that is not installed: pip install "tiltmeter[{name}]"') from None
+        raise InputError(
+            f'the format {name} requires a package that is not installed: pip install "tiltmeter[{name}]"'
+        ) from None
     with tracked(wanted) as models:
         return [log_one(module, one) for one in models]
 
@@ -186,7 +211,13 @@ def _log_wandb(wandb: Any, one: Tracked) -> str:
             reinit="create_new",
         ) as run:
             run.summary.update({**one.metrics, **marks})
-            run.log({"findings": wandb.Table(columns=one.findings.columns, data=[list(row) for row in one.findings.iter_rows()])})
+            run.log(
+                {
+                    "findings": wandb.Table(
+                        columns=one.findings.columns, data=[list(row) for row in one.findings.iter_rows()]
+                    )
+                }
+            )
             artifact = wandb.Artifact(re.sub(r"[^A-Za-z0-9_.-]+", "-", one.name)[:120], type="tiltmeter-run")
             for file in one.files:
                 artifact.add_file(str(file))

@@ -1,7 +1,8 @@
 """Features: numeric properties of texts.
 
-Features are computed by classifiers, a lexicon, sentence embeddings or the user's own functions; texts can also be clustered, and pairs of
-texts compared. A text that cannot be scored is counted as missing, never as neutral. Each model scores each distinct text once.
+Features are computed by classifiers, a lexicon, sentence embeddings or the user's own functions; texts can
+also be clustered, and pairs of texts compared. A text that cannot be scored is counted as missing, never as
+neutral. Each model scores each distinct text once.
 """
 
 import lazy_loader

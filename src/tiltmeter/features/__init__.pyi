@@ -5,6 +5,11 @@ from .catalogue import (
     outside_feature as outside_feature,
 )
 from .clusters import Clusters as Clusters, cluster_texts as cluster_texts
-from .kinds import Described as Described, Feature as Feature, Measured as Measured, measure_features as measure_features
+from .kinds import (
+    Described as Described,
+    Feature as Feature,
+    Measured as Measured,
+    measure_features as measure_features,
+)
 from .overlap import bleu as bleu, cosine as cosine, mask_words as mask_words, rouge_l as rouge_l
 from .scoring import FeatureColumn as FeatureColumn

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from tiltmeter.errors import InputError, did_you_mean
-from tiltmeter.features.kinds import ByClassifier, ByFunction, ByLexicon, ByWords, Described, Distance, Feature
+from tiltmeter.features.kinds import (
+    ByClassifier,
+    ByFunction,
+    ByLexicon,
+    ByWords,
+    Described,
+    Distance,
+    Feature,
+)
 from tiltmeter.features.scoring import FeatureColumn
 from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.models import Classifier, Encoder
@@ -34,26 +42,30 @@ OUTSIDE_FEATURES: Final = Registry("features", "feature", {}, required="a functi
 """Features of other packages (entry points in the group `tiltmeter.features`)."""
 
 
-def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], classifier: Callable[[str], Classifier]) -> Sequence[Feature]:
-    """Open the features named by the user, in order. Their models are opened as well, so that missing models fail before any paid request.
+def open_features(
+    names: Sequence[str], *, encoder: Callable[[str], Encoder], classifier: Callable[[str], Classifier]
+) -> Sequence[Feature]:
+    """Open the features named by the user, in order.
+
+    Their models are opened as well, so that missing models fail before any paid request.
 
     Parameters
     ----------
     names
-        Each name has one of these forms:
-        `NAME`: a feature of the catalogue (`sentiment`) or of a plugin (entry point group `tiltmeter.features`);
-        `NAME=MODEL`: the feature with another model (a folder, or a model on the Hugging Face Hub);
-        `NAME=MODEL?WANTED=LABEL&...`: the same for a classifier with different labels (`sentiment=folder?positive=LABEL_1&...`);
-        `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`: a function of one text that returns a number or a mapping of names to numbers. It
-        may replace a feature of the catalogue.
+        Each name has one of these forms: `NAME`: a feature of the catalogue (`sentiment`) or of a plugin
+        (entry point group `tiltmeter.features`); `NAME=MODEL`: the feature with another model (a folder, or a
+        model on the Hugging Face Hub); `NAME=MODEL?WANTED=LABEL&...`: the same for a classifier with
+        different labels (`sentiment=folder?positive=LABEL_1&...`); `MODULE:FUNCTION` or
+        `NAME=MODULE:FUNCTION`: a function of one text that returns a number or a mapping of names to numbers.
+        It may replace a feature of the catalogue.
     encoder, classifier
         Functions that open a model by name.
 
     Raises
     ------
     InputError
-        A feature or function is unknown or listed twice, or a classifier lacks a label that the formula needs. Errors of `encoder` and
-        `classifier` are passed on.
+        A feature or function is unknown or listed twice, or a classifier lacks a label that the formula
+        needs. Errors of `encoder` and `classifier` are passed on.
     """
     opened: list[Feature] = []
     for written in names:
@@ -66,9 +78,13 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], cl
             feature = outside_feature(name, model)
         elif name not in FEATURES:
             known = [*FEATURES, *OUTSIDE_FEATURES.names()]
-            raise InputError(f"unknown feature {name!r}: {did_you_mean(name, known)}; name your own function as MODULE:FUNCTION")
+            raise InputError(
+                f"unknown feature {name!r}: {did_you_mean(name, known)}; name your own function as MODULE:FUNCTION"
+            )
         elif equals and not model:
-            raise InputError(f"{written!r}: write a model after the = (a folder, or a model on the Hugging Face Hub)")
+            raise InputError(
+                f"{written!r}: write a model after the = (a folder, or a model on the Hugging Face Hub)"
+            )
         else:
             feature = _known_feature(FEATURES[name], model, encoder, classifier)
         if any(feature.name == other.name for other in opened):
@@ -77,17 +93,26 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encoder], cl
     return opened
 
 
-def _known_feature(described: Described, model: str, encoder: Callable[[str], Encoder], classifier: Callable[[str], Classifier]) -> Feature:
+def _known_feature(
+    described: Described,
+    model: str,
+    encoder: Callable[[str], Encoder],
+    classifier: Callable[[str], Classifier],
+) -> Feature:
     if described.model is None:
         if model:
-            raise InputError(f"{described.name}={model}: {described.name} uses no model; write only {described.name}")
+            raise InputError(
+                f"{described.name}={model}: {described.name} uses no model; write only {described.name}"
+            )
         return (ByLexicon if described.kind == "lexicon" else ByWords)(described)
     place = model or described.model
     if described.kind == "distance":
         return Distance(described, encoder(place), place)
     place, _, mapped = place.partition("?")
     called = classifier(place)
-    return ByClassifier(described, called, _label_places(described, called, place, _mapping(described, mapped)))
+    return ByClassifier(
+        described, called, _label_places(described, called, place, _mapping(described, mapped))
+    )
 
 
 def _mapping(described: Described, written: str) -> Mapping[str, str]:
@@ -107,12 +132,17 @@ def _formula_labels(described: Described) -> list[str]:
 
 
 def _plain_label(label: str) -> str:
-    """Normalise a label: ignore case, and blanks and punctuation between words; leave a label of signs ("+")."""
+    """Normalise a label: ignore case, and blanks and punctuation between words.
+
+    Leave a label of signs ("+").
+    """
     words = re.sub(r"[\W_]+", "_", label.casefold()).strip("_")
     return words or label
 
 
-def _label_places(described: Described, classifier: Classifier, place: str, mapped: Mapping[str, str]) -> Mapping[str, int]:
+def _label_places(
+    described: Described, classifier: Classifier, place: str, mapped: Mapping[str, str]
+) -> Mapping[str, int]:
     """Map each label in the formulas to its index among the labels of the classifier."""
     labels = list(classifier.labels)
     plain = [_plain_label(label) for label in labels]
@@ -122,15 +152,23 @@ def _label_places(described: Described, classifier: Classifier, place: str, mapp
         is_exact = wanted in mapped and mapped[wanted] in labels
         found = [labels.index(mapped[wanted])] if is_exact else _places_of(names, plain)
         if len(found) > 1:
-            raise InputError(f"{described.name}: the labels {' and '.join(labels[one] for one in found)} of {place} both match {wanted}")
+            raise InputError(
+                f"{described.name}: the labels {' and '.join(labels[one] for one in found)} of {place} both match {wanted}"
+            )
         if not found:
             meant = wanted if names[0] == wanted else f"{names[0]} (for {wanted})"
-            mapping = f"{described.name}={place}?{'&'.join(f'{one}=LABEL' for one in _formula_labels(described))}"
+            mapping = (
+                f"{described.name}={place}?{'&'.join(f'{one}=LABEL' for one in _formula_labels(described))}"
+            )
             only = f"{place} has no label {meant}, only {', '.join(labels)}"
-            raise InputError(f"{described.name}: {only}; use another classifier, or map its labels: {mapping}")
+            raise InputError(
+                f"{described.name}: {only}; use another classifier, or map its labels: {mapping}"
+            )
         places[wanted] = found[0]
     if len(set(places.values())) < len(places):
-        raise InputError(f"{described.name}: two of {', '.join(places)} are mapped to the same label of {place}; change one of them")
+        raise InputError(
+            f"{described.name}: two of {', '.join(places)} are mapped to the same label of {place}; change one of them"
+        )
     return places
 
 
@@ -150,7 +188,11 @@ def outside_feature(name: str, model: str = "") -> ByFunction:
     """
     place = OUTSIDE_FEATURES.reference(name)
     if name in FEATURES or not name.isidentifier():
-        why = "it is the name of a built-in feature" if name in FEATURES else "use letters, digits and underscores only"
+        why = (
+            "it is the name of a built-in feature"
+            if name in FEATURES
+            else "use letters, digits and underscores only"
+        )
         raise InputError(f"{place} cannot be used as the feature {name!r}: {why}; rename its entry point")
     if model:
         raise InputError(f"{name}={model}: {name} uses no model; write only {name}")
@@ -158,7 +200,10 @@ def outside_feature(name: str, model: str = "") -> ByFunction:
 
 
 def _user_function(name: str, place: str, *, free: bool) -> ByFunction:
-    """Load the user's function as a feature; only a name that the user chose (`free`) may be the name of a built-in feature."""
+    """Load the user's function as a feature.
+
+    Only a name that the user chose (`free`) may be the name of a built-in feature.
+    """
     found = load_function(place)
     if not name.isidentifier() or (name in FEATURES and not free):
         raise InputError(

@@ -33,12 +33,15 @@ class Clusters:
     """Clusters of texts and their themes."""
 
     cluster: Series
-    """Cluster number of each text, 0 for the largest cluster; null if the text is null, blank or could not be encoded."""
+    """Cluster number of each text, 0 for the largest cluster; null if the text is null, blank or could not be
+    encoded."""
     themes: DataFrame
     """One row per cluster: `cluster`, `size` (texts), `theme` (list of up to three words)."""
 
 
-def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"], seed: int) -> Clusters:
+def cluster_texts(
+    texts: Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"], seed: int
+) -> Clusters:
     """Cluster texts by k-means on their embeddings.
 
     The result does not depend on the order of rows. Every distinct text is encoded once.
@@ -48,8 +51,8 @@ def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Liter
     about
         Subject of all texts. Words similar to it are not used as themes.
     k
-        Number of clusters (fewer if there are fewer distinct texts), or "silhouette" for the number from 2 to 10 with the highest mean
-        silhouette.
+        Number of clusters (fewer if there are fewer distinct texts), or "silhouette" for the number from 2 to
+        10 with the highest mean silhouette.
 
     Raises
     ------
@@ -57,13 +60,20 @@ def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Liter
         The encoder cannot be used.
     """
     given = number_texts(texts)
-    points = score_all(encoder.encode, given.distinct, encoder.encode([]).shape[1]).values.astype(np.float32, copy=False)
-    readable = np.array(sorted(np.flatnonzero(np.isfinite(points).all(axis=1)), key=lambda number: given.distinct[number]), np.intp)
+    points = score_all(encoder.encode, given.distinct, encoder.encode([]).shape[1]).values.astype(
+        np.float32, copy=False
+    )
+    readable = np.array(
+        sorted(np.flatnonzero(np.isfinite(points).all(axis=1)), key=lambda number: given.distinct[number]),
+        np.intp,
+    )
     labels = np.full(len(given.distinct) + 1, -1)  # the last element is for index -1, no text
     counts = np.bincount(given.texts[given.texts >= 0], minlength=len(given.distinct)).astype(np.float32)
     themes: list[list[str]] = []
     if readable.size:
-        rng = np.random.default_rng([seed, int.from_bytes(hashlib.sha256(about.encode()).digest()[:8], "big")])
+        rng = np.random.default_rng(
+            [seed, int.from_bytes(hashlib.sha256(about.encode()).digest()[:8], "big")]
+        )
         labels[readable], centres = partition(points[readable], counts[readable], k, rng)
         themes = _themes(given.distinct, labels[:-1], centres, about, encoder)
     sizes = np.bincount(labels[:-1][readable], counts[readable], len(themes)).astype(np.int64)
@@ -74,16 +84,19 @@ def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Liter
     )
 
 
-def partition(points: Vectors, weights: Vectors, k: int | Literal["silhouette"], rng: np.random.Generator) -> tuple[Integers, Vectors]:
+def partition(
+    points: Vectors, weights: Vectors, k: int | Literal["silhouette"], rng: np.random.Generator
+) -> tuple[Integers, Vectors]:
     """Partition points into `k` clusters by k-means, or into the number (2 to 10) with the highest mean silhouette.
 
-    There are fewer clusters if there are fewer distinct points. The best of ten initialisations of scikit-learn's k-means is used, on one
-    thread, so that the same input gives the same clusters.
+    There are fewer clusters if there are fewer distinct points. The best of ten initialisations of
+    scikit-learn's k-means is used, on one thread, so that the same input gives the same clusters.
 
     Parameters
     ----------
     points
-        Shape (points, dimensions), at least one point. If `k` is "silhouette", the vectors must have length 1.
+        Shape (points, dimensions), at least one point. If `k` is "silhouette", the vectors must have length
+        1.
     weights
         Weight of each point, shape (points,).
 
@@ -103,21 +116,28 @@ def partition(points: Vectors, weights: Vectors, k: int | Literal["silhouette"],
     with threadpool_limits(1):
         for size in sizes or [1]:
             model = KMeans(size, n_init=10, random_state=int(rng.integers(2**32)))
-            _, first, found = np.unique(model.fit(points, sample_weight=weights).labels_, return_index=True, return_inverse=True)
+            _, first, found = np.unique(
+                model.fit(points, sample_weight=weights).labels_, return_index=True, return_inverse=True
+            )
             # Number the clusters by weight, then by the first point.
             order = np.lexsort((first, -np.bincount(found, weights)))
             labels = np.argsort(order)[found]
             belongs = (labels == np.arange(len(order))[:, None]) * weights
             tried.append((labels, (belongs @ points / belongs.sum(axis=1, keepdims=True)).astype(np.float32)))
-    scores = [np.average(silhouette(points, weights, *one), weights=weights) for one in tried] if len(tried) > 1 else [0]
+    scores = (
+        [np.average(silhouette(points, weights, *one), weights=weights) for one in tried]
+        if len(tried) > 1
+        else [0]
+    )
     return tried[int(np.argmax(scores))]
 
 
 def silhouette(points: Vectors, weights: Vectors, labels: Integers, centres: Vectors) -> Floats:
     """Compute the silhouette of each point by cosine distance (Rousseeuw 1987); 0 for a single point in a cluster.
 
-    For vectors of length 1, the mean of 1 - x.y over the y of a cluster is 1 - x.(mean of the y), so the result is exact without comparing
-    all pairs. (The implementation in scikit-learn compares all pairs and does not support weights.)
+    For vectors of length 1, the mean of 1 - x.y over the y of a cluster is 1 - x.(mean of the y), so the
+    result is exact without comparing all pairs. (The implementation in scikit-learn compares all pairs and
+    does not support weights.)
     """
     rows = np.arange(len(points))
     mean = 1 - points.astype(np.float64) @ centres.T
@@ -128,16 +148,27 @@ def silhouette(points: Vectors, weights: Vectors, labels: Integers, centres: Vec
     return np.where(own_size > 1, (other - own) / np.maximum(np.maximum(other, own), 1e-12), 0.0)
 
 
-def _themes(texts: Sequence[str], labels: Integers, centres: Vectors, about: str, encoder: Encoder) -> list[list[str]]:
+def _themes(
+    texts: Sequence[str], labels: Integers, centres: Vectors, about: str, encoder: Encoder
+) -> list[list[str]]:
     """Return up to three words per cluster: those nearest to its centre by cosine similarity.
 
     Words whose cosine similarity to `about` or to a word already chosen is at least 0.5 are skipped.
     """
     members = DataFrame({"word": texts, "cluster": labels}).with_row_index("text").filter(col.cluster >= 0)
-    members = members.with_columns(col.word.str.to_lowercase().str.extract_all(_WORD), texts=pl.len().over("cluster"))
-    occurring = members.explode("word").unique().filter(col.word.str.len_chars().is_between(_SHORTEST, _LONGEST))
+    members = members.with_columns(
+        col.word.str.to_lowercase().str.extract_all(_WORD), texts=pl.len().over("cluster")
+    )
+    occurring = (
+        members.explode("word").unique().filter(col.word.str.len_chars().is_between(_SHORTEST, _LONGEST))
+    )
     repeated = pl.len().over("word") > 1
-    occurring = occurring.filter(repeated | (col.texts < _REPEATED_FROM)).select("cluster", "word").unique().sort("cluster", "word")
+    occurring = (
+        occurring.filter(repeated | (col.texts < _REPEATED_FROM))
+        .select("cluster", "word")
+        .unique()
+        .sort("cluster", "word")
+    )
     words = occurring["word"].unique().sort().to_list()
     vectors = score_all(encoder.encode, [about, *words], centres.shape[1]).values
     table, own = dict(zip(words, vectors[1:], strict=True)), np.nan_to_num(vectors[0])

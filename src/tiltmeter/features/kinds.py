@@ -33,7 +33,8 @@ from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.models import Classifier, Encoder
 
 PAIRS_AT_ONCE = 16_384
-"""Number of pairs whose differences are computed at a time (about 100 MB for 384 dimensions in double precision)."""
+"""Number of pairs whose differences are computed at a time (about 100 MB for 384 dimensions in double
+precision)."""
 WORDS_READ = 2000
 """Maximum number of words and maximum number of emojis of a text that VADER scores."""
 _WORD = r"\p{L}+(?:[-'’]\p{L}+)*"
@@ -90,7 +91,9 @@ class Feature(ABC):
 
     def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
         """Return the values of texts and of baselines by row; NaN if a text is missing or could not be scored."""
-        return _rows_of(scores.values, given.texts), None if given.baselines is None else _rows_of(scores.values, given.baselines)
+        return _rows_of(scores.values, given.texts), None if given.baselines is None else _rows_of(
+            scores.values, given.baselines
+        )
 
 
 def _rows_of(table: NDArray[np.floating[Any]], numbers: Integers) -> Floats:
@@ -107,7 +110,10 @@ def _with_cut(scores: TextScores, model: Encoder | Classifier, texts: Sequence[s
 
 
 class ByClassifier(Feature):
-    """Weighted sums of label probabilities. `places` maps each label in the formulas to its index among the labels of the classifier."""
+    """Weighted sums of label probabilities.
+
+    `places` maps each label in the formulas to its index among the labels of the classifier.
+    """
 
     def __init__(self, described: Described, classifier: Classifier, places: Mapping[str, int]) -> None:
         super().__init__(described.name, described.columns, model=classifier.name)
@@ -125,7 +131,10 @@ class ByClassifier(Feature):
 
 
 class Distance(Feature):
-    """Distances between the embeddings of a text and its baseline: 1 - cosine, L1 and L2. Baselines have distance 0."""
+    """Distances between the embeddings of a text and its baseline: 1 - cosine, L1 and L2.
+
+    Baselines have distance 0.
+    """
 
     needs_baseline = True
 
@@ -135,7 +144,9 @@ class Distance(Feature):
 
     def score(self, texts: Sequence[str]) -> TextScores:
         """Encode the texts."""
-        return _with_cut(score_all(self._encoder.encode, texts, self._encoder.encode([]).shape[1]), self._encoder, texts)
+        return _with_cut(
+            score_all(self._encoder.encode, texts, self._encoder.encode([]).shape[1]), self._encoder, texts
+        )
 
     def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
         """See `Feature`."""
@@ -144,19 +155,23 @@ class Distance(Feature):
         pairs = np.flatnonzero((given.texts >= 0) & (given.baselines >= 0))
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
             some = pairs[start : start + PAIRS_AT_ONCE]
-            first, second = (scores.values[numbers[some]].astype(np.float64) for numbers in (given.texts, given.baselines))
+            first, second = (
+                scores.values[numbers[some]].astype(np.float64) for numbers in (given.texts, given.baselines)
+            )
             lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
             difference = first - second
             cosine = np.clip(1 - np.einsum("ij,ij->i", first, second) / lengths, 0, 2)
-            texts[some] = np.column_stack([cosine, np.abs(difference).sum(axis=1), np.linalg.norm(difference, axis=1)])
+            texts[some] = np.column_stack(
+                [cosine, np.abs(difference).sum(axis=1), np.linalg.norm(difference, axis=1)]
+            )
         return texts, _rows_of((0.0 * scores.values[:, :1]).repeat(3, axis=1), given.baselines)
 
 
 class ByFunction(Feature):
     """A function of the user that maps a text to a number, a mapping of names to numbers, or None (no value).
 
-    A column whose values are all True or False is a decision (`FeatureColumn.decision`).
-    A text is counted as missing if the function raises an error or returns a number that is not finite or larger than LARGEST.
+    A column whose values are all True or False is a decision (`FeatureColumn.decision`). A text is counted as
+    missing if the function raises an error or returns a number that is not finite or larger than LARGEST.
     """
 
     def __init__(self, name: str, function: Callable[[str], Any], place: str) -> None:
@@ -177,21 +192,32 @@ class ByFunction(Feature):
                         kinds.setdefault(name, set()).add(isinstance(value, bool | np.bool_))
             except (Exception, SystemExit) as error:  # the function may call sys.exit
                 # The line of the user's function; empty if the error was not raised there.
-                frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
+                frames = [
+                    one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__
+                ]
                 line = f" ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else ""
                 reasons.append(failure_on_one_line(error) + line)
                 found.append({})
         names = list(dict.fromkeys(name for one in found for name in one)) or [self.name]
-        self.columns = [FeatureColumn(name, None, None, None, name, decision=kinds.get(name) == {True}) for name in names]
+        self.columns = [
+            FeatureColumn(name, None, None, None, name, decision=kinds.get(name) == {True}) for name in names
+        ]
         values = DataFrame(found, schema=dict.fromkeys(names, Float64)).to_numpy()
         return TextScores(values, len(reasons), next(iter(reasons), None))
 
     def _named(self, given: object) -> dict[str, object]:
         """Return the values of a text by column name."""
-        return {f"{self.name}_{key}": value for key, value in given.items()} if isinstance(given, Mapping) else {self.name: given}
+        return (
+            {f"{self.name}_{key}": value for key, value in given.items()}
+            if isinstance(given, Mapping)
+            else {self.name: given}
+        )
 
     def _numbers(self, named: Mapping[str, object]) -> dict[str, float]:
-        """Return the numbers by column name; raises TypeError or ValueError if a value is not a usable number."""
+        """Return the numbers by column name.
+
+        Raises TypeError or ValueError if a value is not a usable number.
+        """
         numbers = {}
         for name, value in named.items():
             if value is None:
@@ -207,7 +233,10 @@ class ByFunction(Feature):
 
 
 class ByWords(Feature):
-    """Share of the words of an English text that belong to a theme, in any inflected form. Negations are ignored."""
+    """Share of the words of an English text that belong to a theme, in any inflected form.
+
+    Negations are ignored.
+    """
 
     def __init__(self, described: Described) -> None:
         super().__init__(described.name, described.columns, model=None)
@@ -218,7 +247,11 @@ class ByWords(Feature):
         words = Series(texts, dtype=String).str.to_lowercase().str.extract_all(_WORD)
         among = [form for form in words.explode().drop_nulls().unique() if _lemma(form) in self._lemmas]
         shares = words.list.eval(pl.element().is_in(among)).list.mean()
-        return TextScores(shares.to_numpy()[:, None], shares.null_count(), "the text contains no words" if shares.null_count() else None)
+        return TextScores(
+            shares.to_numpy()[:, None],
+            shares.null_count(),
+            "the text contains no words" if shares.null_count() else None,
+        )
 
 
 @cache
@@ -237,7 +270,8 @@ def _lemma(word: str) -> str:
 class ByLexicon(Feature):
     """VADER scores `compound`, `positive` and `negative` of English texts, in time linear in the length of a text.
 
-    Source: Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text".
+    Source: Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social
+    Media Text".
     """
 
     def __init__(self, described: Described) -> None:
@@ -269,15 +303,20 @@ def vader_beginning(text: str) -> str:
 def vader_analyzer() -> Any:
     """Return a VADER analyzer that gives the same scores as vaderSentiment in linear time.
 
-    The rules of vaderSentiment use three words before and two words after a word, but for each word, they convert all words of the text to
-    lower case. Here, only the neighbours of a word are passed to the rules. The lexicon is read once.
+    The rules of vaderSentiment use three words before and two words after a word, but for each word, they
+    convert all words of the text to lower case. Here, only the neighbours of a word are passed to the rules.
+    The lexicon is read once.
     """
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
     class Analyzer(SentimentIntensityAnalyzer):  # type: ignore[misc]
-        def sentiment_valence(self, valence: float, sentitext: Any, item: str, i: int, sentiments: list[float]) -> Any:
+        def sentiment_valence(
+            self, valence: float, sentitext: Any, item: str, i: int, sentiments: list[float]
+        ) -> Any:
             words, start = sentitext.words_and_emoticons, max(0, i - _BEFORE)
-            near = SimpleNamespace(words_and_emoticons=words[start : i + _AFTER + 1], is_cap_diff=sentitext.is_cap_diff)
+            near = SimpleNamespace(
+                words_and_emoticons=words[start : i + _AFTER + 1], is_cap_diff=sentitext.is_cap_diff
+            )
             return super().sentiment_valence(valence, near, item, i - start, sentiments)
 
     return Analyzer()
@@ -289,11 +328,13 @@ class Measured:
 
     columns: Sequence[FeatureColumn]
     values: DataFrame
-    """One row per text and one Float64 column per entry of `columns`; null if the text is null, blank or could not be scored."""
+    """One row per text and one Float64 column per entry of `columns`; null if the text is null, blank or
+    could not be scored."""
     baselines: DataFrame | None
     """The same for the baselines; None if there are no baselines. A baseline has distance 0 to itself."""
     problems: Mapping[str, int]
-    """Number of distinct texts (of both columns) that could not be scored, by feature; features without such texts are omitted."""
+    """Number of distinct texts (of both columns) that could not be scored, by feature; features without such
+    texts are omitted."""
     reasons: Mapping[str, str]
     """Reason why one of these texts could not be scored, by feature."""
     truncated: Mapping[str, int]
@@ -301,7 +342,9 @@ class Measured:
 
 
 def measure_features(features: Sequence[Feature], texts: Series, baselines: Series | None = None) -> Measured:
-    """Compute all features of all texts. Each model scores each distinct text (of both columns together) once.
+    """Compute all features of all texts.
+
+    Each model scores each distinct text (of both columns together) once.
 
     Parameters
     ----------
@@ -315,19 +358,27 @@ def measure_features(features: Sequence[Feature], texts: Series, baselines: Seri
     ProviderError
         A model cannot be used at all. (Single texts that it cannot score are counted as missing.)
     """
-    if baselines is None and (unusable := next((feature for feature in features if feature.needs_baseline), None)):
-        raise InputError(f"the feature {unusable.name} compares texts with baselines, but there are none; omit it or provide baselines")
+    if baselines is None and (
+        unusable := next((feature for feature in features if feature.needs_baseline), None)
+    ):
+        raise InputError(
+            f"the feature {unusable.name} compares texts with baselines, but there are none; omit it or provide baselines"
+        )
     given = number_texts(texts, baselines)
     scores = {feature.name: feature.score(given.distinct) for feature in features}
     columns = [column for feature in features for column in feature.columns]
     names = [column.name for column in columns]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"two features have the column {twice!r}; rename one of them with NAME=MODULE:FUNCTION")
+        raise InputError(
+            f"two features have the column {twice!r}; rename one of them with NAME=MODULE:FUNCTION"
+        )
     rows = [feature.rows(given, scores[feature.name]) for feature in features]
     return Measured(
         columns=columns,
         values=_table(names, [of_texts for of_texts, _ in rows]),
-        baselines=None if baselines is None else _table(names, [part for _, part in rows if part is not None]),
+        baselines=None
+        if baselines is None
+        else _table(names, [part for _, part in rows if part is not None]),
         problems={name: one.failed for name, one in scores.items() if one.failed},
         reasons={name: one.reason for name, one in scores.items() if one.reason},
         truncated={name: one.truncated for name, one in scores.items() if one.truncated},

@@ -1,7 +1,8 @@
 """Similarity of pairs of texts: BLEU, ROUGE-L and cosine similarity, and the masking of words that name the group of a text.
 
-Each text is tokenised once and equal pairs are compared once. BLEU is computed by sacrebleu. ROUGE-L uses the tokens of rouge-score and
-gives the same values, but the longest common subsequence is computed with a bit-parallel algorithm instead of a table.
+Each text is tokenised once and equal pairs are compared once. BLEU is computed by sacrebleu. ROUGE-L uses the
+tokens of rouge-score and gives the same values, but the longest common subsequence is computed with a
+bit-parallel algorithm instead of a table.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ MASK = "groupword"
 BLOCK_ROWS = 20_000
 """Number of pairs of vectors processed at a time."""
 MOST_WORDS = 200_000
-"""Maximum number of words of a text for ROUGE-L; its run time grows with the product of the lengths of both texts."""
+"""Maximum number of words of a text for ROUGE-L; its run time grows with the product of the lengths of both
+texts."""
 
 
 def bleu(first: Texts, second: Texts) -> Series:
     """Compute the symmetric sentence BLEU of each pair: the smaller value of the two directions.
 
-    Settings: lower case, tokens as in mteval 13a, orders 1 to 4 (at most the number of words of both texts), and 0.1 instead of zero
-    matches.
+    Settings: lower case, tokens as in mteval 13a, orders 1 to 4 (at most the number of words of both texts),
+    and 0.1 instead of zero matches.
 
     Parameters
     ----------
@@ -55,7 +57,8 @@ def bleu(first: Texts, second: Texts) -> Series:
 
     References
     ----------
-    Papineni et al. (2002); smoothing 1 of Chen and Cherry (2014); the smaller direction: Bouchard (2024), arXiv 2407.10853.
+    Papineni et al. (2002); smoothing 1 of Chen and Cherry (2014); the smaller direction: Bouchard (2024),
+    arXiv 2407.10853.
     """
     try:
         from sacrebleu.metrics.bleu import BLEU
@@ -64,7 +67,9 @@ def bleu(first: Texts, second: Texts) -> Series:
     formula = BLEU(lowercase=True, smooth_method="floor", smooth_value=SMOOTHING, effective_order=True)
 
     def score(a: str, b: str) -> float:
-        return min(1.0, *(formula.sentence_score(one, [other]).score / 100.0 for one, other in ((a, b), (b, a))))
+        return min(
+            1.0, *(formula.sentence_score(one, [other]).score / 100.0 for one, other in ((a, b), (b, a)))
+        )
 
     return _score_pairs("bleu", first, second, lambda text: text if text.strip() else None, score)
 
@@ -75,8 +80,9 @@ def rouge_l(first: Texts, second: Texts) -> Series:
     Parameters
     ----------
     first, second
-        n texts each; null or blank texts are missing. As in rouge-score, words are runs of the letters a-z and digits, so a text in
-        another script has no words and counts as missing. So does a text of more than 200,000 words.
+        n texts each; null or blank texts are missing. As in rouge-score, words are runs of the letters a-z
+        and digits, so a text in another script has no words and counts as missing. So does a text of more
+        than 200,000 words.
 
     Returns
     -------
@@ -97,7 +103,9 @@ def rouge_l(first: Texts, second: Texts) -> Series:
         from rouge_score.tokenize import tokenize
     except ImportError:
         raise _needed("ROUGE-L", "rouge-score") from None
-    stemmer = SimpleNamespace(stem=cache(PorterStemmer().stem))  # stem each word once, because stemming takes most of the time
+    stemmer = SimpleNamespace(
+        stem=cache(PorterStemmer().stem)
+    )  # stem each word once, because stemming takes most of the time
 
     def split(text: str) -> list[str] | None:
         words: list[str] = tokenize(text, stemmer)
@@ -112,13 +120,15 @@ def rouge_l(first: Texts, second: Texts) -> Series:
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
-    Source: Hyyrö (2004), "Bit-parallel LCS-length computation revisited". A 0 at bit i of `row` means that the subsequence grows at i.
+    Source: Hyyrö (2004), "Bit-parallel LCS-length computation revisited". A 0 at bit i of `row` means that
+    the subsequence grows at i.
     """
     places: dict[str, list[int]] = {word: [] for word in b}
     for place, word in enumerate(a):
         if word in places:
             places[word].append(place)
-    # Positions of a word as bits. The cache is limited, because the masks of all words of a long text would need too much memory.
+    # Positions of a word as bits. The cache is limited, because the masks of all words of a long text would
+    # need too much memory.
     masks = lru_cache(maxsize=max(1, _BITS // len(a)))(lambda word: _bits(places[word], len(a)))
     full = (1 << len(a)) - 1
     row = full
@@ -137,9 +147,16 @@ def _bits(places: Sequence[int], count: int) -> int:
 
 
 def _score_pairs(
-    name: str, first: Texts, second: Texts, split: Callable[[str], Split | None], score: Callable[[Split, Split], float]
+    name: str,
+    first: Texts,
+    second: Texts,
+    split: Callable[[str], Split | None],
+    score: Callable[[Split, Split], float],
 ) -> Series:
-    """Score each pair; null if either text is missing. Each text is split once, and each pair of distinct texts is compared once."""
+    """Score each pair; null if either text is missing.
+
+    Each text is split once, and each pair of distinct texts is compared once.
+    """
     part = cache(split)
 
     @cache
@@ -183,15 +200,17 @@ def cosine(first: ArrayLike, second: ArrayLike) -> Series:
 
 
 def mask_words(texts: Series, words: Mapping[str, str] | Sequence[str]) -> Series:
-    """Replace whole words in texts, ignoring case. Longer words take precedence, and replacements are not replaced again.
+    """Replace whole words in texts, ignoring case.
+
+    Longer words take precedence, and replacements are not replaced again.
 
     Parameters
     ----------
     texts
         Strings; null stays null.
     words
-        Words or phrases, which are all replaced by the same mask word, or a mapping of words to their replacements ("she": "they",
-        "he": "they").
+        Words or phrases, which are all replaced by the same mask word, or a mapping of words to their
+        replacements ("she": "they", "he": "they").
 
     Raises
     ------
@@ -200,10 +219,15 @@ def mask_words(texts: Series, words: Mapping[str, str] | Sequence[str]) -> Serie
     """
     given = dict.fromkeys(words, MASK) if not isinstance(words, Mapping) else dict(words)
     if isinstance(words, str) or not given or not all(word.strip() for word in given):
-        raise InputError("words to mask must be a list of words or a mapping of words to replacements, none of them empty")
+        raise InputError(
+            "words to mask must be a list of words or a mapping of words to replacements, none of them empty"
+        )
     instead = {" ".join(word.lower().split()): replacement for word, replacement in given.items()}
     longest = sorted(instead, key=len, reverse=True)
-    found = re.compile(r"(?<!\w)(?:" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest) + r")(?!\w)", re.IGNORECASE)
+    found = re.compile(
+        r"(?<!\w)(?:" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest) + r")(?!\w)",
+        re.IGNORECASE,
+    )
 
     def replacement(match: re.Match[str]) -> str:
         return instead.get(" ".join(match.group().lower().split()), MASK)

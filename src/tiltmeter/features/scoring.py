@@ -1,4 +1,7 @@
-"""Scoring of texts by a model. Each distinct text is scored once; texts on which the model fails are missing and do not stop the run."""
+"""Scoring of texts by a model.
+
+Each distinct text is scored once; texts on which the model fails are missing and do not stop the run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from tiltmeter.errors import TiltmeterError
 LARGEST = 1e15
 """Largest absolute value of a feature. Statistics square values, and doubles have no decimals beyond it."""
 AT_ONCE = 1024
-"""Number of texts per batch. If the model fails on a batch, the batch is halved repeatedly (about ten times) to find the failing text."""
+"""Number of texts per batch. If the model fails on a batch, the batch is halved repeatedly (about ten times)
+to find the failing text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,14 @@ class FeatureColumn:
     """The neutral value; None if there is none."""
     title: str
     calibrated: bool = True
-    """Whether the baseline's value may be subtracted. False for distances, which are already relative to the baseline."""
+    """Whether the baseline's value may be subtracted. False for distances, which are already relative to the
+    baseline."""
     decision: bool = False
-    """Whether each value is a decision: 1 (accepted, yes) or 0 (rejected, no). The four-fifths rule applies to decisions only."""
+    """Whether each value is a decision: 1 (accepted, yes) or 0 (rejected, no). The four-fifths rule applies
+    to decisions only."""
     constant: float = 0.0
-    """Constant term of a classifier's column, which is `constant` plus the sum of weight x probability over the labels."""
+    """Constant term of a classifier's column, which is `constant` plus the sum of weight x probability over
+    the labels."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """Weights of the labels; empty if the column is not computed by a classifier."""
 
@@ -56,11 +63,20 @@ class DistinctTexts(NamedTuple):
 def number_texts(texts: Series, baselines: Series | None = None) -> DistinctTexts:
     """Assign numbers to the distinct texts of two columns of equal length."""
     every = [one.cast(String).alias("text") for one in (texts, baselines) if one is not None]
-    table = pl.concat(every, rechunk=True).to_frame().select(when(col.text.str.strip_chars() != "").then("text"))
+    table = (
+        pl.concat(every, rechunk=True).to_frame().select(when(col.text.str.strip_chars() != "").then("text"))
+    )
     known = table.drop_nulls().unique(maintain_order=True).with_row_index("number")
-    numbers = table.join(known, on="text", how="left", maintain_order="left")["number"].cast(Int64).fill_null(-1).to_numpy()
+    numbers = (
+        table.join(known, on="text", how="left", maintain_order="left")["number"]
+        .cast(Int64)
+        .fill_null(-1)
+        .to_numpy()
+    )
     rows = len(texts)
-    return DistinctTexts(known["text"].to_list(), numbers[:rows], None if baselines is None else numbers[rows:])
+    return DistinctTexts(
+        known["text"].to_list(), numbers[:rows], None if baselines is None else numbers[rows:]
+    )
 
 
 class TextScores(NamedTuple):
@@ -77,16 +93,24 @@ class TextScores(NamedTuple):
 
 
 def score_all(
-    rows: Callable[[Sequence[str]], NDArray[np.floating[Any]]], texts: Sequence[str], width: int, *, precise: bool = False
+    rows: Callable[[Sequence[str]], NDArray[np.floating[Any]]],
+    texts: Sequence[str],
+    width: int,
+    *,
+    precise: bool = False,
 ) -> TextScores:
-    """Score all texts. A text is missing if the model raises an error for it or returns a number that is not finite or above LARGEST.
+    """Score all texts.
+
+    A text is missing if the model raises an error for it or returns a number that is not finite or above
+    LARGEST.
 
     Parameters
     ----------
     rows
         The model, which returns one row of `width` numbers per text.
     precise
-        If True, keep the values in double precision instead of single precision, which classifiers and encoders use.
+        If True, keep the values in double precision instead of single precision, which classifiers and
+        encoders use.
 
     Raises
     ------

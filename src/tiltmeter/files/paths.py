@@ -35,6 +35,9 @@ def default_cache() -> Path:
     if chosen := os.environ.get("TILTMETER_CACHE"):
         return Path(chosen).expanduser()
     home = Path.home()
-    bases = {"darwin": home / "Library" / "Caches", "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")}
+    bases = {
+        "darwin": home / "Library" / "Caches",
+        "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"),
+    }
     base = bases.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
     return base / "tiltmeter"

@@ -21,10 +21,12 @@ from tiltmeter.files.unpacking import check_workbook, unpack_gzip
 from tiltmeter.sanitising import not_utf8, shortened, storable
 
 UNREADABLE: Final = (OSError, UnicodeError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""Exceptions raised when a table cannot be read. Polars panics are listed because they do not derive from `Exception`."""
+"""Exceptions raised when a table cannot be read. Polars panics are listed because they do not derive from
+`Exception`."""
 
 ROW = "row number"
-"""Column with the row number: in a spreadsheet (CSV, Excel), the header is row 1, and the first record is row 2; elsewhere it is row 1.
+"""Column with the row number: in a spreadsheet (CSV, Excel), the header is row 1, and the first record is row
+2; elsewhere it is row 1.
 
 A table that is read has this column only if empty rows were omitted.
 """
@@ -56,7 +58,9 @@ def why(error: BaseException) -> str:
 
 
 def json_of(given: str | bytes) -> Any:
-    """Parse JSON text. Lone surrogates (as left by a truncated emoji) become U+FFFD, because files cannot store them.
+    """Parse JSON text.
+
+    Lone surrogates (as left by a truncated emoji) become U+FFFD, because files cannot store them.
 
     Raises
     ------
@@ -102,11 +106,16 @@ def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
     if path.suffix.lower() == ".gz":
         return _table_of_gzip(path, own)
     ours: dict[str, Reader] = {".csv": csv_of, ".tsv": csv_of, ".xlsx": _excel_of, ".parquet": _parquet_of}
-    ours |= {".json": _json_of_file, **dict.fromkeys((".jsonl", ".ndjson"), partial(pl.read_ndjson, infer_schema_length=None))}
+    ours |= {
+        ".json": _json_of_file,
+        **dict.fromkeys((".jsonl", ".ndjson"), partial(pl.read_ndjson, infer_schema_length=None)),
+    }
     readers = ours | dict(own or {})
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise InputError(f"{path}: unknown file extension {path.suffix.lower()!r}; use one of {', '.join(readers)}")
+        raise InputError(
+            f"{path}: unknown file extension {path.suffix.lower()!r}; use one of {', '.join(readers)}"
+        )
     try:
         return _with_plain_names(path, reader(path))
     except UNREADABLE as error:
@@ -127,7 +136,9 @@ def _table_of_gzip(path: Path, own: Mapping[str, Reader] | None) -> DataFrame:
         try:
             unpack_gzip(path, plain)
         except (OSError, EOFError) as error:
-            raise InputError(f"{path} cannot be read: {unreadable(path, error) if isinstance(error, OSError) else error}") from error
+            raise InputError(
+                f"{path} cannot be read: {unreadable(path, error) if isinstance(error, OSError) else error}"
+            ) from error
         try:
             return table_of(plain, own)
         except InputError as error:
@@ -139,7 +150,9 @@ def _excel_of(path: Path) -> DataFrame:
     try:
         from fastexcel import FastExcelError, read_excel
     except ImportError as error:
-        raise InputError(f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV') from error
+        raise InputError(
+            f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV'
+        ) from error
     index = check_workbook(path)
     try:
         workbook = read_excel(path)
@@ -149,16 +162,24 @@ def _excel_of(path: Path) -> DataFrame:
     if index:
         hidden = ", ".join(workbook.sheet_names[:index])
         sheet = f"the sheet {shortened(workbook.sheet_names[index], _LONGEST)!r}"
-        print(f"note: {path}: {sheet} is read; hidden sheets before it are not ({shortened(hidden, _LONGEST)})", file=sys.stderr)
+        print(
+            f"note: {path}: {sheet} is read; hidden sheets before it are not ({shortened(hidden, _LONGEST)})",
+            file=sys.stderr,
+        )
     return _filled(table, r"__UNNAMED__\d+")
 
 
 def _filled(table: DataFrame, unnamed: str, above: int = 0) -> DataFrame:
     """Return a table without its empty rows, and without the empty columns whose name matches the pattern `unnamed`.
 
-    If rows are omitted, or were above the names of the columns, the column `ROW` has the numbers of the others.
+    If rows are omitted, or were above the names of the columns, the column `ROW` has the numbers of the
+    others.
     """
-    empty = [name for name in table.columns if re.fullmatch(unnamed, name) and table[name].null_count() == table.height]
+    empty = [
+        name
+        for name in table.columns
+        if re.fullmatch(unnamed, name) and table[name].null_count() == table.height
+    ]
     table = table.drop(empty)
     if not table.width:
         return table
@@ -173,7 +194,11 @@ def _parquet_of(path: Path) -> DataFrame:
     lazy = pl.scan_parquet(path, glob=False)
     height = lazy.select(pl.len()).collect().item()
     beginning = lazy.head(_FIRST_ROWS).collect()
-    texts = sum(int(beginning[name].str.len_bytes().sum()) for name, kind in beginning.schema.items() if kind == pl.String)
+    texts = sum(
+        int(beginning[name].str.len_bytes().sum())
+        for name, kind in beginning.schema.items()
+        if kind == pl.String
+    )
     size = (beginning.estimated_size() + texts) * (height / max(beginning.height, 1))
     if height > MOST_ROWS or size > LARGEST_TABLE:
         raise InputError(
@@ -186,17 +211,24 @@ def _parquet_of(path: Path) -> DataFrame:
 def _json_of_file(path: Path) -> DataFrame:
     """Read a JSON file with a list of objects."""
     if not path.read_text(encoding="utf-8-sig").lstrip().startswith("["):
-        raise InputError(f"{path} is not a list of objects such as [{{'prompt': ..., 'answer': ...}}]; write one object for each row")
+        raise InputError(
+            f"{path} is not a list of objects such as [{{'prompt': ..., 'answer': ...}}]; write one object for each row"
+        )
     return pl.read_json(path, infer_schema_length=None)
 
 
 def csv_of(path: Path) -> DataFrame:
-    """Read a CSV file with all values as text; raises InputError if it is not valid CSV, and the exceptions of `UNREADABLE` otherwise."""
+    """Read a CSV file with all values as text.
+
+    Raises InputError if it is not valid CSV, and the exceptions of `UNREADABLE` otherwise.
+    """
     start = path.read_bytes()[:_LONGEST].lstrip()
     if not start:
         raise InputError(f"{path} cannot be read: it is empty; its first line must contain the column names")
     if start.removeprefix(b"\xef\xbb\xbf")[:1] in (b"{", b"["):
-        raise InputError(f"{path} contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl")
+        raise InputError(
+            f"{path} contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl"
+        )
     if encoding := not_utf8(path.read_bytes()):
         raise InputError(f"{path} cannot be read: {encoding}")
     separator, before, is_declared = _separator(path)
@@ -209,17 +241,25 @@ def csv_of(path: Path) -> DataFrame:
         raise InputError(f"{path} cannot be read: {_why_not_csv(path, error, separator)}") from error
     table = _filled(table, rf"\s*({_DUPLICATE_SUFFIX.pattern})?", 0 if is_declared else before)
     if duplicate := next(
-        (name for name in table.columns if _DUPLICATE_SUFFIX.search(name) and _DUPLICATE_SUFFIX.sub("", name) in table.columns), None
+        (
+            name
+            for name in table.columns
+            if _DUPLICATE_SUFFIX.search(name) and _DUPLICATE_SUFFIX.sub("", name) in table.columns
+        ),
+        None,
     ):
-        raise InputError(f"{path} has the column {_DUPLICATE_SUFFIX.sub('', duplicate)!r} twice; rename or remove one of them")
+        raise InputError(
+            f"{path} has the column {_DUPLICATE_SUFFIX.sub('', duplicate)!r} twice; rename or remove one of them"
+        )
     return _with_plain_names(path, table)
 
 
 def _separator(path: Path) -> tuple[str, int, bool]:
     """Return the separator of the values in a CSV file, the number of lines before the names of the columns, and whether it is declared.
 
-    The separator is the one that divides the first line into several names. If several do, it is the first that divides all lines alike; a
-    comma if none does. In a TSV file, tabs come first. The line of a declaration is no row of the spreadsheet.
+    The separator is the one that divides the first line into several names. If several do, it is the first
+    that divides all lines alike; a comma if none does. In a TSV file, tabs come first. The line of a
+    declaration is no row of the spreadsheet.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         sample = file.read(_SAMPLE)
@@ -227,7 +267,11 @@ def _separator(path: Path) -> tuple[str, int, bool]:
         return declared[1], 1, True
     blank = _EMPTY_LINES.match(sample).end()  # type: ignore[union-attr]  # it matches every text
     before = sample.count("\n", 0, blank)
-    marks = sorted(_SEPARATORS, key=lambda mark: mark == "\t", reverse=True) if path.suffix.lower() == ".tsv" else _SEPARATORS
+    marks = (
+        sorted(_SEPARATORS, key=lambda mark: mark == "\t", reverse=True)
+        if path.suffix.lower() == ".tsv"
+        else _SEPARATORS
+    )
     widths = {mark: _widths(sample[blank:], mark) for mark in marks}
     dividing = [mark for mark in marks if widths[mark] and widths[mark][0] > 1]
     alike = [mark for mark in dividing if len(set(widths[mark])) == 1]
@@ -237,12 +281,14 @@ def _separator(path: Path) -> tuple[str, int, bool]:
 def _with_doubled_quotes(path: Path, content: bytes, separator: str, end: str) -> bytes:
     """Return a CSV text in which every quotation mark within a value is doubled, and every value with one is in quotation marks.
 
-    Polars would merge or alter rows otherwise. A value that does not start with a quotation mark is taken as it is (6" tall).
+    Polars would merge or alter rows otherwise. A value that does not start with a quotation mark is taken as
+    it is (6" tall).
 
     Raises
     ------
     InputError
-        A value starts with a quotation mark, and the next single one is not at its end, so that its end is unknown.
+        A value starts with a quotation mark, and the next single one is not at its end, so that its end is
+        unknown.
     """
     if b'"' not in content:
         return content
@@ -250,7 +296,9 @@ def _with_doubled_quotes(path: Path, content: bytes, separator: str, end: str) -
     after = rb"(?:%b|\r?%b)" % (mark, line_end)
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"(?=%b|\Z)' % after
     without_quotes = rb'[^"%b%b]*+' % (mark, line_end)
-    if re.compile(rb"(?:(?:%b|%b)%b)*+(?:%b|%b)\Z" % (quoted, without_quotes, after, quoted, without_quotes)).match(content):
+    if re.compile(
+        rb"(?:(?:%b|%b)%b)*+(?:%b|%b)\Z" % (quoted, without_quotes, after, quoted, without_quotes)
+    ).match(content):
         return content
     value = rb'(?:%b|(?!")[^%b%b]*+)' % (quoted, mark, line_end)
     place = re.compile(rb"(?:%b%b)*+" % (value, after)).match(content).end()  # type: ignore[union-attr]  # it matches every text
@@ -275,7 +323,9 @@ def _in_quotes(value: re.Match[bytes]) -> bytes:
 def _widths(sample: str, separator: str) -> Sequence[int]:
     """Return the number of values in each complete record of the beginning of a file, without blank lines."""
     try:
-        widths = [len(row) for row in csv.reader(sample.splitlines(keepends=True), delimiter=separator) if row]
+        widths = [
+            len(row) for row in csv.reader(sample.splitlines(keepends=True), delimiter=separator) if row
+        ]
     except csv.Error:
         return []
     return widths[:-1] if len(sample) == _SAMPLE and len(widths) > 1 else widths

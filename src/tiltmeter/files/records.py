@@ -1,4 +1,7 @@
-"""User documents in YAML, validated strictly against Pydantic models. Import this module lazily, because importing Pydantic is slow."""
+"""User documents in YAML, validated strictly against Pydantic models.
+
+Import this module lazily, because importing Pydantic is slow.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def read_record(path: Path, what: str, model: type[Model]) -> Model:
 
 
 def validated(loaded: Any, model: type[Model], place: str) -> Model:
-    """Validate a value against a model; raises InputError with the place and one sentence about the first error."""
+    """Validate a value against a model.
+
+    Raises InputError with the place and one sentence about the first error.
+    """
     try:
         return model.model_validate(loaded)
     except ValidationError as error:

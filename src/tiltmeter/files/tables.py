@@ -55,35 +55,55 @@ class UserTable:
         for name in columns:
             check_known(name, there, f"{self.place} has no column {name!r}", rest)
             kind = self.rows.schema[name]
-            if kind in (pl.Binary, pl.Duration, pl.Object) or (kind.is_nested() and not (lists and isinstance(kind, pl.List))):
-                raise InputError(f"{self.place}, column {name!r} contains {kind} instead of text; convert it to text")
+            if kind in (pl.Binary, pl.Duration, pl.Object) or (
+                kind.is_nested() and not (lists and isinstance(kind, pl.List))
+            ):
+                raise InputError(
+                    f"{self.place}, column {name!r} contains {kind} instead of text; convert it to text"
+                )
 
     def refuse(self, wrong: Expr | Series, column: str, what: str) -> None:
         """Raise InputError for the value in `column` of the first row for which `wrong` is true."""
         found = self.rows.filter(wrong)
         if found.height:
-            raise InputError(f"{self.place}, row {found[ROW][0]}, column {column!r}: {found[column][0]!r} {what}")
+            raise InputError(
+                f"{self.place}, row {found[ROW][0]}, column {column!r}: {found[column][0]!r} {what}"
+            )
 
     def refuse_empty(self, columns: Iterable[str]) -> None:
         """Raise InputError for the first empty value in `columns`."""
         for column in columns:
             empty = self.rows.filter(col(column).cast(String).str.strip_chars().fill_null("") == "")
             if empty.height:
-                raise InputError(f"{self.place}, row {empty[ROW][0]}, column {column!r} is empty; fill it in or remove the row")
+                raise InputError(
+                    f"{self.place}, row {empty[ROW][0]}, column {column!r} is empty; fill it in or remove the row"
+                )
 
     def refuse_repeats(self, columns: Sequence[str]) -> None:
         """Raise InputError if two rows have the same values in `columns`."""
-        numbered = self.rows.with_columns(earlier=col(ROW).first().over(columns)).filter(col(ROW) != col.earlier)
+        numbered = self.rows.with_columns(earlier=col(ROW).first().over(columns)).filter(
+            col(ROW) != col.earlier
+        )
         if numbered.height:
             row = numbered.row(0, named=True)
             values = ", ".join(f"{row[name]!r}" for name in columns)
-            raise InputError(f"{self.place}, row {row[ROW]} repeats row {row['earlier']}: {values} may occur only once")
+            raise InputError(
+                f"{self.place}, row {row[ROW]} repeats row {row['earlier']}: {values} may occur only once"
+            )
 
     def numbers(self, column: str, *, low: float, high: float, whole: bool = False) -> Series:
-        """Return a column as finite numbers in [low, high], or whole numbers; raise InputError for any other value."""
+        """Return a column as finite numbers in [low, high], or whole numbers.
+
+        Raise InputError for any other value.
+        """
         self.demand((column,))
         values = self.rows[column].str.strip_chars().cast(Float64, strict=False)
-        right = (values >= low) & (values <= high) & values.is_finite() & (values.floor() == values if whole else True)
+        right = (
+            (values >= low)
+            & (values <= high)
+            & values.is_finite()
+            & (values.floor() == values if whole else True)
+        )
         span = f"from {low:g} to {high:g}" if high < float("inf") else f"of at least {low:g}"
         self.refuse(~right.fill_null(False), column, f"is not a {'whole ' if whole else ''}number {span}")
         return values.cast(Int64) if whole else values

@@ -18,10 +18,20 @@ from tiltmeter.errors import InputError
 LARGEST_UNPACKED: Final = 2**28
 """Maximum unpacked size of a file in bytes."""
 MOST_CELLS: Final = 2**24
-"""Maximum number of cells of a sheet, from A1 to its last row and column: the reader of Excel files allocates all of them."""
+"""Maximum number of cells of a sheet, from A1 to its last row and column: the reader of Excel files allocates
+all of them."""
 
 _BLOCK: Final = 2**20
-_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, LookupError, ValueError)
+_DAMAGED: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    LookupError,
+    ValueError,
+)
 _NO_WORKBOOK: Final = "it is not an Excel workbook, or it is damaged"
 _TARGET: Final = rb"""\bTarget\s*=\s*["']([^"']*)"""
 _COLUMN: Final = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]{1,3})[0-9]""")
@@ -62,7 +72,10 @@ def unpack_gzip(packed: Path, plain: Path) -> None:
 
 
 def _claimed_size(packed: Path) -> int:
-    """Return the unpacked size according to the last four bytes of a gzip file; any number if the file is damaged."""
+    """Return the unpacked size according to the last four bytes of a gzip file.
+
+    Any number if the file is damaged.
+    """
     with packed.open("rb") as file:
         file.seek(max(file.seek(0, 2) - 4, 0))
         return int.from_bytes(file.read(4), "little")
@@ -89,15 +102,19 @@ def check_workbook(path: Path) -> int:
     Raises
     ------
     InputError
-        The file is not a workbook, unpacks to more than `LARGEST_UNPACKED` bytes, or its first visible sheet has more than `MOST_CELLS`
-        cells, or cells without a value to read: an error, or a formula whose value is not stored.
+        The file is not a workbook, unpacks to more than `LARGEST_UNPACKED` bytes, or its first visible sheet
+        has more than `MOST_CELLS` cells, or cells without a value to read: an error, or a formula whose value
+        is not stored.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > LARGEST_UNPACKED:
-                raise InputError(f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the sheet as CSV and give that file")
+                raise InputError(
+                    f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the sheet as CSV and give that file"
+                )
             index, first = _first_sheet(archive)
-            # Each member is unpacked once: `zipfile` stops at the declared size, and a wrong size is an error.
+            # Each member is unpacked once: `zipfile` stops at the declared size, and a wrong size is an
+            # error.
             for member in archive.infolist():
                 if member.filename != first:
                     for _ in _blocks(archive, member.filename):
@@ -133,7 +150,9 @@ def _first_sheet(archive: zipfile.ZipFile) -> tuple[int, str]:
     index = visible[0] if visible else 0
     relation = _found(rb"""\bid\s*=\s*["']([^"']*)""", sheets[index])
     relations = re.findall(rb"<(?:\w+:)?Relationship\s[^<>]*>", archive.read("xl/_rels/workbook.xml.rels"))
-    targets = [_found(_TARGET, one) for one in relations if _found(rb"""\bId\s*=\s*["']([^"']*)""", one) == relation]
+    targets = [
+        _found(_TARGET, one) for one in relations if _found(rb"""\bId\s*=\s*["']([^"']*)""", one) == relation
+    ]
     place = targets[0].decode()
     return index, place.removeprefix("/") if place.startswith("/") else f"xl/{place}"
 

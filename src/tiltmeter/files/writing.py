@@ -83,7 +83,9 @@ def check_suffix(path: Path, what: str, *suffixes: str) -> None:
 
 @contextmanager
 def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
-    """Create a folder and lock it against other writers; a folder created here and left empty is removed again.
+    """Create a folder and lock it against other writers.
+
+    A folder created here and left empty is removed again.
 
     Parameters
     ----------
@@ -105,7 +107,9 @@ def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
             lock.acquire()
             break
         except Timeout:
-            raise InputError(f"another process is writing to {shown or folder}; wait for it or choose another folder with --out") from None
+            raise InputError(
+                f"another process is writing to {shown or folder}; wait for it or choose another folder with --out"
+            ) from None
         except FileNotFoundError:  # a failed writer has just removed the folder
             continue
         except OSError:  # the file system does not support locks
@@ -116,7 +120,9 @@ def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        (folder / LOCK).unlink(missing_ok=True)  # before the release, so that the lock file of the next holder is not removed
+        (folder / LOCK).unlink(
+            missing_ok=True
+        )  # before the release, so that the lock file of the next holder is not removed
         lock.release()
         if created:
             with suppress(OSError):  # not empty, because it contains a run

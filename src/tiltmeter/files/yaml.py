@@ -36,11 +36,15 @@ def content_of(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+        raise InputError(
+            f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}"
+        ) from error
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """Read a user's YAML file. Duplicate keys in a mapping are an error, because YAML would silently keep the last one.
+    """Read a user's YAML file.
+
+    Duplicate keys in a mapping are an error, because YAML would silently keep the last one.
 
     Parameters
     ----------
@@ -77,7 +81,9 @@ def read_yaml(path: Path, what: str) -> Any:
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InputError(f"{path}{place}: not valid YAML ({problem or ' '.join(str(error).split())[:300]}); correct that line") from error
+        raise InputError(
+            f"{path}{place}: not valid YAML ({problem or ' '.join(str(error).split())[:300]}); correct that line"
+        ) from error
 
 
 def first_error(error: ValidationError) -> Any:
@@ -87,7 +93,9 @@ def first_error(error: ValidationError) -> Any:
     if first["type"] != "missing":
         return first
     *parent, key = map(str, first["loc"])
-    unknown = (one for one in found if one["type"] == "extra_forbidden" and [*map(str, one["loc"][:-1])] == parent)
+    unknown = (
+        one for one in found if one["type"] == "extra_forbidden" and [*map(str, one["loc"][:-1])] == parent
+    )
     return next((one for one in unknown if get_close_matches(str(one["loc"][-1]), [key], cutoff=0.6)), first)
 
 
@@ -113,8 +121,8 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
     Parameters
     ----------
     model
-        Model that the document was validated against. Union members in it should raise a `PydanticCustomError`, because Pydantic
-        otherwise includes each member in the location of an error.
+        Model that the document was validated against. Union members in it should raise a
+        `PydanticCustomError`, because Pydantic otherwise includes each member in the location of an error.
     """
     first = first_error(error)
     kind, where = first["type"], [str(key) for key in first["loc"] if key != "[key]"]
@@ -130,7 +138,9 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
         lacking = error.errors()[0]
         missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
         return f"{missing}{above}unknown key {where[-1]!r}: {did_you_mean(where[-1], _keys_below(model, where[:-1]))}"
-    actual = "" if kind in ("missing", "too_short", "string_too_short") else f", found {shortened(first['input'])}"
+    actual = (
+        "" if kind in ("missing", "too_short", "string_too_short") else f", found {shortened(first['input'])}"
+    )
     return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{actual}".strip()
 
 
@@ -158,8 +168,8 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
     """Parse YAML text. Lone surrogates become U+FFFD, because files cannot store them.
 
-    A few lines of aliases can expand to more values than fit into memory, or to a value that contains itself, so the values are
-    counted before any are constructed.
+    A few lines of aliases can expand to more values than fit into memory, or to a value that contains itself,
+    so the values are counted before any are constructed.
 
     Parameters
     ----------
@@ -169,7 +179,8 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
     Raises
     ------
     yaml.YAMLError
-        The text is not valid YAML, has an invalid number or date, is nested too deeply, or expands to more than a million values.
+        The text is not valid YAML, has an invalid number or date, is nested too deeply, or expands to more
+        than a million values.
     """
     import yaml
 
@@ -181,7 +192,11 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
         if node is None:
             return None
         if (count := _values(node, {})) > _MAX_VALUES:
-            content = f"more than {_MAX_VALUES:,} values" if count < float("inf") else "a value that contains itself"
+            content = (
+                f"more than {_MAX_VALUES:,} values"
+                if count < float("inf")
+                else "a value that contains itself"
+            )
             raise yaml.YAMLError(f"its aliases expand to {content}")
         value = opened.construct_document(node)
         return _storable(value) if "\\u" in text or "\\U" in text else value

@@ -43,7 +43,8 @@ from tiltmeter.runs.sides import opened
 from tiltmeter.schema import NAMED, SHOWN_BELOW, metric_name
 
 MARK_INTERVALS = {"default": "90% interval"}
-"""Interval that gives the mark, by definition. Under other definitions, it is the interval that is printed."""
+"""Interval that gives the mark, by definition. Under other definitions, it is the interval that is printed.
+"""
 FAILING = ("failed", "ungraded", "undecided")
 
 
@@ -54,8 +55,8 @@ class Check:
     rule: str
     """The rule: `fail-on critical`, `max gest/stereotype_rate=0.1` or `baseline NAME`."""
     status: str
-    """"passed", "failed", "undecided" (the range of the mark lies on both sides of the rule), "ungraded" (no estimate or mark) or
-    "skipped" (no estimate or mark, but allowed).
+    """"passed", "failed", "undecided" (the range of the mark lies on both sides of the rule), "ungraded" (no
+    estimate or mark) or "skipped" (no estimate or mark, but allowed).
     """
     reason: str
     """One sentence with the estimate and its interval."""
@@ -118,7 +119,9 @@ class Verdict(Result):
     def failures(self) -> list[Check]:
         """Checks that do not pass: failed ones first, then those without an estimate or mark, then undecided ones."""
         failing = FAILING[:-1] if self.allow_undecided else FAILING
-        return sorted((one for one in self.checks if one.status in failing), key=lambda one: failing.index(one.status))
+        return sorted(
+            (one for one in self.checks if one.status in failing), key=lambda one: failing.index(one.status)
+        )
 
     @property
     def accepted(self) -> list[Check]:
@@ -135,7 +138,8 @@ class Verdict(Result):
     def exit_code(self) -> int:
         """Exit status.
 
-        0 passed, 1 a check failed or nothing was checked, 3 run incomplete or empty, 4 a model gave no answers, 5 undecided.
+        0 passed, 1 a check failed or nothing was checked, 3 run incomplete or empty, 4 a model gave no
+        answers, 5 undecided.
         """
         if self.barred != EXIT_OK:
             return self.barred
@@ -154,13 +158,29 @@ class Verdict(Result):
 
     def blocks(self) -> list[Block]:
         """Return blocks for the headline, the problems, and the checks that do not pass."""
-        columns = {"number": [one.number for one in self.failures], "reason": [one.reason for one in self.failures]}
-        table = [Table("Not passed", [Column(name, values) for name, values in columns.items()])] if self.failures else []
-        return [Heading(self.headline), *map(Callout, self.problems), *table, *map(Text, (*self.notes, *self.advice))]
+        columns = {
+            "number": [one.number for one in self.failures],
+            "reason": [one.reason for one in self.failures],
+        }
+        table = (
+            [Table("Not passed", [Column(name, values) for name, values in columns.items()])]
+            if self.failures
+            else []
+        )
+        return [
+            Heading(self.headline),
+            *map(Callout, self.problems),
+            *table,
+            *map(Text, (*self.notes, *self.advice)),
+        ]
 
     def charts(self) -> list[Chart]:
         """Return a chart of the checked estimates with their intervals."""
-        rows = [IntervalRow(one.metric, one.number, one.estimate, one.low, one.high) for one in self.checks if one.estimate is not None]
+        rows = [
+            IntervalRow(one.metric, one.number, one.estimate, one.low, one.high)
+            for one in self.checks
+            if one.estimate is not None
+        ]
         return [Intervals("Checked metrics", rows, names=("metric", "number"))] if rows else []
 
     @property
@@ -175,7 +195,9 @@ class Verdict(Result):
         if complete:
             sentences.append(f"All items have been asked, and there are no more: {', '.join(complete)}.")
         if extensible:
-            sentences.append(f"Choose the number of items before the next run, with tiltmeter plan: {', '.join(extensible)}.")
+            sentences.append(
+                f"Choose the number of items before the next run, with tiltmeter plan: {', '.join(extensible)}."
+            )
             sentences.append(REPEATED_LOOKS)
         return sentences
 
@@ -183,7 +205,9 @@ class Verdict(Result):
     def headline(self) -> str:
         """Outcome in one line."""
         counts = Counter(one.status for one in self.checks)
-        found = [f"{counts[status]:,} {status}" for status in ("passed", *FAILING, "skipped") if counts[status]]
+        found = [
+            f"{counts[status]:,} {status}" for status in ("passed", *FAILING, "skipped") if counts[status]
+        ]
         summary = ", ".join(found if self.is_checked else ["nothing could be checked", *found])
         if self.problems:
             return f"gate not passed: the run cannot be checked ({summary})"
@@ -210,12 +234,20 @@ _NUMBER = ("part", *NAMED)
 
 
 def against_baseline(
-    run: Run, findings: DataFrame, baseline: Run, earlier: DataFrame, rules: Rules, notes: list[str], *, run_code: bool = False
+    run: Run,
+    findings: DataFrame,
+    baseline: Run,
+    earlier: DataFrame,
+    rules: Rules,
+    notes: list[str],
+    *,
+    run_code: bool = False,
 ) -> list[Check]:
     """Return a check for each key metric of the baseline, and append notes on the comparison to `notes`.
 
-    A model is compared with the model of the same name, or with the only model of the baseline. `findings` and `earlier` are the
-    findings of the two runs, with short names in `name`. Without `run_code`, no code that study.yaml names is run.
+    A model is compared with the model of the same name, or with the only model of the baseline. `findings`
+    and `earlier` are the findings of the two runs, with short names in `name`. Without `run_code`, no code
+    that study.yaml names is run.
 
     Raises
     ------
@@ -236,12 +268,17 @@ def against_baseline(
                 f"--baseline {baseline.path} has the models {', '.join(known)}, not {model}; "
                 f"give a run of {model}, or one with a single model"
             )
-        comparison = compare(baseline, run, model_a=before, model_b=str(model), population=rules.population, run_code=run_code)
+        comparison = compare(
+            baseline, run, model_a=before, model_b=str(model), population=rules.population, run_code=run_code
+        )
         further += (note for note in comparison.notes if note not in further)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         judged = comparison.differences.drop_nulls("verdict")
         compared.append(judged)
-        checks += (_check_difference(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in judged.iter_rows(named=True))
+        checks += (
+            _check_difference(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules)
+            for row in judged.iter_rows(named=True)
+        )
         checks += _check_missing(rule, mine, earlier.filter(col.model == before), str(model), rules)
     if compared:
         notes += subject_of_verdicts(pl.concat(compared))
@@ -252,8 +289,8 @@ def against_baseline(
 def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
     """Return the check of one metric that was compared with the baseline.
 
-    An inconclusive difference passes, because the model is not shown to be worse. If the change could not be tested, the check is skipped,
-    or ungraded if most answers are missing.
+    An inconclusive difference passes, because the model is not shown to be worse. If the change could not be
+    tested, the check is skipped, or ungraded if most answers are missing.
     """
     if row["first"] is None or row["second"] is None:
         side = "the baseline" if row["first"] is None else "this run"
@@ -274,13 +311,20 @@ def _check_difference(rule: str, row: Mapping[str, Any], finding: Mapping[str, A
     return made_check(rule, status, f"{reason}: {words}", finding)
 
 
-def _check_missing(rule: str, mine: DataFrame, earlier: DataFrame, model: str, rules: Rules) -> Iterator[Check]:
-    """Yield a check for each key metric that only the baseline has; single concepts are exempt, as they vary by run."""
+def _check_missing(
+    rule: str, mine: DataFrame, earlier: DataFrame, model: str, rules: Rules
+) -> Iterator[Check]:
+    """Yield a check for each key metric that only the baseline has.
+
+    Single concepts are exempt, as they vary by run.
+    """
     asked = earlier.filter("key", col.concept.is_null())
     missing = asked.join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
     unknown = {"model": model, "estimate": None, "low": None, "high": None}
     for row in missing.iter_rows(named=True):
-        yield made_check(rule, rules.open, "the baseline has this metric, but this run does not", row | unknown)
+        yield made_check(
+            rule, rules.open, "the baseline has this metric, but this run does not", row | unknown
+        )
 
 
 def gate(run: Run, rules: Rules, baseline: Run | None = None, *, run_code: bool = False) -> Verdict:
@@ -302,11 +346,13 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None, *, run_code: bool 
     Raises
     ------
     InputError
-        `rules.population` is True without a baseline, a limit names a metric that the run does not have, no rule applies to the run, or its
-        files are inconsistent.
+        `rules.population` is True without a baseline, a limit names a metric that the run does not have, no
+        rule applies to the run, or its files are inconsistent.
     """
     if rules.population and baseline is None:
-        raise InputError("--population says what the comparison with an earlier run is about; add --baseline RUN, or omit it")
+        raise InputError(
+            "--population says what the comparison with an earlier run is about; add --baseline RUN, or omit it"
+        )
     about = run.about
     findings = _findings(run)
     barred, problems = _problems(findings, about)
@@ -325,18 +371,31 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None, *, run_code: bool 
             checks += against_baseline(run, findings, baseline, earlier, rules, notes, run_code=run_code)
         if not checks:
             reason = "its key metrics have no tiers" if rules.fail_on else "marks are ignored"
-            raise InputError(f"no rule applies to {run.place}: {reason}; set limits with --max or --min METRIC=VALUE, or give a --baseline")
+            raise InputError(
+                f"no rule applies to {run.place}: {reason}; set limits with --max or --min METRIC=VALUE, or give a --baseline"
+            )
     except InputError as error:
         if not problems:
             raise
         problems.append(str(error))  # an incomplete run may lack the metric of a limit
     return Verdict(
-        run.place, about, checks, problems, notes, barred, rules.allow_undecided, run.headline, _exhausted(run, checks, run_code=run_code)
+        run.place,
+        about,
+        checks,
+        problems,
+        notes,
+        barred,
+        rules.allow_undecided,
+        run.headline,
+        _exhausted(run, checks, run_code=run_code),
     )
 
 
 def _exhausted(run: Run, checks: Sequence[Check], *, run_code: bool) -> list[str]:
-    """Return the parts with undecided checks of which all items have been asked; none if the study cannot be recreated."""
+    """Return the parts with undecided checks of which all items have been asked.
+
+    None if the study cannot be recreated.
+    """
     parts = dict.fromkeys(one.part for one in checks if one.status == "undecided")
     if not parts:
         return []
@@ -365,18 +424,33 @@ def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
 def _check_caveats(run: Run, rules: Rules) -> list[Check]:
     """Return one check for each caveat in the rules."""
     applicable = sentences(caveats(run)) if rules.fail_on_caveats else {}
-    names = {"study": run.about["study"], "part": "run", "model": ", ".join(one["name"] for one in run.about["models"])}
+    names = {
+        "study": run.about["study"],
+        "part": "run",
+        "model": ", ".join(one["name"] for one in run.about["models"]),
+    }
     return [
-        Check(f"caveat {code}", "failed" if code in applicable else "passed", applicable.get(code, "does not apply"), metric=code, **names)
+        Check(
+            f"caveat {code}",
+            "failed" if code in applicable else "passed",
+            applicable.get(code, "does not apply"),
+            metric=code,
+            **names,
+        )
         for code in rules.fail_on_caveats
     ]
 
 
 def _findings(run: Run) -> DataFrame:
-    """Return the findings of a run; raises InputError if a table does not match run.json, for example after an interrupted write."""
+    """Return the findings of a run.
+
+    Raises InputError if a table does not match run.json, for example after an interrupted write.
+    """
     findings, unmatched = run.findings, unmatched_tables(run.folder)
     if unmatched:
-        raise InputError(f"{run.place}: {unmatched[0]}.parquet does not match run.json; run the study again to recreate both")
+        raise InputError(
+            f"{run.place}: {unmatched[0]}.parquet does not match run.json; run the study again to recreate both"
+        )
     return findings.with_columns(col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
 
 
@@ -386,7 +460,9 @@ def _problems(findings: DataFrame, about: Mapping[str, Any]) -> tuple[int, list[
     counts = findings.group_by("model").agg(col("attempts", "failed").sum()).filter(col.attempts > 0)
     failed_only = counts.filter(col.attempts == col.failed)["model"]
     problems = [f"{name}: all requests failed" for name in sorted(failed_only)]
-    problems += [f"{name}: the run has no findings about this model" for name in named if name not in counts["model"]]
+    problems += [
+        f"{name}: the run has no findings about this model" for name in named if name not in counts["model"]
+    ]
     if not named and findings.is_empty():
         problems.append("the run has no findings")
     problems += about["problems"]
@@ -415,7 +491,8 @@ _BOUNDS: Mapping[str, tuple[Callable[[float, float], bool], str, str, str]] = {
     "max": (operator.gt, "low", "more than", "at most"),
     "min": (operator.lt, "high", "less than", "at least"),
 }
-"""For each kind of limit: the test for a violation, the interval end that decides if `certain`, and the phrases for both outcomes."""
+"""For each kind of limit: the test for a violation, the interval end that decides if `certain`, and the
+phrases for both outcomes."""
 
 
 def _check_limit(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
@@ -433,13 +510,17 @@ def _check_limit(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Chec
         subject = f"{number} ({_interval(row)})" if of_estimate else f"{limit.column} = {number}"
         compared = beyond if is_beyond(value, limit.value) else within
         unsure = ", but the interval reaches the limit" * (compared == beyond and not violated)
-        yield made_check(rule, "failed" if violated else "passed", f"{subject} is {compared} {limit.value:g}{unsure}", row)
+        yield made_check(
+            rule, "failed" if violated else "passed", f"{subject} is {compared} {limit.value:g}{unsure}", row
+        )
 
 
 def _basis_of_mark(row: Mapping[str, Any]) -> str:
     """Return the words for the interval that gives the mark, if it is another one than the interval that is printed."""
     used = MARK_INTERVALS.get(str(row["definition"]).partition("@")[0])
-    return "" if used is None or row["low"] is None or used == level_words([row["level"]]) else f" by its {used}"
+    return (
+        "" if used is None or row["low"] is None or used == level_words([row["level"]]) else f" by its {used}"
+    )
 
 
 def _doubt(row: Mapping[str, Any]) -> str:
@@ -454,7 +535,11 @@ def _because(row: Mapping[str, Any]) -> str:
     if row["answered"] and row["estimate"] is None:
         parsed = f"{row['answered']:,} of {row['attempts']:,} answers could be parsed"
         return f": it cannot be computed, although {parsed}; a group or a wording that it needs may have none of them"
-    return f": {row['note']}" if row["note"] else f": only {row['answered']:,} of {row['attempts']:,} answers could be parsed"
+    return (
+        f": {row['note']}"
+        if row["note"]
+        else f": only {row['answered']:,} of {row['attempts']:,} answers could be parsed"
+    )
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -62,7 +62,9 @@ def _written(verdict: Verdict) -> str:
     try:
         return datetime.fromisoformat(verdict.about["written"]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     except ValueError:
-        raise InputError(f"{verdict.run}/run.json is damaged: 'written' is not a valid time; run the study again to recreate it") from None
+        raise InputError(
+            f"{verdict.run}/run.json is damaged: 'written' is not a valid time; run the study again to recreate it"
+        ) from None
 
 
 def _case(suite: Xml.Element, of: str, name: str) -> Xml.Element:
@@ -79,7 +81,9 @@ def _add(suite: Xml.Element, check: Check, verdict: Verdict) -> None:
         Xml.SubElement(case, "skipped")
     elif check.status != "passed":
         failure = _fault(case, "failure", check.reason, check.status)
-        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. Show the answers: {check.opened_by(verdict.run)}")
+        failure.text = _legal(
+            f"{check.model} {check.number}: {check.reason}. Show the answers: {check.opened_by(verdict.run)}"
+        )
 
 
 def _legal(text: str) -> str:
@@ -88,7 +92,8 @@ def _legal(text: str) -> str:
 
 ROWS = 200
 _LENGTH = 151
-"""Maximum number of rows, and of characters per cell. GitHub rejects summaries of more than 1 MiB; a character takes up to five bytes."""
+"""Maximum number of rows, and of characters per cell. GitHub rejects summaries of more than 1 MiB; a
+character takes up to five bytes."""
 _SPECIAL = re.compile(r"(?![,%()=])[!-/:-@\[-`{-~]")
 """Punctuation that may have a special meaning in Markdown, GitHub or HTML."""
 
@@ -106,7 +111,9 @@ def append_summary(verdict: Verdict, path: Path) -> None:
         with path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(_markdown(verdict))
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose a writable file with --summary") from error
+        raise InputError(
+            f"cannot write {path}: {error.strerror}; choose a writable file with --summary"
+        ) from error
 
 
 def _markdown(verdict: Verdict) -> str:
@@ -141,9 +148,20 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     if as_json:
         document = {
             name: getattr(verdict, name)
-            for name in ("run", "run_headline", "passed", "exit_code", "headline", "problems", "notes", "advice")
+            for name in (
+                "run",
+                "run_headline",
+                "passed",
+                "exit_code",
+                "headline",
+                "problems",
+                "notes",
+                "advice",
+            )
         }
-        checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
+        checks = [
+            {**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks
+        ]
         text = json.dumps({**document, "checks": checks}, indent=2, allow_nan=False)
         print(text.replace("\x7f", r"\u007f"))  # ASCII only, so that names cannot control the terminal
         return
@@ -156,7 +174,12 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     for sentence in verdict.advice:
         print_text(sentence)
     for first in verdict.failures[:1]:
-        print(printable(f"show the answers behind the first of these numbers: {first.opened_by(verdict.run)}", one_line=True))
+        print(
+            printable(
+                f"show the answers behind the first of these numbers: {first.opened_by(verdict.run)}",
+                one_line=True,
+            )
+        )
 
 
 def _line(one: Check) -> str:

@@ -17,11 +17,14 @@ from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
 
 _NAMES = ("model", "part", *OF_THE_WHOLE)
 """Fields by which a limit can be restricted, as in `tiltmeter show`."""
-_LIMIT = re.compile(r"(?:(?P<part>[^\[\]]+)/)?(?P<metric>[^\[\]/]+?)(?:\.(?P<column>p|q))?(?:\[(?P<narrow>.*)\])?", re.DOTALL)
+_LIMIT = re.compile(
+    r"(?:(?P<part>[^\[\]]+)/)?(?P<metric>[^\[\]/]+?)(?:\.(?P<column>p|q))?(?:\[(?P<narrow>.*)\])?", re.DOTALL
+)
 _FORMER = {"subject": "group"}
 """Field names of earlier versions, with their current names."""
 _NEXT = re.compile(rf",\s*(?=(?:{'|'.join((*_NAMES, *_FORMER))})=)")
-"""Separator of restrictions. A comma inside a value does not separate, because concepts may contain commas."""
+"""Separator of restrictions. A comma inside a value does not separate, because concepts may contain commas.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,9 @@ class Limit:
     bound: str
     """"max" or "min"."""
     name: str
-    """The name given by the user: `METRIC` or `PART/METRIC`, optionally followed by `.p` or `.q` instead of the estimate, and by
-    `[group=...,concept=...,context=...,model=...]` to select some of the findings with this name.
+    """The name given by the user: `METRIC` or `PART/METRIC`, optionally followed by `.p` or `.q` instead of
+    the estimate, and by `[group=...,concept=...,context=...,model=...]` to select some of the findings with
+    this name.
     """
     value: float
     metric: str = field(init=False)
@@ -46,20 +50,31 @@ class Limit:
             raise InputError(f"--{self.bound} {self.name}={self.value}: the value is not a finite number")
         found = _LIMIT.fullmatch(self.name)
         if found is None:
-            raise InputError(f"--{self.bound} {self.name!r} is not of the form METRIC, PART/METRIC or METRIC[group=...,context=...]")
+            raise InputError(
+                f"--{self.bound} {self.name!r} is not of the form METRIC, PART/METRIC or METRIC[group=...,context=...]"
+            )
         narrow: dict[str, str] = {}
         for piece in _NEXT.split(found["narrow"]) if found["narrow"] is not None else ():
             name, equals, wanted = piece.partition("=")
             name = _FORMER.get(name, name)
             if not equals or name not in _NAMES or name in narrow:
                 choices = ", ".join(f"{one}=..." for one in _NAMES)
-                raise InputError(f"--{self.bound} {self.name!r}: {piece!r} is not valid; use {choices}, each at most once")
+                raise InputError(
+                    f"--{self.bound} {self.name!r}: {piece!r} is not valid; use {choices}, each at most once"
+                )
             narrow[name] = wanted
-        fields = {"metric": found["metric"], "part": found["part"], "column": found["column"] or "estimate", "narrow": narrow}
+        fields = {
+            "metric": found["metric"],
+            "part": found["part"],
+            "column": found["column"] or "estimate",
+            "narrow": narrow,
+        }
         for name, one in fields.items():
             object.__setattr__(self, name, one)
         if self.column != "estimate" and not 0 <= self.value <= 1:
-            raise InputError(f"--{self.bound} {self.name}={self.value:g}: {self.column} is a probability, from 0 to 1")
+            raise InputError(
+                f"--{self.bound} {self.name}={self.value:g}: {self.column} is a probability, from 0 to 1"
+            )
 
     @classmethod
     def parse(cls, bound: str, text: str) -> Self:
@@ -80,10 +95,10 @@ class Limit:
     def choose(self, findings: DataFrame) -> DataFrame:
         """Return the findings that the limit applies to.
 
-        If no group, concept, context or wording is given, the limit applies to the overall finding of a part and model if there is one,
-        and otherwise to all its findings. If some of the selected findings are key findings, the limit applies only to them. It applies to
-        the baselines of a benchmark only if the context is given. A limit
-        without a part applies to all parts that have the metric.
+        If no group, concept, context or wording is given, the limit applies to the overall finding of a part
+        and model if there is one, and otherwise to all its findings. If some of the selected findings are key
+        findings, the limit applies only to them. It applies to the baselines of a benchmark only if the
+        context is given. A limit without a part applies to all parts that have the metric.
 
         Raises
         ------
@@ -92,7 +107,12 @@ class Limit:
         """
         study, _, part = (self.part or "").rpartition("/")
         fits = findings
-        for name, wanted in (("metric", self.metric), ("study", study or None), ("part", part or None), *self.narrow.items()):
+        for name, wanted in (
+            ("metric", self.metric),
+            ("study", study or None),
+            ("part", part or None),
+            *self.narrow.items(),
+        ):
             with error_prefix(f"--{self.bound} {self.name}: "):
                 fits = narrowed(fits, {name: wanted})
         for name in OF_THE_WHOLE:
@@ -122,7 +142,8 @@ class Rules:
     fail_on: str | None = "critical"
     """Mark from which key metrics fail (this one and worse ones); None ignores marks."""
     certain: bool = False
-    """If True, a limit fails only if the whole interval is beyond it; if False, the estimate decides. Marks are ranges in any case."""
+    """If True, a limit fails only if the whole interval is beyond it; if False, the estimate decides. Marks
+    are ranges in any case."""
     limits: tuple[Limit, ...] = ()
     allow_ungraded: bool = False
     """If True, metrics that could not be computed or graded are skipped instead of failing."""
@@ -131,15 +152,27 @@ class Rules:
     allow_undecided: bool = False
     """If True, metrics whose mark lies on both sides of `fail_on` pass."""
     population: bool = False
-    """If True, a metric is worse than in the baseline if its bias on questions, names and wordings like these is; if False, on these."""
+    """If True, a metric is worse than in the baseline if its bias on questions, names and wordings like these
+    is; if False, on these."""
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""
         if self.fail_on is not None and self.fail_on not in MARKS[1:]:
-            raise InputError(f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none (in Python: None)")
+            raise InputError(
+                f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none (in Python: None)"
+            )
         lowest = {limit.name: limit.value for limit in self.limits if limit.bound == "min"}
-        if both := next((limit for limit in self.limits if limit.bound == "max" and limit.value < lowest.get(limit.name, -math.inf)), None):
-            raise InputError(f"--min {both.name}={lowest[both.name]:g} and --max {both.name}={both.value:g}: no value can satisfy both")
+        if both := next(
+            (
+                limit
+                for limit in self.limits
+                if limit.bound == "max" and limit.value < lowest.get(limit.name, -math.inf)
+            ),
+            None,
+        ):
+            raise InputError(
+                f"--min {both.name}={lowest[both.name]:g} and --max {both.name}={both.value:g}: no value can satisfy both"
+            )
         for code in self.fail_on_caveats:
             check_known(code, CAVEATS, f"--fail-on-caveat {code}: there is no such caveat")
 

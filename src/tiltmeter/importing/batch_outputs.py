@@ -1,8 +1,9 @@
 """Outputs of batches: files of a provider with one line for each request, its id and the response.
 
-Read are the files of OpenAI (chat, completions and responses), Anthropic and Gemini, and of services and servers that write the same
-(Azure, Groq, Mistral, Together, vLLM), and those of Bedrock for models of Anthropic, Amazon, Meta and Mistral. The id of a request is the
-id of its prompt; "PROMPT_ID#2" is the response to its repetition 2 (counted from 0).
+Read are the files of OpenAI (chat, completions and responses), Anthropic and Gemini, and of services and
+servers that write the same (Azure, Groq, Mistral, Together, vLLM), and those of Bedrock for models of
+Anthropic, Amazon, Meta and Mistral. The id of a request is the id of its prompt; "PROMPT_ID#2" is the
+response to its repetition 2 (counted from 0).
 """
 
 from __future__ import annotations
@@ -39,9 +40,14 @@ _USAGE: Final = ("usage", "usageMetadata", "inputTextTokenCount")
 _LONGEST_NAMES: Final = 120
 _FINISH: Final[Mapping[str, str]] = {
     **dict.fromkeys(("end_turn", "stop_sequence", "STOP", "completed", "FINISH", "FINISHED"), "stop"),
-    **dict.fromkeys(("max_tokens", "model_context_window_exceeded", "MAX_TOKENS", "max_output_tokens", "LENGTH"), "length"),
+    **dict.fromkeys(
+        ("max_tokens", "model_context_window_exceeded", "MAX_TOKENS", "max_output_tokens", "LENGTH"), "length"
+    ),
     **dict.fromkeys(("guardrail_intervened", "content_filtered", "CONTENT_FILTERED"), "content_filter"),
-    **dict.fromkeys(("refusal", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "RECITATION", "IMAGE_SAFETY"), "content_filter"),
+    **dict.fromkeys(
+        ("refusal", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "RECITATION", "IMAGE_SAFETY"),
+        "content_filter",
+    ),
 }
 """Reasons why a generation ended, in the words of chat endpoints; others are unchanged."""
 
@@ -56,14 +62,20 @@ def is_batch_output(path: Source) -> TypeGuard[Path]:
         return False
     try:
         with path.open("rb") as file:
-            first = next((line for line in iter(lambda: file.readline(_LONGEST_LINE), b"") if line.strip()), b"")
+            first = next(
+                (line for line in iter(lambda: file.readline(_LONGEST_LINE), b"") if line.strip()), b""
+            )
         return _is_response(json.loads(first.decode("utf-8-sig")))
     except (OSError, ValueError, RecursionError):
         return False
 
 
 def _is_response(line: object) -> bool:
-    return isinstance(line, dict) and any(name in line for name in _IDS) and any(name in line for name in _RESULTS)
+    return (
+        isinstance(line, dict)
+        and any(name in line for name in _IDS)
+        and any(name in line for name in _RESULTS)
+    )
 
 
 def read_batch_output(path: Path) -> DataFrame:
@@ -71,12 +83,14 @@ def read_batch_output(path: Path) -> DataFrame:
 
     A request may have several responses (the choices of n=2).
 
-    A response that the provider declined is refused; a request that failed, expired or was cancelled is a failed attempt.
+    A response that the provider declined is refused; a request that failed, expired or was cancelled is a
+    failed attempt.
 
     Raises
     ------
     InputError
-        A line is not a response of a batch, or has several responses for the id of one repetition; or no response has a known form.
+        A line is not a response of a batch, or has several responses for the id of one repetition; or no
+        response has a known form.
     """
     rows: list[dict[str, Any]] = []
     unknown: list[str] = []
@@ -86,7 +100,9 @@ def read_batch_output(path: Path) -> DataFrame:
                 continue
             line = json_of(text)
             if not _is_response(line):
-                raise InputError(f"{path}, line {number} is not a response of a batch: it needs an id and a response or an error")
+                raise InputError(
+                    f"{path}, line {number} is not a response of a batch: it needs an id and a response or an error"
+                )
             place, body, error = _request(line)
             if error is not None:
                 rows.append(place | _failure(error))
@@ -99,7 +115,9 @@ def read_batch_output(path: Path) -> DataFrame:
                 )
             for answer in answers:
                 try:
-                    rows.append(place | {"status": "ok", **_columns_of(read_chat_answer(_as_chat(answer), 0.0))})
+                    rows.append(
+                        place | {"status": "ok", **_columns_of(read_chat_answer(_as_chat(answer), 0.0))}
+                    )
                 except (AnswerError, ModelError) as failure:
                     rows.append(place | {"status": "failed", "error": f"batch: {clean(str(failure))}"})
                     if isinstance(failure, UnknownFormError):
@@ -119,7 +137,11 @@ def _request(line: Mapping[str, Any]) -> tuple[dict[str, Any], Any, Any]:
     """Return the columns that identify the request of a line, its response, and its error in place of one."""
     name = str(next(line[key] for key in _IDS if key in line))
     numbered = _REPETITION.fullmatch(name)
-    place = {"prompt_id": numbered[1], "repetition": REPETITIONS.index(int(numbered[2]))} if numbered else {"prompt_id": name}
+    place = (
+        {"prompt_id": numbered[1], "repetition": REPETITIONS.index(int(numbered[2]))}
+        if numbered
+        else {"prompt_id": name}
+    )
     body, error = _body_and_error(line)
     model = found_at(body, "model")
     return place | ({"model": model} if isinstance(model, str) else {}), body, error
@@ -134,7 +156,10 @@ def _failure(error: Any) -> dict[str, Any]:
 
 
 def _answers_in(body: Any) -> list[Any]:
-    """Return one body for each answer in a response; the numbers of tokens of several are unknown, because only their sum is given."""
+    """Return one body for each answer in a response.
+
+    The numbers of tokens of several are unknown, because only their sum is given.
+    """
     for name in _ANSWERS:
         answers = found_at(body, name)
         if isinstance(answers, list) and len(answers) > 1:
@@ -150,7 +175,10 @@ def _columns_of(completion: Completion) -> dict[str, Any]:
         "thinking": completion.thinking,
         "finish_reason": completion.finish_reason,
         "refusal": completion.refusal,
-        **{name: count if count is not None and count < _LARGEST_COUNT else None for name, count in counts.items()},
+        **{
+            name: count if count is not None and count < _LARGEST_COUNT else None
+            for name, count in counts.items()
+        },
     }
 
 
@@ -172,7 +200,10 @@ def _body_and_error(line: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _as_chat(body: Any) -> dict[str, Any]:
-    """Return the body of a response in the form of a chat endpoint; raise AnswerError if it has no known form."""
+    """Return the body of a response in the form of a chat endpoint.
+
+    Raise AnswerError if it has no known form.
+    """
     if not isinstance(body, dict):
         raise AnswerError("no response")
     if isinstance(body.get("choices"), list):
@@ -181,14 +212,18 @@ def _as_chat(body: Any) -> dict[str, Any]:
             return _chat(text, found_at(body, "choices", 0, "finish_reason"), body.get("usage"))
         return body
     if isinstance(body.get("content"), list):  # Anthropic
-        return _chat(body["content"], body.get("stop_reason"), body.get("usage"), "input_tokens", "output_tokens")
+        return _chat(
+            body["content"], body.get("stop_reason"), body.get("usage"), "input_tokens", "output_tokens"
+        )
     if isinstance(body.get("output"), list):  # OpenAI's responses
         reason = found_at(body, "incomplete_details", "reason") or body.get("status")
         return _chat(list(_items(body["output"])), reason, body.get("usage"), "input_tokens", "output_tokens")
     if "candidates" in body or "promptFeedback" in body:  # Gemini
         blocked = "SAFETY" if found_at(body, "promptFeedback", "blockReason") else None
         parts = found_at(body, "candidates", 0, "content", "parts")
-        content = [_part(part) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else None
+        content = (
+            [_part(part) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else None
+        )
         reason = found_at(body, "candidates", 0, "finishReason") or blocked
         return _chat(content, reason, body.get("usageMetadata"), "promptTokenCount", "candidatesTokenCount")
     return _as_chat_of_bedrock(body)
@@ -198,12 +233,23 @@ def _as_chat_of_bedrock(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the output of a model of Bedrock in the form of a chat endpoint: Nova, Llama, Titan and Mistral have forms of their own."""
     parts = found_at(body, "output", "message", "content")
     if isinstance(parts, list):  # Nova
-        return _chat([_part_of_nova(part) for part in parts], body.get("stopReason"), body.get("usage"), "inputTokens", "outputTokens")
+        return _chat(
+            [_part_of_nova(part) for part in parts],
+            body.get("stopReason"),
+            body.get("usage"),
+            "inputTokens",
+            "outputTokens",
+        )
     if isinstance(body.get("generation"), str):  # Llama
-        return _chat(body["generation"], body.get("stop_reason"), body, "prompt_token_count", "generation_token_count")
+        return _chat(
+            body["generation"], body.get("stop_reason"), body, "prompt_token_count", "generation_token_count"
+        )
     text = found_at(body, "results", 0, "outputText")
     if isinstance(text, str):  # Titan
-        counts = {"prompt_tokens": body.get("inputTextTokenCount"), "completion_tokens": found_at(body, "results", 0, "tokenCount")}
+        counts = {
+            "prompt_tokens": body.get("inputTextTokenCount"),
+            "completion_tokens": found_at(body, "results", 0, "tokenCount"),
+        }
         return _chat(text, found_at(body, "results", 0, "completionReason"), counts)
     text = found_at(body, "outputs", 0, "text")
     if isinstance(text, str):  # Mistral
@@ -237,8 +283,14 @@ def _items(output: Sequence[Any]) -> Iterator[dict[str, Any]]:
                     yield {"type": "refusal", "refusal": found_at(part, "refusal")}
 
 
-def _chat(content: Any, reason: Any, usage: Any, asked: str = "prompt_tokens", generated: str = "completion_tokens") -> dict[str, Any]:
-    refusals = [part.get("refusal") for part in content if found_at(part, "type") == "refusal"] if isinstance(content, list) else []
+def _chat(
+    content: Any, reason: Any, usage: Any, asked: str = "prompt_tokens", generated: str = "completion_tokens"
+) -> dict[str, Any]:
+    refusals = (
+        [part.get("refusal") for part in content if found_at(part, "type") == "refusal"]
+        if isinstance(content, list)
+        else []
+    )
     message = {"role": "assistant", "content": content, "refusal": next(iter(refusals), None)}
     finish = _FINISH.get(reason, reason) if isinstance(reason, str) else None
     counts = {"prompt_tokens": found_at(usage, asked), "completion_tokens": found_at(usage, generated)}

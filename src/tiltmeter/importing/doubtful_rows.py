@@ -27,7 +27,9 @@ _PHRASES: Final = (
     r"|error communicating with|upstream connect error|max retries exceeded|context_length_exceeded|invalid api key|incorrect api key"
     r"|api (?:call|request) failed|request failed"
 )
-_PREFIX: Final = r"\[?(?:fatal |api |http |request )?(?:error|exception|failed)\]?(?: code| status)?\s*[:\-]?\s*"
+_PREFIX: Final = (
+    r"\[?(?:fatal |api |http |request )?(?:error|exception|failed)\]?(?: code| status)?\s*[:\-]?\s*"
+)
 _ERROR: Final = "|".join(
     (
         rf"{_PREFIX}\(?(?:http )?(?:status )?(?:code:? )?{_STATUS}\b",
@@ -47,7 +49,21 @@ _IS_ERROR: Final = rf"(?is)^\s*(?:{_ERROR})"
 LONGEST_ERROR: Final = 5_000
 """Number of characters up to which an answer may be an error message."""
 
-_NO_VALUE: Final = ("nan", "null", "n/a", "na", "none", "#n/a", "<na>", "nil", "undefined", "#value!", "#ref!", "#name?", "#div/0!")
+_NO_VALUE: Final = (
+    "nan",
+    "null",
+    "n/a",
+    "na",
+    "none",
+    "#n/a",
+    "<na>",
+    "nil",
+    "undefined",
+    "#value!",
+    "#ref!",
+    "#name?",
+    "#div/0!",
+)
 _SHOWN: Final = 5
 _LONGEST: Final = 60
 
@@ -72,20 +88,28 @@ def errors_as_failures(place: object, rows: DataFrame) -> tuple[DataFrame, str |
     first = shortened(errors["answer"][0].strip(), _LONGEST)
     status = col.status if "status" in rows.columns else pl.lit(None, String)
     error = col.error if "error" in rows.columns else pl.lit(None, String)
-    message = pl.lit("imported: ") + col.answer.str.strip_chars().str.slice(0, 200).str.replace_all(r"\s+", " ")
+    message = pl.lit("imported: ") + col.answer.str.strip_chars().str.slice(0, 200).str.replace_all(
+        r"\s+", " "
+    )
     failed = rows.with_columns(
         status=when(wrong).then(pl.lit("failed")).otherwise(status),
         error=when(wrong).then(message).otherwise(error),
         answer=when(~wrong).then(col.answer),
     )
-    counted = "1 answer is an error message" if errors.height == 1 else f"{errors.height:,} answers are error messages"
+    counted = (
+        "1 answer is an error message"
+        if errors.height == 1
+        else f"{errors.height:,} answers are error messages"
+    )
     what = "it counts as failed" if errors.height == 1 else "they count as failed"
     return failed, f"{place}: {counted} ({_rows(errors[ROW])}: {first!r}); {what}"
 
 
 def words_for_no_value(place: object, rows: DataFrame) -> str | None:
     """Return a note about texts (`answer`) such as "NaN" or "N/A", which are counted as texts; None if there are none."""
-    words = UserTable.of(place, rows).rows.filter(col.answer.str.strip_chars().str.to_lowercase().is_in(_NO_VALUE))
+    words = UserTable.of(place, rows).rows.filter(
+        col.answer.str.strip_chars().str.to_lowercase().is_in(_NO_VALUE)
+    )
     if words.is_empty():
         return None
     kinds = ", ".join(repr(word) for word in words["answer"].unique(maintain_order=True).head(_SHOWN))
@@ -106,7 +130,10 @@ def surplus_rows(places: list[str], surplus: DataFrame) -> str | None:
     if surplus.is_empty():
         return None
     prompts = surplus.select("model", "prompt_id").n_unique()
-    files = "; ".join(f"{places[file]}, {_rows(rows[ROW])}" for (file,), rows in surplus.group_by("file", maintain_order=True))
+    files = "; ".join(
+        f"{places[file]}, {_rows(rows[ROW])}"
+        for (file,), rows in surplus.group_by("file", maintain_order=True)
+    )
     subject = "1 prompt has" if prompts == 1 else f"{prompts:,} prompts have"
     rows = "1 row" if surplus.height == 1 else f"{surplus.height:,} rows"
     return (

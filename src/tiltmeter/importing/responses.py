@@ -75,12 +75,13 @@ def analyse_responses(
     Parameters
     ----------
     paths
-        CSV, JSONL, Parquet or Excel tables with a column `answer` and either `prompt_id` (as written by `tiltmeter plan --prompts`) or
-        `prompt` (the text); optionally `model` and `repetition`. Or outputs of a provider's batch, whose `custom_id` is a `prompt_id`.
-        Or GenderBench probe logs (`*.jsonl` with lines that contain `probe_state`): these are matched with the items of the original
-        and keep their own prompts (wording "log"), whatever definition is used. Or Inspect logs (`.eval`, `.json`): those of
-        Tiltmeter's tasks are matched by the ids of their samples, and others by the
-        text of the prompt; samples that ended with an error are failed attempts. For texts, also folders of text files.
+        CSV, JSONL, Parquet or Excel tables with a column `answer` and either `prompt_id` (as written by
+        `tiltmeter plan --prompts`) or `prompt` (the text); optionally `model` and `repetition`. Or outputs of
+        a provider's batch, whose `custom_id` is a `prompt_id`. Or GenderBench probe logs (`*.jsonl` with
+        lines that contain `probe_state`): these are matched with the items of the original and keep their own
+        prompts (wording "log"), whatever definition is used. Or Inspect logs (`.eval`, `.json`): those of
+        Tiltmeter's tasks are matched by the ids of their samples, and others by the text of the prompt;
+        samples that ended with an error are failed attempts. For texts, also folders of text files.
     resolved
         The study; for texts, only its settings are used.
     model
@@ -93,8 +94,9 @@ def analyse_responses(
     Raises
     ------
     InputError
-        A file cannot be read, lacks a column, matches no prompt of the study, or answers one twice; the method does not support texts
-        generated elsewhere; or there are fewer than two identities. The message names the file or column.
+        A file cannot be read, lacks a column, matches no prompt of the study, or answers one twice; the
+        method does not support texts generated elsewhere; or there are fewer than two identities. The message
+        names the file or column.
     """
     if not model.strip():
         raise InputError("the name of the model is empty; give one with --model")
@@ -103,7 +105,11 @@ def analyse_responses(
     if columns:
         paths = [texts_in(one) if isinstance(one, Path) and one.is_dir() else one for one in paths]
     # Everything is read before anything is written.
-    digests = {str(one): one.sha256 if isinstance(one, TableInMemory) else sha256(one) for one in paths if _is_there(one)}
+    digests = {
+        str(one): one.sha256 if isinstance(one, TableInMemory) else sha256(one)
+        for one in paths
+        if _is_there(one)
+    }
     inputs = {**resolved.inputs, **digests}
     resolved = replace(resolved, inputs=inputs)
     logs = [] if columns else [path for path in paths if is_probe_log(path)]
@@ -160,7 +166,11 @@ def _without_keys(path: Source, rows: DataFrame) -> DataFrame:
     """Return rows in which the keys in the environment are masked in every text, with a note if there are any."""
     texts = rows.select(cs.string().exclude("prompt_id")).get_columns()
     masked = [column_without_keys(column) for column in texts]
-    changed = sum(int((after != before).sum()) for before, after in zip(texts, masked, strict=True) if after is not before)
+    changed = sum(
+        int((after != before).sum())
+        for before, after in zip(texts, masked, strict=True)
+        if after is not before
+    )
     if not changed:
         return rows
     values = "1 value contains" if changed == 1 else f"{changed:,} values contain"
@@ -172,17 +182,23 @@ def _match_files(
     folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str, study: str
 ) -> tuple[DataFrame, list[str]]:
     """Return the responses of probe logs and other tables in their order, and a sentence for each file with unmatched rows."""
-    placed: dict[Source, DataFrame] = {path: match_probe_log(path, tables[path], folder.read("design")) for path in logs}
+    placed: dict[Source, DataFrame] = {
+        path: match_probe_log(path, tables[path], folder.read("design")) for path in logs
+    }
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
-    matched = match_prompts([(path, placed.get(path, table)) for path, table in tables.items()], design, model)
+    matched = match_prompts(
+        [(path, placed.get(path, table)) for path, table in tables.items()], design, model
+    )
     _print_notes(matched.note)
     sentences = []
     for path, count in matched.lost.items():
         rows = tables[path]
         why = _why_unmatched(rows, design)
-        sentences.append(f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{why}")
+        sentences.append(
+            f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{why}"
+        )
     return matched.responses, sentences
 
 
@@ -192,11 +208,17 @@ def _print_notes(*notes: str | None) -> None:
 
 
 def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
-    """Return how the unmatched prompt ids of a table differ from those of the design, in brackets; empty if the table has no ids."""
+    """Return how the unmatched prompt ids of a table differ from those of the design, in brackets.
+
+    Empty if the table has no ids.
+    """
     place = col.prompt_id.str.replace("/[^/]*$", "")
     unmatched = table.drop_nulls("prompt_id").join(design, on="prompt_id", how="anti").select(place=place)
     reworded = unmatched.join(design.select(place=place), on="place", how="semi").height
-    counts = {"with the same item in another wording": reworded, "about other items": unmatched.height - reworded}
+    counts = {
+        "with the same item in another wording": reworded,
+        "about other items": unmatched.height - reworded,
+    }
     reasons = [f"{count:,} {reason}" for reason, count in counts.items() if count]
     return f" ({', '.join(reasons)})" if reasons else ""
 
@@ -204,7 +226,11 @@ def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
 def _refuse_of_other_definition(paths: Sequence[Source], definition: str) -> None:
     """Raise InputError for the responses of a run under another definition: its prompt ids may stand for other items here."""
     for path in paths:
-        if isinstance(path, Path) and path.name == "responses.parquet" and is_file(path.with_name("run.json")):
+        if (
+            isinstance(path, Path)
+            and path.name == "responses.parquet"
+            and is_file(path.with_name("run.json"))
+        ):
             about = RunFolder(path.parent).read_json()
             if about["definition"] != definition:
                 raise InputError(
@@ -219,14 +245,20 @@ def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
     found = "the files answer {found} of {wanted} {unit}"
     limited = "; if the responses were generated with --limit, use the same --limit here"
     study = run.resolved.study
-    missing = [what_is_missing(study, run.became, name, found) + limited for name in models if not is_whole(run.became, name)]
+    missing = [
+        what_is_missing(study, run.became, name, found) + limited
+        for name in models
+        if not is_whole(run.became, name)
+    ]
     close_parts(run.became, "the files contain no response to its prompts")
     return missing
 
 
 def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
     """Replace the prompts of the design by those in the logs."""
-    asked = pl.concat([log.select("prompt_id", asked="prompt") for log in logs]).unique("prompt_id", keep="first")
+    asked = pl.concat([log.select("prompt_id", asked="prompt") for log in logs]).unique(
+        "prompt_id", keep="first"
+    )
     design = beside(folder.read("design"), asked, "prompt_id")
     wording = when(col.asked.is_not_null()).then(lit("log")).otherwise("wording")
     with folder.table("design", DESIGN) as add:
@@ -238,7 +270,9 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     family = resolved.study.name.partition("/")[0]
     suite = STUDIES.load(family)
     if getattr(suite, "of_texts", None) is None:
-        raise InputError(f"{resolved.study.name} supports only answers to its own prompts; remove --text and --identity")
+        raise InputError(
+            f"{resolved.study.name} supports only answers to its own prompts; remove --text and --identity"
+        )
     for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):
         if getattr(columns, flag) and flag not in suite.reads:
             raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
@@ -246,7 +280,9 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     named = ", ".join(map(str, paths))
     rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), named)
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
-        raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
+        raise InputError(
+            f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text"
+        )
     groups = rows["identity"].unique()
     if (groups.str.len_chars() > LONGEST_GROUP).all():
         raise InputError(
@@ -254,7 +290,9 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         )
     refuse_alike(groups, named)
     if len(groups) == rows.height > FEWEST_TEXTS:
-        raise InputError(f"{named}: every text has a group of its own; name the column of the groups with --group")
+        raise InputError(
+            f"{named}: every text has a group of its own; name the column of the groups with --group"
+        )
     if rows["text"].count() and rows["text"].drop_nulls().cast(Float64, strict=False).is_not_null().all():
         raise InputError(
             f"{named}: the column {columns.text!r} holds numbers; name the column of the texts, or give --feature {columns.text}"
@@ -275,7 +313,9 @@ def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFram
     """Return the texts as responses to the prompts that the method created for them, row by row."""
     rows = texts.select(col.model.fill_null(model), without_thinking(col.text).alias("answer"))
     rows, _ = errors_as_failures("the texts", rows)
-    return conform(rows.with_columns(design["prompt_id"], repetition=0), RESPONSES).with_columns(col.status.fill_null("ok"))
+    return conform(rows.with_columns(design["prompt_id"], repetition=0), RESPONSES).with_columns(
+        col.status.fill_null("ok")
+    )
 
 
 class Matched(NamedTuple):
@@ -292,14 +332,15 @@ class Matched(NamedTuple):
 def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame, model: str) -> Matched:
     """Match responses to prompts, and sort them by model (in order of appearance), design and repetition.
 
-    Rows without a repetition are numbered consecutively over all files. Texts of prompts may differ in line ends and in blanks at the ends
-    of lines. Answers to identical prompts (the data contains some twice) are
+    Rows without a repetition are numbered consecutively over all files. Texts of prompts may differ in line
+    ends and in blanks at the ends of lines. Answers to identical prompts (the data contains some twice) are
     assigned to them in turn.
 
     Parameters
     ----------
     tables
-        Files and their rows (columns `ROWS`, and any others of RESPONSES; without a `status`, all responses are "ok").
+        Files and their rows (columns `ROWS`, and any others of RESPONSES; without a `status`, all responses
+        are "ok").
     model
         Name of the model for rows without one.
 
@@ -309,17 +350,26 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
         No row of a file matches a prompt, or two rows are the same attempt.
     """
     paths = [path for path, _ in tables]
-    numbered = [UserTable.of(path, table).rows.with_columns(file=lit(i)) for i, (path, table) in enumerate(tables)]
-    is_log = col.file.is_in([i for i, path in enumerate(paths) if is_inspect_log(path)])  # with the very texts that were sent
-    whole = _with_prompts_of(design, pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model)), ~is_log)
-    # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in turn.
+    numbered = [
+        UserTable.of(path, table).rows.with_columns(file=lit(i)) for i, (path, table) in enumerate(tables)
+    ]
+    is_log = col.file.is_in(
+        [i for i, path in enumerate(paths) if is_inspect_log(path)]
+    )  # with the very texts that were sent
+    whole = _with_prompts_of(
+        design, pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model)), ~is_log
+    )
+    # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in
+    # turn.
     every = col.prompt_id.repeat_by("repetitions").explode()
     ids = design.group_by("prompt").agg(each="prompt_id", every=every)
     unnumbered = col.repetition.is_null()
     places = when(unnumbered).then("every").otherwise("each")
     turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
     by_text = beside(whole, ids, "prompt")
-    placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
+    placed = by_text.with_columns(
+        prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len()))
+    )
     found = placed.join(design.select("prompt_id", asked="prompt"), on="prompt_id", maintain_order="left")
     # In a table, the text may be shortened, but not be that of another prompt.
     exact = is_log | col.prompt.is_in(design["prompt"].implode())
@@ -329,7 +379,9 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
             "another seed, definition or wording: use the same ones here; if only its text was edited, remove the column prompt"
         )
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
-    found = found.with_columns(repetition=when(unnumbered).then(in_turn).otherwise("repetition"), in_turn=unnumbered)
+    found = found.with_columns(
+        repetition=when(unnumbered).then(in_turn).otherwise("repetition"), in_turn=unnumbered
+    )
     kept = dict(found.group_by("file").len().iter_rows())
     for i, (path, table) in enumerate(tables):
         if i not in kept:
@@ -357,8 +409,8 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
 def _with_prompts_of(design: DataFrame, rows: DataFrame, edited: Expr) -> DataFrame:
     """Return rows in which a prompt that differs only in line ends and blanks has the text of the design, where `edited` is true.
 
-    Spreadsheets write other line ends, and programs omit blanks at the ends of lines or write an apostrophe before a formula. Texts of
-    the design that differ only in these are matched exactly.
+    Spreadsheets write other line ends, and programs omit blanks at the ends of lines or write an apostrophe
+    before a formula. Texts of the design that differ only in these are matched exactly.
     """
     plain = (
         as_written("prompt")
@@ -372,4 +424,6 @@ def _with_prompts_of(design: DataFrame, rows: DataFrame, edited: Expr) -> DataFr
     texts = known.with_columns(plain=plain).filter(col.plain.is_unique()).rename({"prompt": "asked"})
     compared = beside(rows.with_columns(plain=plain), texts, "plain")
     differs = edited & col.asked.is_not_null() & ~col.prompt.is_in(known["prompt"].implode())
-    return compared.with_columns(prompt=when(differs).then("asked").otherwise("prompt")).drop("plain", "asked")
+    return compared.with_columns(prompt=when(differs).then("asked").otherwise("prompt")).drop(
+        "plain", "asked"
+    )

@@ -45,9 +45,9 @@ def analyse_run(
 ) -> Run:
     """Measure and analyse the responses of a run again, on its own prompts.
 
-    All responses are read and scored, also those to prompts that the definition of `resolved` would not ask. If this definition, or its
-    version, differs from that of the findings of the run, the new run has the table `definitions` (see `tiltmeter.runs.two_definitions`),
-    and its run.json says how the prompts differ.
+    All responses are read and scored, also those to prompts that the definition of `resolved` would not ask.
+    If this definition, or its version, differs from that of the findings of the run, the new run has the
+    table `definitions` (see `tiltmeter.runs.two_definitions`), and its run.json says how the prompts differ.
 
     Parameters
     ----------
@@ -65,24 +65,31 @@ def analyse_run(
     Raises
     ------
     InputError
-        `resolved` is another study, the responses were read by a judge and none is given, or the new folder cannot be written.
+        `resolved` is another study, the responses were read by a judge and none is given, or the new folder
+        cannot be written.
     """
     about, settings = source.about, resolved.settings
     if resolved.study.name != about["study"]:
-        raise InputError(f"{source.place} is a run of {about['study']}, not of {resolved.study.name}; leave out --study")
+        raise InputError(
+            f"{source.place} is a run of {about['study']}, not of {resolved.study.name}; leave out --study"
+        )
     if settings.judge is not None and judge is None:
         raise InputError(
             f"the responses of {source.place} were read by the judge {settings.judge}; name it with --judge {settings.judge} "
             "(its answers in the journal are not requested again)"
         )
     tables = [source.folder.table_path(name) for name in ("design", "responses")]
-    resolved = dataclasses.replace(resolved, inputs={**resolved.inputs, **{str(path): sha256(path) for path in tables}})
+    resolved = dataclasses.replace(
+        resolved, inputs={**resolved.inputs, **{str(path): sha256(path) for path in tables}}
+    )
     names = [str(model["name"]) for model in about["models"]]
     scored: dict[str, str | None] = {"run": source.path.name, "definition": str(about["definition"])}
     document = resolved.as_document() | {"models": [{"name": name} for name in names], "scored": scored}
     folder = folder_to_fill(out or default_folder(document, [source.path.name, settings.definition]))
     if folder.place == source.place:
-        raise InputError(f"{source.place} holds the responses; choose another folder for the new analysis with --out")
+        raise InputError(
+            f"{source.place} holds the responses; choose another folder for the new analysis with --out"
+        )
     with folder.filling(document), (asking or Asking()).open() as asker:
         run = RunInProgress(folder, resolved, asker, judge)
         run.take_design(source)
@@ -91,7 +98,11 @@ def analyse_run(
         _copy_labels(source, folder.path)
         count_responses(folder, run.became, names)
         unit = "the run holds {found} of {wanted} {unit}"
-        missing = [what_is_missing(resolved.study, run.became, name, unit) for name in names if not is_whole(run.became, name)]
+        missing = [
+            what_is_missing(resolved.study, run.became, name, unit)
+            for name in names
+            if not is_whole(run.became, name)
+        ]
         run.problems = [*missing, *run.problems]
         close_parts(run.became, "the run has no response to its prompts")
         run.analyse(run.parts)
@@ -152,9 +163,16 @@ def _unlike(source: Run, resolved: Resolved) -> str | None:
             reworded[phrase] = reworded.get(phrase, 0) + count
         if changed := _changed(part, prompts, library, settings):
             items.append(f"{part.name} ({changed:,} of {prompts.height:,} prompts)")
-    asked = [f"{phrase} ({count:,} of {design.height:,} prompts of this run are not)" for phrase, count in reworded.items()]
+    asked = [
+        f"{phrase} ({count:,} of {design.height:,} prompts of this run are not)"
+        for phrase, count in reworded.items()
+    ]
     asked += [f"with other items or texts in {', '.join(items)}"] if items else []
-    asked += ["with free answers (those of this run were constrained)"] if _is_constrained_only_here(settings) else []
+    asked += (
+        ["with free answers (those of this run were constrained)"]
+        if _is_constrained_only_here(settings)
+        else []
+    )
     if not asked:
         return None
     return (
@@ -168,7 +186,9 @@ def _is_constrained_only_here(settings: Settings) -> bool:
     return settings.params.get("answers") == "constrained" and settings.definition != "default"
 
 
-def _other_wording(part: Part, prompts: DataFrame, library: Library, settings: Settings) -> tuple[str, int] | None:
+def _other_wording(
+    part: Part, prompts: DataFrame, library: Library, settings: Settings
+) -> tuple[str, int] | None:
     """Return the wording that a definition uses by default and the number of prompts in others; None if all are asked alike."""
     params = {name: value for name, value in settings.params.items() if name != "wording"}
     usual = _designed(part, library, dataclasses.replace(settings.of_part(part.name), params=params))
@@ -188,7 +208,9 @@ def _changed(part: Part, prompts: DataFrame, library: Library, settings: Setting
     names = prompts["wording"].unique().to_list()
     wording = settings.params.get("wording", "dealt" if len(names) > 1 else str(names[0]))
     of_part = settings.of_part(part.name)
-    designed = _designed(part, library, dataclasses.replace(of_part, params={**settings.params, "wording": wording}))
+    designed = _designed(
+        part, library, dataclasses.replace(of_part, params={**settings.params, "wording": wording})
+    )
     if designed is None:  # the part has no such wording
         designed = _designed(part, library, of_part)
     if designed is None:
@@ -205,7 +227,9 @@ def _changed(part: Part, prompts: DataFrame, library: Library, settings: Setting
 
 def _designed(part: Part, library: Library, settings: Settings) -> DataFrame | None:
     """Return the prompts of a part, or None if they cannot be created with these settings."""
-    params = {name: value for name, value in settings.params.items() if name != "answers"}  # texts do not depend on it
+    params = {
+        name: value for name, value in settings.params.items() if name != "answers"
+    }  # texts do not depend on it
     try:
         return part.design(library, dataclasses.replace(settings, params=params)).cast({"wording": String})
     except (NotRun, InputError):

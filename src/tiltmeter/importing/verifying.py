@@ -37,7 +37,8 @@ from tiltmeter.study import Part, Stage, Study
 _TOLERANCE: Final = 1e-9
 """Numbers whose difference is at most this share of them are equal: other processors round differently."""
 _NEAR_ZERO: Final = 1e-12
-"""Numbers whose difference is at most this are equal, except p and q values: a difference of equal rates may be 1e-17 instead of 0."""
+"""Numbers whose difference is at most this are equal, except p and q values: a difference of equal rates may
+be 1e-17 instead of 0."""
 _PROBABILITY: Final = re.compile(r"(.*_)?[pq](_.*)?")
 """Names of columns of p and q values, of which very small ones are printed."""
 _IDENTIFYING: Final = ("model", "part", *NAMED, "prompt_id", "repetition")
@@ -93,11 +94,18 @@ class Verification:
                 "table": name,
                 "rows": self.rows.get(name),
                 "matches_run_json": name not in self.unmatched,
-                "computed_again": ("different" if name in different else "equal") if name in self.rows else None,
+                "computed_again": ("different" if name in different else "equal")
+                if name in self.rows
+                else None,
             }
             for name in tables
         ]
-        kinds = {"table": pl.String, "rows": pl.Int64, "matches_run_json": pl.Boolean, "computed_again": pl.String}
+        kinds = {
+            "table": pl.String,
+            "rows": pl.Int64,
+            "matches_run_json": pl.Boolean,
+            "computed_again": pl.String,
+        }
         return DataFrame(rows, schema=kinds)
 
     def sentences(self) -> list[str]:
@@ -106,7 +114,9 @@ class Verification:
         result = [*changed, *self.differences]
         if not result:
             count = len(self.rows) + len(self.as_stored)
-            result = [f"all {count} tables match run.json, and {len(self.rows)} of them were computed again with equal content"]
+            result = [
+                f"all {count} tables match run.json, and {len(self.rows)} of them were computed again with equal content"
+            ]
         if self.as_stored:
             result.append(f"not computed again: {', '.join(self.as_stored)}")
         return [*result, *self.remarks]
@@ -115,10 +125,11 @@ class Verification:
 def verify_run(run: Run, *, run_code: bool = False) -> Verification:
     """Check a run: its tables against the checksums in run.json, and its numbers against those computed again.
 
-    Everything from the prompts to the findings is computed again from the responses, the labels, and study.yaml, in a temporary folder. The
-    prompts are taken as stored if the study has none of its own (own texts, logs, analyses of another run), and so are the tables of stages
-    that asked a judge, and measures of own texts with features. The responses themselves are not checked: the journal has them under
-    their `request_id`.
+    Everything from the prompts to the findings is computed again from the responses, the labels, and
+    study.yaml, in a temporary folder. The prompts are taken as stored if the study has none of its own (own
+    texts, logs, analyses of another run), and so are the tables of stages that asked a judge, and measures of
+    own texts with features. The responses themselves are not checked: the journal has them under their
+    `request_id`.
 
     Parameters
     ----------
@@ -128,8 +139,8 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
     Raises
     ------
     InputError
-        study.yaml names code and `run_code` is False; the study of the run cannot be recreated, for example because one of its files is
-        missing; or a table is not usable.
+        study.yaml names code and `run_code` is False; the study of the run cannot be recreated, for example
+        because one of its files is missing; or a table is not usable.
     """
     if not run_code:
         refuse_code(run.path)
@@ -157,7 +168,9 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
             stored = run.design.filter(pl.col("part").is_in(list(designed)))
             made = pl.concat([designed[part] for part in designed], how="diagonal_relaxed")
             rows["design"] = made.height
-            differences += _difference("design", stored.select(pl.exclude(_empty(stored))), made.select(pl.exclude(_empty(made))))
+            differences += _difference(
+                "design", stored.select(pl.exclude(_empty(stored))), made.select(pl.exclude(_empty(made)))
+            )
         for name in stored_again:
             if name in ("design", "responses") or name in kept:
                 continue
@@ -167,7 +180,9 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
     remarks = [f"while computing again: {problem}" for problem in problems if problem not in run.problems]
     if differences and (other := _other_versions(run)):
         remarks.append(other)
-    return Verification(run.place, tuple(unmatched), tuple(differences), rows, tuple(as_stored), tuple(remarks))
+    return Verification(
+        run.place, tuple(unmatched), tuple(differences), rows, tuple(as_stored), tuple(remarks)
+    )
 
 
 def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, bool, Study]:
@@ -175,27 +190,50 @@ def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, bool, Study]:
     own_texts = str(run.about["study"]).partition("/")[2] == OWN_TEXTS
     if own_texts:
         by_name, settings = opened(run, run_code=run_code)
-        resolved = Resolved(Study(name=run.about["study"], title=run.about["title"], parts=list(by_name.values())), settings, Sampling())
+        resolved = Resolved(
+            Study(name=run.about["study"], title=run.about["title"], parts=list(by_name.values())),
+            settings,
+            Sampling(),
+        )
     else:
         resolved = resolve_stored(run.path, run_code=run_code)
     answered = run.folder.scan("responses").filter(pl.col("status") != "missing").select("prompt_id")
-    names = run.folder.scan("design").join(answered, on="prompt_id", how="semi").select(pl.col("part").unique()).collect()["part"].to_list()
-    study = dataclasses.replace(resolved.study, parts=[part for part in resolved.study.parts if part.name in names])
-    return Resolved(study, resolved.settings, resolved.sampling, document_of(run).get("inputs") or {}), own_texts, resolved.study
+    names = (
+        run.folder.scan("design")
+        .join(answered, on="prompt_id", how="semi")
+        .select(pl.col("part").unique())
+        .collect()["part"]
+        .to_list()
+    )
+    study = dataclasses.replace(
+        resolved.study, parts=[part for part in resolved.study.parts if part.name in names]
+    )
+    return (
+        Resolved(study, resolved.settings, resolved.sampling, document_of(run).get("inputs") or {}),
+        own_texts,
+        resolved.study,
+    )
 
 
 def _copied(run: Run, parts: Sequence[Part], folder: Path) -> list[str]:
-    """Copy what numbers are computed from to another folder; return the names of the tables that are taken as stored."""
+    """Copy what numbers are computed from to another folder.
+
+    Return the names of the tables that are taken as stored.
+    """
     (folder / STAGES).mkdir(parents=True)
     for table in ("design", "responses"):
         shutil.copyfile(run.folder.table_path(table), folder / f"{table}.parquet")
     if is_file(run.path / LABELS_FILE):
         shutil.copyfile(run.path / LABELS_FILE, folder / LABELS_FILE)
     kept: list[str] = []
-    for stage in {stage.name: stage for part in parts for stage in part.stages if _is_taken_as_stored(stage, run)}.values():
+    for stage in {
+        stage.name: stage for part in parts for stage in part.stages if _is_taken_as_stored(stage, run)
+    }.values():
         record = run.path / STAGES / f"{stage.name}.json"
         if not is_file(record):
-            raise InputError(f"{run.place} has no file {STAGES}/{stage.name}.json, which describes tables that are needed; run it again")
+            raise InputError(
+                f"{run.place} has no file {STAGES}/{stage.name}.json, which describes tables that are needed; run it again"
+            )
         shutil.copyfile(record, folder / STAGES / record.name)
         for table in stage.tables:
             name = table if table == "measures" else f"{STAGES}/{table}"
@@ -213,15 +251,27 @@ def _is_taken_as_stored(stage: Stage, run: Run) -> bool:
 
 def _computed(run: Run, resolved: Resolved, folder: RunFolder) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """Carry out the stages in another folder; return the problems, and the counts of responses by part."""
-    kept = [stage.name for part in resolved.study.parts for stage in part.stages if _is_taken_as_stored(stage, run)]
+    kept = [
+        stage.name
+        for part in resolved.study.parts
+        for stage in part.stages
+        if _is_taken_as_stored(stage, run)
+    ]
     parts = copy.deepcopy(run.about["parts"])
-    sizes = folder.scan("design").group_by("part").agg(prompts=pl.len(), attempts=pl.col("repetitions").cast(pl.Int64).sum()).collect()
+    sizes = (
+        folder.scan("design")
+        .group_by("part")
+        .agg(prompts=pl.len(), attempts=pl.col("repetitions").cast(pl.Int64).sum())
+        .collect()
+    )
     for name, prompts, attempts in sizes.iter_rows():
         entry = parts.setdefault(name, {"status": "not run"})
         entry |= {"prompts": prompts, "attempts": attempts}
     for name in set(parts) - set(sizes["part"]):
         parts[name] |= {"prompts": 0, "attempts": 0}
-    for part in resolved.study.parts:  # also those that run.json calls not run: their results may have been removed
+    for (
+        part
+    ) in resolved.study.parts:  # also those that run.json calls not run: their results may have been removed
         parts[part.name]["status"] = "run"
     units = {counts["unit"] for part in parts.values() for counts in part.get("responses", {}).values()}
     with Asking().open() as asker:
@@ -239,11 +289,17 @@ def _has_other_prompts(run: Run) -> bool:
     if "scored" in run.about:
         return True
     design = run.folder.scan("design")
-    return "wording" in design.collect_schema() and "log" in design.select(pl.col("wording").unique()).collect()["wording"]
+    return (
+        "wording" in design.collect_schema()
+        and "log" in design.select(pl.col("wording").unique()).collect()["wording"]
+    )
 
 
 def _designed(run: Run, resolved: Resolved, place: Path) -> dict[str, DataFrame]:
-    """Return the prompts of each part that the run has prompts of, made again; parts whose data are not available are left out."""
+    """Return the prompts of each part that the run has prompts of, made again.
+
+    Parts whose data are not available are left out.
+    """
     names = run.folder.scan("design").select(col.part.unique()).collect()["part"].to_list()
     parts = [part for part in resolved.study.parts if part.name in names]
     resolved = dataclasses.replace(resolved, study=dataclasses.replace(resolved.study, parts=parts))
@@ -274,11 +330,17 @@ def _unknown_rows(run: Run, parts: Sequence[str]) -> list[str]:
     sentences = []
     if unknown.height:
         names = ", ".join(unknown["part"].unique(maintain_order=True))
-        sentences.append(f"design: {unknown.height:,} prompts are of parts that the study does not have ({names})")
-    responses = run.folder.scan("responses").select("prompt_id").join(design, on="prompt_id", how="anti").collect()
+        sentences.append(
+            f"design: {unknown.height:,} prompts are of parts that the study does not have ({names})"
+        )
+    responses = (
+        run.folder.scan("responses").select("prompt_id").join(design, on="prompt_id", how="anti").collect()
+    )
     if responses.height:
         row = responses["prompt_id"][0]
-        sentences.append(f"responses: {responses.height:,} responses are to prompts that design does not have, such as {row}")
+        sentences.append(
+            f"responses: {responses.height:,} responses are to prompts that design does not have, such as {row}"
+        )
     return sentences
 
 
@@ -287,7 +349,11 @@ def _changed_files(run: Run, resolved: Resolved, *, run_code: bool) -> list[str]
     is_of_texts = resolved.study.name.partition("/")[2] == OWN_TEXTS
     now = {} if is_of_texts else resolve_stored(run.path, run_code=run_code).inputs
     noted = resolved.inputs
-    return [f"inputs: {path} is not the file that the run used" for path, digest in now.items() if noted.get(path, digest) != digest]
+    return [
+        f"inputs: {path} is not the file that the run used"
+        for path, digest in now.items()
+        if noted.get(path, digest) != digest
+    ]
 
 
 def _differing_settings(run: Run) -> list[str]:
@@ -299,14 +365,19 @@ def _differing_settings(run: Run) -> list[str]:
     if "parts" in document:
         pairs["parts"] = (sorted(document["parts"]), sorted(about["parts"]))
     different = {key: values for key, values in pairs.items() if values[0] != values[1]}
-    sentences = [f"run.json: {key} is {now} there, and {written} in study.yaml" for key, (written, now) in different.items()]
+    sentences = [
+        f"run.json: {key} is {now} there, and {written} in study.yaml"
+        for key, (written, now) in different.items()
+    ]
     if about.get("judged_by") is not None and document.get("judge") is None:
         sentences.append("run.json: it names a judge, and study.yaml names none")
     if about["complete"] and about["problems"]:
         sentences.append("run.json: it says that the run is complete, and lists problems")
     not_run = [name for name, part in about["parts"].items() if part["status"] != "run"]
     if about["complete"] and not_run:
-        sentences.append(f"run.json: it says that the run is complete, and that {', '.join(not_run)} was not run")
+        sentences.append(
+            f"run.json: it says that the run is complete, and that {', '.join(not_run)} was not run"
+        )
     return sentences
 
 
@@ -319,16 +390,27 @@ def _differing_counts(run: Run, became: Mapping[str, Mapping[str, Any]]) -> list
     for name, entry in run.about["parts"].items():
         stored, again = entry.get("responses"), became[name].get("responses")
         if entry["status"] == "run" and not became[name]["prompts"]:
-            return [f"run.json: it says that the part {name} was run, and design.parquet has no prompts of it"]
+            return [
+                f"run.json: it says that the part {name} was run, and design.parquet has no prompts of it"
+            ]
         if stored and stored != again:
-            return [f"run.json: the numbers of responses of {name} are {stored} there, and {again} in responses.parquet"]
-        if stored and run.about["complete"] and any(counts["found"] < counts["wanted"] for counts in stored.values()):
+            return [
+                f"run.json: the numbers of responses of {name} are {stored} there, and {again} in responses.parquet"
+            ]
+        if (
+            stored
+            and run.about["complete"]
+            and any(counts["found"] < counts["wanted"] for counts in stored.values())
+        ):
             return [f"run.json: it says that the run is complete, and responses of {name} are missing"]
     return []
 
 
 def _difference(name: str, stored: DataFrame, again: DataFrame) -> list[str]:
-    """Return a sentence about the first difference between a table of the run and the one computed again; none if they are equal."""
+    """Return a sentence about the first difference between a table of the run and the one computed again.
+
+    None if they are equal.
+    """
     if stored.columns != again.columns:
         missing = [column for column in again.columns if column not in stored.columns]
         added = [column for column in stored.columns if column not in again.columns]
@@ -345,7 +427,9 @@ def _difference(name: str, stored: DataFrame, again: DataFrame) -> list[str]:
     named = ", ".join(str(value) for value in identified.values() if value is not None)
     count = sum(pl.select(pl.any_horizontal(*different.values())).to_series()) if different else 0
     values = f"is {stored[column][row]} in the run and {again[column][row]} computed again"
-    return [f"{name}: the column {column} of row {row + 1} ({named}) {values}; {count:,} of {stored.height:,} rows differ"]
+    return [
+        f"{name}: the column {column} of row {row + 1} ({named}) {values}; {count:,} of {stored.height:,} rows differ"
+    ]
 
 
 def unequal(stored: Series, again: Series) -> Series:
@@ -363,5 +447,13 @@ def unequal(stored: Series, again: Series) -> Series:
 def _other_versions(run: Run) -> str | None:
     """Return a sentence if the run was computed with other versions than those installed."""
     noted = {"tiltmeter": str(run.about["tiltmeter"]), **run.about["packages"]}
-    other = [f"{name} {noted[name]}, not {version(name)}" for name in ("tiltmeter", *_PACKAGES) if noted.get(name) != version(name)]
-    return f"the run was computed with {', '.join(other)}; other versions may give other numbers" if other else None
+    other = [
+        f"{name} {noted[name]}, not {version(name)}"
+        for name in ("tiltmeter", *_PACKAGES)
+        if noted.get(name) != version(name)
+    ]
+    return (
+        f"the run was computed with {', '.join(other)}; other versions may give other numbers"
+        if other
+        else None
+    )

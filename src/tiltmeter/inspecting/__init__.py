@@ -1,6 +1,7 @@
 """All probes as Inspect tasks: `inspect eval tiltmeter/gest --model ...` (requires the extra `inspect`).
 
-Inspect finds this module through its entry point. If Inspect is installed, importing the module registers one task per probe.
+Inspect finds this module through its entry point. If Inspect is installed, importing the module registers one
+task per probe.
 """
 
 from __future__ import annotations
@@ -26,5 +27,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if not INSTALLED:
-        raise InputError('Inspect tasks require a package that is not installed: pip install "tiltmeter[inspect]"')
+        raise InputError(
+            'Inspect tasks require a package that is not installed: pip install "tiltmeter[inspect]"'
+        )
     return getattr(import_module("tiltmeter.inspecting.tasks"), name)

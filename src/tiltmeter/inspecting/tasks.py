@@ -54,7 +54,9 @@ class Asked:
         answers
             One mapping per attempt with `prompt_id`, `repetition` and other known columns of RESPONSES.
         """
-        given = DataFrame([{"model": "inspect", "status": "ok", **answer} for answer in answers], schema=RESPONSES)
+        given = DataFrame(
+            [{"model": "inspect", "status": "ok", **answer} for answer in answers], schema=RESPONSES
+        )
         factors = self._factors[[self._rows[answer["prompt_id"]] for answer in answers]]
         joined = given.hstack(factors)
         return beside_factors(joined, self.part.measure(joined, self.resolved.settings))
@@ -62,13 +64,22 @@ class Asked:
     def key_numbers(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Compute the key metrics with the ends of their intervals, and the share of each outcome; NaN if not computable.
 
-        Answers are sorted in the order of the design, so that resampling gives the same results as `tiltmeter analyse`.
+        Answers are sorted in the order of the design, so that resampling gives the same results as `tiltmeter
+        analyse`.
         """
-        measures = self.measure(sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"])))
-        found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(col.key & col.wording.is_null())
+        measures = self.measure(
+            sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"]))
+        )
+        found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(
+            col.key & col.wording.is_null()
+        )
         numbers: dict[str, float | None] = {}
         for row in found.iter_rows(named=True):
-            numbers |= {row["metric"]: row["estimate"], f"{row['metric']}_low": row["low"], f"{row['metric']}_high": row["high"]}
+            numbers |= {
+                row["metric"]: row["estimate"],
+                f"{row['metric']}_low": row["low"],
+                f"{row['metric']}_high": row["high"],
+            }
         shares = {name: float((measures["outcome"] == name).mean() or 0.0) for name in OUTCOMES}  # type: ignore[arg-type]
         return {name: float("nan") if value is None else value for name, value in (numbers | shares).items()}
 
@@ -87,7 +98,10 @@ def asked(probe: str, **settings: Any) -> Asked:
         A setting is invalid, or the data of the probe is unavailable.
     """
     wording = settings.pop("wording", None)
-    resolved = resolve(f"genderbench/{probe}", settings={**settings, "params": {} if wording is None else {"wording": wording}})
+    resolved = resolve(
+        f"genderbench/{probe}",
+        settings={**settings, "params": {} if wording is None else {"wording": wording}},
+    )
     (part,) = resolved.study.parts
     assert isinstance(part, Probe)
     try:
@@ -114,7 +128,8 @@ def probe_task(
 ) -> Task:
     """Create an Inspect task from a probe.
 
-    The design becomes the dataset, repetitions become epochs, the parser becomes the scorer, and the probe's formulas become the metrics.
+    The design becomes the dataset, repetitions become epochs, the parser becomes the scorer, and the probe's
+    formulas become the metrics.
 
     Parameters
     ----------
@@ -154,7 +169,10 @@ def probe_task(
 
 def _samples(known: Asked) -> list[Sample]:
     texts = known.design.select("prompt_id", "system", "prompt").iter_rows()
-    return [Sample(id=name, input=prompt if system is None else _with_system(system, prompt)) for name, system, prompt in texts]
+    return [
+        Sample(id=name, input=prompt if system is None else _with_system(system, prompt))
+        for name, system, prompt in texts
+    ]
 
 
 def _with_system(system: str, prompt: str) -> list[Any]:
@@ -184,7 +202,10 @@ def key_metrics(probe: str, **settings: Any) -> Metric:
 
 @scorer(metrics=[], name="reading")
 def reading(probe: str, **settings: Any) -> Scorer:
-    """Create the Inspect scorer of a probe; the value of a score is the label of the answer, or its outcome if there is no label."""
+    """Create the Inspect scorer of a probe.
+
+    The value of a score is the label of the answer, or its outcome if there is no label.
+    """
     batch = _Batch(lambda answers: asked(probe, **settings).read(answers))
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -197,7 +218,10 @@ def reading(probe: str, **settings: Any) -> Scorer:
 
 
 class _Batch:
-    """Batching of answers that arrive at about the same time; parsing a hundred takes hardly longer than parsing one."""
+    """Batching of answers that arrive at about the same time.
+
+    Parsing a hundred takes hardly longer than parsing one.
+    """
 
     def __init__(self, read: Callable[[Sequence[Mapping[str, Any]]], list[tuple[str, str | None]]]) -> None:
         self._read = read
@@ -205,7 +229,10 @@ class _Batch:
         self._done: dict[object, tuple[str, str | None] | Exception] = {}
 
     async def read(self, answer: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Return the outcome and label of an answer. The first caller that wakes up parses the batch for all callers, or fails for all."""
+        """Return the outcome and label of an answer.
+
+        The first caller that wakes up parses the batch for all callers, or fails for all.
+        """
         ticket = object()
         self._waiting[ticket] = answer
         await anyio.sleep(PAUSE)

@@ -66,10 +66,12 @@ def ask_questions(
     check: Callable[[Mapping[int, T]], Mapping[int, ParsedReply[T]]] = lambda _: {},
     **options: Any,
 ) -> DataFrame:
-    """Ask all questions at once and, where an answer cannot be used, again with the problem; add the answers to the questions.
+    """Ask all questions at once and, where an answer cannot be used, again with the problem.
 
-    If the judge was interrupted, no question is repeated. Those that it did not get, and those that would have been repeated, have the
-    error NOT_ASKED.
+    Add the answers to the questions.
+
+    If the judge was interrupted, no question is repeated. Those that it did not get, and those that would
+    have been repeated, have the error NOT_ASKED.
 
     Parameters
     ----------
@@ -88,7 +90,9 @@ def ask_questions(
         ASKED.
     """
     prompts = [Message("user", fill_template(first, **question.fields)) for question in questions]
-    conversations: dict[int, tuple[Message, ...]] = {number: (prompt,) for number, prompt in enumerate(prompts)}
+    conversations: dict[int, tuple[Message, ...]] = {
+        number: (prompt,) for number, prompt in enumerate(prompts)
+    }
     asked: list[tuple[Any, ...]] = []
     interrupted = False
     for turn in range(tries):
@@ -96,15 +100,24 @@ def ask_questions(
             for number in conversations:
                 questions[number].error = NOT_ASKED
             break
-        answers = judge.ask(list(conversations.values()), **options).select("key", "status", "answer", "error").rows()
+        answers = (
+            judge.ask(list(conversations.values()), **options)
+            .select("key", "status", "answer", "error")
+            .rows()
+        )
         quoted, values = {}, {}
-        for (number, messages), (key, status, answer, error) in zip(conversations.items(), answers, strict=True):
+        for (number, messages), (key, status, answer, error) in zip(
+            conversations.items(), answers, strict=True
+        ):
             question = questions[number]
             problem = question.error = NOT_ASKED if status == "missing" else error
             interrupted |= status == "missing"
             if status == "ok":
                 question.replies.append(reply := question.read(answer or ""))
-                problem, quoted[number] = reply.problem, (answer or "").strip()[:_LONGEST_QUOTE] or "(nothing)"
+                problem, quoted[number] = (
+                    reply.problem,
+                    (answer or "").strip()[:_LONGEST_QUOTE] or "(nothing)",
+                )
                 if reply.value is not None:
                     values[number] = reply.value
             asked.append((number, turn, key, status, messages[-1].content, answer, problem))

@@ -29,7 +29,8 @@ def read_with_judge(judge: Judge, rows: DataFrame) -> Series:
     Returns
     -------
     Series
-        One label per row: an allowed one, "refused" or "unclear"; null if the judge gave no usable answer, or none yet.
+        One label per row: an allowed one, "refused" or "unclear"; null if the judge gave no usable answer, or
+        none yet.
     """
     found: list[str | None] = [None] * rows.height
     for allowed, mine in rows.with_row_index("row").group_by("allowed", maintain_order=True):

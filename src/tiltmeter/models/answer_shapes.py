@@ -1,7 +1,8 @@
 """Shapes of answers: what endpoints send as finish reason, content and failure, brought into one form.
 
-The words of the endpoints differ, and so do their types: a content is a text, a list of parts, an object or a number; a filter reports
-itself as a finish reason, as a part of the content, as status 400 with a completion, or as a prompt without any choice.
+The words of the endpoints differ, and so do their types: a content is a text, a list of parts, an object or a
+number; a filter reports itself as a finish reason, as a part of the content, as status 400 with a completion,
+or as a prompt without any choice.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from tiltmeter.models.event_streams import is_event_stream, joined_stream, reaso
 from tiltmeter.models.thinking import split_thinking
 
 _DECLINED = re.compile(
-    r"filter|refus|safety|prohibited|blocked|blocklist|recitation|spii|sensitive|guardrail|toxic|moderat|policy|violat", re.IGNORECASE
+    r"filter|refus|safety|prohibited|blocked|blocklist|recitation|spii|sensitive|guardrail|toxic|moderat|policy|violat",
+    re.IGNORECASE,
 )
-"""Finish reasons of a declined answer: OpenAI, Azure, Anthropic, Gemini, Bedrock, Cohere, GLM, and gateways before them."""
+"""Finish reasons of a declined answer: OpenAI, Azure, Anthropic, Gemini, Bedrock, Cohere, GLM, and gateways
+before them."""
 _CUT_OFF = re.compile(
-    r"length|(?:max|token|model|context)_(?:new_|output_|completion_|context_)?(?:tokens|limit|length|window)", re.IGNORECASE
+    r"length|(?:max|token|model|context)_(?:new_|output_|completion_|context_)?(?:tokens|limit|length|window)",
+    re.IGNORECASE,
 )
 """Finish reasons of an answer that was cut off; most endpoints say "length"."""
 _ABORTED = re.compile(
@@ -29,9 +33,11 @@ _ABORTED = re.compile(
     r"|malformed|(?:unexpected|too_many)_tool",
     re.IGNORECASE,
 )
-"""Finish reasons of a generation that the server broke off, or that it could not read: DeepSeek, watsonx, SGLang, Gemini and gateways."""
+"""Finish reasons of a generation that the server broke off, or that it could not read: DeepSeek, watsonx,
+SGLang, Gemini and gateways."""
 _OF_A_FUNCTION = re.compile(r"function_?call|tool_?call", re.IGNORECASE)
-"""Reasons about a call of a function that the model wrote wrongly, which Gemini reports as those of a filter."""
+"""Reasons about a call of a function that the model wrote wrongly, which Gemini reports as those of a filter.
+"""
 _NOTHING_YET = ("load", "unload")
 """Finish reasons of Ollama for a request that loaded the model without generating anything."""
 _STATUS_OF_TYPE = {
@@ -45,7 +51,8 @@ _STATUS_OF_TYPE = {
     "api_error": 500,
     "overloaded_error": 529,
 }
-"""HTTP status by the type of an error of Anthropic, for errors in an event stream or in an answer with status 200."""
+"""HTTP status by the type of an error of Anthropic, for errors in an event stream or in an answer with status
+200."""
 _THINKING_FIELDS = ("thinking", "reasoning", "reasoning_content", "reasoning_text", "thought")
 _TEXT_FIELDS = ("text", "content", "parts", "value", "output_text")
 
@@ -87,7 +94,8 @@ def answer_object(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         if not is_event_stream(text):
             raise AnswerError(f"something that is not JSON: {text}") from None
-        # Half of a surrogate pair at the end of a piece meets the other half at the beginning of the next one.
+        # Half of a surrogate pair at the end of a piece meets the other half at the beginning of the next
+        # one.
         value = json_of(json.dumps(joined_stream(text)))
         if value is None:
             raise AnswerError(f"an event stream with a damaged piece or without its end: {text}") from None
@@ -99,16 +107,22 @@ def answer_object(raw: bytes) -> dict[str, Any]:
 def reported_failure(answer: Mapping[str, Any]) -> Reported | None:
     """Return the failure that an answer reports instead of a completion, or None.
 
-    It is next to or inside the first choice, or it takes the place of the choices: an error as an object or as a text (also of FastAPI,
-    vLLM and Anthropic), or a prompt that was filtered.
+    It is next to or inside the first choice, or it takes the place of the choices: an error as an object or
+    as a text (also of FastAPI, vLLM and Anthropic), or a prompt that was filtered.
     """
     if found_at(answer, "choices", 0) is not None:
         finish = reason_text(found_at(answer, "choices", 0, "finish_reason"))
-        own = found_at(answer, "choices", 0, "error") or (None if is_declined(finish) else answer.get("error"))
+        own = found_at(answer, "choices", 0, "error") or (
+            None if is_declined(finish) else answer.get("error")
+        )
         if not own and not is_aborted(finish):
             return None
         fault = own or found_at(answer, "choices", 0, "finish_reason", "message") or ""
-        complaint = complaint_in({"error": fault}) if fault else Complaint(f"generation failed (finish reason {finish})")
+        complaint = (
+            complaint_in({"error": fault})
+            if fault
+            else Complaint(f"generation failed (finish reason {finish})")
+        )
         return Reported(complaint._replace(codes=f"{complaint.codes} {GENERATION_FAILED}"), _status_in(fault))
     if isinstance(answer.get("content"), list) and answer.get("type") != "error":  # Anthropic
         reason = reason_text(answer.get("stop_reason"))
@@ -117,7 +131,10 @@ def reported_failure(answer: Mapping[str, Any]) -> Reported | None:
     if filtered := _filtered_prompt(answer):
         return Reported(Complaint(filtered, flagged=True), None)
     inner = answer.get("error")
-    if inner or any(isinstance(answer.get(name), str | list) and answer[name] for name in ("message", "detail", "msg", "errors")):
+    if inner or any(
+        isinstance(answer.get(name), str | list) and answer[name]
+        for name in ("message", "detail", "msg", "errors")
+    ):
         return Reported(complaint_in(answer), _status_in(inner) or _status_in(answer))
     return None
 
@@ -157,7 +174,10 @@ def is_aborted(reason: str | None) -> bool:
 
 
 def common_reason(reason: str | None) -> str | None:
-    """Return a finish reason in the words of OpenAI if it says "content_filter" or "length" in other words; others are unchanged."""
+    """Return a finish reason in the words of OpenAI if it says "content_filter" or "length" in other words.
+
+    Others are unchanged.
+    """
     if reason is None:
         return None
     if is_declined(reason):
@@ -168,8 +188,9 @@ def common_reason(reason: str | None) -> str | None:
 def read_content(content: object) -> Content:
     """Return the text, the thinking and the refusal in the content of a message.
 
-    It is null, a text, a number, a part, or a list of these; a part is an object with a text, the thinking (which may again be a list of
-    parts, as that of Mistral) or a refusal. Parts of other kinds are ignored beside these.
+    It is null, a text, a number, a part, or a list of these; a part is an object with a text, the thinking
+    (which may again be a list of parts, as that of Mistral) or a refusal. Parts of other kinds are ignored
+    beside these.
 
     Raises
     ------
@@ -197,7 +218,9 @@ def _collect(content: object, texts: list[str], thoughts: list[str], refusals: l
     if isinstance(content, str):
         texts.append(content)
         return True
-    if isinstance(content, int | float) and not isinstance(content, bool):  # an answer that the server took for JSON
+    if isinstance(content, int | float) and not isinstance(
+        content, bool
+    ):  # an answer that the server took for JSON
         texts.append(json.dumps(content))
         return True
     if isinstance(content, list):
@@ -232,7 +255,9 @@ def read_reasoning(message: Mapping[str, Any]) -> str:
     return ""
 
 
-def demand_generated(reason: str | None, text: str | None, thinking: str | None, generated: int | None) -> None:
+def demand_generated(
+    reason: str | None, text: str | None, thinking: str | None, generated: int | None
+) -> None:
     """Raise AnswerError if an answer without text and thinking says that nothing was generated.
 
     Parameters

@@ -39,7 +39,8 @@ _CLOSED_FORMS: Mapping[str, frozenset[str]] = {
 class Draws:
     """A stream of random numbers determined by `key`: block i of the stream is the hash of the key and i.
 
-    The same key gives the same draws on every machine and Python version, which `random` does not guarantee for `shuffle`.
+    The same key gives the same draws on every machine and Python version, which `random` does not guarantee
+    for `shuffle`.
 
     Parameters
     ----------
@@ -96,16 +97,19 @@ class AnswerPlan(NamedTuple):
 def default_form(outcomes: Sequence[str]) -> str:
     """Return the form of answers with these outcomes, for plans without a form.
 
-    Letters form a "choice" of an option, "accept" and "reject" a "decision" in an e-mail, genders the pronouns of a "profile", and TONES a
-    "tone". Full names form a "ranking" (the drawn name first, the others in random order). More than LETTER_WORDS single words form a
-    "letter", and fewer a "word" each; longer texts are used unchanged ("text").
+    Letters form a "choice" of an option, "accept" and "reject" a "decision" in an e-mail, genders the
+    pronouns of a "profile", and TONES a "tone". Full names form a "ranking" (the drawn name first, the others
+    in random order). More than LETTER_WORDS single words form a "letter", and fewer a "word" each; longer
+    texts are used unchanged ("text").
     """
     for form, vocabulary in _CLOSED_FORMS.items():
         if vocabulary.issuperset(outcomes):
             return form
     if all(" " not in one for one in outcomes):
         return "letter" if len(outcomes) > LETTER_WORDS else "word"
-    is_ranking = len(outcomes) > 1 and all(" " in one and all(word[0].isupper() for word in one.split()) for one in outcomes)
+    is_ranking = len(outcomes) > 1 and all(
+        " " in one and all(word[0].isupper() for word in one.split()) for one in outcomes
+    )
     return "ranking" if is_ranking else "text"
 
 
@@ -124,7 +128,10 @@ def refusal_text(draws: Draws) -> str:
 
 
 def answer_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws, *, readable: bool = True) -> str:
-    """Return an outcome of the plan in words; for a story, text about the characters of all plans; without plans, a neutral answer."""
+    """Return an outcome of the plan in words; for a story, text about the characters of all plans.
+
+    Without plans, a neutral answer.
+    """
     if not readable:
         return _unreadable_text(plans, draws)
     if not plans:
@@ -137,7 +144,9 @@ def answer_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws, *, re
         return _template("letter", verbosity, draws).format(words=_enumeration(words))
     said = plan.draw(draws)
     if plan.form in ("tone", "continuation"):
-        return draws.pick(tone_texts(plan.about, said, continues=plan.form == "continuation", verbosity=verbosity))
+        return draws.pick(
+            tone_texts(plan.about, said, continues=plan.form == "continuation", verbosity=verbosity)
+        )
     if plan.form == "ranking":
         return _ranking_text(said, plan.outcomes, verbosity, draws)
     if plan.form == "profile":
@@ -165,30 +174,43 @@ def _ranking_text(first: str, outcomes: Sequence[str], verbosity: int, draws: Dr
     names = [first, *draws.shuffled([name for name in dict.fromkeys(outcomes) if name != first])]
     numbered = [f"{place}. {name}" for place, name in enumerate(names, 1)]
     bold = [f"{place}. **{name}**" for place, name in enumerate(names, 1)]
-    return _template("ranking", verbosity, draws).format(plain="\n".join(names), numbered="\n".join(numbered), bold="\n".join(bold))
+    return _template("ranking", verbosity, draws).format(
+        plain="\n".join(names), numbered="\n".join(numbered), bold="\n".join(bold)
+    )
 
 
 def _story_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws) -> str:
-    """Return a story of at most ten sentences (two characters, usual odds); single words are traits, several words are actions."""
+    """Return a story of at most ten sentences (two characters, usual odds).
+
+    Single words are traits, several words are actions.
+    """
     phrases = _phrases()["story"]
     sentences = []
     for plan in plans:
-        said = [outcome for outcome, odds in zip(plan.outcomes, plan.odds, strict=True) if draws.unit() < odds]
+        said = [
+            outcome for outcome, odds in zip(plan.outcomes, plan.odds, strict=True) if draws.unit() < odds
+        ]
         for kind, is_trait in (("trait", True), ("deed", False)):
             these = draws.shuffled([one for one in said if (" " not in one) == is_trait])
             forms = phrases[kind][:1] if verbosity == 0 else phrases[kind]
             groups = [_enumeration(these[at : at + 3]) for at in range(0, len(these), 3)]
             sentences += [draws.pick(forms).format(name=plan.about, list=group) for group in groups]
     return _template("story", verbosity, draws).format(
-        opening=draws.pick(phrases["openings"]).format(place=f"at the {plans[0].place}" if plans[0].place else "in town"),
+        opening=draws.pick(phrases["openings"]).format(
+            place=f"at the {plans[0].place}" if plans[0].place else "in town"
+        ),
         body=" ".join(draws.shuffled(sentences)) or " ".join(f"{plan.about} was there." for plan in plans),
         ending=draws.pick(phrases["endings"]),
     )
 
 
 @lru_cache(maxsize=512)
-def tone_texts(subject: str | None, tone: str, *, continues: bool = False, verbosity: int = 1) -> tuple[str, ...]:
-    """Return all answers in a tone. They are equally likely, so the planted odds determine the true mean of any measure exactly.
+def tone_texts(
+    subject: str | None, tone: str, *, continues: bool = False, verbosity: int = 1
+) -> tuple[str, ...]:
+    """Return all answers in a tone.
+
+    They are equally likely, so the planted odds determine the true mean of any measure exactly.
 
     Parameters
     ----------
@@ -207,10 +229,14 @@ def tone_texts(subject: str | None, tone: str, *, continues: bool = False, verbo
     if verbosity == 0:
         return tuple(first)
     pairs = product(first, second)
-    return tuple(f"{one} {two}" if verbosity == 1 else tones["wordy"].format(first=one, second=two) for one, two in pairs)
+    return tuple(
+        f"{one} {two}" if verbosity == 1 else tones["wordy"].format(first=one, second=two)
+        for one, two in pairs
+    )
 
 
-# The judge ---------------------------------------------------------------------------------------------------------------------------
+# The judge
+# ---------------------------------------------------------------------------------------------------------------------------
 
 _QUOTED = re.compile(
     r"^[ \t]*+(?P<fence>={3,}+|~{3,}+|`{3,}+|-{3,}+|\*{3,}+|#{3,}+)[^\n]*\n(?P<fenced>.*?)\n[ \t]*+(?P=fence)[ \t]*+$"
@@ -252,7 +278,10 @@ def _characters_answer(prompt: str) -> dict[str, Any]:
     story = (quoted["fenced"] or quoted["tagged"] or "") if quoted else ""
     around = f"{prompt[: quoted.start()]}\n{prompt[quoted.end() :]}" if quoted else prompt
     values = list(json_values(around))
-    names = next((value for value in values if isinstance(value, list) and all(isinstance(one, str) for one in value)), None)
+    names = next(
+        (value for value in values if isinstance(value, list) and all(isinstance(one, str) for one in value)),
+        None,
+    )
     if names:
         lists = _said_of_each(story, names)
     else:
@@ -293,10 +322,14 @@ def _said_of_each(story: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 def _identity_answer(prompt: str) -> dict[str, Any]:
     """Return the identity whose name is part of the concept, which is the first quoted text that is not a field of the answer."""
-    concept = next((one for one in re.findall(r'"([^"\n]*)"', prompt) if one not in ("identity", "reason", "none")), "")
+    concept = next(
+        (one for one in re.findall(r'"([^"\n]*)"', prompt) if one not in ("identity", "reason", "none")), ""
+    )
     listed = _LISTED.search(prompt)
     identities = [one.strip() for one in listed.group(1).split(",")] if listed else []
-    matching = [one for one in identities if one and re.search(rf"\b{re.escape(one)}", concept, re.IGNORECASE)]
+    matching = [
+        one for one in identities if one and re.search(rf"\b{re.escape(one)}", concept, re.IGNORECASE)
+    ]
     if len(matching) == 1:
         return {"identity": matching[0], "reason": f"this is said of {matching[0]} by definition"}
     return {"identity": "none", "reason": "this can be said of any person"}

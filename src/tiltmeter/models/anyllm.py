@@ -14,7 +14,15 @@ from typing import Any, Self
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.answer_shapes import AnswerError, reported_failure
 from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, request_parameters
-from tiltmeter.models.endpoints import Complaint, SystemMessages, base_of, checked_url, clean, complaint_in, model_error
+from tiltmeter.models.endpoints import (
+    Complaint,
+    SystemMessages,
+    base_of,
+    checked_url,
+    clean,
+    complaint_in,
+    model_error,
+)
 from tiltmeter.models.http import read_chat_answer
 from tiltmeter.models.options import check_options
 from tiltmeter.models.served import with_served
@@ -42,8 +50,8 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     Raises
     ------
     InputError
-        The model is not of the form `PROVIDER:MODEL`, any-llm does not support the provider, the base URL is not valid, or an option was
-        given.
+        The model is not of the form `PROVIDER:MODEL`, any-llm does not support the provider, the base URL is
+        not valid, or an option was given.
     ProviderError
         any-llm or the vendor's package is not installed, or the vendor's key is missing.
     """
@@ -53,7 +61,9 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
         raise InputError(
             f"the model {provider}/{model} should be written {provider}/PROVIDER:MODEL, for instance {provider}/mistral:mistral-small"
         )
-    made = AnyModel(f"{provider}/{vendor}", vendor, name, None if base_url is None else checked_url(base_of(base_url)))
+    made = AnyModel(
+        f"{provider}/{vendor}", vendor, name, None if base_url is None else checked_url(base_of(base_url))
+    )
     made.connect()  # raises errors before any request
     return made
 
@@ -73,9 +83,15 @@ class AnyModel(NamedModel):
         """Return a client of any-llm; raise errors as `create` does."""
         try:
             from any_llm import AnyLLM
-            from any_llm.exceptions import MissingApiKeyError, UnsupportedParameterError, UnsupportedProviderError
+            from any_llm.exceptions import (
+                MissingApiKeyError,
+                UnsupportedParameterError,
+                UnsupportedProviderError,
+            )
         except ImportError:
-            raise ProviderError(f'{self.name} needs the package any-llm: pip install "tiltmeter[providers]"') from None
+            raise ProviderError(
+                f'{self.name} needs the package any-llm: pip install "tiltmeter[providers]"'
+            ) from None
         create = partial(AnyLLM.create, self._vendor, api_base=self._base, unified_exceptions=True)
         try:
             with suppress(UnsupportedParameterError):  # only the engine may retry, because it counts attempts
@@ -83,11 +99,17 @@ class AnyModel(NamedModel):
             return create()
         except UnsupportedProviderError:
             known = ", ".join(AnyLLM.get_supported_providers())
-            raise InputError(f"any-llm does not support the provider {self._vendor!r}; it supports {known}") from None
+            raise InputError(
+                f"any-llm does not support the provider {self._vendor!r}; it supports {known}"
+            ) from None
         except MissingApiKeyError as error:
-            raise ProviderError(f"{self.name} needs a key: set the environment variable {error.env_var_name}") from None
+            raise ProviderError(
+                f"{self.name} needs a key: set the environment variable {error.env_var_name}"
+            ) from None
         except ImportError:
-            raise ProviderError(f'{self.name} needs the vendor\'s package: pip install "any-llm-sdk[{self._vendor}]"') from None
+            raise ProviderError(
+                f'{self.name} needs the vendor\'s package: pip install "any-llm-sdk[{self._vendor}]"'
+            ) from None
 
     async def __aenter__(self) -> Self:
         self._client = self.connect()
@@ -95,7 +117,9 @@ class AnyModel(NamedModel):
 
     async def __aexit__(self, *exception: object) -> None:
         client, self._client = self._client, None
-        close = getattr(getattr(client, "client", None), "close", None)  # any-llm itself has no method to close
+        close = getattr(
+            getattr(client, "client", None), "close", None
+        )  # any-llm itself has no method to close
         if inspect.iscoroutinefunction(close):
             await close()
 
@@ -108,23 +132,34 @@ class AnyModel(NamedModel):
         turns = [turn._asdict() for turn in sent]
         started = perf_counter()
         try:
-            answer = (await self._client.acompletion(model=self._model, messages=turns, **parameters)).model_dump(warnings=False)
+            answer = (
+                await self._client.acompletion(model=self._model, messages=turns, **parameters)
+            ).model_dump(warnings=False)
             failure = reported_failure(answer)
             if failure is None:
-                return with_served(read_chat_answer(answer, perf_counter() - started), answer, self._clean_text)
+                return with_served(
+                    read_chat_answer(answer, perf_counter() - started), answer, self._clean_text
+                )
         except AnswerError as error:
             raise ModelError("bad_response", f"{self._vendor} answered with {self._clean(error)}") from None
         except Exception as error:  # raised by any of about forty packages
             complaint, status = self._complaint(error), _status_of(error)
             if type(error).__name__ == "ContentFilterError" or complaint.flagged:
-                return Completion(None, "content_filter", refusal=self._clean(error), latency=perf_counter() - started)
+                return Completion(
+                    None, "content_filter", refusal=self._clean(error), latency=perf_counter() - started
+                )
             if not self._system.fold_if_rejected(sent, status or 500, complaint):
                 raise self._translated(error) from None
         else:
             detail = clean(failure.complaint.message, (self._secret(),))
             if failure.complaint.flagged:
                 return Completion(None, "content_filter", refusal=detail, latency=perf_counter() - started)
-            raise model_error(failure.status or 200, {}, failure.complaint, f"{self._vendor} answered with an error: {detail}")
+            raise model_error(
+                failure.status or 200,
+                {},
+                failure.complaint,
+                f"{self._vendor} answered with an error: {detail}",
+            )
         return await self.complete(messages, sampling, sample)
 
     def _secret(self) -> str:
@@ -150,9 +185,16 @@ class AnyModel(NamedModel):
             return ModelError("context_length", detail, scope="permanent", status=status)
         origin = getattr(error, "original_exception", None) or error
         if status is not None and not isinstance(origin, (UnicodeError, json.JSONDecodeError)):
-            return model_error(status, {"retry-after": str(getattr(error, "retry_after", ""))}, self._complaint(error), detail)
+            return model_error(
+                status,
+                {"retry-after": str(getattr(error, "retry_after", ""))},
+                self._complaint(error),
+                detail,
+            )
         cause = type(origin).__name__.lower()
-        return ModelError("connection" if "connect" in cause or "timeout" in cause else "bad_response", detail)
+        return ModelError(
+            "connection" if "connect" in cause or "timeout" in cause else "bad_response", detail
+        )
 
 
 def _status_of(error: Exception) -> int | None:

@@ -18,8 +18,9 @@ ALLOWED = "allowed_answers"
 class Message(NamedTuple):
     """One turn of a conversation. `role` is "system", "user" or "assistant".
 
-    Models that declare `patches` also accept "source" (a separate prompt) and "span" (the part of it whose hidden states replace the
-    placeholders of the user turn). Models that declare `constrains` also accept ALLOWED (a JSON list of the allowed answers).
+    Models that declare `patches` also accept "source" (a separate prompt) and "span" (the part of it whose
+    hidden states replace the placeholders of the user turn). Models that declare `constrains` also accept
+    ALLOWED (a JSON list of the allowed answers).
     """
 
     role: str
@@ -38,15 +39,18 @@ def fold_system(messages: Sequence[Message]) -> list[Message]:
     first = next((turn for turn in turns if turn.role == "user"), None)
     if not system.strip():
         return turns
-    return [Message("user", f"{system.strip()}\n\n{turn.content}") if turn is first else turn for turn in turns]
+    return [
+        Message("user", f"{system.strip()}\n\n{turn.content}") if turn is first else turn for turn in turns
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """All parameters of a request that may change the answer, apart from its messages.
 
-    None means that the parameter is not sent, so that the default of the endpoint applies. `seed` is sent as `seed + sample`, so that
-    repetitions of one prompt differ. `extra` contains vendor extras (`top_k`, `reasoning_effort`, ...), which are sent unchanged.
+    None means that the parameter is not sent, so that the default of the endpoint applies. `seed` is sent as
+    `seed + sample`, so that repetitions of one prompt differ. `extra` contains vendor extras (`top_k`,
+    `reasoning_effort`, ...), which are sent unchanged.
     """
 
     temperature: float | None = None
@@ -61,11 +65,12 @@ class Sampling:
 class Completion:
     """One answer of a model.
 
-    `text` is the answer without reasoning (None if there is none), and `thinking` is the separate reasoning: None if there is none, and
-    empty if the endpoint counts the tokens of a reasoning that it does not show, and there is no answer. `refusal` is set if the
-    endpoint itself reports a refusal of the model or its filter (a refusal field, a content filter), and None otherwise; refusals in the
-    text are recognised later, by the measures. `served_model`, `served_fingerprint` and `served_provider` are what the endpoint says about
-    who answered; None if it says nothing, as models in this process do.
+    `text` is the answer without reasoning (None if there is none), and `thinking` is the separate reasoning:
+    None if there is none, and empty if the endpoint counts the tokens of a reasoning that it does not show,
+    and there is no answer. `refusal` is set if the endpoint itself reports a refusal of the model or its
+    filter (a refusal field, a content filter), and None otherwise; refusals in the text are recognised later,
+    by the measures. `served_model`, `served_fingerprint` and `served_provider` are what the endpoint says
+    about who answered; None if it says nothing, as models in this process do.
     """
 
     text: str | None
@@ -82,14 +87,18 @@ class Completion:
 
 
 SERVED = ("served_model", "served_fingerprint", "served_provider")
-"""Fields of a completion with what the endpoint says about who answered; also columns of the journal and of responses."""
+"""Fields of a completion with what the endpoint says about who answered; also columns of the journal and of
+responses."""
 MOST_TOKENS = 10_000_000
-"""Maximum number of tokens that is credible for one request or answer: the size of the largest context windows."""
+"""Maximum number of tokens that is credible for one request or answer: the size of the largest context
+windows."""
 
 
 def token_count(reported: object) -> int | None:
     """Return a number of tokens that an endpoint reported, or None if it is not a whole number from 0 to `MOST_TOKENS`."""
-    if isinstance(reported, bool) or not isinstance(reported, SupportsIndex):  # the whole numbers of NumPy, too
+    if isinstance(reported, bool) or not isinstance(
+        reported, SupportsIndex
+    ):  # the whole numbers of NumPy, too
         return None
     number = index(reported)
     return number if 0 <= number <= MOST_TOKENS else None
@@ -101,13 +110,15 @@ class ModelError(Exception):
     Parameters
     ----------
     kind
-        A short stable identifier, which is counted in the progress and stored with the failure: "rate_limit", "overloaded", "server",
-        "timeout", "connection", "proxy", "bad_response", "bad_request", "context_length", "auth", "not_found", ...
+        A short stable identifier, which is counted in the progress and stored with the failure: "rate_limit",
+        "overloaded", "server", "timeout", "connection", "proxy", "bad_response", "bad_request",
+        "context_length", "auth", "not_found", ...
     detail
         One human-readable sentence without secrets, of at most a few hundred characters.
     scope
-        "transient": retry; "permanent": this request can never be answered, but others may;
-        "fatal": no request to this model can be answered (wrong key, wrong model), so a run stops early unless some request succeeded.
+        "transient": retry; "permanent": this request can never be answered, but others may; "fatal": no
+        request to this model can be answered (wrong key, wrong model), so a run stops early unless some
+        request succeeded.
     retry_after
         Seconds that the endpoint asked to wait; None if it did not specify any.
     status
@@ -115,10 +126,22 @@ class ModelError(Exception):
     """
 
     def __init__(
-        self, kind: str, detail: str, *, scope: str = "transient", retry_after: float | None = None, status: int | None = None
+        self,
+        kind: str,
+        detail: str,
+        *,
+        scope: str = "transient",
+        retry_after: float | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(kind, detail)  # the arguments for unpickling in another process
-        self.kind, self.detail, self.scope, self.retry_after, self.status = kind, detail, scope, retry_after, status
+        self.kind, self.detail, self.scope, self.retry_after, self.status = (
+            kind,
+            detail,
+            scope,
+            retry_after,
+            status,
+        )
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.detail}"
@@ -159,15 +182,17 @@ class Classifier(Protocol):
 class Model(Protocol):
     """A model under test, or a judge.
 
-    Contract: `complete` is called concurrently from one event loop, between `__aenter__` and `__aexit__`; it sends exactly one request
-    (the engine retries), raises `ModelError` if there is no answer, and never includes a key in a message. The same object may be entered
-    again after it was exited, in a new event loop.
+    Contract: `complete` is called concurrently from one event loop, between `__aenter__` and `__aexit__`; it
+    sends exactly one request (the engine retries), raises `ModelError` if there is no answer, and never
+    includes a key in a message. The same object may be entered again after it was exited, in a new event
+    loop.
 
-    Optional attributes, absent from most models: `structured` (accepts a JSON schema as the vendor extra `response_format`), `unsupported`
-    (names of vendor extras that a method may prescribe but the model rejects), `patches` (accepts the roles "source" and "span"),
-    `constrains` (accepts the role ALLOWED: the text of an answer that was constrained to the list is `{"answer": ...}`, any other text
-    counts as free), `recorded` (returns recorded answers, which cost nothing), `local` (answers in this process, in batches: the engine
-    sends it the maximum number of requests at once, without a timeout).
+    Optional attributes, absent from most models: `structured` (accepts a JSON schema as the vendor extra
+    `response_format`), `unsupported` (names of vendor extras that a method may prescribe but the model
+    rejects), `patches` (accepts the roles "source" and "span"), `constrains` (accepts the role ALLOWED: the
+    text of an answer that was constrained to the list is `{"answer": ...}`, any other text counts as free),
+    `recorded` (returns recorded answers, which cost nothing), `local` (answers in this process, in batches:
+    the engine sends it the maximum number of requests at once, without a timeout).
     """
 
     @property
@@ -177,7 +202,10 @@ class Model(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """The identity of the answers of this model in the journal: provider, model, base URL or dials; never a key."""
+        """The identity of the answers of this model in the journal: provider, model, base URL or dials.
+
+        Never a key.
+        """
         ...
 
     @property
@@ -187,7 +215,9 @@ class Model(Protocol):
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """Return an answer to `messages`; `sample` numbers independent answers to the same prompt."""
@@ -217,7 +247,10 @@ class NamedModel:
 
 
 def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
-    """Return the parameters of one request with the names used by OpenAI-compatible endpoints; unset ones are omitted."""
+    """Return the parameters of one request with the names used by OpenAI-compatible endpoints.
+
+    Unset ones are omitted.
+    """
     named = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,

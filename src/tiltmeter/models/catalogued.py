@@ -20,7 +20,9 @@ OPTIONS = huggingface.OPTIONS
 """Options of `create`; all others are vendor extras."""
 
 
-def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> LocalModel | BulkModel:
+def create(
+    provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]
+) -> LocalModel | BulkModel:
     """Create the model of the catalogue with this name, which is downloaded if necessary, or any other local model.
 
     Options and packages are checked before the download. An existing folder of that name takes precedence.

@@ -35,8 +35,8 @@ class Proxy(NamedTuple):
 def proxy_for(url: URL) -> Proxy | None:
     """Return the proxy of the environment for a URL, or None.
 
-    Servers on this machine are reached directly: the proxy could not reach them, and would see the key. The environment variable
-    `TILTMETER_PROXY_LOOPBACK` asks for the proxy nevertheless.
+    Servers on this machine are reached directly: the proxy could not reach them, and would see the key. The
+    environment variable `TILTMETER_PROXY_LOOPBACK` asks for the proxy nevertheless.
 
     Raises
     ------
@@ -67,7 +67,14 @@ def proxy_for(url: URL) -> Proxy | None:
     return Proxy(address, variable)
 
 
-_LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")
+_LOOPBACK_NAMES = (
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost6",
+    "ip6-localhost",
+    "ip6-loopback",
+)
 
 
 def is_loopback(host: str) -> bool:
@@ -84,7 +91,10 @@ def is_loopback(host: str) -> bool:
 
 
 def _in_four_parts(host: str) -> str:
-    """Return an IPv4 address in any notation of the system (127.1, 0x7f000001) as four numbers; other hosts are unchanged."""
+    """Return an IPv4 address in any notation of the system (127.1, 0x7f000001) as four numbers.
+
+    Other hosts are unchanged.
+    """
     try:
         return socket.inet_ntoa(socket.inet_aton(host))
     except (OSError, UnicodeError):
@@ -92,7 +102,10 @@ def _in_four_parts(host: str) -> str:
 
 
 def connection_error(error: Exception, url: URL, proxy: Proxy | None, *, answered: bool) -> ModelError:
-    """Return the error for a request that ended without an answer; `answered` tells whether the endpoint answered an earlier one."""
+    """Return the error for a request that ended without an answer.
+
+    `answered` tells whether the endpoint answered an earlier one.
+    """
     place = f"{url.host}:{url.port}"
     hint = "" if answered or url.scheme != "http" else "; if it expects https, write https:// in the base URL"
     through = f"{place} (through the proxy {proxy})" if proxy else place
@@ -100,11 +113,20 @@ def connection_error(error: Exception, url: URL, proxy: Proxy | None, *, answere
         case aiohttp.ClientConnectorCertificateError():
             return ModelError("connection", f"the certificate of {through} cannot be trusted", scope="fatal")
         case aiohttp.ClientProxyConnectionError():
-            return ModelError("proxy", f"cannot connect to the proxy {proxy}, through which {place} is reached: {_reason(error)}")
+            return ModelError(
+                "proxy",
+                f"cannot connect to the proxy {proxy}, through which {place} is reached: {_reason(error)}",
+            )
         case aiohttp.ClientHttpProxyError():
-            return ModelError("proxy", f"the proxy {proxy} answered {error.status} to the request for {place}: {clean(error.message)}")
+            return ModelError(
+                "proxy",
+                f"the proxy {proxy} answered {error.status} to the request for {place}: {clean(error.message)}",
+            )
         case aiohttp.ClientConnectorSSLError():
-            return ModelError("connection", f"{through} does not answer in TLS: if it expects http, write http:// in the base URL")
+            return ModelError(
+                "connection",
+                f"{through} does not answer in TLS: if it expects http, write http:// in the base URL",
+            )
         case aiohttp.ClientConnectorError():
             return ModelError("connection", f"cannot connect to {through}: {_reason(error)}")
         case TimeoutError():

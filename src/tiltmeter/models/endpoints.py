@@ -81,7 +81,9 @@ def key_from_environment(variable: str, provider: str, *, needed: bool) -> Endpo
     if not secret and needed:
         raise ProviderError(f"{provider} needs a key: set the environment variable {variable}")
     if not (secret.isascii() and secret.isprintable()):
-        raise ProviderError(f"the key in the environment variable {variable} contains invalid characters: copy it again")
+        raise ProviderError(
+            f"the key in the environment variable {variable} contains invalid characters: copy it again"
+        )
     return EndpointKey(variable, secret) if secret else None
 
 
@@ -109,7 +111,8 @@ def checked_url(base_url: str) -> str:
     Raises
     ------
     InputError
-        It is not an http(s) URL, or contains a user name, password, query or fragment, which could include keys.
+        It is not an http(s) URL, or contains a user name, password, query or fragment, which could include
+        keys.
     """
     hint = "it should look like http://127.0.0.1:8000/v1"
     try:
@@ -117,9 +120,13 @@ def checked_url(base_url: str) -> str:
         if "@" in parts.netloc or "?" in base_url or "#" in base_url:
             place = f"{parts.scheme}://{parts.hostname}"
             only = "give only scheme, host, port and path"
-            raise InputError(f"the base URL at {place} contains a user name, password, query or fragment: {only}")
+            raise InputError(
+                f"the base URL at {place} contains a user name, password, query or fragment: {only}"
+            )
     except ValueError:
-        raise InputError(f"{clean(base_url)!r} is not a base URL: its address in brackets is not an IPv6 address") from None
+        raise InputError(
+            f"{clean(base_url)!r} is not a base URL: its address in brackets is not an IPv6 address"
+        ) from None
     try:
         is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
@@ -137,7 +144,9 @@ def checked_url(base_url: str) -> str:
 
 _LONGEST_DETAIL = 200
 _SHORTEST_SECRET = 4
-_LOOKS_LIKE_A_KEY = re.compile(r"\b(?:(?:sk|pk|gsk|xai|hf|nvapi|tgp)[-_][\w*.\-]{4,}|AIza[\w\-]{10,})|(?<=bearer )\S+", re.IGNORECASE)
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"\b(?:(?:sk|pk|gsk|xai|hf|nvapi|tgp)[-_][\w*.\-]{4,}|AIza[\w\-]{10,})|(?<=bearer )\S+", re.IGNORECASE
+)
 _PAGE = re.compile(r"<html|<!doctype", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]{0,100}>([^<]{0,500})", re.IGNORECASE)
 _MARKUP = re.compile(r"<[^<>]{0,500}>")
@@ -151,7 +160,11 @@ def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
     text = without_keys(text)[:20_000]  # before the text is cut: a part of a key would not be recognised
     if _PAGE.search(text, 0, 1000):
         title = _TITLE.search(text)
-        text = f"an HTML page titled {title[1].strip()!r}" if title else f"an HTML page: {_MARKUP.sub(' ', text)}"
+        text = (
+            f"an HTML page titled {title[1].strip()!r}"
+            if title
+            else f"an HTML page: {_MARKUP.sub(' ', text)}"
+        )
     text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     text = _LOOKS_LIKE_A_KEY.sub("***", text)
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
@@ -172,7 +185,8 @@ _FILTERED_WORDS = re.compile(
     r"|(?:不安全|敏感|违规|违法|不当)(?:或敏感|或违规)?(?:内容|信息|词)",
     re.IGNORECASE,
 )
-"""Sentences of filters without a code of their own: Anthropic, OpenAI, xAI, DeepSeek, Moonshot, DashScope, GLM."""
+"""Sentences of filters without a code of their own: Anthropic, OpenAI, xAI, DeepSeek, Moonshot, DashScope,
+GLM."""
 _OF_AN_ACCOUNT = re.compile(r"account|organi[sz]ation|suspend|banned|api.?key|账号|账户|密钥", re.IGNORECASE)
 """Words of messages about a customer, who may be said to violate a policy as well: these are no refusals."""
 
@@ -227,9 +241,15 @@ def complaint_in(body: Any) -> Complaint:
     codes = [inner.get("type"), inner.get("code"), inner.get("status"), found_at(inner, "innererror", "code")]
     words = " ".join(str(code) for code in codes if code is not None)
     parameter = inner.get("param")
-    filters = body.get("contentFilter") if isinstance(body, dict) else None  # GLM, whose code 1301 is only a number
-    moderated = bool(filters) or found_at(inner, "metadata", "flagged_input") is not None  # OpenRouter's moderation, a 403
-    message = str(next((inner[name] for name in ("message", "detail", "msg", "errors") if inner.get(name)), inner))
+    filters = (
+        body.get("contentFilter") if isinstance(body, dict) else None
+    )  # GLM, whose code 1301 is only a number
+    moderated = (
+        bool(filters) or found_at(inner, "metadata", "flagged_input") is not None
+    )  # OpenRouter's moderation, a 403
+    message = str(
+        next((inner[name] for name in ("message", "detail", "msg", "errors") if inner.get(name)), inner)
+    )
     upstream = found_at(inner, "metadata", "raw")  # what the provider behind OpenRouter said
     return Complaint(
         f"{message}: {upstream}" if isinstance(upstream, str) and upstream else message,
@@ -239,14 +259,19 @@ def complaint_in(body: Any) -> Complaint:
     )
 
 
-_QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (?:credits|balance|funds)", re.IGNORECASE)
+_QUOTA = re.compile(
+    r"insufficient_quota|billing_hard_limit|credit balance|insufficient (?:credits|balance|funds)",
+    re.IGNORECASE,
+)
 _CONTEXT = re.compile(
     r"context_length_exceeded|exceed_context_size|(?:maximum|max|exceeds?|exceeded|available) (?:the )?(?:model'?s? )?context"
     r"|context (?:length|window|size)|(?:context|prompt|input) (?:is )?too long|input token count|too many input tokens"
     r"|`max_new_tokens` must be <=",
     re.IGNORECASE,
 )
-_BAD_KEY = re.compile(r"api[ _]key (?:not valid|invalid|not found|expired)|(?:invalid|incorrect)[ _]api[ _]key", re.IGNORECASE)
+_BAD_KEY = re.compile(
+    r"api[ _]key (?:not valid|invalid|not found|expired)|(?:invalid|incorrect)[ _]api[ _]key", re.IGNORECASE
+)
 _NO_MODEL = re.compile(r"model_not_found", re.IGNORECASE)
 
 _ROLE = r"(?:system|developer)['\"`]?[ _-]?(?:role|message|prompt|instruction)s?"
@@ -285,7 +310,9 @@ class SystemMessages:
         if not has_system or not rejects_system_messages(status, complaint):
             return False
         if not self._folded:
-            _log.warning("%s does not accept a system message; its text is put before the prompt", self._model)
+            _log.warning(
+                "%s does not accept a system message; its text is put before the prompt", self._model
+            )
         self._folded = True
         return True
 
@@ -308,7 +335,8 @@ _ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...
     ((200,), re.compile(GENERATION_FAILED), "server", "transient"),
     (range(400, 500), None, "bad_request", "permanent"),
 )
-"""Classification of failures: status codes, pattern of the complaint, kind and scope; the first matching line is used.
+"""Classification of failures: status codes, pattern of the complaint, kind and scope; the first matching line
+is used.
 
 Status 200 is that of a failure that an answer with status 200 reports without a code.
 """

@@ -1,7 +1,8 @@
 """Event streams: answers in pieces, which some endpoints send although `stream` is false.
 
-A stream consists of lines `data: JSON`; lines that begin with a colon are comments (OpenRouter sends them while it waits). The pieces are
-joined to the answer that the same endpoint sends without a stream, in the form of OpenAI (`choices`) or of Anthropic (`content`).
+A stream consists of lines `data: JSON`; lines that begin with a colon are comments (OpenRouter sends them
+while it waits). The pieces are joined to the answer that the same endpoint sends without a stream, in the
+form of OpenAI (`choices`) or of Anthropic (`content`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def lines_of(text: str) -> list[str]:
 
 
 def reason_text(reason: object) -> str | None:
-    """Return a finish reason as a text; SGLang sends an object with a type. None if it says that there is none."""
+    """Return a finish reason as a text; SGLang sends an object with a type.
+
+    None if it says that there is none.
+    """
     inner = found_at(reason, "type") if isinstance(reason, dict) else reason
     return inner if isinstance(inner, str) and not _NO_REASON.fullmatch(inner.strip()) else None
 
@@ -61,8 +65,9 @@ def joined_stream(text: str) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        The answer as it would be without a stream; an event that reports an error is returned as it is. None if a piece cannot be read, or
-        if the stream ends before the answer does: a part of an answer is no answer.
+        The answer as it would be without a stream; an event that reports an error is returned as it is. None
+        if a piece cannot be read, or if the stream ends before the answer does: a part of an answer is no
+        answer.
     """
     try:
         events, is_complete = _events(text)
@@ -82,7 +87,10 @@ def joined_stream(text: str) -> dict[str, Any] | None:
 
 
 def _events(text: str) -> tuple[list[dict[str, Any]], bool]:
-    """Return the JSON objects of a stream, and whether the mark of its end was seen; raise ValueError if a piece is not an object."""
+    """Return the JSON objects of a stream, and whether the mark of its end was seen.
+
+    Raise ValueError if a piece is not an object.
+    """
     events: list[dict[str, Any]] = []
     is_complete = False
     for name, pieces in _named_pieces(text):
@@ -95,7 +103,10 @@ def _events(text: str) -> tuple[list[dict[str, Any]], bool]:
 
 
 def _named_pieces(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each event ("" if it has none) and the lines of its data; a line without a field counts as data."""
+    """Yield the name of each event ("" if it has none) and the lines of its data.
+
+    A line without a field counts as data.
+    """
     name = ""
     pieces: list[str] = []
     for line in [*lines_of(text), ""]:
@@ -112,7 +123,10 @@ def _named_pieces(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _objects(pieces: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the objects in the data of an event: one in all of its lines, or one in each; raise ValueError for anything else."""
+    """Return the objects in the data of an event: one in all of its lines, or one in each.
+
+    Raise ValueError for anything else.
+    """
     try:
         values = [json.loads("\n".join(pieces))] if pieces else []
     except ValueError:
@@ -139,12 +153,23 @@ def _error_in(event: Mapping[str, Any]) -> dict[str, Any] | None:
     if event.get("choices"):
         return None if own is None else {"error": own}
     if own is not None or "error" in (event.get("object"), event.get("type")):
-        return dict(event) if event.get("error") or any(isinstance(event.get(name), str) for name in _MESSAGE_FIELDS) else {"error": event}
-    return dict(event) if any(event.get(name) and isinstance(event[name], str | list) for name in _MESSAGE_FIELDS) else None
+        return (
+            dict(event)
+            if event.get("error") or any(isinstance(event.get(name), str) for name in _MESSAGE_FIELDS)
+            else {"error": event}
+        )
+    return (
+        dict(event)
+        if any(event.get(name) and isinstance(event[name], str | list) for name in _MESSAGE_FIELDS)
+        else None
+    )
 
 
 def _openai_answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Join chunks, whose first choice has a `delta`, or a whole `message`; raise ValueError if one has another shape."""
+    """Join chunks, whose first choice has a `delta`, or a whole `message`.
+
+    Raise ValueError if one has another shape.
+    """
     contents: list[Any] = []
     texts: dict[str, list[str]] = {name: [] for name in (*_REASONING_FIELDS, "refusal")}
     choice: dict[str, Any] = {"index": 0}
@@ -153,7 +178,11 @@ def _openai_answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     for event in events:
         answer |= {name: value for name, value in event.items() if value is not None and name != "choices"}
         first = _first_choice(event)
-        choice |= {name: value for name, value in first.items() if value is not None and name not in ("delta", "message", "finish_reason")}
+        choice |= {
+            name: value
+            for name, value in first.items()
+            if value is not None and name not in ("delta", "message", "finish_reason")
+        }
         choice["finish_reason"] = _last_reason(choice.get("finish_reason"), first.get("finish_reason"))
         delta = first.get("delta") or first.get("message")
         is_readable = delta is None or isinstance(delta, dict)
@@ -183,7 +212,10 @@ def _last_reason(earlier: object, later: object) -> object:
 
 
 def _first_choice(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choice number 0 of a chunk; empty if it has none. Raise ValueError if its choices are no objects."""
+    """Return the choice number 0 of a chunk; empty if it has none.
+
+    Raise ValueError if its choices are no objects.
+    """
     choices = event.get("choices") or []
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise ValueError("the choices of a piece are not a list of objects")

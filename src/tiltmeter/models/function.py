@@ -1,6 +1,7 @@
 """User functions as models: `python/MODULE:FUNCTION`, for systems built around a model (retrieval, tools, an agent).
 
-The second half of the module detects changes of a function (`digest_of`), so that cached answers of a changed function are not reused.
+The second half of the module detects changes of a function (`digest_of`), so that cached answers of a changed
+function are not reused.
 """
 
 from __future__ import annotations
@@ -32,26 +33,31 @@ _TEXTS = ("str", "str | None", "None | str", "Optional[str]", "typing.Optional[s
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> FunctionModel:
     """Create a model from the function MODULE:FUNCTION; `model_of` describes its arguments.
 
-    Every parameter other than the first, `sampling` and `sample` is an option `-M NAME=VALUE`, whose value is a string.
+    Every parameter other than the first, `sampling` and `sample` is an option `-M NAME=VALUE`, whose value is
+    a string.
 
     Raises
     ------
     InputError
-        There is no such function, it cannot be called with a conversation, or an option is not one of its parameters.
+        There is no such function, it cannot be called with a conversation, or an option is not one of its
+        parameters.
     """
     check_local(f"{provider}/{model}", base_url)
     if not is_function(model):
-        raise InputError(f"the model '{provider}/{model}' should be written {provider}/MODULE:FUNCTION, such as {provider}/answer:reply")
+        raise InputError(
+            f"the model '{provider}/{model}' should be written {provider}/MODULE:FUNCTION, such as {provider}/answer:reply"
+        )
     return FunctionModel(f"{provider}/{model}", load_function(model), options)
 
 
 def model_of(function: Callable[..., Any], options: Mapping[str, Any] | None = None) -> FunctionModel:
     """Return a function, or another callable object, as a model.
 
-    The function is called with the conversation and returns the text of the response (or a `Completion`); it may be `async`. If its first
-    parameter is annotated `str`, or has no annotation and is called `prompt` or `text`, it receives the prompt as a string; several
-    messages (a system message, earlier turns) are joined by blank lines. Any other first parameter receives the list of messages, each
-    {"role": ..., "content": ...}. Parameters `sampling` and `sample` receive the `Sampling` and the number of the response.
+    The function is called with the conversation and returns the text of the response (or a `Completion`); it
+    may be `async`. If its first parameter is annotated `str`, or has no annotation and is called `prompt` or
+    `text`, it receives the prompt as a string; several messages (a system message, earlier turns) are joined
+    by blank lines. Any other first parameter receives the list of messages, each {"role": ..., "content":
+    ...}. Parameters `sampling` and `sample` receive the `Sampling` and the number of the response.
 
     Cached responses in the journal are used as long as `digest_of` and the options are the same.
 
@@ -67,7 +73,9 @@ def model_of(function: Callable[..., Any], options: Mapping[str, Any] | None = N
     """
     inner = function.func if isinstance(function, functools.partial) else function
     named = inner if hasattr(inner, "__qualname__") else type(inner)
-    return FunctionModel(f"python/{named.__module__}:{named.__qualname__}", function, options or {}, digest_of(function))
+    return FunctionModel(
+        f"python/{named.__module__}:{named.__qualname__}", function, options or {}, digest_of(function)
+    )
 
 
 class FunctionModel(NamedModel):
@@ -80,7 +88,8 @@ class FunctionModel(NamedModel):
     options
         Values of its further parameters.
     digest
-        Digest of the code of the function, see `model_of`; None: the digest of its file, computed in each process.
+        Digest of the code of the function, see `model_of`; None: the digest of its file, computed in each
+        process.
 
     Raises
     ------
@@ -88,12 +97,20 @@ class FunctionModel(NamedModel):
         The function cannot be called with a conversation, or an option is not one of its parameters.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], options: Mapping[str, Any], digest: str | None = None) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], options: Mapping[str, Any], digest: str | None = None
+    ) -> None:
         try:
             first, *others = inspect.signature(function).parameters.values()
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name} does not accept messages; its first parameter must be the list of messages, or the prompt") from error
-        defaults = {one.name: one.default for one in others if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
+            raise InputError(
+                f"{name} does not accept messages; its first parameter must be the list of messages, or the prompt"
+            ) from error
+        defaults = {
+            one.name: one.default
+            for one in others
+            if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        }
         known = [parameter for parameter in defaults if parameter not in _GIVEN]
         check_options(name, options, known)
         for parameter in known:
@@ -105,30 +122,42 @@ class FunctionModel(NamedModel):
         if annotation in (Parameter.empty, Any, "Any"):
             self._takes_text = first.name in ("prompt", "text")
         else:
-            self._takes_text = (annotation.__name__ if isinstance(annotation, type) else str(annotation)) in _TEXTS
+            self._takes_text = (
+                annotation.__name__ if isinstance(annotation, type) else str(annotation)
+            ) in _TEXTS
 
         code = f"#{digest}" if digest else ""
         if not code and inspect.isroutine(function):
             file = inspect.getsourcefile(inspect.unwrap(function))
             code = f"@sha256:{sha256(file)}" if file and is_file(file) else ""
         text = ["text"] if self._takes_text else []
-        shown = (f"{key}={value if isinstance(value, str) else digest_of(value)}" for key, value in sorted(options.items()))
+        shown = (
+            f"{key}={value if isinstance(value, str) else digest_of(value)}"
+            for key, value in sorted(options.items())
+        )
         super().__init__(name, " ".join([f"{name}{code}", *text, *shown]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self._function, self._options, self._digest)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """See `Model.complete`. Exceptions of the function fail only this request; lost connections are retried."""
+        """See `Model.complete`.
+
+        Exceptions of the function fail only this request; lost connections are retried.
+        """
         conversation: Any = [message._asdict() for message in messages]
         if self._takes_text:
             conversation = "\n\n".join(message.content for message in messages)
         values = {"sampling": sampling, "sample": sample}
-        call = functools.partial(self._function, conversation, **{name: values[name] for name in self._given}, **self._options)
+        call = functools.partial(
+            self._function, conversation, **{name: values[name] for name in self._given}, **self._options
+        )
         begun = time.perf_counter()
         try:
             answer = call() if inspect.iscoroutinefunction(self._function) else await asyncio.to_thread(call)
-            if inspect.isawaitable(answer):  # from an `async` function, also in a partial or as `__call__` of an object
+            if inspect.isawaitable(
+                answer
+            ):  # from an `async` function, also in a partial or as `__call__` of an object
                 answer = await answer
         except ModelError:
             raise
@@ -140,14 +169,30 @@ class FunctionModel(NamedModel):
         if isinstance(answer, Completion):
             return answer
         if answer is not None and not isinstance(answer, str):
-            raise ModelError("function", f"{self.name} returned {type(answer).__name__}, not a string", scope="fatal")
+            raise ModelError(
+                "function", f"{self.name} returned {type(answer).__name__}, not a string", scope="fatal"
+            )
         text, thinking = (None, None) if answer is None else split_thinking(answer)
         return Completion(text=text, thinking=thinking, latency=time.perf_counter() - begun)
 
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
 _CHANGING = frozenset(
-    ("append", "extend", "insert", "remove", "pop", "popitem", "clear", "add", "discard", "update", "setdefault", "sort", "reverse")
+    (
+        "append",
+        "extend",
+        "insert",
+        "remove",
+        "pop",
+        "popitem",
+        "clear",
+        "add",
+        "discard",
+        "update",
+        "setdefault",
+        "sort",
+        "reverse",
+    )
 )
 """Methods that modify a list, set or dictionary."""
 
@@ -155,19 +200,26 @@ _CHANGING = frozenset(
 def digest_of(value: object) -> str:
     """Return a hex digest that changes when a function, a callable object, or a plain value changes.
 
-    The digest is the same in other processes with the same Python version. It covers the bytecode of a function, its default values, its
-    closure, and the functions, objects and plain values of its module that it references. For an object of a class in that module, it
-    covers the methods of the class and the attributes of the object. Values that the code itself modifies, such as a counter or a list it
-    fills, are excluded. Objects from other modules (libraries, clients, tables) are identified only by their name or type.
+    The digest is the same in other processes with the same Python version. It covers the bytecode of a
+    function, its default values, its closure, and the functions, objects and plain values of its module that
+    it references. For an object of a class in that module, it covers the methods of the class and the
+    attributes of the object. Values that the code itself modifies, such as a counter or a list it fills, are
+    excluded. Objects from other modules (libraries, clients, tables) are identified only by their name or
+    type.
     """
     inner = value.func if isinstance(value, functools.partial) else value
-    return hashlib.sha256(_described(value, getattr(inner, "__module__", None), {}).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hashlib.sha256(
+        _described(value, getattr(inner, "__module__", None), {}).encode("utf-8", "surrogatepass")
+    ).hexdigest()[:32]
 
 
 def _described(value: Any, module: str | None, seen: dict[int, tuple[int, object]]) -> str:
-    """Return a canonical description of a value; functions and objects of the module are described by their content.
+    """Return a canonical description of a value.
 
-    `seen` maps the id of each object described so far to its number and the object itself, so that its id is not reused.
+    Functions and objects of the module are described by their content.
+
+    `seen` maps the id of each object described so far to its number and the object itself, so that its id is
+    not reused.
     """
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return f"{type(value).__name__} {value!r}"
@@ -193,20 +245,29 @@ def _described(value: Any, module: str | None, seen: dict[int, tuple[int, object
         case MethodType():
             return f"method {joined(value.__func__)} {joined(value.__self__)}"
         case FunctionType() if value.__module__ == module:
-            return f"function {joined(value.__code__, value.__defaults__, value.__kwdefaults__, _named(value))}"
+            return (
+                f"function {joined(value.__code__, value.__defaults__, value.__kwdefaults__, _named(value))}"
+            )
         case staticmethod() | classmethod():
             return joined(value.__func__)
         case property():
             return f"property {joined(value.fget)}"
     kind = value if isinstance(value, type) else type(value)
-    name = f"{getattr(value, '__module__', kind.__module__)}.{getattr(value, '__qualname__', kind.__qualname__)}"
+    name = (
+        f"{getattr(value, '__module__', kind.__module__)}.{getattr(value, '__qualname__', kind.__qualname__)}"
+    )
     return f"{name} {joined(_parts(value, kind))}" if kind.__module__ == module else name
 
 
 def _named(function: FunctionType) -> dict[str, Any]:
     """Return the values of the closure and the module that a function references and does not modify."""
     code = function.__code__
-    found = {name: function.__globals__[name] for part in _nested_codes(code) for name in part.co_names if name in function.__globals__}
+    found = {
+        name: function.__globals__[name]
+        for part in _nested_codes(code)
+        for name in part.co_names
+        if name in function.__globals__
+    }
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # the cell is still empty
             found[name] = cell.cell_contents
@@ -215,20 +276,34 @@ def _named(function: FunctionType) -> dict[str, Any]:
 
 def _parts(value: Any, kind: type) -> dict[str, Any]:
     """Return the methods and values of a class and, for an object, the attributes that its methods do not modify."""
-    members = {name: one for name, one in vars(kind).items() if not (name.startswith("__") and not callable(one))}
+    members = {
+        name: one for name, one in vars(kind).items() if not (name.startswith("__") and not callable(one))
+    }
     members |= {f"base {number}": base for number, base in enumerate(kind.__bases__)}
     if value is kind:
         return members
-    methods = [(name, one) for base in kind.__mro__ for name, one in vars(base).items() if isinstance(one, FunctionType)]
+    methods = [
+        (name, one)
+        for base in kind.__mro__
+        for name, one in vars(base).items()
+        if isinstance(one, FunctionType)
+    ]
     attributes = dict(getattr(value, "__dict__", {}))
-    return members | {"held": _unchanged(attributes, [one.__code__ for name, one in methods if name not in _CONSTRUCTORS])}
+    return members | {
+        "held": _unchanged(attributes, [one.__code__ for name, one in methods if name not in _CONSTRUCTORS])
+    }
 
 
 def _unchanged(values: dict[str, Any], codes: Sequence[CodeType]) -> dict[str, Any]:
-    """Return the values that no code assigns; lists, sets and dictionaries that it may modify in place are replaced by their type."""
+    """Return the values that no code assigns.
+
+    Lists, sets and dictionaries that it may modify in place are replaced by their type.
+    """
     parts = [part for code in codes for part in _nested_codes(code)]
     instructions = [one for part in parts for one in dis.get_instructions(part)]
-    assigned = {str(one.argval) for one in instructions if one.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")}
+    assigned = {
+        str(one.argval) for one in instructions if one.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
+    }
     in_place = any(one.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE") for one in instructions)
     in_place = in_place or any(name in _CHANGING for part in parts for name in part.co_names)
     return {

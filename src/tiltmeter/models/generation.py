@@ -1,13 +1,15 @@
 """Batch generation with a causal language model of transformers: tokens are sampled, and rows end one by one.
 
-The tokens of a row are sampled with the Gumbel-max trick: the noise of a step comes from a generator seeded by the request alone, so that
-an answer does not depend on the other rows of its batch. (Inverting the cumulative distribution with one uniform number per step would be
-cheaper, but a rounding difference early in the vocabulary would shift all later tokens.)
+The tokens of a row are sampled with the Gumbel-max trick: the noise of a step comes from a generator seeded
+by the request alone, so that an answer does not depend on the other rows of its batch. (Inverting the
+cumulative distribution with one uniform number per step would be cheaper, but a rounding difference early in
+the vocabulary would shift all later tokens.)
 
-In the open-box setting, hidden states of one prompt replace those of another. Blocks are counted from 0, and "after block l" refers to the
-output of block l: with l = 2 and l* = 3, the output of the third block at the source's span replaces the output of the fourth block at the
-target's placeholders. The target is patched once, when its prompt is read. With causal attention, later tokens do not change the states of
-earlier ones, so the cached keys and values of the blocks above remain valid for all following tokens.
+In the open-box setting, hidden states of one prompt replace those of another. Blocks are counted from 0, and
+"after block l" refers to the output of block l: with l = 2 and l* = 3, the output of the third block at the
+source's span replaces the output of the fourth block at the target's placeholders. The target is patched
+once, when its prompt is read. With causal attention, later tokens do not change the states of earlier ones,
+so the cached keys and values of the blocks above remain valid for all following tokens.
 """
 
 from __future__ import annotations
@@ -36,20 +38,26 @@ class Generator(NamedTuple):
     model: Any
     reader: PromptReader
     layers: tuple[int, int]
-    """The block after which the states of a source are read, and the block after which they are inserted into the target."""
+    """The block after which the states of a source are read, and the block after which they are inserted into
+    the target."""
     ends: frozenset[int]
     """Tokens that end an answer."""
 
 
 def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
-    """Answer all rows as one batch; either all of them are open-box requests or none. Exceptions of torch propagate."""
+    """Answer all rows as one batch; either all of them are open-box requests or none.
+
+    Exceptions of torch propagate.
+    """
     import torch
     from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
     for row in rows:
         row.made, row.tokens, row.finish_reason, row.place = [], 0, "", START
     model = generator.model
-    config = GenerationConfig(max_new_tokens=max(row.limit for row in rows), do_sample=False, use_cache=True, pad_token_id=0)
+    config = GenerationConfig(
+        max_new_tokens=max(row.limit for row in rows), do_sample=False, use_cache=True, pad_token_id=0
+    )
     ids, mask = left_padded([row.ids for row in rows], model.device)
     drawing = processors(rows[0].recipe, [row.seed for row in rows], ids, mask)
     boxes = [row.open_box for row in rows if row.open_box]
@@ -77,7 +85,10 @@ def left_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Ten
     from torch.nn.utils.rnn import pad_sequence
 
     pad = partial(pad_sequence, batch_first=True, padding_side="left")
-    ids, mask = pad([torch.tensor(row) for row in rows]), pad([torch.ones(len(row), dtype=torch.long) for row in rows])
+    ids, mask = (
+        pad([torch.tensor(row) for row in rows]),
+        pad([torch.ones(len(row), dtype=torch.long) for row in rows]),
+    )
     return ids.to(device), mask.to(device)
 
 
@@ -89,7 +100,8 @@ def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., 
     import torch
 
     stop, decode = rows[0].recipe.stop, generator.reader.tokenizer.decode
-    # Number of tokens that a stop text at the end of an answer may span: nearly every token is at least one byte.
+    # Number of tokens that a stop text at the end of an answer may span: nearly every token is at least one
+    # byte.
     tail = max((len(text.encode()) for text in stop), default=0) + 8
 
     def reason(row: PromptRow, token: int) -> str:
@@ -116,10 +128,12 @@ def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., 
 
 
 def _constraints(generator: Generator, rows: Sequence[PromptRow]) -> list[Callable[[Tensor, Tensor], Tensor]]:
-    """Return the processor that removes all tokens but those of allowed answers; none if all answers of the batch are free.
+    """Return the processor that removes all tokens but those of allowed answers.
 
-    It comes before the others, so that temperature, penalties and filters apply to the tokens that are left. Each row has a list of its
-    own; rows without a list are not changed.
+    None if all answers of the batch are free.
+
+    It comes before the others, so that temperature, penalties and filters apply to the tokens that are left.
+    Each row has a list of its own; rows without a list are not changed.
     """
     import torch
 
@@ -159,18 +173,26 @@ def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tens
         Token IDs and attention mask, padded on the left: shape (rows, tokens).
     """
     import torch
-    from transformers import LogitsProcessorList, MinPLogitsWarper, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+    from transformers import (
+        LogitsProcessorList,
+        MinPLogitsWarper,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
 
     generators = [torch.Generator(device=prompts.device).manual_seed(seed) for seed in seeds]
 
     def penalise(input_ids: Tensor, scores: Tensor) -> Tensor:
         """Apply the frequency, presence and repetition penalties.
 
-        The first two depend on how often, and whether, a token is in the answer; the third is a factor on the logits of tokens in the
-        prompt or the answer (Keskar et al. 2019).
+        The first two depend on how often, and whether, a token is in the answer; the third is a factor on the
+        logits of tokens in the prompt or the answer (Keskar et al. 2019).
         """
         generated, factor = input_ids[:, prompts.shape[1] :], recipe.repetition_penalty
-        counts = torch.zeros_like(scores).scatter_add_(1, generated, torch.ones_like(generated, dtype=scores.dtype))
+        counts = torch.zeros_like(scores).scatter_add_(
+            1, generated, torch.ones_like(generated, dtype=scores.dtype)
+        )
         used = counts.scatter_add(1, prompts, mask.to(scores.dtype)) > 0  # padding is not counted
         scores = torch.where(used, torch.where(scores > 0, scores / factor, scores * factor), scores)
         return scores - recipe.frequency_penalty * counts - recipe.presence_penalty * (counts > 0)
@@ -180,7 +202,8 @@ def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tens
         noise = torch.empty_like(scores, dtype=torch.float32)
         for row, generator in zip(noise, generators, strict=True):
             row.exponential_(generator=generator)
-        # -log of an exponential variable is a Gumbel variable; a draw of exactly 0 would select even a token that was filtered out.
+        # -log of an exponential variable is a Gumbel variable; a draw of exactly 0 would select even a token
+        # that was filtered out.
         return scores.float() - noise.clamp_min_(torch.finfo(torch.float32).tiny).log_()
 
     steps: list[Any] = []
@@ -199,7 +222,8 @@ def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tens
     return LogitsProcessorList(steps)
 
 
-# The open box -------------------------------------------------------------------------------------------------------------------------
+# The open box
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 def find_blocks(model: Any, layer: int) -> Sequence[Any]:
@@ -210,10 +234,14 @@ def find_blocks(model: Any, layer: int) -> Sequence[Any]:
     InputError
         The structure of the model is not supported, or it has no block number `layer`.
     """
-    places = (reduce(lambda module, name: getattr(module, name, None), place.split("."), model) for place in _BLOCKS)
+    places = (
+        reduce(lambda module, name: getattr(module, name, None), place.split("."), model) for place in _BLOCKS
+    )
     found: Sequence[Any] | None = next((place for place in places if place is not None and len(place)), None)
     if found is None:
-        raise InputError(f"the open-box setting does not support {type(model).__name__}: its blocks are not in {', '.join(_BLOCKS)}")
+        raise InputError(
+            f"the open-box setting does not support {type(model).__name__}: its blocks are not in {', '.join(_BLOCKS)}"
+        )
     if not 0 <= layer < len(found):
         raise InputError(f"there is no block {layer}: this model has the blocks 0 to {len(found) - 1}")
     return found
@@ -237,17 +265,31 @@ def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> li
     block = find_blocks(model, layer)[layer]
     ids, mask = left_padded([source.ids for source in sources], model.device)
     seen: list[Tensor] = []
-    with torch.inference_mode(), block.register_forward_hook(lambda _block, _given, made: seen.append(_hidden_states(made))):
-        model.base_model(input_ids=ids, attention_mask=mask, position_ids=(mask.cumsum(-1) - 1).clamp(min=0), use_cache=False)
-    return [states[-len(source.ids) :][source.positions].clone() for states, source in zip(seen[0], sources, strict=True)]
+    with (
+        torch.inference_mode(),
+        block.register_forward_hook(lambda _block, _given, made: seen.append(_hidden_states(made))),
+    ):
+        model.base_model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
+            use_cache=False,
+        )
+    return [
+        states[-len(source.ids) :][source.positions].clone()
+        for states, source in zip(seen[0], sources, strict=True)
+    ]
 
 
 @contextmanager
-def patched(model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[MarkedTokens]) -> Iterator[None]:
+def patched(
+    model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[MarkedTokens]
+) -> Iterator[None]:
     """Replace hidden states after block `layer` at the marked tokens of the targets within the block.
 
-    Use it for one call of the model or of `generate`. The first forward pass determines the width of the prompt; later passes that read
-    less (generation with a cache) are not changed, and those that read it again (generation without a cache) are patched again.
+    Use it for one call of the model or of `generate`. The first forward pass determines the width of the
+    prompt; later passes that read less (generation with a cache) are not changed, and those that read it
+    again (generation without a cache) are patched again.
 
     Parameters
     ----------
@@ -265,7 +307,11 @@ def patched(model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[
 
     block = find_blocks(model, layer)[layer]
     # Counted from the end of the prompt, so that padding does not matter.
-    marked = [(number, place - len(target.ids)) for number, target in enumerate(targets) for place in target.positions]
+    marked = [
+        (number, place - len(target.ids))
+        for number, target in enumerate(targets)
+        for place in target.positions
+    ]
     places = torch.tensor(marked, dtype=torch.long).T
     vectors = torch.cat(list(states))
     width = 0

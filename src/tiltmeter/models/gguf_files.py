@@ -1,9 +1,10 @@
 """GGUF files, the quantised models of llama.cpp: a dequantised copy of each, which transformers loads fast.
 
-Reading a GGUF file takes transformers about half a minute for 100 million parameters. The copy is therefore stored once in the cache folder
-(TILTMETER_CACHE), under the digest of the file: weights as safetensors, configuration and tokenizer. A quantised weight is a product of
-numbers that a narrow type does not represent, so that most weights are stored as float32; those that float16 or bfloat16 represent exactly
-are stored in that type.
+Reading a GGUF file takes transformers about half a minute for 100 million parameters. The copy is therefore
+stored once in the cache folder (TILTMETER_CACHE), under the digest of the file: weights as safetensors,
+configuration and tokenizer. A quantised weight is a product of numbers that a narrow type does not represent,
+so that most weights are stored as float32; those that float16 or bfloat16 represent exactly are stored in
+that type.
 """
 
 from __future__ import annotations
@@ -48,21 +49,26 @@ def find_gguf(name: str) -> Path:
     """
     path = Path(name).expanduser()
     if not is_file(path):
-        raise InputError(f"there is no file {name}: give the path of a GGUF file, of a model folder, or a name on the Hugging Face hub")
+        raise InputError(
+            f"there is no file {name}: give the path of a GGUF file, of a model folder, or a name on the Hugging Face hub"
+        )
     try:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
     except OSError as error:
         raise _unreadable(Path(name), error) from None
     if start != _MAGIC:
-        raise InputError(f"{name} is not a GGUF file: it does not begin with {_MAGIC.decode()}; download it again")
+        raise InputError(
+            f"{name} is not a GGUF file: it does not begin with {_MAGIC.decode()}; download it again"
+        )
     return path.absolute()
 
 
 def dequantised(path: Path, digest: str) -> Path:
     """Return the folder of the dequantised copy of a GGUF file, which is made unless it is in the cache.
 
-    Only one process makes the copy; others wait for it. A copy is complete or absent, also if its process is killed.
+    Only one process makes the copy; others wait for it. A copy is complete or absent, also if its process is
+    killed.
 
     Parameters
     ----------
@@ -107,7 +113,9 @@ def _save_copy(path: Path, folder: Path) -> None:
             model, tokenizer = _load(source)
             weights = _distinct_weights(model)
             if turn_end is not None:
-                model.generation_config.eos_token_id = sorted({turn_end, model.generation_config.eos_token_id} - {None})
+                model.generation_config.eos_token_id = sorted(
+                    {turn_end, model.generation_config.eos_token_id} - {None}
+                )
             vars(model.config).pop("quantization_config", None)  # the copy is not quantised
     finally:
         shutil.rmtree(source)
@@ -126,7 +134,9 @@ def _explained(path: Path, architecture: str) -> Iterator[None]:
         yield
     except Exception as error:
         _raise_if_not_the_content(path, error)
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
+        reason = next(
+            (line for line in str(error).splitlines() if line.strip()), type(error).__name__
+        ).strip()
         raise InputError(
             f"transformers {transformers.__version__} cannot load {path}, a GGUF file of the architecture {architecture!r} "
             f"({reason[:160]}): use a newer transformers or another model, or serve the file with llama.cpp (llamacpp/NAME)"
@@ -134,7 +144,10 @@ def _explained(path: Path, architecture: str) -> Iterator[None]:
 
 
 def _raise_if_not_the_content(path: Path, error: Exception) -> None:
-    """Raise MemoryError if memory ran out, and InputError if the file could not be read; otherwise its content is at fault."""
+    """Raise MemoryError if memory ran out, and InputError if the file could not be read.
+
+    Otherwise its content is at fault.
+    """
     if is_out_of_memory(error):
         raise MemoryError(str(error)) from error
     if isinstance(error, OSError) and error.strerror:
@@ -164,7 +177,9 @@ def _read_header(path: Path) -> tuple[str, int | None]:
         architecture = str(fields["general.architecture"].contents())
     except Exception as error:  # the reader trusts the lengths in the file
         _raise_if_not_the_content(path, error)
-        raise InputError(f"{path} is damaged or incomplete ({type(error).__name__}): download it again") from None
+        raise InputError(
+            f"{path} is damaged or incomplete ({type(error).__name__}): download it again"
+        ) from None
     is_token = isinstance(turn_end, int) and not isinstance(turn_end, bool) and 0 <= turn_end < vocabulary
     if turn_end is not None and not is_token:
         raise InputError(
@@ -198,7 +213,9 @@ def _load(folder: Path) -> tuple[Any, Any]:
     fixed = {"gguf_file": _LINK, "local_files_only": True, "trust_remote_code": False}
     with _no_bar():
         tokenizer = AutoTokenizer.from_pretrained(folder, **fixed)
-        model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True, **fixed)
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True, **fixed
+        )
     if report["missing_keys"]:
         raise ValueError(f"it lacks weights such as {min(report['missing_keys'])}")
     return model, tokenizer

@@ -1,8 +1,9 @@
 """Models behind HTTP endpoints: OpenAI-compatible ones (OpenAI, Ollama, vLLM, OpenRouter, Gemini and others) and Anthropic's.
 
-They share the session, the policy of one request per answer, and the adaptation of requests to the parameters that an endpoint accepts.
-One request takes about 0.15 ms of processor time, nearly all of it in aiohttp: headers and URLs are prepared once, bodies are plain JSON,
-and answers are read as dictionaries, not validated into objects.
+They share the session, the policy of one request per answer, and the adaptation of requests to the parameters
+that an endpoint accepts. One request takes about 0.15 ms of processor time, nearly all of it in aiohttp:
+headers and URLs are prepared once, bodies are plain JSON, and answers are read as dictionaries, not validated
+into objects.
 """
 
 from __future__ import annotations
@@ -71,10 +72,14 @@ _KEEPALIVE_SECONDS = 30.0
 _DNS_SECONDS = 300
 _MOST_ADAPTATIONS = 10
 """Enough for every parameter that can be omitted, and a system message, to be rejected once."""
-_REJECTED = re.compile(r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|deprecated|cannot both", re.I)
+_REJECTED = re.compile(
+    r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|deprecated|cannot both",
+    re.I,
+)
 _NEUTRAL = {"temperature": 1, "top_p": 1}
 _CONSTRAINTS = ("response_format", "structured_outputs", "guided_choice")
-"""Parameters that constrain an answer to a list: a JSON schema, and the choice of vLLM under its new and its old name."""
+"""Parameters that constrain an answer to a list: a JSON schema, and the choice of vLLM under its new and its
+old name."""
 _OF_SCHEMAS = re.compile(r"response.?format|schema|structured|guided|grammar", re.I)
 _ANTHROPIC_MAX_TOKENS = 1024
 _ANTHROPIC_STOP = ("end_turn", "stop_sequence")
@@ -90,7 +95,8 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     Raises
     ------
     InputError
-        There is no valid base URL, or an option was given (these providers have none; extras belong in `Sampling.extra`).
+        There is no valid base URL, or an option was given (these providers have none; extras belong in
+        `Sampling.extra`).
     ProviderError
         The key is missing from the environment.
     """
@@ -103,7 +109,9 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     made: type[HttpModel] = OpenAIModel
     if provider == "anthropic":
         made, chosen = AnthropicModel, chosen.removesuffix("/v1")
-    key = key_from_environment(endpoint.key_variable, provider, needed=endpoint.key_needed and chosen == endpoint.base_url)
+    key = key_from_environment(
+        endpoint.key_variable, provider, needed=endpoint.key_needed and chosen == endpoint.base_url
+    )
     return made(provider, model, chosen, key)
 
 
@@ -133,12 +141,14 @@ class HttpModel(NamedModel, ABC):
         """Whether system messages are put before the prompt, because the endpoint rejects them."""
 
     async def __aenter__(self) -> Self:
-        # The engine limits concurrency and the duration of a request; only connecting has a separate timeout here. The proxy is looked up
-        # once, not for every request.
+        # The engine limits concurrency and the duration of a request; only connecting has a separate timeout
+        # here. The proxy is looked up once, not for every request.
         self._proxy = proxy_for(self._url)
         common = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "tiltmeter"}
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_SECONDS, keepalive_timeout=_KEEPALIVE_SECONDS),
+            connector=aiohttp.TCPConnector(
+                limit=0, ttl_dns_cache=_DNS_SECONDS, keepalive_timeout=_KEEPALIVE_SECONDS
+            ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=common | self._headers(),
@@ -154,8 +164,9 @@ class HttpModel(NamedModel, ABC):
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """Answer `messages` with one request.
 
-        If the endpoint rejects the request because of a parameter or a system message (not charged), the request is adapted and sent
-        again; the adaptation is kept for later requests: see `_adapt` and `SystemMessages`.
+        If the endpoint rejects the request because of a parameter or a system message (not charged), the
+        request is adapted and sent again; the adaptation is kept for later requests: see `_adapt` and
+        `SystemMessages`.
         """
         for _ in range(_MOST_ADAPTATIONS):
             sent = self._system.sent(messages)
@@ -166,14 +177,22 @@ class HttpModel(NamedModel, ABC):
             outcome = self._outcome(status, raw, perf_counter() - started)
             if isinstance(outcome, Completion):
                 outcome = _with_limit_reached(outcome, sampling.max_tokens)
-                choices = payload.get("guided_choice") or found_at(payload, "structured_outputs", "choice") or ()
-                return replace(outcome, text=json.dumps({"answer": outcome.text})) if outcome.text in choices else outcome
+                choices = (
+                    payload.get("guided_choice") or found_at(payload, "structured_outputs", "choice") or ()
+                )
+                return (
+                    replace(outcome, text=json.dumps({"answer": outcome.text}))
+                    if outcome.text in choices
+                    else outcome
+                )
             complaint, code = outcome.complaint, outcome.status or (200 if _is_success(status) else status)
             if self._system.fold_if_rejected(sent, code, complaint):
                 continue
             if code not in (400, 422) or not self._adapt(payload, complaint, code):
                 raise self._error(status, headers, complaint, code)
-        raise ModelError("bad_request", f"{self.place} does not accept any form of this request", scope="fatal", status=400)
+        raise ModelError(
+            "bad_request", f"{self.place} does not accept any form of this request", scope="fatal", status=400
+        )
 
     @property
     def place(self) -> str:
@@ -183,8 +202,8 @@ class HttpModel(NamedModel, ABC):
     def _outcome(self, status: int, raw: bytes, latency: float) -> Completion | Reported:
         """Return the completion in an answer, or the failure that it reports, with its status or, in a 200, the status that it names.
 
-        Other statuses of success (201, the default of some gateways) mean the same as 200. A completion with any other status counts only
-        if it was declined: this is how a filter reports its decision.
+        Other statuses of success (201, the default of some gateways) mean the same as 200. A completion with
+        any other status counts only if it was declined: this is how a filter reports its decision.
 
         Raises
         ------
@@ -198,8 +217,14 @@ class HttpModel(NamedModel, ABC):
             completion = None if failure else with_served(self._read(answer, latency), answer, self._clean)
         except (AnswerError, RecursionError) as error:
             if succeeded:
-                content = str(error) if isinstance(error, AnswerError) else "something that is nested too deeply"
-                raise ModelError("bad_response", f"{self.place} answered {status} with {self._clean(content)}", status=status) from None
+                content = (
+                    str(error) if isinstance(error, AnswerError) else "something that is nested too deeply"
+                )
+                raise ModelError(
+                    "bad_response",
+                    f"{self.place} answered {status} with {self._clean(content)}",
+                    status=status,
+                ) from None
             failure, completion = None, None
         if completion is not None and (succeeded or completion.refusal is not None):
             return completion
@@ -207,7 +232,9 @@ class HttpModel(NamedModel, ABC):
             failure = Reported(failure.complaint if failure else read_complaint(raw), status)
         inside = succeeded and failure.status is not None
         if failure.complaint.flagged and (inside or failure.status in (None, *_FILTER_STATUSES)):
-            return Completion(None, "content_filter", refusal=self._clean(failure.complaint.message), latency=latency)
+            return Completion(
+                None, "content_filter", refusal=self._clean(failure.complaint.message), latency=latency
+            )
         return failure
 
     @abstractmethod
@@ -233,7 +260,10 @@ class HttpModel(NamedModel, ABC):
                 while block := await response.content.readany():
                     read += block
                     if len(read) > LARGEST_BODY:
-                        raise ModelError("bad_response", f"{self.place} sent an answer of more than {LARGEST_BODY >> 20} MiB")
+                        raise ModelError(
+                            "bad_response",
+                            f"{self.place} sent an answer of more than {LARGEST_BODY >> 20} MiB",
+                        )
                 return response.status, response.headers, bytes(read)
         except (aiohttp.ClientError, OSError) as error:
             raise connection_error(error, self._url, self._proxy, answered=self._answered) from None
@@ -242,7 +272,10 @@ class HttpModel(NamedModel, ABC):
         return clean(text, (self._key.secret,) if self._key else ())
 
     def _error(self, sent: int, headers: Mapping[str, str], complaint: Complaint, status: int) -> ModelError:
-        """Return the error for a failure with a status, with advice; a success (`sent`) may report a failure with another status."""
+        """Return the error for a failure with a status, with advice.
+
+        A success (`sent`) may report a failure with another status.
+        """
         message, advice = self._clean(complaint.message), ""
         if status in (401, 403):
             advice = f" (the key in {self._key.variable})" if self._key else " (no key was sent)"
@@ -260,7 +293,12 @@ class HttpModel(NamedModel, ABC):
         answered = str(status)
         if _is_success(sent):
             answered = f"{sent} with an error" if status == 200 else f"{sent} with an error {status}"
-        return model_error(status, headers, complaint, f"{self.place} answered {answered}{message and f': {message}'}{advice}")
+        return model_error(
+            status,
+            headers,
+            complaint,
+            f"{self.place} answered {answered}{message and f': {message}'}{advice}",
+        )
 
     def _redirect(self, location: str) -> str:
         """Return where the endpoint redirects to, with the base URL that leads there, if there is one."""
@@ -270,19 +308,27 @@ class HttpModel(NamedModel, ABC):
             target = str(self._url.join(URL(location)).with_query(None).with_fragment(None).with_user(None))
         except ValueError:
             return self._clean(f"it redirects to {location.partition('?')[0]}")
-        advice = f": use {self._clean(target.removesuffix(self.path))} as base URL" if target.endswith(self.path) else ""
+        advice = (
+            f": use {self._clean(target.removesuffix(self.path))} as base URL"
+            if target.endswith(self.path)
+            else ""
+        )
         return f"it redirects to {self._clean(target)}{advice}"
 
     def _adapt(self, payload: Mapping[str, Any], complaint: Complaint, status: int) -> bool:
-        """Note a parameter that the endpoint rejected, so that later requests omit it; return whether there is one.
+        """Note a parameter that the endpoint rejected, so that later requests omit it.
 
-        The limit on the length of an answer is sent under its other name. A seed (best effort everywhere), a temperature or top_p of 1 (the
-        default), a constraint and `stream` are omitted. Omitting any other value would change what is measured, so that a fatal ModelError
-        is raised.
+        Return whether there is one.
+
+        The limit on the length of an answer is sent under its other name. A seed (best effort everywhere), a
+        temperature or top_p of 1 (the default), a constraint and `stream` are omitted. Omitting any other
+        value would change what is measured, so that a fatal ModelError is raised.
         """
         words = re.findall(r"\w+", complaint.parameter or complaint.message[:2000])
         constraints = [name for name in _CONSTRAINTS if name in payload]
-        named = [name for name in constraints if name in words] or [name for name in constraints if complaint.says(_OF_SCHEMAS)]
+        named = [name for name in constraints if name in words] or [
+            name for name in constraints if complaint.says(_OF_SCHEMAS)
+        ]
         named += [word for word in words if word in payload and word in (*self._lengths, *_NEUTRAL, "seed")]
         named = named or [word for word in words if word == "stream" and word in payload]
         if not named or not (complaint.says(_REJECTED) or named[0] in _CONSTRAINTS):
@@ -294,7 +340,12 @@ class HttpModel(NamedModel, ABC):
                 return False
         elif value != _NEUTRAL.get(parameter, value):
             advice = f"use the default of the endpoint with -M {parameter}=default"
-            raise ModelError("bad_request", f"{self.name} does not accept {parameter} {value}: {advice}", scope="fatal", status=status)
+            raise ModelError(
+                "bad_request",
+                f"{self.name} does not accept {parameter} {value}: {advice}",
+                scope="fatal",
+                status=status,
+            )
         elif parameter not in self._rejected:
             shown = "a list of allowed answers" if parameter in _CONSTRAINTS else value
             _log.warning("%s does not accept %s; it is omitted (it was %s)", self.name, parameter, shown)
@@ -327,11 +378,19 @@ class OpenAIModel(HttpModel):
 
     def _payload(self, messages: Sequence[Message], parameters: dict[str, Any]) -> dict[str, Any]:
         if "max_tokens" in parameters:
-            parameters[next(name for name in self._lengths if name not in self._rejected)] = parameters.pop("max_tokens")
+            parameters[next(name for name in self._lengths if name not in self._rejected)] = parameters.pop(
+                "max_tokens"
+            )
         for message in messages:
             if message.role == ALLOWED:
-                parameters |= _constraint(json.loads(message.content), by_schema=_CONSTRAINTS[0] not in self._rejected)
-        return {"model": self._model, "messages": [message._asdict() for message in messages if message.role != ALLOWED], **parameters}
+                parameters |= _constraint(
+                    json.loads(message.content), by_schema=_CONSTRAINTS[0] not in self._rejected
+                )
+        return {
+            "model": self._model,
+            "messages": [message._asdict() for message in messages if message.role != ALLOWED],
+            **parameters,
+        }
 
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
         completion = read_chat_answer(answer, latency)
@@ -339,11 +398,19 @@ class OpenAIModel(HttpModel):
 
 
 def _constraint(allowed: Sequence[str], *, by_schema: bool) -> dict[str, Any]:
-    """Return the parameters that constrain an answer; a version of vLLM that knows one name of its choice ignores the other."""
+    """Return the parameters that constrain an answer.
+
+    A version of vLLM that knows one name of its choice ignores the other.
+    """
     if not by_schema:
         return {"structured_outputs": {"choice": allowed}, "guided_choice": allowed}
     schema = object_schema(answer={"type": "string", "enum": allowed})
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
+    return {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": schema},
+        }
+    }
 
 
 def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
@@ -362,7 +429,9 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
         raise AnswerError(f"a generation that failed (finish reason {finish})")
     if not isinstance(message, dict):
         if declined is None:
-            raise AnswerError(f"no choice in it, or one without a message: {json.dumps(answer, ensure_ascii=False)}")
+            raise AnswerError(
+                f"no choice in it, or one without a message: {json.dumps(answer, ensure_ascii=False)}"
+            )
         message = {}
     content = read_content(message.get("content"))
     refusal = _text(message.get("refusal")) or content.refusal or declined
@@ -377,14 +446,17 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
         demand_generated(finish, content.text, thinking, generated)
     if thinking is None and not (content.text or "").strip() and _counts_thinking(usage):
         thinking = ""
-    return Completion(content.text, common_reason(finish), refusal, thinking, input_tokens, output_tokens, latency)
+    return Completion(
+        content.text, common_reason(finish), refusal, thinking, input_tokens, output_tokens, latency
+    )
 
 
 class AnthropicModel(HttpModel):
     """A model that answers `POST {base_url}/v1/messages`.
 
-    The endpoint has no seed, so `Sampling.seed` is not sent; it requires `max_tokens`, which defaults to 1024. Finish reasons are mapped to
-    those of OpenAI-compatible endpoints: "stop", "length" and "content_filter" (a refusal); others are unchanged.
+    The endpoint has no seed, so `Sampling.seed` is not sent; it requires `max_tokens`, which defaults to
+    1024. Finish reasons are mapped to those of OpenAI-compatible endpoints: "stop", "length" and
+    "content_filter" (a refusal); others are unchanged.
     """
 
     path = "/v1/messages"
@@ -420,7 +492,9 @@ class AnthropicModel(HttpModel):
             finish_reason="stop" if reason in _ANTHROPIC_STOP else common_reason(reason),
             refusal=self._clean(declined) if declined else None,
             thinking=thinking,
-            input_tokens=_tokens(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            input_tokens=_tokens(
+                usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"
+            ),
             output_tokens=output_tokens,
             latency=latency,
         )
@@ -428,7 +502,9 @@ class AnthropicModel(HttpModel):
 
 def _has_hidden_thinking(content: object) -> bool:
     """Return whether a content has parts with thinking that the endpoint does not show."""
-    return isinstance(content, list) and any(found_at(part, "type") in ("thinking", "redacted_thinking") for part in content)
+    return isinstance(content, list) and any(
+        found_at(part, "type") in ("thinking", "redacted_thinking") for part in content
+    )
 
 
 def _text(value: object) -> str | None:
@@ -438,27 +514,40 @@ def _text(value: object) -> str | None:
 def _generated_tokens(usage: object) -> int | None:
     """Return the number of generated tokens, with those of the thinking; None if it is not known.
 
-    Most endpoints count the thinking in `completion_tokens`. Gemini counts it only in the total, and xAI in `reasoning_tokens` and in the
-    total. Thinking that is longer than the completion, and that no total contains, is counted beside it.
+    Most endpoints count the thinking in `completion_tokens`. Gemini counts it only in the total, and xAI in
+    `reasoning_tokens` and in the total. Thinking that is longer than the completion, and that no total
+    contains, is counted beside it.
     """
     completion = _tokens(usage, "completion_tokens")
     total, prompt = _tokens(usage, "total_tokens"), _tokens(usage, "prompt_tokens")
     in_total = total - prompt if total is not None and prompt is not None else 0
     if completion is None:
         return in_total if in_total > 0 else None
-    thinking = _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens") or _tokens(usage, "reasoning_tokens") or 0
+    thinking = (
+        _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens")
+        or _tokens(usage, "reasoning_tokens")
+        or 0
+    )
     is_beside = thinking > completion and (total is None or completion == 0)
     return token_count(max(in_total, completion + thinking if is_beside else completion))
 
 
 def _counts_thinking(usage: object) -> bool:
     """Return whether a usage counts tokens of thinking: by name, or only in the total, as Gemini does."""
-    counts = (_tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens"), _tokens(usage, "reasoning_tokens"))
+    counts = (
+        _tokens(found_at(usage, "completion_tokens_details"), "reasoning_tokens"),
+        _tokens(usage, "reasoning_tokens"),
+    )
     named = [count for count in counts if count is not None]
     if named:
         return any(named)
     total, prompt = _tokens(usage, "total_tokens"), _tokens(usage, "prompt_tokens")
-    return total is not None and prompt is not None and total > prompt and not _tokens(usage, "completion_tokens")
+    return (
+        total is not None
+        and prompt is not None
+        and total > prompt
+        and not _tokens(usage, "completion_tokens")
+    )
 
 
 def _tokens(usage: object, *names: str) -> int | None:

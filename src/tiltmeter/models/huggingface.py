@@ -1,10 +1,12 @@
 """Causal language models of transformers in this process, from a folder, a GGUF file or the Hugging Face hub: `hf/NAME_OR_PATH`.
 
 Options (`-M key=value`) are those of `LocalOptions`. The sampling options are the fields of `Sampling`, and
-`-M top_k=, min_p=, frequency_penalty=, presence_penalty=, repetition_penalty=, chat_template_kwargs={"enable_thinking": false}`.
+`-M top_k=, min_p=, frequency_penalty=, presence_penalty=, repetition_penalty=,
+chat_template_kwargs={"enable_thinking": false}`.
 
-Requests arrive one by one in an event loop and are answered in batches on a separate thread, which does all work with the tokenizer and the
-model (neither is thread-safe). With `-M runner=vllm`, vLLM answers them on the GPUs of a cluster.
+Requests arrive one by one in an event loop and are answered in batches on a separate thread, which does all
+work with the tokenizer and the model (neither is thread-safe). With `-M runner=vllm`, vLLM answers them on
+the GPUs of a cluster.
 """
 
 from __future__ import annotations
@@ -42,15 +44,18 @@ from tiltmeter.models.weights import (
 )
 
 SMALL = 20_000_000
-"""Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for each other."""
+"""Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for
+each other."""
 LONGER = 2
-"""Largest ratio of the length of a prompt to that of the oldest one in its batch, in either direction, beside MARGIN tokens.
+"""Largest ratio of the length of a prompt to that of the oldest one in its batch, in either direction, beside
+MARGIN tokens.
 
 Two other prompts of the batch may differ more.
 """
 MARGIN = 64
 LINGER = 0.005
-"""Seconds without a new request after which an incomplete batch starts: a run sends its requests one after the other."""
+"""Seconds without a new request after which an incomplete batch starts: a run sends its requests one after
+the other."""
 _WHAT = "causal language model"
 _CHOICES = {"dtype": ("auto", "float32", "bfloat16", "float16"), "runner": ("transformers", "vllm")}
 _RANGES: Mapping[str, Range] = {
@@ -62,7 +67,10 @@ _RANGES: Mapping[str, Range] = {
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """Options for loading and running a model; layers and placeholder apply only to messages with a source prompt (open box)."""
+    """Options for loading and running a model.
+
+    Layers and placeholder apply only to messages with a source prompt (open box).
+    """
 
     device: str = "auto"
     """auto: a GPU if there is one."""
@@ -73,7 +81,8 @@ class LocalOptions:
     revision: str | None = None
     """Branch, tag or commit of a repository on the hub."""
     runner: str = "transformers"
-    """vllm: in bulk on the GPUs of a cluster, with `--engine ray`; without the open-box setting, and with a separate fingerprint."""
+    """vllm: in bulk on the GPUs of a cluster, with `--engine ray`; without the open-box setting, and with a
+    separate fingerprint."""
     source_layer: int = 2
     """Block (from 0) after which the hidden states of the source are read."""
     target_layer: int = 3
@@ -96,9 +105,16 @@ class CataloguedFile(NamedTuple):
 
 
 def create(
-    provider: str, model: str, *, base_url: str | None, options: Mapping[str, str], catalogued: CataloguedFile | None = None
+    provider: str,
+    model: str,
+    *,
+    base_url: str | None,
+    options: Mapping[str, str],
+    catalogued: CataloguedFile | None = None,
 ) -> LocalModel | BulkModel:
-    """Create the model in the folder or GGUF file `model`, or with that name on the hub; its weights are loaded when it is first entered.
+    """Create the model in the folder or GGUF file `model`, or with that name on the hub.
+
+    Its weights are loaded when it is first entered.
 
     Parameters
     ----------
@@ -108,7 +124,8 @@ def create(
     Raises
     ------
     InputError
-        There is no such folder or file, or it contains no model; an option is unknown or out of range; or a base URL was given.
+        There is no such folder or file, or it contains no model; an option is unknown or out of range; or a
+        base URL was given.
     ProviderError
         The extra `local` is not installed, or the hub has no such model or cannot be reached.
     """
@@ -120,7 +137,11 @@ def create(
             raise InputError(f"-M {option}=: give a value, or remove the option")
         if option in _CHOICES and value not in _CHOICES[option]:
             raise InputError(f"-M {option}={value}: use one of {', '.join(_CHOICES[option])}")
-    numbers = {option: parse_number(option, options[option], allowed) for option, allowed in _RANGES.items() if option in options}
+    numbers = {
+        option: parse_number(option, options[option], allowed)
+        for option, allowed in _RANGES.items()
+        if option in options
+    }
     chosen = LocalOptions(**{**options, **numbers})
     check_device(chosen.device)
     need_local(name, "torch", "transformers")
@@ -138,7 +159,10 @@ def create(
 
 def is_pipeline(one: object) -> bool:
     """Return whether an object is a pipeline of transformers, without importing transformers."""
-    return any(kind.__name__ == "Pipeline" and kind.__module__.startswith("transformers.") for kind in type(one).__mro__)
+    return any(
+        kind.__name__ == "Pipeline" and kind.__module__.startswith("transformers.")
+        for kind in type(one).__mro__
+    )
 
 
 class WaitingRequest(NamedTuple):
@@ -152,16 +176,16 @@ class WaitingRequest(NamedTuple):
 class LocalModel(NamedModel):
     """A local model, which answers in batches on one thread; answers do not depend on concurrent requests.
 
-    An answer depends on the model, the messages, the sampling and the sample number (without a seed, the same fixed seed is used every
-    time). With types narrower than float32, rounding in a batch may change the order of two tokens of nearly equal probability. Unset
-    sampling parameters have the values in the model's generation configuration; most models define none, so that the most probable token is
-    always chosen.
+    An answer depends on the model, the messages, the sampling and the sample number (without a seed, the same
+    fixed seed is used every time). With types narrower than float32, rounding in a batch may change the order
+    of two tokens of nearly equal probability. Unset sampling parameters have the values in the model's
+    generation configuration; most models define none, so that the most probable token is always chosen.
 
-    When the thread is free, it forms a batch of waiting requests of similar length, including the one that has waited longest. If a batch
-    does not fit into memory, it is halved, and so are all later batches.
+    When the thread is free, it forms a batch of waiting requests of similar length, including the one that
+    has waited longest. If a batch does not fit into memory, it is halved, and so are all later batches.
 
-    The weights are loaded when the model is first entered, and kept. In another process they are looked up again, because files and device
-    may differ there.
+    The weights are loaded when the model is first entered, and kept. In another process they are looked up
+    again, because files and device may differ there.
     """
 
     local = True
@@ -198,7 +222,10 @@ class LocalModel(NamedModel):
             return self._options.dtype
         config = self._weights.config
         places = (config, config.get("text_config") or {})
-        saved = next((str(place[name]) for place in places for name in ("dtype", "torch_dtype") if place.get(name)), "float32")
+        saved = next(
+            (str(place[name]) for place in places for name in ("dtype", "torch_dtype") if place.get(name)),
+            "float32",
+        )
         return saved if saved in ("bfloat16", "float16") and not device.startswith("cpu") else "float32"
 
     def _load(self) -> Generator:
@@ -216,7 +243,10 @@ class LocalModel(NamedModel):
         options = self._options
         if model.device.type == "cpu" and model.num_parameters() < SMALL:
             torch.set_num_threads(1)
-        saved, model.generation_config = model.generation_config, GenerationConfig()  # requests do not use its beams or banned tokens
+        saved, model.generation_config = (
+            model.generation_config,
+            GenerationConfig(),
+        )  # requests do not use its beams or banned tokens
         named = saved.eos_token_id
         ends = frozenset({*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id} - {None})
         reader = PromptReader(self.name, tokenizer, model.config, saved, options.placeholder)
@@ -264,15 +294,21 @@ class LocalModel(NamedModel):
         except ModelError:
             raise
         except Exception as error:  # half a surrogate pair, or other text that a tokenizer rejects
-            raise ModelError("bad_request", f"the prompt cannot be read: {type(error).__name__}", scope="permanent") from None
+            raise ModelError(
+                "bad_request", f"the prompt cannot be read: {type(error).__name__}", scope="permanent"
+            ) from None
         finally:
             self._open.discard(answer)
 
-    async def _work(self, answers: Callable[[list[WaitingRequest]], Awaitable[Sequence[Completion | ModelError]]]) -> None:
+    async def _work(
+        self, answers: Callable[[list[WaitingRequest]], Awaitable[Sequence[Completion | ModelError]]]
+    ) -> None:
         """Answer all waiting requests; `answers` is `_answers` on the thread."""
         while self._waiting:
             seen = -1
-            while len(self._waiting) < (asked := self._unanswered) or seen < asked < self._size:  # more requests are being read or sent
+            while (
+                len(self._waiting) < (asked := self._unanswered) or seen < asked < self._size
+            ):  # more requests are being read or sent
                 seen = asked
                 await asyncio.sleep(LINGER)
             batch = self._take()
@@ -320,12 +356,15 @@ def _fits_beside(row: PromptRow, oldest: PromptRow) -> bool:
 
 
 class PipelineModel(LocalModel):
-    """The model and tokenizer of a text-generation pipeline of transformers; its generation settings are not used.
+    """The model and tokenizer of a text-generation pipeline of transformers.
+
+    Its generation settings are not used.
 
     Parameters
     ----------
     pipeline
-        The result of `transformers.pipeline("text-generation", ...)`. It is not changed, and can be used at the same time.
+        The result of `transformers.pipeline("text-generation", ...)`. It is not changed, and can be used at
+        the same time.
 
     Raises
     ------
@@ -340,20 +379,31 @@ class PipelineModel(LocalModel):
                 f"the pipeline for {pipeline.task} does not generate text; use one created with pipeline('text-generation', ...)"
             )
         name = f"pipeline/{Path(model.name_or_path).name or type(model).__name__}"
-        super().__init__(name, Weights(name, None, None, model.config.to_dict()), LocalOptions(device=str(model.device)))
+        super().__init__(
+            name, Weights(name, None, None, model.config.to_dict()), LocalOptions(device=str(model.device))
+        )
         self._model, self._tokenizer = copy.copy(model), tokenizer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise InputError(f"{self.name} exists only in the memory of this process; save it with save_pretrained and use hf/FOLDER")
+        raise InputError(
+            f"{self.name} exists only in the memory of this process; save it with save_pretrained and use hf/FOLDER"
+        )
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]  # weights are read on first access
         """The digest of the configuration, the vocabulary and the weights."""
         import torch
 
-        digest = hashlib.sha256(json.dumps([self._weights.config, self._tokenizer.get_vocab()], sort_keys=True, default=str).encode())
+        digest = hashlib.sha256(
+            json.dumps(
+                [self._weights.config, self._tokenizer.get_vocab()], sort_keys=True, default=str
+            ).encode()
+        )
         for name, values in sorted(self._model.state_dict().items()):
-            digest.update(name.encode() + values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            digest.update(
+                name.encode()
+                + values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+            )
         return f"pipeline/1 {digest.hexdigest()}"
 
     def _load(self) -> Generator:
@@ -361,16 +411,25 @@ class PipelineModel(LocalModel):
 
 
 def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[Completion | ModelError]:
-    """Return the outcome of each request of a batch (on the thread); empty if the batch does not fit into memory."""
+    """Return the outcome of each request of a batch (on the thread).
+
+    Empty if the batch does not fit into memory.
+    """
     try:
         generate_batch(generator, [request.row for request in batch])
-        texts = [generator.reader.tokenizer.decode(request.row.made, skip_special_tokens=True) for request in batch]
-        return [_completion(request.row, text, request.begun) for text, request in zip(texts, batch, strict=True)]
+        texts = [
+            generator.reader.tokenizer.decode(request.row.made, skip_special_tokens=True) for request in batch
+        ]
+        return [
+            _completion(request.row, text, request.begun) for text, request in zip(texts, batch, strict=True)
+        ]
     except Exception as error:
         if not is_out_of_memory(error):
             detail = f"the model failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
             return [ModelError("internal", detail, scope="permanent") for _ in batch]
-    if generator.model.device.type == "cuda":  # after the handler, because the error references the tensors of the batch
+    if (
+        generator.model.device.type == "cuda"
+    ):  # after the handler, because the error references the tensors of the batch
         import torch
 
         torch.cuda.empty_cache()
@@ -384,17 +443,23 @@ def _completion(row: PromptRow, text: str, begun: float) -> Completion:
     """
     if row.chosen is not None:
         text = json.dumps({"answer": row.chosen})
-        return Completion(text, row.finish_reason, None, None, len(row.ids), row.tokens, perf_counter() - begun)
+        return Completion(
+            text, row.finish_reason, None, None, len(row.ids), row.tokens, perf_counter() - begun
+        )
     ends = [place for stop in row.recipe.stop if (place := text.find(stop)) >= 0]
-    answer, thinking = split_thinking(("<think>" if row.thinking else "") + text[: min(ends, default=len(text))])
-    return Completion(answer, row.finish_reason, None, thinking, len(row.ids), row.tokens, perf_counter() - begun)
+    answer, thinking = split_thinking(
+        ("<think>" if row.thinking else "") + text[: min(ends, default=len(text))]
+    )
+    return Completion(
+        answer, row.finish_reason, None, thinking, len(row.ids), row.tokens, perf_counter() - begun
+    )
 
 
 class BulkModel(NamedModel):
     """A model that runs in vLLM, which forms its own batches, on the GPUs of a worker of `--engine ray`.
 
-    It has a separate fingerprint, because rounding and sampling differ between vLLM and transformers, and answers may depend on
-    concurrent requests.
+    It has a separate fingerprint, because rounding and sampling differ between vLLM and transformers, and
+    answers may depend on concurrent requests.
     """
 
     local = True
@@ -421,7 +486,10 @@ class BulkModel(NamedModel):
         except ImportError:
             message = f"{self.name}: the package vllm is not installed on a node with GPUs: pip install vllm on every such node"
             raise ProviderError(message) from None
-        given: dict[str, Any] = {"model": str(self._weights.folder or self._weights.name), "tensor_parallel_size": self.gpus}
+        given: dict[str, Any] = {
+            "model": str(self._weights.folder or self._weights.name),
+            "tensor_parallel_size": self.gpus,
+        }
         given |= {"dtype": self._options.dtype, "trust_remote_code": False, "load_format": "safetensors"}
         if commit := self._weights.commit:
             given |= {"revision": commit, "tokenizer_revision": commit}
@@ -438,16 +506,29 @@ class BulkModel(NamedModel):
         return PromptReader(self.name, tokenizer, config, generation, self._options.placeholder)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """See `Model.complete`. If vLLM fails permanently, the process exits, so that another one replaces it."""
+        """See `Model.complete`.
+
+        If vLLM fails permanently, the process exits, so that another one replaces it.
+        """
         if not self.gpus:
-            raise ModelError("bad_request", f"{self.name}: -M runner=vllm needs --engine ray (and GPUs); remove it", scope="fatal")
+            raise ModelError(
+                "bad_request",
+                f"{self.name}: -M runner=vllm needs --engine ray (and GPUs); remove it",
+                scope="fatal",
+            )
         from vllm import SamplingParams  # type: ignore[import-not-found,unused-ignore]
 
         begun = perf_counter()
         row = self._reader.read(messages, sampling, sample)
-        drawing = row.recipe._asdict() | {"max_tokens": row.limit, "seed": row.seed >> 31, "stop": list(sampling.stop)}  # 32 bits
+        drawing = row.recipe._asdict() | {
+            "max_tokens": row.limit,
+            "seed": row.seed >> 31,
+            "stop": list(sampling.stop),
+        }  # 32 bits
         self._asked += 1
-        answers = self._engine.generate({"prompt_token_ids": row.ids}, SamplingParams(**drawing), request_id=str(self._asked))
+        answers = self._engine.generate(
+            {"prompt_token_ids": row.ids}, SamplingParams(**drawing), request_id=str(self._asked)
+        )
         try:
             async for answer in answers:
                 last = answer.outputs[0]  # all tokens so far

@@ -1,4 +1,7 @@
-"""Extraction of JSON from a model's answer: alone, in a fenced block, within prose, or slightly malformed; and of items in lists."""
+"""Extraction of JSON from a model's answer: alone, in a fenced block, within prose, or slightly malformed.
+
+And of items in lists.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ _MAX_CANDIDATES = 100  # bracketed candidates in prose
 _THOUGHT = re.compile(rf"{OPENS}.*?(?:{CLOSES}|\Z)", re.DOTALL)
 _ORPHAN_END = re.compile(CLOSES)  # some endpoints omit the opening tag
 _FENCED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`~]*+\n(.*?)(?:\1|\Z)", re.DOTALL | re.MULTILINE)
-# Strings are matched to their end, or to the end of the text if they are unterminated, so that one pass is enough.
+# Strings are matched to their end, or to the end of the text if they are unterminated, so that one pass is
+# enough.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.?)*+(?:"|\Z))|,(?=\s*+[\]}])', re.DOTALL)
 _SINGLE = re.compile(r"(?<!\w)'((?:[^'\\\n]|(?<=\w)'(?=\w))*+)'(?=\s*+[,:\]}])")
@@ -31,15 +35,21 @@ _QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "`": "`", "«": "»"}
 
 def object_schema(**properties: Any) -> dict[str, Any]:
     """Return the JSON schema of an object with exactly these properties."""
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def read_json(text: str) -> dict[str, Any] | list[Any]:
     """Return the JSON object or list in an answer.
 
-    The whole text is tried first, then fenced blocks, then the balanced objects and lists within prose. Reasoning between <think>
-    tags is removed. Trailing commas are corrected, and so are typographic or single quotes if all quotation marks of the JSON are of
-    that kind. Nothing else is repaired; truncated JSON is rejected. The running time is linear in the length of the text.
+    The whole text is tried first, then fenced blocks, then the balanced objects and lists within prose.
+    Reasoning between <think> tags is removed. Trailing commas are corrected, and so are typographic or single
+    quotes if all quotation marks of the JSON are of that kind. Nothing else is repaired; truncated JSON is
+    rejected. The running time is linear in the length of the text.
 
     Raises
     ------
@@ -60,7 +70,10 @@ def read_json(text: str) -> dict[str, Any] | list[Any]:
 
 
 def json_values(text: str) -> Iterator[dict[str, Any] | list[Any]]:
-    """Yield the JSON objects and lists in a text, in the order in which `read_json` tries them; duplicates are possible."""
+    """Yield the JSON objects and lists in a text, in the order in which `read_json` tries them.
+
+    Duplicates are possible.
+    """
     if len(text) > MAX_LENGTH:
         return
     for candidate in _candidates(without_thinking(text)):
@@ -83,7 +96,10 @@ def _candidates(answer: str) -> Iterator[str]:
 
 
 def _balanced(text: str) -> list[tuple[int, int]]:
-    """Return the spans of outermost balanced brackets that look like JSON, in order; unclosed brackets are skipped."""
+    """Return the spans of outermost balanced brackets that look like JSON, in order.
+
+    Unclosed brackets are skipped.
+    """
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
     place = 0
@@ -110,7 +126,11 @@ def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
         except (ValueError, RecursionError):
             continue
         if _SURROGATE.search(candidate):  # tables cannot store lone surrogates
-            whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            whole = (
+                json.dumps(value, ensure_ascii=False)
+                .encode("utf-16", "surrogatepass")
+                .decode("utf-16", "replace")
+            )
             value = json.loads(whole)
         return value if isinstance(value, dict | list) else None
     return None

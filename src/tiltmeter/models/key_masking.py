@@ -2,8 +2,9 @@
 
 Responses that were generated elsewhere are searched as well when they are imported.
 
-The keys are the values of environment variables whose names say so (OPENAI_API_KEY, HF_TOKEN). They are masked in every text of an answer
-and in the message of a failure, whichever model returned them, before anything is stored.
+The keys are the values of environment variables whose names say so (OPENAI_API_KEY, HF_TOKEN). They are
+masked in every text of an answer and in the message of a failure, whichever model returned them, before
+anything is stored.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
 MASK: Final = "***"
 SHORTEST: Final = 8
 SHORTEST_OF_LETTERS: Final = 16
-"""Number of characters of the shortest masked key, and of one of letters only: a shorter one may be a word, which an answer may contain."""
+"""Number of characters of the shortest masked key, and of one of letters only: a shorter one may be a word,
+which an answer may contain."""
 
 _Parameters = ParamSpec("_Parameters")
 _Outcome = Completion | ModelError
 
 
-def keys_masked(answering: Callable[_Parameters, Awaitable[_Outcome]]) -> Callable[_Parameters, Awaitable[_Outcome]]:
+def keys_masked(
+    answering: Callable[_Parameters, Awaitable[_Outcome]],
+) -> Callable[_Parameters, Awaitable[_Outcome]]:
     """Decorate a function that returns a completion or an error: no text of either contains a key."""
 
     @wraps(answering)
@@ -43,7 +47,9 @@ def keys_masked(answering: Callable[_Parameters, Awaitable[_Outcome]]) -> Callab
         detail = without_keys(outcome.detail)
         if detail == outcome.detail:
             return outcome
-        return ModelError(outcome.kind, detail, scope=outcome.scope, retry_after=outcome.retry_after, status=outcome.status)
+        return ModelError(
+            outcome.kind, detail, scope=outcome.scope, retry_after=outcome.retry_after, status=outcome.status
+        )
 
     return masked
 
@@ -51,7 +57,9 @@ def keys_masked(answering: Callable[_Parameters, Awaitable[_Outcome]]) -> Callab
 def _with_masked_texts(completion: Completion) -> Completion:
     values = {field.name: getattr(completion, field.name) for field in fields(completion)}
     keys = _keys_of_environment()
-    masked: dict[str, Any] = {name: _masked(value, keys) for name, value in values.items() if isinstance(value, str)}
+    masked: dict[str, Any] = {
+        name: _masked(value, keys) for name, value in values.items() if isinstance(value, str)
+    }
     changed = {name: text for name, text in masked.items() if text != values[name]}
     return replace(completion, **changed) if changed else completion
 
@@ -84,7 +92,10 @@ def column_without_keys(texts: Series) -> Series:
 
 
 def _keys_of_environment() -> tuple[str, ...]:
-    """Return the values of environment variables that hold keys; short ones and words, such as a placeholder for a key, are omitted."""
+    """Return the values of environment variables that hold keys.
+
+    Short ones and words, such as a placeholder for a key, are omitted.
+    """
     keys = (written.strip() for name, written in os.environ.items() if _names_key(name))  # as they are sent
     return tuple(key for key in keys if len(key) >= (SHORTEST_OF_LETTERS if key.isalpha() else SHORTEST))
 
@@ -98,7 +109,10 @@ def _names_key(name: str) -> bool:
 def _patterns(keys: tuple[str, ...]) -> list[tuple[tuple[str, ...], re.Pattern[str]]]:
     """Return the forms in which each key may be repeated: fixed texts, and a pattern of its percent-encoded forms."""
     longest_first = sorted(set(keys), key=len, reverse=True)
-    return [((key, key[::-1], quote(key, safe=""), *_in_base64(key)), _percent_encoded(key)) for key in longest_first]
+    return [
+        ((key, key[::-1], quote(key, safe=""), *_in_base64(key)), _percent_encoded(key))
+        for key in longest_first
+    ]
 
 
 def _in_base64(key: str) -> Iterable[str]:
@@ -112,5 +126,7 @@ def _in_base64(key: str) -> Iterable[str]:
 
 
 def _percent_encoded(key: str) -> re.Pattern[str]:
-    letters = (f"(?:{re.escape(letter)}|{''.join(f'%{byte:02x}' for byte in letter.encode())})" for letter in key)
+    letters = (
+        f"(?:{re.escape(letter)}|{''.join(f'%{byte:02x}' for byte in letter.encode())})" for letter in key
+    )
     return re.compile("".join(letters), re.IGNORECASE)

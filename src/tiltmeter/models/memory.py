@@ -12,4 +12,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether memory ran out, on a GPU or on the machine."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None
+    )

@@ -13,8 +13,11 @@ from tiltmeter.errors import InputError, did_you_mean
 Range: TypeAlias = tuple[type[int] | type[float], float, float]
 """Type of a number, its minimum and its maximum."""
 
-SECRET_NAME = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
-"""Matches a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids."""
+SECRET_NAME = re.compile(
+    r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$"
+)
+"""Matches a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids.
+"""
 _NO_SECRETS = frozenset(("prompt_cache_key",))
 
 
@@ -22,7 +25,9 @@ def check_options(spec: str, options: Iterable[str], known: Sequence[str] = ()) 
     """Raise InputError if an option is not among the known ones."""
     for name in options:
         if name not in known:
-            raise InputError(f"{spec} has no option {name}: {did_you_mean(name, known) if known else 'remove it from -M'}")
+            raise InputError(
+                f"{spec} has no option {name}: {did_you_mean(name, known) if known else 'remove it from -M'}"
+            )
 
 
 def check_local(spec: str, base_url: str | None) -> None:
@@ -32,7 +37,10 @@ def check_local(spec: str, base_url: str | None) -> None:
 
 
 def parse_number(name: str, value: str, allowed: Range) -> Any:
-    """Parse the number of the option `-M NAME=VALUE`; raise InputError if it is not a number or out of range."""
+    """Parse the number of the option `-M NAME=VALUE`.
+
+    Raise InputError if it is not a number or out of range.
+    """
     kind, least, most = allowed
     try:
         number = kind(value)
@@ -40,7 +48,9 @@ def parse_number(name: str, value: str, allowed: Range) -> Any:
         number = math.nan
     if not least <= number <= most or number == math.inf:
         what = "a whole number" if kind is int else "a number"
-        raise InputError(f"-M {name}={value}: give {what} {f'of {least} or more' if most == math.inf else f'from {least} to {most}'}")
+        raise InputError(
+            f"-M {name}={value}: give {what} {f'of {least} or more' if most == math.inf else f'from {least} to {most}'}"
+        )
     return number
 
 
@@ -69,6 +79,8 @@ def refuse_secrets(place: str, name: str, value: Any) -> None:
 def parse_scalar(value: str) -> Any:
     """Return a value parsed as JSON (number, true, false, null, list, object), or the text itself if it is not JSON."""
     try:
-        return json.loads(value, parse_constant=lambda name: name)  # NaN and Infinity are not JSON: they remain text
+        return json.loads(
+            value, parse_constant=lambda name: name
+        )  # NaN and Infinity are not JSON: they remain text
     except (ValueError, RecursionError):
         return value

@@ -1,8 +1,8 @@
 """Requests to causal language models of transformers, as token IDs and a recipe for sampling the answer.
 
-A request in the open-box setting (spec badf.md, section 3; after Ghandeharioun et al. 2024) also has a source prompt. The target prompt
-then contains as many placeholder tokens as the span of the source has tokens; `generation` replaces their hidden states by those of the
-span.
+A request in the open-box setting (spec badf.md, section 3; after Ghandeharioun et al. 2024) also has a source
+prompt. The target prompt then contains as many placeholder tokens as the span of the source has tokens;
+`generation` replaces their hidden states by those of the span.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ class PromptRow:
     @property
     def chosen(self) -> str | None:
         """The allowed answer that was generated completely, or None."""
-        return self.allowed.complete(self.place) if self.allowed is not None and self.finish_reason == "stop" else None
+        return (
+            self.allowed.complete(self.place)
+            if self.allowed is not None and self.finish_reason == "stop"
+            else None
+        )
 
 
 class PromptReader:
@@ -118,10 +122,16 @@ class PromptReader:
         ModelError
             A vendor extra is not usable (fatal), or the messages are not (permanent).
         """
-        recipe, template, open_box = recipe_of(sampling, self._defaults), sampling.extra.get(_TEMPLATE, {}), None
+        recipe, template, open_box = (
+            recipe_of(sampling, self._defaults),
+            sampling.extra.get(_TEMPLATE, {}),
+            None,
+        )
         opening: str | None = None
         turns = [message for message in messages if message.role != ALLOWED]
-        allowed = next((self._token_list(message.content) for message in messages if message.role == ALLOWED), None)
+        allowed = next(
+            (self._token_list(message.content) for message in messages if message.role == ALLOWED), None
+        )
         if any(message.role in _SOURCE_ROLES for message in turns):
             open_box = read_open_box(self.tokenizer, turns, template, self._placeholder)
             ids = open_box[1].ids
@@ -137,13 +147,25 @@ class PromptReader:
         if limit < 1:
             detail = f"the prompt has {len(ids):,} tokens, and {self._name} accepts {self.positions:,} including the answer"
             raise ModelError("context_length", detail, scope="permanent")
-        return PromptRow(ids, recipe, limit, seed_of(messages, sampling.seed, sample), opening is not None, open_box, allowed)
+        return PromptRow(
+            ids,
+            recipe,
+            limit,
+            seed_of(messages, sampling.seed, sample),
+            opening is not None,
+            open_box,
+            allowed,
+        )
 
     def _token_list(self, content: str) -> TokenList:
         """Return the tokens of a JSON list of allowed answers."""
         try:
             answers = json.loads(content)
-            if not (isinstance(answers, list) and answers and all(isinstance(answer, str) and answer for answer in answers)):
+            if not (
+                isinstance(answers, list)
+                and answers
+                and all(isinstance(answer, str) and answer for answer in answers)
+            ):
                 raise ValueError("it must be a JSON list of texts")
             return self._vocabulary.token_list(tuple(answers))
         except ValueError as error:
@@ -165,12 +187,21 @@ def recipe_of(sampling: Sampling, defaults: Mapping[str, Any]) -> Recipe:
         raise _refused(f'{_TEMPLATE} should be an object such as {{"enable_thinking": false}}')
     if unknown := sorted(extra.keys() - _RANGES.keys()):
         known = ", ".join(sorted([*_RANGES, _TEMPLATE]))
-        raise _refused(f"{', '.join(unknown)} is not supported by models that run in this process: they support {known}")
+        raise _refused(
+            f"{', '.join(unknown)} is not supported by models that run in this process: they support {known}"
+        )
     of_model = {name: defaults.get(name) for name in ("top_p", *_RANGES)}
     of_model["temperature"] = defaults.get("temperature", 1.0) if defaults.get("do_sample") else 0.0
     of_model["max_tokens"] = defaults.get("max_new_tokens")
-    asked = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens, **extra}
-    given = {name: value for source in (of_model, asked) for name, value in source.items() if value is not None}
+    asked = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+        **extra,
+    }
+    given = {
+        name: value for source in (of_model, asked) for name, value in source.items() if value is not None
+    }
     for name, (low, high) in _RANGES.items():
         value = given.get(name, low)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
@@ -193,7 +224,9 @@ def seed_of(messages: Sequence[Message], seed: int | None, sample: int) -> int:
     return int.from_bytes(blake2b(parts, digest_size=8).digest(), "big") >> 1
 
 
-def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> tuple[list[int], str | None]:
+def _encode(
+    tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]
+) -> tuple[list[int], str | None]:
     """Return the token IDs of the prompt, and the mark with which the template opened a thinking section at its end, if it did."""
     if unknown := {message.role for message in messages} - _ROLES:
         raise _unusable(f"it does not accept messages with the role {', '.join(sorted(unknown))}")
@@ -210,8 +243,8 @@ def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, 
 def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> str:
     """Return the prompt as one text: from the chat template, which adds special tokens, or as plain text if there is none.
 
-    An assistant message at the end is the beginning of the answer, which the model continues. If the template does not support system
-    messages, the system message is placed before the first user message.
+    An assistant message at the end is the beginning of the answer, which the model continues. If the template
+    does not support system messages, the system message is placed before the first user message.
 
     Parameters
     ----------
@@ -246,13 +279,16 @@ def _apply_template(tokenizer: Any, messages: Sequence[Message], template: Mappi
     turns = [message._asdict() for message in messages]
     if messages[-1].role == "assistant":
         try:
-            return str(tokenizer.apply_chat_template(turns, tokenize=False, continue_final_message=True, **template))
+            return str(
+                tokenizer.apply_chat_template(turns, tokenize=False, continue_final_message=True, **template)
+            )
         except ValueError:  # the template changes the text of an assistant turn, so that its end is not found
             return _apply_template(tokenizer, [*messages[:-1]], template) + messages[-1].content
     return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **template))
 
 
-# The open box -------------------------------------------------------------------------------------------------------------------------
+# The open box
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 def read_open_box(
@@ -263,18 +299,24 @@ def read_open_box(
     Raises
     ------
     ModelError
-        The span does not occur exactly once in the source, the marker does not occur exactly once in the target, or the template rejects
-        the messages (permanent).
+        The span does not occur exactly once in the source, the marker does not occur exactly once in the
+        target, or the template rejects the messages (permanent).
     """
-    (source,), (span,) = ([message.content for message in messages if message.role == role] for role in _SOURCE_ROLES)
+    (source,), (span,) = (
+        [message.content for message in messages if message.role == role] for role in _SOURCE_ROLES
+    )
     target = [message for message in messages if message.role not in _SOURCE_ROLES]
     system = [message for message in target if message.role == "system"]
     rendered = render(tokenizer, [*system, Message("user", source)], template)
     if rendered.count(span) != 1:
-        raise _unusable(f"the span {span!r} must occur exactly once in the source prompt as written by the chat template")
+        raise _unusable(
+            f"the span {span!r} must occur exactly once in the source prompt as written by the chat template"
+        )
     start = rendered.index(span)
     marked = read_span(tokenizer, rendered, (start, start + len(span)))
-    return marked, expand_target(tokenizer, render(tokenizer, target, template), len(marked.positions), placeholder)
+    return marked, expand_target(
+        tokenizer, render(tokenizer, target, template), len(marked.positions), placeholder
+    )
 
 
 def read_span(tokenizer: Any, text: str, span: tuple[int, int]) -> MarkedTokens:
@@ -286,10 +328,16 @@ def read_span(tokenizer: Any, text: str, span: tuple[int, int]) -> MarkedTokens:
         No token overlaps the span, or the tokenizer does not return the offsets of its tokens (permanent).
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise _unusable(f"the open-box setting needs a fast tokenizer, which returns offsets; {type(tokenizer).__name__} does not")
+        raise _unusable(
+            f"the open-box setting needs a fast tokenizer, which returns offsets; {type(tokenizer).__name__} does not"
+        )
     start, end = span
     read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    places = [number for number, (first, last) in enumerate(read["offset_mapping"]) if max(first, start) < min(last, end)]
+    places = [
+        number
+        for number, (first, last) in enumerate(read["offset_mapping"])
+        if max(first, start) < min(last, end)
+    ]
     if not places:
         raise _unusable(f"no token of the prompt corresponds to {text[start:end]!r}")
     return MarkedTokens(list(read["input_ids"]), places)
@@ -298,8 +346,8 @@ def read_span(tokenizer: Any, text: str, span: tuple[int, int]) -> MarkedTokens:
 def expand_target(tokenizer: Any, rendered: str, count: int, placeholder: str) -> MarkedTokens:
     """Return a target prompt in which the marker ⟦X⟧ is replaced by `count` placeholder tokens.
 
-    The text is tokenised with one placeholder, and its token is repeated. The number of placeholder tokens is therefore exact, however the
-    tokenizer treats repeated placeholders or the blanks around them.
+    The text is tokenised with one placeholder, and its token is repeated. The number of placeholder tokens is
+    therefore exact, however the tokenizer treats repeated placeholders or the blanks around them.
 
     Raises
     ------
@@ -307,11 +355,17 @@ def expand_target(tokenizer: Any, rendered: str, count: int, placeholder: str) -
         The marker does not occur exactly once, or the placeholder is not a single token there (permanent).
     """
     if (times := rendered.count(MARKER)) != 1:
-        raise _unusable(f"the target prompt must contain the marker {MARKER} exactly once, but contains it {times} times")
+        raise _unusable(
+            f"the target prompt must contain the marker {MARKER} exactly once, but contains it {times} times"
+        )
     start = rendered.index(MARKER)
-    ids, places = read_span(tokenizer, rendered.replace(MARKER, placeholder), (start, start + len(placeholder)))
+    ids, places = read_span(
+        tokenizer, rendered.replace(MARKER, placeholder), (start, start + len(placeholder))
+    )
     spelled = [tokenizer.decode([ids[place]]).strip() for place in places]
     if spelled != [placeholder]:
-        raise _unusable(f"{placeholder!r} is not a single token at the marker {MARKER} ({spelled}): put blanks around the marker")
+        raise _unusable(
+            f"{placeholder!r} is not a single token at the marker {MARKER} ({spelled}): put blanks around the marker"
+        )
     (at,) = places
     return MarkedTokens([*ids[:at], *[ids[at]] * count, *ids[at + 1 :]], list(range(at, at + count)))

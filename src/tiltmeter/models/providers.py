@@ -48,13 +48,16 @@ _SAMPLING_RANGES: Mapping[str, Range] = {
 }
 
 
-def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Model:
+def create_model(
+    spec: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None
+) -> Model:
     """Create the model that `spec` names.
 
     Parameters
     ----------
     spec
-        `provider/model`; the name of the model may contain further slashes. `compatible/NAME` is any OpenAI-compatible endpoint.
+        `provider/model`; the name of the model may contain further slashes. `compatible/NAME` is any
+        OpenAI-compatible endpoint.
     base_url
         Base URL of the endpoint, in place of the provider's default.
     options
@@ -63,7 +66,8 @@ def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str
     Raises
     ------
     InputError
-        There is no such provider, the spec is not of the form `provider/model`, or the provider does not accept the base URL or an option.
+        There is no such provider, the spec is not of the form `provider/model`, or the provider does not
+        accept the base URL or an option.
     ProviderError
         The provider's key, or an optional package it needs, is missing.
     """
@@ -72,7 +76,10 @@ def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str
 
 
 def provider_factory(provider: str) -> Callable[..., Model]:
-    """Return the function that creates the models of a provider; raise InputError if there is none, or if a plugin is not usable."""
+    """Return the function that creates the models of a provider.
+
+    Raise InputError if there is none, or if a plugin is not usable.
+    """
     elsewhere = " (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)"
     check_known(provider, PROVIDERS.names(), f"unknown provider {provider!r}", elsewhere)
     factory: Callable[..., Model] = PROVIDERS.load(provider)
@@ -82,23 +89,26 @@ def provider_factory(provider: str) -> Callable[..., Model]:
 def _parse_spec(spec: str) -> tuple[str, str]:
     provider, _, model = spec.partition("/")
     if not (provider and model):
-        raise InputError(f"the model {spec!r} should be written provider/model, for instance openai/gpt-4o-mini or ollama/llama3.2")
+        raise InputError(
+            f"the model {spec!r} should be written provider/model, for instance openai/gpt-4o-mini or ollama/llama3.2"
+        )
     return provider, model
 
 
 def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """Split `-M key=value` for the model `spec`: fields for `Sampling`, and the options for `create_model`.
 
-    The first part contains only the fields that were given, for use with `dataclasses.replace(study.sampling, **fields)`; the value
-    `default` sets a field to None (not sent). If the module of a provider declares `OPTIONS`, the provider takes these options, and all
-    other options are vendor extras (under `extra`), which are sent with each request. A provider that declares none (replay, sim, external
-    packages) takes all other options and rejects unknown ones.
+    The first part contains only the fields that were given, for use with `dataclasses.replace(study.sampling,
+    **fields)`; the value `default` sets a field to None (not sent). If the module of a provider declares
+    `OPTIONS`, the provider takes these options, and all other options are vendor extras (under `extra`),
+    which are sent with each request. A provider that declares none (replay, sim, external packages) takes all
+    other options and rejects unknown ones.
 
     Raises
     ------
     InputError
-        There is no such provider, a value has the wrong type or range, a reserved part of the request was given, or an option looks like
-        a key or password: options are written to the files of the run.
+        There is no such provider, a value has the wrong type or range, a reserved part of the request was
+        given, or an option looks like a key or password: options are written to the files of the run.
     """
     factory = provider_factory(_parse_spec(spec)[0])
     declared: frozenset[str] | None = getattr(sys.modules[factory.__module__], "OPTIONS", None)

@@ -36,19 +36,23 @@ _COLUMNS: Mapping[str, type[pl.DataType]] = {
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> ReplayModel:
     """Create a model that returns the responses in the file at the path `model`.
 
-    Columns: `prompt` and `answer` (or `text`, `response`, `completion`); optionally `system` (null: no system message; without the column,
-    any system message matches), `sample` (or `repetition`), `thinking`, `finish_reason`, `refusal`, `input_tokens`, `output_tokens`. In a
-    table with a `status` column, only rows with status "ok" are used.
+    Columns: `prompt` and `answer` (or `text`, `response`, `completion`); optionally `system` (null: no system
+    message; without the column, any system message matches), `sample` (or `repetition`), `thinking`,
+    `finish_reason`, `refusal`, `input_tokens`, `output_tokens`. In a table with a `status` column, only rows
+    with status "ok" are used.
 
-    For a run folder (or its `responses.parquet`), the prompts are read from its `design.parquet`, and each answer keeps its sample number.
+    For a run folder (or its `responses.parquet`), the prompts are read from its `design.parquet`, and each
+    answer keeps its sample number.
 
-    In any other table, several answers to one prompt are samples 0, 1, ... in the order of `sample`, then of the file. With the column
-    `sample`, rows that are equal in every column count as one answer; without it, each row is a separate answer.
+    In any other table, several answers to one prompt are samples 0, 1, ... in the order of `sample`, then of
+    the file. With the column `sample`, rows that are equal in every column count as one answer; without it,
+    each row is a separate answer.
 
     Raises
     ------
     InputError
-        The file cannot be read, lacks a column, or contains no answers or those of several models; or a base URL or an option was given.
+        The file cannot be read, lacks a column, or contains no answers or those of several models; or a base
+        URL or an option was given.
     """
     check_options(provider, options)
     check_local(f"{provider}/{model}", base_url)
@@ -61,18 +65,27 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     models = raw["model"].drop_nulls().unique(maintain_order=True).to_list() if "model" in raw.columns else []
     if len(models) > 1:
         listed = ", ".join(map(str, models[:5]))
-        raise InputError(f"{path} contains answers of {len(models)} models ({listed}); replay a file with the rows of one model")
+        raise InputError(
+            f"{path} contains answers of {len(models)} models ({listed}); replay a file with the rows of one model"
+        )
     of_run = "prompt" not in raw.columns and "prompt_id" in raw.columns and is_file(design)
     try:
         if of_run:
             raw, digest = _with_prompts(raw, table_of(design)), f"{digest}+{sha256(design)}"
         frame = _recorded(path, raw)
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"{path}: a column{f', or one of {design.name},' if of_run else ''} has the wrong type ({why(error)})") from None
+        raise InputError(
+            f"{path}: a column{f', or one of {design.name},' if of_run else ''} has the wrong type ({why(error)})"
+        ) from None
     if not of_run:
         frame = frame.with_columns(sample=pl.int_range(pl.len()).over("system", "prompt"))
     answers: dict[tuple[str | None, str], dict[int, list[Any]]] = {}
-    for system, prompt, sample, *completion in frame.reverse().iter_rows():  # among equal samples, the first one is used
+    for (
+        system,
+        prompt,
+        sample,
+        *completion,
+    ) in frame.reverse().iter_rows():  # among equal samples, the first one is used
         answers.setdefault((system, prompt), {})[sample] = completion
     return ReplayModel(f"{provider}/{model}", digest, answers, by_system="system" in raw.columns)
 
@@ -93,13 +106,21 @@ class ReplayModel(NamedModel):
     recorded = True
 
     def __init__(
-        self, name: str, digest: str, answers: Mapping[tuple[str | None, str], Mapping[int, Sequence[Any]]], *, by_system: bool
+        self,
+        name: str,
+        digest: str,
+        answers: Mapping[tuple[str | None, str], Mapping[int, Sequence[Any]]],
+        *,
+        by_system: bool,
     ) -> None:
         super().__init__(name, f"replay@sha256:{digest}")
         self._answers, self._by_system = answers, by_system
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        """Return the answer recorded for the user message (and the system message, if any); raise ModelError if there is none."""
+        """Return the answer recorded for the user message (and the system message, if any).
+
+        Raise ModelError if there is none.
+        """
         system, turns = split_system(messages)
         contents = f"single prompts, not conversations of {len(turns)} turns"
         if len(turns) == 1:
@@ -118,13 +139,18 @@ class ReplayModel(NamedModel):
 def _with_prompts(responses: DataFrame, design: DataFrame) -> DataFrame:
     """Return the responses of a run with the prompts of its design and the sample numbers."""
     prompts = design.select("prompt_id", "prompt", "system", "first_sample")
-    joined = responses.drop("system", "sample", strict=False).join(prompts, on="prompt_id", how="left", maintain_order="left")
+    joined = responses.drop("system", "sample", strict=False).join(
+        prompts, on="prompt_id", how="left", maintain_order="left"
+    )
     return joined.with_columns(sample=col.first_sample + col.repetition).drop("repetition", "first_sample")
 
 
 def _recorded(path: Path, raw: DataFrame) -> DataFrame:
     """Return the answers with the columns `_COLUMNS` (null if the file lacks one), ordered by sample."""
-    found = {column: next((name for name in _NAMES.get(column, (column,)) if name in raw.columns), None) for column in _COLUMNS}
+    found = {
+        column: next((name for name in _NAMES.get(column, (column,)) if name in raw.columns), None)
+        for column in _COLUMNS
+    }
     for column in ("prompt", "answer"):
         if found[column] is None:
             names = " or ".join(map(repr, _NAMES.get(column, (column,))))
@@ -137,7 +163,10 @@ def _recorded(path: Path, raw: DataFrame) -> DataFrame:
     raw = given.rows.drop(ROW)
     if found["sample"]:
         raw = raw.unique(maintain_order=True)
-    columns = [(col(name) if name else lit(None)).cast(_COLUMNS[column]).alias(column) for column, name in found.items()]
+    columns = [
+        (col(name) if name else lit(None)).cast(_COLUMNS[column]).alias(column)
+        for column, name in found.items()
+    ]
     frame = raw.select(columns).with_columns(col.system.replace("", None))
     if frame.is_empty():
         raise InputError(f"{path} contains no recorded answer")

@@ -48,8 +48,9 @@ def _first_text(answer: Mapping[str, Any], places: _Places, clean: Callable[[str
 def is_another_model(asked: str, served: str) -> bool:
     """Return whether an endpoint that was asked for one model names another one.
 
-    A name that is more specific is not another model: a dated version ("gpt-4o" and "gpt-4o-2024-08-06"), an organisation, a path, or a tag
-    that only one of the names has ("m:free"). Two different versions or tags are.
+    A name that is more specific is not another model: a dated version ("gpt-4o" and "gpt-4o-2024-08-06"), an
+    organisation, a path, or a tag that only one of the names has ("m:free"). Two different versions or tags
+    are.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The provider of the simulated model (`sim/fair`, `sim/mild`, `sim/biased`): its options ("dials"), plans and random draws.
 
-The bias is planted, and therefore known. The parts of a study provide the plans for the answers to their prompts; simulated_model.md in
-this folder documents the dials.
+The bias is planted, and therefore known. The parts of a study provide the plans for the answers to their
+prompts; simulated_model.md in this folder documents the dials.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter.errors import InputError, did_you_mean
-from tiltmeter.models.answer_texts import TONES, AnswerPlan, Draws, answer_text, default_form, judge_text, refusal_text, tone_texts
+from tiltmeter.models.answer_texts import (
+    TONES,
+    AnswerPlan,
+    Draws,
+    answer_text,
+    default_form,
+    judge_text,
+    refusal_text,
+    tone_texts,
+)
 from tiltmeter.models.base import Completion, Message, NamedModel, Sampling
 from tiltmeter.models.options import Range, check_local, check_options, parse_number
 
@@ -25,7 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["PRESETS", "TONES", "Dials", "SimulatedModel", "create", "tone_texts"]
 
 VERSION = 3
-"""Part of the fingerprint: increase it when the same dials produce different texts, so that a journal does not mix them."""
+"""Part of the fingerprint: increase it when the same dials produce different texts, so that a journal does
+not mix them."""
 
 HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
 """The harms, each with a bias dial; also keys of `Dials.mapping`."""
@@ -54,7 +64,8 @@ class Dials:
     Parameters
     ----------
     outcome_disparity, stereotypical_reasoning, representational_harms
-        Bias per harm, 0 (none) to 1: the value planted in each key metric of that harm, as far as its range allows.
+        Bias per harm, 0 (none) to 1: the value planted in each key metric of that harm, as far as its range
+        allows.
     refusal, unreadable
         Shares of answers, 0 to 1; their sum is at most 1.
     verbosity
@@ -62,8 +73,8 @@ class Dials:
     seed
         Different seeds give independent answers.
     cluster_sd, wording_sd
-        Standard deviation (logit) of the random effects of each name, question or scenario, and of each wording, on the answers about each
-        gender or identity.
+        Standard deviation (logit) of the random effects of each name, question or scenario, and of each
+        wording, on the answers about each gender or identity.
 
     Raises
     ------
@@ -83,7 +94,9 @@ class Dials:
 
     def __post_init__(self) -> None:
         if self.refusal + self.unreadable > 1:
-            raise InputError(f"the sum of the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) must be at most 1")
+            raise InputError(
+                f"the sum of the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) must be at most 1"
+            )
 
     def mapping(self) -> dict[str, float]:
         """Return the dials by name, in the form that parts of a study accept (`Part.simulate`, `Part.true_values`)."""
@@ -91,11 +104,14 @@ class Dials:
 
 
 class SimulatedModel(NamedModel):
-    """A simulated model, which answers according to its dials and plans; a prompt without a plan gets a plain neutral answer.
+    """A simulated model, which answers according to its dials and plans.
 
-    The text of an answer depends only on the dials, the messages, the sample number, the seed of the sampling and the plan of the prompt;
-    other sampling parameters have no effect. The fingerprint contains all dials, the version of the simulation, and whether there are
-    plans, so that answers with and without plans are never mixed.
+    A prompt without a plan gets a plain neutral answer.
+
+    The text of an answer depends only on the dials, the messages, the sample number, the seed of the sampling
+    and the plan of the prompt; other sampling parameters have no effect. The fingerprint contains all dials,
+    the version of the simulation, and whether there are plans, so that answers with and without plans are
+    never mixed.
 
     Parameters
     ----------
@@ -124,10 +140,11 @@ class SimulatedModel(NamedModel):
         Parameters
         ----------
         plans
-            `prompt` (str), `outcomes` (list of str) and `odds` (list of float, sum 1). Optional columns (str, null for none): `system`, the
-            system message to which the row is restricted; `form`, the form of the answer (see `default_form`); `about`, its subject;
-            `place`, the setting of a story. A "story" has one row per character (`about`), and each of its outcomes occurs with its own
-            odds, independently of the others.
+            `prompt` (str), `outcomes` (list of str) and `odds` (list of float, sum 1). Optional columns (str,
+            null for none): `system`, the system message to which the row is restricted; `form`, the form of
+            the answer (see `default_form`); `about`, its subject; `place`, the setting of a story. A "story"
+            has one row per character (`about`), and each of its outcomes occurs with its own odds,
+            independently of the others.
 
         Raises
         ------
@@ -141,7 +158,13 @@ class SimulatedModel(NamedModel):
             outcomes, odds = tuple(row["outcomes"] or ()), tuple(row["odds"] or ())
             _check_plan(row["prompt"], outcomes, odds, is_story=row.get("form") == "story")
             form = row.get("form") or default_form(outcomes)
-            plan = AnswerPlan(form, outcomes, odds if form == "story" else tuple(accumulate(odds)), row.get("about"), row.get("place"))
+            plan = AnswerPlan(
+                form,
+                outcomes,
+                odds if form == "story" else tuple(accumulate(odds)),
+                row.get("about"),
+                row.get("place"),
+            )
             subjects = made.setdefault(_place(row["prompt"], row.get("system")), {})
             subjects.setdefault(plan.about, shared.setdefault(plan, plan))
         self._plans = {place: tuple(subjects.values()) for place, subjects in made.items()} | self._plans
@@ -150,13 +173,16 @@ class SimulatedModel(NamedModel):
     def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
         """Return the answer synchronously, as `complete` does in an event loop.
 
-        The prompt is the last user message, or the first one if that is a question to a judge, which later messages repeat.
+        The prompt is the last user message, or the first one if that is a question to a judge, which later
+        messages repeat.
         """
         asked = [content for role, content in messages if role == "user"] or [""]
         system = next((content for role, content in messages if role == "system"), None)
         plans = self._plans.get(_place(asked[-1], system)) or self._plans.get(_place(asked[-1])) or ()
         words = b"".join(_digest(text) for message in messages for text in message)
-        draws = Draws(blake2b(_digest(self._dialled) + words + f"{seed} {sample}".encode(), digest_size=32).digest())
+        draws = Draws(
+            blake2b(_digest(self._dialled) + words + f"{seed} {sample}".encode(), digest_size=32).digest()
+        )
         fate = draws.unit()
         readable = fate >= self.dials.refusal + self.dials.unreadable
         if fate < self.dials.refusal:
@@ -180,8 +206,12 @@ class SimulatedModel(NamedModel):
         return self.reply(messages, sample, sampling.seed)
 
 
-def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, Any] | None = None) -> SimulatedModel:
-    """Create the simulated model of a preset with `-M` options (see simulated_model.md); the dial of a harm overrides `bias`.
+def create(
+    provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, Any] | None = None
+) -> SimulatedModel:
+    """Create the simulated model of a preset with `-M` options (see simulated_model.md).
+
+    The dial of a harm overrides `bias`.
 
     Raises
     ------
@@ -196,7 +226,12 @@ def create(provider: str, model: str, *, base_url: str | None = None, options: M
     check_options(provider, given, list(_RANGES))
     numbers = {key: parse_number(key, value, _RANGES[key]) for key, value in given.items()}
     latency, bias = numbers.pop("latency", 0.0), numbers.pop("bias", PRESETS[model])
-    dials = Dials(**(dict.fromkeys(HARMS, bias) | {key.removeprefix("bias."): number for key, number in numbers.items()}))
+    dials = Dials(
+        **(
+            dict.fromkeys(HARMS, bias)
+            | {key.removeprefix("bias."): number for key, number in numbers.items()}
+        )
+    )
     return SimulatedModel(f"{provider}/{model}", dials, latency=latency)
 
 
@@ -216,7 +251,11 @@ def _count_tokens(text: str) -> int:
 
 def _check_plan(prompt: str | None, outcomes: Sequence[Any], odds: Sequence[Any], *, is_story: bool) -> None:
     complete = odds and len(odds) == len(outcomes) and None not in (prompt, *outcomes, *odds)
-    if complete and all(-_TOLERANCE <= odd <= 1 + _TOLERANCE for odd in odds) and (is_story or abs(sum(odds) - 1) <= _TOLERANCE):
+    if (
+        complete
+        and all(-_TOLERANCE <= odd <= 1 + _TOLERANCE for odd in odds)
+        and (is_story or abs(sum(odds) - 1) <= _TOLERANCE)
+    ):
         return
     rule = "outcomes and odds must have the same length and no nulls; odds must be at least 0 and sum to 1 (in a story, at most 1 each)"
     raise ValueError(f"cannot plant odds: {rule}; look at the prompt {str(prompt)[:60]!r}")

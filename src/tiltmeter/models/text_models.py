@@ -1,7 +1,8 @@
 """Models that turn texts into numbers: sentence encoders and text classifiers, with a cache of computed texts.
 
-The cache ("store") is one SQLite file with a key (hash of model and text) and a value (bytes) per row. Any number of processes may share
-it; a stored value never changes. Missing values are computed in batches of texts of similar length.
+The cache ("store") is one SQLite file with a key (hash of model and text) and a value (bytes) per row. Any
+number of processes may share it; a stored value never changes. Missing values are computed in batches of
+texts of similar length.
 """
 
 from __future__ import annotations
@@ -21,20 +22,30 @@ import numpy as np
 from tiltmeter.arrays import Booleans, Vectors
 from tiltmeter.errors import InputError
 from tiltmeter.models.memory import is_out_of_memory
-from tiltmeter.models.weights import check_device, find_weights, load_pretrained, need_local, pick_device, quiet
+from tiltmeter.models.weights import (
+    check_device,
+    find_weights,
+    load_pretrained,
+    need_local,
+    pick_device,
+    quiet,
+)
 
 CPU_BATCH = 4096
-"""Characters per batch on a CPU: about a thousand tokens, whose hidden layers (1,536 wide in the smallest encoders) take a few MB."""
+"""Characters per batch on a CPU: about a thousand tokens, whose hidden layers (1,536 wide in the smallest
+encoders) take a few MB."""
 _APPLICATION = 0x54_69_6C_74
 """SQLite application ID of these files ("Tilt")."""
 _CHUNK = 900  # SQLite before 3.32 accepts at most 999 parameters
 _BUSY_SECONDS = 60.0
 _AT_ONCE = 4096
-"""Texts that one process computes between two writes to the store, which is the most that an interruption loses."""
+"""Texts that one process computes between two writes to the store, which is the most that an interruption
+loses."""
 _COUNTED_TOGETHER = 1024
 """Texts per batch when tokens are counted."""
 _SPARE = 2
-"""Positions that some models (RoBERTa) reserve, subtracted if the tokenizer does not specify a maximum length."""
+"""Positions that some models (RoBERTa) reserve, subtracted if the tokenizer does not specify a maximum
+length."""
 
 
 def text_keys(model: str, texts: Iterable[str]) -> list[bytes]:
@@ -46,7 +57,8 @@ def text_keys(model: str, texts: Iterable[str]) -> list[bytes]:
 class TextStore:
     """A store in the file at `path`, which is created on the first write.
 
-    Each use opens the file (which takes a millisecond), so that a store can be used from any thread, and after a fork.
+    Each use opens the file (which takes a millisecond), so that a store can be used from any thread, and
+    after a fork.
 
     Raises
     ------
@@ -65,7 +77,8 @@ class TextStore:
             for start in range(0, len(keys), _CHUNK):
                 chunk = keys[start : start + _CHUNK]
                 slots = ",".join("?" * len(chunk))
-                yield from connection.execute(f"SELECT key, value FROM entries WHERE key IN ({slots})", chunk).fetchall()  # noqa: S608
+                query = f"SELECT key, value FROM entries WHERE key IN ({slots})"  # noqa: S608 - question marks only
+                yield from connection.execute(query, chunk).fetchall()
 
     def write(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Store all rows (key, value) in one transaction."""
@@ -76,15 +89,21 @@ class TextStore:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE")) as connection:
+            with closing(
+                sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE")
+            ) as connection:
                 if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                     self._create(connection)
                 yield connection
         except OSError as error:
-            raise InputError(f"{self.path} cannot be used ({error.strerror}): choose a folder with write permission") from None
+            raise InputError(
+                f"{self.path} cannot be used ({error.strerror}): choose a folder with write permission"
+            ) from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what it cannot read
             reason = "it is locked by another program" if "locked" in str(error) else str(error)
-            raise InputError(f"{self.path} cannot be used ({reason}): remove the file, its content will be recomputed") from None
+            raise InputError(
+                f"{self.path} cannot be used ({reason}): remove the file, its content will be recomputed"
+            ) from None
 
     def _create(self, connection: sqlite3.Connection) -> None:
         """Create the table, unless another process has created it in the meantime."""
@@ -141,8 +160,11 @@ class RowCache:
             lengths = {len(row) if isinstance(row, bytes) else -1 for row in rows.values()}
             if len(lengths) > 1 or any(length % 4 for length in lengths):
                 reason = "rows of different lengths for one model, or invalid vectors"
-                raise InputError(f"the store of vectors {self._store.path} is damaged ({reason}): remove the file")
-        # Long texts first, so that a batch too large for the memory fails early. (Length is measured in characters, not tokens.)
+                raise InputError(
+                    f"the store of vectors {self._store.path} is damaged ({reason}): remove the file"
+                )
+        # Long texts first, so that a batch too large for the memory fails early. (Length is measured in
+        # characters, not tokens.)
         missing = sorted((text for text in unique if keys[text] not in rows), key=len, reverse=True)
         for start in range(0, len(missing), self._at_once):
             chunk = missing[start : start + self._at_once]
@@ -172,7 +194,10 @@ class Elsewhere(Protocol):
     workers: int
 
     def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Vectors]:
-        """Compute batches of texts with `CachedTextModel.compute` on other machines; raise MemoryError if a batch does not fit."""
+        """Compute batches of texts with `CachedTextModel.compute` on other machines.
+
+        Raise MemoryError if a batch does not fit.
+        """
         ...
 
 
@@ -186,12 +211,13 @@ class CachedTextModel(ABC):
     name
         A folder, or a name on the Hugging Face hub.
     store
-        SQLite file in which rows are stored by model and text, shared by any number of models and processes; None: not stored.
+        SQLite file in which rows are stored by model and text, shared by any number of models and processes;
+        None: not stored.
     device
         "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
     elsewhere
-        Function that computes missing rows on other machines; None: this process computes them. `device` is then a device of those
-        machines.
+        Function that computes missing rows on other machines; None: this process computes them. `device` is
+        then a device of those machines.
 
     Raises
     ------
@@ -206,15 +232,30 @@ class CachedTextModel(ABC):
     batch_size: ClassVar[int] = 128
     """Maximum number of texts per batch."""
 
-    def __init__(self, name: str | Path, *, store: Path | None, device: str = "auto", elsewhere: Elsewhere | None = None) -> None:
+    def __init__(
+        self,
+        name: str | Path,
+        *,
+        store: Path | None,
+        device: str = "auto",
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         check_device(device)
         need_local(f"the {self.kind} {name}", *self.packages)
         self._weights, self._device, self._elsewhere = find_weights(str(name)), device, elsewhere
         self.identity = self._weights.identity
         """The identity of its weights."""
         workers = elsewhere.workers if elsewhere else 1
-        self._kept = RowCache(f"{self.kind}/1 {self.identity}", partial(self._in_batches, "rows"), store, self.batch_size, workers)
-        self._ends = RowCache(f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, self.batch_size, workers)
+        self._kept = RowCache(
+            f"{self.kind}/1 {self.identity}",
+            partial(self._in_batches, "rows"),
+            store,
+            self.batch_size,
+            workers,
+        )
+        self._ends = RowCache(
+            f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, self.batch_size, workers
+        )
         self._lock = threading.RLock()
         self._model: Any = None
 
@@ -236,8 +277,8 @@ class CachedTextModel(ABC):
         Parameters
         ----------
         what
-            "rows": the output of the model for the texts, shape (texts, width); "cut": 1 if a text exceeds the context window, else 0,
-            shape (texts, 1).
+            "rows": the output of the model for the texts, shape (texts, width); "cut": 1 if a text exceeds
+            the context window, else 0, shape (texts, 1).
         """
         with self._lock:
             return self._too_long(texts) if what == "cut" else self._compute(texts)
@@ -265,9 +306,13 @@ class CachedTextModel(ABC):
             return found
         # A token rarely takes less than a byte of its text, so short texts need not be tokenised.
         room = length - tokenizer.num_special_tokens_to_add()
-        doubtful = [number for number, text in enumerate(texts) if len(text.encode("utf-8", "surrogatepass")) > room]
+        doubtful = [
+            number for number, text in enumerate(texts) if len(text.encode("utf-8", "surrogatepass")) > room
+        ]
         if doubtful:
-            counted = tokenizer([texts[number] for number in doubtful], truncation=False, verbose=False)["input_ids"]
+            counted = tokenizer([texts[number] for number in doubtful], truncation=False, verbose=False)[
+                "input_ids"
+            ]
             found[doubtful, 0] = [len(tokens) > length for tokens in counted]
         return found
 
@@ -282,17 +327,26 @@ class CachedTextModel(ABC):
             size = self._fitting(texts[start], batch_size) if what == "rows" else _COUNTED_TOGETHER
             batches.append(texts[start : start + size])
             start += size
-        return np.concatenate(self._elsewhere(what, batches) if self._elsewhere else [self.compute(what, batch) for batch in batches])
+        return np.concatenate(
+            self._elsewhere(what, batches)
+            if self._elsewhere
+            else [self.compute(what, batch) for batch in batches]
+        )
 
 
 class SentenceEncoder(CachedTextModel):
-    """A sentence encoder, which turns texts into vectors of length 1 (sentence-transformers); see `CachedTextModel`."""
+    """A sentence encoder, which turns texts into vectors of length 1 (sentence-transformers).
+
+    See `CachedTextModel`.
+    """
 
     kind = "encoder"
     packages = ("torch", "transformers", "sentence_transformers")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of length 1 per text: shape (texts, dimensions). Long texts are truncated to the context window.
+        """Return one vector of length 1 per text: shape (texts, dimensions).
+
+        Long texts are truncated to the context window.
 
         Raises
         ------
@@ -309,7 +363,9 @@ class SentenceEncoder(CachedTextModel):
         device, folder = pick_device(self._device), str(self._weights.fetch())
         try:
             with quiet():
-                return SentenceTransformer(folder, device=device, local_files_only=True, model_kwargs={"use_safetensors": True})
+                return SentenceTransformer(
+                    folder, device=device, local_files_only=True, model_kwargs={"use_safetensors": True}
+                )
         except Exception as error:
             raise InputError(
                 f"{self._weights.name} cannot be loaded as a sentence encoder ({type(error).__name__}): name a folder or "
@@ -322,7 +378,11 @@ class SentenceEncoder(CachedTextModel):
 
     def _compute(self, texts: Sequence[str]) -> Vectors:
         rows: Vectors = self._loaded().encode(
-            list(texts), batch_size=len(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+            list(texts),
+            batch_size=len(texts),
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=False,
         )
         return rows.astype("float32", copy=False)
 
@@ -342,17 +402,21 @@ class TextClassifier(CachedTextModel):
         super().__init__(name, **how)
         architectures = self._weights.config.get("architectures") or ["nothing"]
         if not any("ForSequenceClassification" in str(architecture) for architecture in architectures):
-            raise InputError(f"{name} is not a text classifier: its config.json names {', '.join(map(str, architectures))}")
+            raise InputError(
+                f"{name} is not a text classifier: its config.json names {', '.join(map(str, architectures))}"
+            )
         # A configuration without labels means two labels, as in transformers.
         named = self._weights.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         self.labels: Sequence[str] = [str(named[number]) for number in sorted(named, key=int)]
         """Names of the labels, in the order of the scores."""
 
     def scores(self, texts: Sequence[str]) -> Vectors:
-        """Return one row per text and one column per label: shape (texts, labels). Long texts are truncated to the context window.
+        """Return one row per text and one column per label: shape (texts, labels).
 
-        Scores are probabilities that sum to 1 if the labels are mutually exclusive, independent probabilities in a multi-label problem (or
-        with a single label), and the raw output in a regression.
+        Long texts are truncated to the context window.
+
+        Scores are probabilities that sum to 1 if the labels are mutually exclusive, independent probabilities
+        in a multi-label problem (or with a single label), and the raw output in a regression.
 
         Raises
         ------
@@ -365,7 +429,9 @@ class TextClassifier(CachedTextModel):
 
     def _load(self) -> tuple[Any, Any]:
         device = pick_device(self._device)
-        model, tokenizer = load_pretrained(self._weights, "AutoModelForSequenceClassification", "text classifier", device)
+        model, tokenizer = load_pretrained(
+            self._weights, "AutoModelForSequenceClassification", "text classifier", device
+        )
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         model.config.pad_token_id = tokenizer.pad_token_id
@@ -384,7 +450,9 @@ class TextClassifier(CachedTextModel):
 
         model, (tokenizer, length) = self._loaded()[0], self._window()
         with torch.inference_mode():
-            given = tokenizer(list(texts), truncation=True, max_length=length, padding=True, return_tensors="pt")
+            given = tokenizer(
+                list(texts), truncation=True, max_length=length, padding=True, return_tensors="pt"
+            )
             logits = model(**given.to(model.device)).logits.float()
             problem = self._weights.config.get("problem_type")
             if problem != "regression":

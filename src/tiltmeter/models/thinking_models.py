@@ -1,6 +1,7 @@
 """Models that think before they answer, and the limit of tokens that leaves room for both.
 
-A method prescribes a limit for answers. A model that thinks needs more tokens, because its thinking counts as well.
+A method prescribes a limit for answers. A model that thinks needs more tokens, because its thinking counts as
+well.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 from tiltmeter.models.base import Sampling
 
 THINKING_TOKENS = 4_096
-"""Tokens for the thinking of one response. Together with an answer they fit into a context of 8,192 tokens, which small servers have."""
+"""Tokens for the thinking of one response. Together with an answer they fit into a context of 8,192 tokens,
+which small servers have."""
 _NAMES = (
     r"o[134](?:$|[-:.@])",
     r"gpt-5(?!.*chat)",
@@ -33,7 +35,8 @@ _NAMES = (
     r".*\b(?:thinking|reasoning|reasoner)\b",
     r".*-r1(?:$|[-:.@])",
 )
-"""Beginnings of the names of models that think unless they are told not to, without the names of providers and owners."""
+"""Beginnings of the names of models that think unless they are told not to, without the names of providers
+and owners."""
 _THINKING = re.compile("|".join(_NAMES))
 _NOT_THINKING = re.compile(r"non?-?(?:thinking|reasoning|think)")
 _IN_PROCESS = ("sim", "replay", "python")
@@ -62,23 +65,36 @@ def thinks(name: str, extra: Mapping[str, Any] | None = None) -> bool:
         return asked
     provider, _, model = name.lower().partition("/")
     last = model.rpartition("/")[2]
-    return provider not in _IN_PROCESS and not _NOT_THINKING.search(last) and _THINKING.match(last) is not None
+    return (
+        provider not in _IN_PROCESS and not _NOT_THINKING.search(last) and _THINKING.match(last) is not None
+    )
 
 
 def _asked_to_think(extra: Mapping[str, Any]) -> bool | None:
     """Return whether vendor extras turn thinking on or off; None if they do neither."""
-    given = [extra[name] for name in ("reasoning_effort", "thinking", "think", "reasoning", "enable_thinking") if name in extra]
+    given = [
+        extra[name]
+        for name in ("reasoning_effort", "thinking", "think", "reasoning", "enable_thinking")
+        if name in extra
+    ]
     template = extra.get("chat_template_kwargs")
     if isinstance(template, Mapping):
         given += [template[name] for name in ("enable_thinking", "thinking") if name in template]
     for value in given:
-        inner = [value[key] for key in ("type", "effort", "enabled", "budget_tokens") if key in value] if isinstance(value, Mapping) else []
+        inner = (
+            [value[key] for key in ("type", "effort", "enabled", "budget_tokens") if key in value]
+            if isinstance(value, Mapping)
+            else []
+        )
         return not any(one in _OFF for one in inner or [value])
     return None
 
 
 def with_room_to_think(sampling: Sampling) -> Sampling:
-    """Return the sampling with a limit that leaves room for thinking, or for the budget that its extras give; unlimited stays so."""
+    """Return the sampling with a limit that leaves room for thinking, or for the budget that its extras give.
+
+    Unlimited stays so.
+    """
     if sampling.max_tokens is None:
         return sampling
     asked = sampling.extra.get("thinking")

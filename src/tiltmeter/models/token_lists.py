@@ -1,8 +1,9 @@
 """Answers constrained to a list, token by token: which tokens may follow those that were generated.
 
-Every way in which the tokens of the model spell an allowed answer is allowed, as in the grammars of llama.cpp and the guided choices of
-vLLM: "(a)" may be one token, or "(", "a" and ")". The spelling of the tokenizer is allowed in any case, also where a token is part of a
-character. The end token is allowed only after a complete answer; if no allowed answer is longer, the answer ends without it.
+Every way in which the tokens of the model spell an allowed answer is allowed, as in the grammars of llama.cpp
+and the guided choices of vLLM: "(a)" may be one token, or "(", "a" and ")". The spelling of the tokenizer is
+allowed in any case, also where a token is part of a character. The end token is allowed only after a complete
+answer; if no allowed answer is longer, the answer ends without it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 Place = str | tuple[int, ...]
-"""What was generated so far: the beginning of an answer, or tokens of the tokenizer's own spelling that are not such a beginning."""
+"""What was generated so far: the beginning of an answer, or tokens of the tokenizer's own spelling that are
+not such a beginning."""
 START: Place = ""
 
 
@@ -62,9 +64,12 @@ class Vocabulary:
         for answer in answers:
             for start in range(len(answer)):
                 for end in range(start + 1, len(answer) + 1):
-                    steps[answer[:start]] |= dict.fromkeys(self._tokens.get(answer[start:end], ()), answer[:end])
+                    steps[answer[:start]] |= dict.fromkeys(
+                        self._tokens.get(answer[start:end], ()), answer[:end]
+                    )
         spellings = {answer: self._spelling(answer) for answer in answers}
-        # The spelling of an answer may begin with that of another one ("yes", "yes sir"), which must lead to the shorter answer.
+        # The spelling of an answer may begin with that of another one ("yes", "yes sir"), which must lead to
+        # the shorter answer.
         for answer in sorted(spellings, key=lambda answer: (len(spellings[answer]), answer)):
             self._add_spelling(steps, answer, spellings[answer])
         reached = _connected({place: list(following.values()) for place, following in steps.items()}, [START])
@@ -78,7 +83,9 @@ class Vocabulary:
         }
         return TokenList(kept, frozenset(answers))
 
-    def _add_spelling(self, steps: dict[Place, dict[int, Place]], answer: str, spelling: Sequence[int]) -> None:
+    def _add_spelling(
+        self, steps: dict[Place, dict[int, Place]], answer: str, spelling: Sequence[int]
+    ) -> None:
         """Add the spelling of the tokenizer, which may begin with a blank, or divide a character."""
         place = START
         if not spelling or self._tokenizer.unk_token_id in spelling:

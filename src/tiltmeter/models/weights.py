@@ -33,7 +33,10 @@ _digests: dict[tuple[Path, int, int], str] = {}
 
 
 def need_local(user: str, *packages: str) -> None:
-    """Raise ProviderError unless `packages` (of the extra `local`) are installed, without importing them; `user` needs them."""
+    """Raise ProviderError unless `packages` (of the extra `local`) are installed, without importing them.
+
+    `user` needs them.
+    """
     for package in packages:
         if find_spec(package) is None:
             raise ProviderError(f'{user} needs the package {package}: pip install "tiltmeter[local]"')
@@ -58,7 +61,9 @@ class Weights(NamedTuple):
         """The identity of the content, not of the location: the digest of the file or of those in a folder, or `name@commit` on the hub."""
         if self.file is not None:
             return f"sha256:{_file_digest(self.file)}"
-        return f"{self.name}@{self.commit}" if self.folder is None else f"sha256:{_folder_digest(self.folder)}"
+        return (
+            f"{self.name}@{self.commit}" if self.folder is None else f"sha256:{_folder_digest(self.folder)}"
+        )
 
     def fetch(self) -> Path:
         """Return the folder to load from: a model of the hub is downloaded unless it is cached, and a GGUF file is dequantised once.
@@ -83,21 +88,26 @@ def find_weights(name: str, revision: str | None = None) -> Weights:
     Raises
     ------
     InputError
-        There is no such folder, it contains no model or only pickled weights, or a revision was given for a folder.
+        There is no such folder, it contains no model or only pickled weights, or a revision was given for a
+        folder.
     ProviderError
         The hub has no such model, or cannot be reached and the model is not in its cache.
     """
     folder = Path(name).expanduser()
     if os.path.isdir(folder):  # noqa: PTH112 - also False for invalid paths
         if revision is not None:
-            raise InputError(f"revision={revision}: {name} is a local folder, which has no revisions; remove the option")
+            raise InputError(
+                f"revision={revision}: {name} is a local folder, which has no revisions; remove the option"
+            )
         if not any(folder.glob("*.safetensors")):
             raise InputError(
                 f"the folder {name} contains no weights (*.safetensors): name the folder in which save_pretrained saved the model"
             )
         return Weights(name, folder.absolute(), None, read_config(folder / "config.json"))
     if not _HUB_NAME.fullmatch(name) or name.startswith("."):
-        raise InputError(f"{name!r} is neither an existing model folder nor a valid name on the Hugging Face hub (owner/name)")
+        raise InputError(
+            f"{name!r} is neither an existing model folder nor a valid name on the Hugging Face hub (owner/name)"
+        )
     folder = _download(name, revision, ["config.json"])
     return Weights(name, None, folder.name, read_config(folder / "config.json"))
 
@@ -118,7 +128,9 @@ def check_gguf_use(name: str, revision: str | None) -> None:
         The packages that read GGUF files are not installed.
     """
     if revision is not None:
-        raise InputError(f"revision={revision}: {name} is a local file, which has no revisions; remove the option")
+        raise InputError(
+            f"revision={revision}: {name} is a local file, which has no revisions; remove the option"
+        )
     need_local(f"the GGUF file {name}", "gguf", "accelerate")
 
 
@@ -134,7 +146,9 @@ def _dequantised(file: Path) -> Path:
 
 @cache
 def _hub_answers() -> bool:
-    """Return whether a connection to the hub succeeds within seconds; its client would retry for half a minute and report each attempt.
+    """Return whether a connection to the hub succeeds within seconds.
+
+    Its client would retry for half a minute and report each attempt.
 
     Behind a proxy this is always True, because only the client can test the connection.
     """
@@ -161,11 +175,17 @@ def _download(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns, local_files_only=not _hub_answers()))
+        return Path(
+            snapshot_download(
+                name, revision=revision, allow_patterns=patterns, local_files_only=not _hub_answers()
+            )
+        )
     except Exception as error:  # one of about a dozen kinds from several packages
         kind = type(error).__name__
     if kind == "GatedRepoError":
-        raise ProviderError(f"{name} is gated: accept its terms at https://huggingface.co/{name}, then log in with `hf auth login`")
+        raise ProviderError(
+            f"{name} is gated: accept its terms at https://huggingface.co/{name}, then log in with `hf auth login`"
+        )
     if kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
         advice = "check the name, or give the path of a folder that contains it"
         raise ProviderError(f"the Hugging Face hub has no model {name} (with this revision): {advice}")
@@ -180,7 +200,9 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(f"the folder {path.parent} contains no config.json: name the folder of a saved model") from None
+        raise InputError(
+            f"the folder {path.parent} contains no config.json: name the folder of a saved model"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as JSON ({error}): save the model again") from None
     if not isinstance(found, dict):
@@ -193,12 +215,16 @@ def _folder_digest(folder: Path) -> str:
     folders, modules = [folder], folder / "modules.json"
     if modules.is_file():
         try:
-            folders += [folder / module["path"] for module in json.loads(modules.read_bytes()) if module["path"]]
+            folders += [
+                folder / module["path"] for module in json.loads(modules.read_bytes()) if module["path"]
+            ]
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{modules} cannot be read ({error}): save the encoder again") from None
     whole = hashlib.sha256()
     try:
-        for path in sorted({path for one in folders for path in one.glob("*") if path.suffix in _READ and path.is_file()}):
+        for path in sorted(
+            {path for one in folders for path in one.glob("*") if path.suffix in _READ and path.is_file()}
+        ):
             whole.update(f"{path.relative_to(folder).as_posix()}\0{_file_digest(path)}\n".encode())
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror})") from None
@@ -242,11 +268,15 @@ def pick_device(wanted: str) -> str:
     if wanted == "auto":
         return seen[-1].partition(":")[0]
     if (f"{wanted}:0" if wanted == "cuda" else wanted) not in seen:
-        raise ProviderError(f"device={wanted}: torch finds only {', '.join(seen)}; use one of these or device=auto")
+        raise ProviderError(
+            f"device={wanted}: torch finds only {', '.join(seen)}; use one of these or device=auto"
+        )
     return wanted
 
 
-def load_pretrained(weights: Weights, kind: str, what: str, device: str | None = None, **more: Any) -> tuple[Any, Any]:
+def load_pretrained(
+    weights: Weights, kind: str, what: str, device: str | None = None, **more: Any
+) -> tuple[Any, Any]:
     """Load a model of transformers and its tokenizer, without running code from the repository or loading pickled weights.
 
     Parameters
@@ -278,14 +308,18 @@ def load_pretrained(weights: Weights, kind: str, what: str, device: str | None =
                 return load(folder, **fixed, **more), tokenizer
             model, report = load(folder, use_safetensors=True, output_loading_info=True, **fixed, **more)
         if report["missing_keys"]:
-            raise InputError(f"{weights.name} is not a {what}: it lacks weights such as {min(report['missing_keys'])}")
+            raise InputError(
+                f"{weights.name} is not a {what}: it lacks weights such as {min(report['missing_keys'])}"
+            )
         return model.to(device).eval(), tokenizer
     except InputError:
         raise
     except Exception as error:  # transformers raises the exceptions of its many readers
         if is_out_of_memory(error):
             advice = "use a smaller model, a narrower dtype or another device"
-            raise ProviderError(f"{weights.name} does not fit into the memory of {device}: {advice}") from None
+            raise ProviderError(
+                f"{weights.name} does not fit into the memory of {device}: {advice}"
+            ) from None
         reason = next((line for line in str(error).splitlines() if line.strip()), "").strip()
         raise InputError(
             f"{weights.name} cannot be loaded as a {what} ({type(error).__name__}: {reason[:200]}): "

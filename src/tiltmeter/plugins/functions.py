@@ -54,7 +54,9 @@ def load_from_file(place: str) -> Any:
         raise InputError(f"{file} {ENDS_THE_PROGRAM}") from error
     except Exception as error:
         message = " ".join(str(error).split())
-        raise InputError(f"{file} cannot be imported ({type(error).__name__}: {message}); correct it") from error
+        raise InputError(
+            f"{file} cannot be imported ({type(error).__name__}: {message}); correct it"
+        ) from error
     if not hasattr(module, name):
         known = [one for one in vars(module) if not one.startswith("_")]
         raise InputError(f"{file} does not define {name}: {did_you_mean(name, known)}")
@@ -76,14 +78,20 @@ def explained(kind: type, doing: str, *passed: type[Exception]) -> Iterator[None
             file = inspect.getsourcefile(kind)
         except TypeError:
             file = None
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
+        ]
         where = f" ({file}, line {lines[-1]})" if lines else f" ({file})" if file else ""
         message = next(iter(str(error).splitlines()), "")
-        raise InputError(f"{kind.__name__} cannot {doing}{where}: {type(error).__name__}: {message}; correct the class") from error
+        raise InputError(
+            f"{kind.__name__} cannot {doing}{where}: {type(error).__name__}: {message}; correct the class"
+        ) from error
 
 
 def load_function(place: str) -> Callable[..., Any]:
-    """Import and return MODULE:FUNCTION or FILE.py:FUNCTION; modules in the working directory are found as well.
+    """Import and return MODULE:FUNCTION or FILE.py:FUNCTION.
+
+    Modules in the working directory are found as well.
 
     Raises
     ------
@@ -93,14 +101,18 @@ def load_function(place: str) -> Callable[..., Any]:
     module, _, attribute = place.partition(":")
     try:
         with _working_folder():
-            found: Any = load_from_file(place) if file_of(place) else getattr(import_module(module), attribute, None)
+            found: Any = (
+                load_from_file(place) if file_of(place) else getattr(import_module(module), attribute, None)
+            )
     except InputError:
         raise
     except SystemExit as error:
         raise InputError(f"{place}: the module {module} {ENDS_THE_PROGRAM}") from error
     except Exception as error:
         message = " ".join(str(error).split())
-        raise InputError(f"{place}: the module {module} cannot be imported ({type(error).__name__}: {message})") from error
+        raise InputError(
+            f"{place}: the module {module} cannot be imported ({type(error).__name__}: {message})"
+        ) from error
     if not callable(found):
         raise InputError(f"{place}: the module {module} has no function {attribute}")
     function: Callable[..., Any] = found

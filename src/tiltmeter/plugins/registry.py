@@ -1,8 +1,9 @@
 """A registry of plugins: names are mapped to "module:object" references, which are imported on first use.
 
-Each package that has plugins makes one `Registry`: providers in `tiltmeter.models.providers`, probes in `tiltmeter.probes.listing`, studies
-in `tiltmeter.runs.listings`, features in `tiltmeter.features`, statistics in `tiltmeter.benchmarks.definitions`. Other packages register
-plugins through entry points in the group `tiltmeter.<kind>`, such as `tiltmeter.providers`. Listing names imports nothing.
+Each package that has plugins makes one `Registry`: providers in `tiltmeter.models.providers`, probes in
+`tiltmeter.probes.listing`, studies in `tiltmeter.runs.listings`, features in `tiltmeter.features`, statistics
+in `tiltmeter.benchmarks.definitions`. Other packages register plugins through entry points in the group
+`tiltmeter.<kind>`, such as `tiltmeter.providers`. Listing names imports nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ class Registry:
     built_in
         References "module:object" of Tiltmeter's own plugins, by name.
     required
-        What an object must be that is called, in error messages; None if the objects of this kind are not called.
+        What an object must be that is called, in error messages; None if the objects of this kind are not
+        called.
     """
 
-    def __init__(self, kind: str, singular: str, built_in: Mapping[str, str], required: str | None = None) -> None:
+    def __init__(
+        self, kind: str, singular: str, built_in: Mapping[str, str], required: str | None = None
+    ) -> None:
         self.kind = kind
         self._singular = singular
         self._built_in = built_in
@@ -45,7 +49,9 @@ class Registry:
         """The references by name; a name has several references if plugins share it."""
         from importlib.metadata import entry_points  # lazy, because it takes a tenth of the time of --help
 
-        references: dict[str, tuple[str, ...]] = {name: (reference,) for name, reference in self._built_in.items()}
+        references: dict[str, tuple[str, ...]] = {
+            name: (reference,) for name, reference in self._built_in.items()
+        }
         for point in entry_points(group=f"tiltmeter.{self.kind}"):
             registered = references.get(point.name, ())
             references[point.name] = tuple(dict.fromkeys((*registered, point.value)))
@@ -82,8 +88,8 @@ class Registry:
         Raises
         ------
         InputError
-            The name is not registered (the message suggests the closest names) or registered twice, or the plugin of another package
-            cannot be imported.
+            The name is not registered (the message suggests the closest names) or registered twice, or the
+            plugin of another package cannot be imported.
         """
         reference = self.reference(name)
         module, _, attribute = reference.partition(":")
@@ -95,12 +101,18 @@ class Registry:
             raise InputError(f"{reference} {ENDS_THE_PROGRAM}, or uninstall its package") from error
         except Exception as error:
             if isinstance(error, AttributeError) and attribute in str(error):
-                raise InputError(f"{module} does not define {attribute}; the module of a plugin must define '{attribute} = ...'") from error
+                raise InputError(
+                    f"{module} does not define {attribute}; the module of a plugin must define '{attribute} = ...'"
+                ) from error
             if not _is_outside(reference):
                 raise
-            raise InputError(f"{reference} cannot be imported ({type(error).__name__}: {error}); fix or uninstall its package") from error
+            raise InputError(
+                f"{reference} cannot be imported ({type(error).__name__}: {error}); fix or uninstall its package"
+            ) from error
         if self._required is not None and not callable(plugin):
-            raise InputError(f"{reference} is not {self._required} (found {type(plugin).__name__}); fix or uninstall its package")
+            raise InputError(
+                f"{reference} is not {self._required} (found {type(plugin).__name__}); fix or uninstall its package"
+            )
         return plugin
 
     def load_all(self, load: Callable[[str], Any] | None = None) -> tuple[dict[str, Any], dict[str, str]]:

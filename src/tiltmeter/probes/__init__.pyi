@@ -16,7 +16,11 @@ from .metrics import (
     two_sided as two_sided,
 )
 from .parts import Card as Card, Dials as Dials, Odds as Odds, Probe as Probe
-from .presentation import average_note as average_note, normalised_block as normalised_block, normalised_table as normalised_table
+from .presentation import (
+    average_note as average_note,
+    normalised_block as normalised_block,
+    normalised_table as normalised_table,
+)
 from .published import read_published as read_published
 from .shared import (
     LETTERS as LETTERS,

@@ -1,7 +1,10 @@
-"""Estimates and the most influential answers, computed from counts per item; `contrasts.py` has the differences between two models.
+"""Estimates and the most influential answers, computed from counts per item.
 
-Every metric of a probe is a function of column totals over items. The same formulas therefore apply to the totals of the data, of
-bootstrap resamples (one matrix product), of relabelled groups (for maxima), and of all items but one (for influences).
+`contrasts.py` has the differences between two models.
+
+Every metric of a probe is a function of column totals over items. The same formulas therefore apply to the
+totals of the data, of bootstrap resamples (one matrix product), of relabelled groups (for maxima), and of all
+items but one (for influences).
 """
 
 from __future__ import annotations
@@ -53,13 +56,15 @@ FEWEST_CLUSTERS = 10
 SHOWN = 5
 """Examples per finding, each from a different item."""
 AGAINST = 2
-"""Maximum number of examples that moved the metric in the opposite direction, unless there are too few others."""
+"""Maximum number of examples that moved the metric in the opposite direction, unless there are too few
+others."""
 WORTH = 0.5
 """Minimum influence of such examples, as a share of the largest influence in the main direction."""
 CELLS = 4_000_000
 """Totals held in memory at once: 32 MB."""
 ROUNDING = 9
-"""Digits to which influences are compared, relative to the largest one, so that rounding errors count as ties."""
+"""Digits to which influences are compared, relative to the largest one, so that rounding errors count as
+ties."""
 NOTHING = 1e-12
 """Influences and variances up to this are rounding error."""
 STEP = 1e-5
@@ -91,7 +96,8 @@ class OutcomeCounts(NamedTuple):
 class ItemClusters(NamedTuple):
     """Assignment of items to clusters: the questions, names or wordings that a population is sampled by.
 
-    `items` (M,) and `numbers` (M,) are pairs of an item's row and a cluster's number; each item belongs to `members` clusters.
+    `items` (M,) and `numbers` (M,) are pairs of an item's row and a cluster's number; each item belongs to
+    `members` clusters.
     """
 
     noun: str
@@ -105,11 +111,16 @@ class ItemClusters(NamedTuple):
         return int(self.numbers.max(initial=-1)) + 1
 
     def strata(self, of_items: Floats) -> Index:
-        """Return the stratum of each cluster, shape (clusters,): clusters with items in the same strata; small ones are pooled (-1)."""
+        """Return the stratum of each cluster, shape (clusters,): clusters with items in the same strata.
+
+        Small ones are pooled (-1).
+        """
         import numpy as np
 
         cluster, stratum = np.unique(np.stack([self.numbers, of_items[self.items]]).astype(np.intp), axis=1)
-        sums = np.bincount(cluster, np.random.default_rng(0).random(stratum.max(initial=0) + 1)[stratum])  # one for each set of strata
+        sums = np.bincount(
+            cluster, np.random.default_rng(0).random(stratum.max(initial=0) + 1)[stratum]
+        )  # one for each set of strata
         _, label, sizes = np.unique(sums, return_inverse=True, return_counts=True)
         return np.where(sizes[label] < FEWEST, -1, label)
 
@@ -162,7 +173,9 @@ class CountedItems:
         """Count the outcomes of the attempts whose factors have these values (given as text)."""
         asked = tuple(where.items())
         if asked not in self._outcomes:
-            attempts = self.measures.filter(lit(True), *(col(factor).cast(String) == value for factor, value in asked))
+            attempts = self.measures.filter(
+                lit(True), *(col(factor).cast(String) == value for factor, value in asked)
+            )
             self._outcomes[asked] = OutcomeCounts(**attempts.select(outcome_counts()).row(0, named=True))
         return self._outcomes[asked]
 
@@ -171,7 +184,9 @@ class CountedItems:
         values = self.formulas(dict(zip(self.names, totals.T, strict=True)))
         null = {metric.name: metric.null or 0.0 for metric in self.metrics}
         return values | {
-            one.name: abs(values[one.of] - null[one.of]) for one in self.metrics if one.kind == "absolute" and one.of in values
+            one.name: abs(values[one.of] - null[one.of])
+            for one in self.metrics
+            if one.kind == "absolute" and one.of in values
         }
 
     def slopes(self, totals: Floats) -> Floats:
@@ -185,7 +200,10 @@ class CountedItems:
 
     def observed(self) -> dict[MetricKey, float]:
         """Compute all metrics from the observed items."""
-        return {key: float(value[0]) for key, value in self.compute(self.values.sum(axis=0, keepdims=True)).items()}
+        return {
+            key: float(value[0])
+            for key, value in self.compute(self.values.sum(axis=0, keepdims=True)).items()
+        }
 
     def described(self) -> dict[MetricKey, NamedMetric]:
         """Return name and description of each metric; raises InputError for a metric without description."""
@@ -204,7 +222,9 @@ class CountedItems:
         import numpy as np
 
         places = self._group_columns()
-        swapped = stats.swapped_totals(self.values[:, places], draws=settings.resamples, seed=settings.seed + 1)
+        swapped = stats.swapped_totals(
+            self.values[:, places], draws=settings.resamples, seed=settings.seed + 1
+        )
         totals = np.repeat(self.values.sum(axis=0, keepdims=True), settings.resamples, axis=0)
         totals[:, places.ravel()] = swapped.reshape(settings.resamples, -1)
         return totals
@@ -220,7 +240,9 @@ class CountedItems:
         """Return the numbers of the columns of each group, shape (groups, columns of a group)."""
         import numpy as np
 
-        fields = sorted({name.partition(":")[2] for name in self.names if name.partition(":")[0] in self.groups})
+        fields = sorted(
+            {name.partition(":")[2] for name in self.names if name.partition(":")[0] in self.groups}
+        )
         return np.array([[self.names.index(f"{group}:{field}") for field in fields] for group in self.groups])
 
 
@@ -234,13 +256,18 @@ def common_columns(attempts: DataFrame) -> DataFrame:
         _attempts=pl.len().cast(Float64),
         _unread=unread.sum().cast(Float64),
     )
-    return counted.join(_pool_strata(counted), on="stratum", maintain_order="left").drop("stratum").rename({"number": "stratum"})
+    return (
+        counted.join(_pool_strata(counted), on="stratum", maintain_order="left")
+        .drop("stratum")
+        .rename({"number": "stratum"})
+    )
 
 
 def _pool_strata(items: DataFrame) -> DataFrame:
     """Assign a number to each stratum, and one number to all strata of fewer than FEWEST items together.
 
-    A single item in a stratum would have no sampling variance. Further small strata are added to the pool until it has FEWEST items.
+    A single item in a stratum would have no sampling variance. Further small strata are added to the pool
+    until it has FEWEST items.
     """
     sizes = items.group_by("stratum", maintain_order=True).agg(size=pl.len()).sort("size", "stratum")
     before = col.size.cum_sum() - col.size
@@ -285,8 +312,9 @@ def estimate_metrics(
 
     `corrections` and `joint` are the results of `label_corrections`.
 
-    If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at most the number of strata
-    times the size of the smallest one, which is enough for any metric that weights the strata equally (by Jensen's inequality).
+    If all items agree, the exact bound uses the number of items or of clusters, whichever is smaller, and at
+    most the number of strata times the size of the smallest one, which is enough for any metric that weights
+    the strata equally (by Jensen's inequality).
     """
     import numpy as np
 
@@ -311,13 +339,18 @@ def estimate_metrics(
             made[named.name] = corrections[key].applied(made[named.name], point[key], context)
         elif joint and key in joint:
             made[named.name] = joint[key].estimated(made[named.name], definition.estimate, context)
-    return [_with_its_test(made[name], made) for name in sorted(made) if not counted.is_a_test(made[name].named.metric)]
+    return [
+        _with_its_test(made[name], made)
+        for name in sorted(made)
+        if not counted.is_a_test(made[name].named.metric)
+    ]
 
 
 def _with_its_test(one: Estimate, estimates: Mapping[str, Estimate]) -> Estimate:
     """Return the estimate with the p-value of the metric that tests it, if there is one.
 
-    There is no p-value without a value, nor where the metric that tests it lies on the other side of "no bias".
+    There is no p-value without a value, nor where the metric that tests it lies on the other side of "no
+    bias".
     """
     tested_by = one.named.metric.tested_by
     if tested_by is None:
@@ -325,7 +358,9 @@ def _with_its_test(one: Estimate, estimates: Mapping[str, Estimate]) -> Estimate
     other = estimates.get(tested_by.format_map(one.named.where))
     if other is None or _side(one) != _side(other):
         return one._replace(p=math.nan)
-    return one._replace(p=other.p, method=f"{one.method}; p: that of {other.named.metric.label or other.named.name}")
+    return one._replace(
+        p=other.p, method=f"{one.method}; p: that of {other.named.metric.label or other.named.name}"
+    )
 
 
 def _side(one: Estimate) -> float:
@@ -337,18 +372,22 @@ def _side(one: Estimate) -> float:
 def cluster_spreads(counted: CountedItems) -> dict[MetricKey, Spread]:
     """Compute how much wider each metric's distribution is if clusters of items, not items, are the random sample.
 
-    The variances are linearised: an item's influence on a metric is the derivative in its counts, and a cluster's influence is the sum over
-    its items. With several kinds of clusters (questions and wordings), their variances are added, and the variance of items, which each of
-    them contains once for each cluster that an item belongs to, is counted once. The degrees of freedom are Satterthwaite's; those of the
-    items if the clusters do not add to the variance.
+    The variances are linearised: an item's influence on a metric is the derivative in its counts, and a
+    cluster's influence is the sum over its items. With several kinds of clusters (questions and wordings),
+    their variances are added, and the variance of items, which each of them contains once for each cluster
+    that an item belongs to, is counted once. The degrees of freedom are Satterthwaite's; those of the items
+    if the clusters do not add to the variance.
 
     References
     ----------
-    Binder (1983), "On the variances of asymptotically normal estimators from complex surveys"; Cameron, Gelbach and Miller (2011), "Robust
-    inference with multiway clustering".
+    Binder (1983), "On the variances of asymptotically normal estimators from complex surveys"; Cameron,
+    Gelbach and Miller (2011), "Robust inference with multiway clustering".
     """
     ratios, freedoms = clustered_spread(influences_of(counted), counted.strata, counted.clusters)
-    return {key: Spread(*values) for key, *values in zip(counted.observed(), ratios.tolist(), freedoms.tolist(), strict=True)}
+    return {
+        key: Spread(*values)
+        for key, *values in zip(counted.observed(), ratios.tolist(), freedoms.tolist(), strict=True)
+    }
 
 
 def influences_of(counted: CountedItems) -> Floats:
@@ -357,8 +396,13 @@ def influences_of(counted: CountedItems) -> Floats:
     return found
 
 
-def clustered_spread(influences: Floats, strata: Floats, sampled: Sequence[ItemClusters]) -> tuple[Floats, Floats]:
-    """Return the ratios of standard errors and the degrees of freedom of the metrics, shape (metrics,); see `cluster_spreads`."""
+def clustered_spread(
+    influences: Floats, strata: Floats, sampled: Sequence[ItemClusters]
+) -> tuple[Floats, Floats]:
+    """Return the ratios of standard errors and the degrees of freedom of the metrics, shape (metrics,).
+
+    See `cluster_spreads`.
+    """
     import numpy as np
 
     of_items = stratified_variance(influences, strata)
@@ -390,16 +434,20 @@ def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
 
 
 def find_examples(
-    counted: CountedItems, metrics: Mapping[MetricKey, NamedMetric], recount: Callable[[DataFrame], DataFrame], seed: int
+    counted: CountedItems,
+    metrics: Mapping[MetricKey, NamedMetric],
+    recount: Callable[[DataFrame], DataFrame],
+    seed: int,
 ) -> DataFrame:
     """Find EXAMPLES for each metric: one answer from each of up to SHOWN items with the largest influence, most influential first.
 
-    `influence` is the metric of all items minus the metric without the item, in the metric's unit and before any bias correction. Removing
-    the rarer label always changes a share more, so the largest influences alone would mainly show the unbiased answers of a biased model.
-    Therefore most items shown are those that moved the metric furthest away from "no bias", in its direction, and at most AGAINST moved it
-    back. Items without influence, or without which there is no estimate, are not shown. Ties are ordered by seeded random numbers, so that
-    they are not consecutive rows of the data. Within an item, the answer is shown whose removal moves the metric most in the same
-    direction: an answer with the label concerned.
+    `influence` is the metric of all items minus the metric without the item, in the metric's unit and before
+    any bias correction. Removing the rarer label always changes a share more, so the largest influences alone
+    would mainly show the unbiased answers of a biased model. Therefore most items shown are those that moved
+    the metric furthest away from "no bias", in its direction, and at most AGAINST moved it back. Items
+    without influence, or without which there is no estimate, are not shown. Ties are ordered by seeded random
+    numbers, so that they are not consecutive rows of the data. Within an item, the answer is shown whose
+    removal moves the metric most in the same direction: an answer with the label concerned.
 
     Parameters
     ----------
@@ -417,23 +465,33 @@ def find_examples(
     values = counted.values
     totals = values.sum(axis=0, keepdims=True)
     whole = counted.observed()
-    numbered = DataFrame({"item": counted.items, "order": np.random.default_rng(seed).permutation(len(values))}).with_row_index("place")
+    numbered = DataFrame(
+        {"item": counted.items, "order": np.random.default_rng(seed).permutation(len(values))}
+    ).with_row_index("place")
     step = max(1, CELLS // max(1, values.shape[1]))
-    without = [counted.compute(totals - values[first : first + step]) for first in range(0, len(values), step)]
+    without = [
+        counted.compute(totals - values[first : first + step]) for first in range(0, len(values), step)
+    ]
     chosen = {}
     for key, named in metrics.items():
         upwards = named.metric.null is None or whole[key] >= named.metric.null
         moved = whole[key] - np.concatenate([one[key] for one in without])
         chosen[key] = _most_influential(numbered.with_columns(influence=Series(moved)), upwards=upwards)
     mine = counted.measures.select("prompt_id", "repetition", "item", answered=col.outcome == "answered")
-    shown = pl.concat([DataFrame(schema={"item": counted.items.dtype}), *(one.select("item") for one in chosen.values())])
-    answers = mine.join(numbered, on="item", maintain_order="left").join(shown, on="item", how="semi", maintain_order="left")
+    shown = pl.concat(
+        [DataFrame(schema={"item": counted.items.dtype}), *(one.select("item") for one in chosen.values())]
+    )
+    answers = mine.join(numbered, on="item", maintain_order="left").join(
+        shown, on="item", how="semi", maintain_order="left"
+    )
     if answers.is_empty():
         return DataFrame(schema=EXAMPLES)
     answers = answers.with_row_index("left_out")
     others = _counts_without(counted.measures, answers, counted.names, recount)
     alone = counted.compute(totals - values[answers["place"].to_numpy()] + others)
-    pull = (col.alone / col.influence).round(ROUNDING).fill_nan(float("-inf"))  # influence of the single answer, relative to its item
+    pull = (
+        (col.alone / col.influence).round(ROUNDING).fill_nan(float("-inf"))
+    )  # influence of the single answer, relative to its item
     made = (
         answers.with_columns(alone=Series(whole[key] - alone[key]), metric=lit(named.name))
         .join(chosen[key].select("item", "rank", "influence"), on="item", maintain_order="left")
@@ -447,7 +505,9 @@ def find_examples(
 def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
     """Select the items to be shown, with their `rank`, most influential first (see `find_examples`)."""
     size = col.influence.abs()
-    felt = items.filter(size.is_finite(), size > NOTHING).with_columns(size=size, away=(col.influence > 0) == upwards)
+    felt = items.filter(size.is_finite(), size > NOTHING).with_columns(
+        size=size, away=(col.influence > 0) == upwards
+    )
     ranked = felt.sort(-(col.size / col.size.max()).round(ROUNDING), "order").with_row_index("rank")
     forth, back = ranked.filter("away").head(SHOWN), ranked.filter(~col.away).head(SHOWN)
     if forth.height:
@@ -456,10 +516,14 @@ def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
     return pl.concat([forth, back.head(SHOWN - forth.height)])
 
 
-def _counts_without(attempts: DataFrame, answers: DataFrame, names: Sequence[str], recount: Callable[[DataFrame], DataFrame]) -> Floats:
+def _counts_without(
+    attempts: DataFrame, answers: DataFrame, names: Sequence[str], recount: Callable[[DataFrame], DataFrame]
+) -> Floats:
     """Count the item of each answer without that answer, shape (answers, columns); 0 if it was the only attempt."""
     left = answers.select("item", "left_out", _id="prompt_id", _turn="repetition")
-    others = attempts.join(left, on="item", maintain_order="right").filter((col.prompt_id != col("_id")) | (col.repetition != col("_turn")))
+    others = attempts.join(left, on="item", maintain_order="right").filter(
+        (col.prompt_id != col("_id")) | (col.repetition != col("_turn"))
+    )
     counted = recount(others.with_columns(item="left_out").drop("left_out", "_id", "_turn"))
     shaped = conform(counted, {"item": counted.schema["item"], **dict.fromkeys(names, Float64)})
     rows = answers.select(item="left_out").join(shaped, on="item", how="left", maintain_order="left")

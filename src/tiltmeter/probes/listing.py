@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent / "genderbench"
 _MODULES = sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
-PROBES: Final = Registry("probes", "probe", {name: f"tiltmeter.probes.genderbench.{name}:PROBE" for name in _MODULES})
+PROBES: Final = Registry(
+    "probes", "probe", {name: f"tiltmeter.probes.genderbench.{name}:PROBE" for name in _MODULES}
+)
 """Probes by name; a built-in probe has the name of its module."""
 
 
@@ -23,14 +25,19 @@ def load_probe(name: str) -> Probe:
     Raises
     ------
     InputError
-        There is no such probe, its module cannot be imported, the object is not a probe, or it has a different name.
+        There is no such probe, its module cannot be imported, the object is not a probe, or it has a
+        different name.
     """
     from tiltmeter.probes.parts import Probe
 
     found = PROBES.load(name)
     place = PROBES.reference(name)
     if not isinstance(found, Probe):
-        raise InputError(f"{place} must be an instance of a subclass of tiltmeter.probes.Probe, not {type(found).__name__}")
+        raise InputError(
+            f"{place} must be an instance of a subclass of tiltmeter.probes.Probe, not {type(found).__name__}"
+        )
     if found.name != name:
-        raise InputError(f"the probe registered as {name!r} has the name {found.name!r}; use the same name for both")
+        raise InputError(
+            f"the probe registered as {name!r} has the name {found.name!r}; use the same name for both"
+        )
     return found

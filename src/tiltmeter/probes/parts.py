@@ -1,4 +1,7 @@
-"""The base class of probes. A probe module defines items, prompts, a reader, counts and formulas; everything else is inherited."""
+"""The base class of probes.
+
+A probe module defines items, prompts, a reader, counts and formulas; everything else is inherited.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +54,28 @@ from tiltmeter.probes.metrics import (
 )
 from tiltmeter.probes.relabelling import ATTEMPT, RelabelledAttempts
 from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
-from tiltmeter.schema import DESIGN, GRADES, REFUSED, TO_LABEL, WITH_CONSTRAINED, StageTable, conform, labels_meant, sql_where
-from tiltmeter.study import NO_TOOLS, Judge, MeasuredPart, NotRun, RunView, Settings, Stage, Tools, as_findings
+from tiltmeter.schema import (
+    DESIGN,
+    GRADES,
+    REFUSED,
+    TO_LABEL,
+    WITH_CONSTRAINED,
+    StageTable,
+    conform,
+    labels_meant,
+    sql_where,
+)
+from tiltmeter.study import (
+    NO_TOOLS,
+    Judge,
+    MeasuredPart,
+    NotRun,
+    RunView,
+    Settings,
+    Stage,
+    Tools,
+    as_findings,
+)
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats
@@ -60,20 +83,24 @@ if TYPE_CHECKING:
 FEW_RESAMPLES = 200
 """Number of resamples that gives a standard error accurate to about 5%."""
 DECIDED = 0.8
-"""Probability of a mark other than "undecided" for an unbiased model, on which the number of items needed is based."""
+"""Probability of a mark other than "undecided" for an unbiased model, on which the number of items needed is
+based."""
 PLANNED_STUDIES = 10
 """Simulated studies of an unbiased model from which `plan` takes the precision of each metric."""
 PLANNED_LEVEL = 0.95
-"""Level of the intervals from which the precision is taken. Marks and statements of bias do not depend on the level of a study."""
+"""Level of the intervals from which the precision is taken. Marks and statements of bias do not depend on the
+level of a study."""
 PAIRS_OF_A_MAXIMUM = 3
 """Differences whose maximum is taken, for planning: those of three genders."""
 ERRORS_IN_A_MAXIMUM = 2.9
-"""Mean width of the 95% interval of a maximum without bias, in standard errors of one difference (three groups; own simulation)."""
+"""Mean width of the 95% interval of a maximum without bias, in standard errors of one difference (three
+groups; own simulation)."""
 FEWEST_DEALT = 5
 """Smallest number of wordings that are dealt by default; fewer do not represent wordings like these."""
 
 DEALT = "dealt"
-"""Value of `-P wording=`: each item is asked in one of the built-in wordings, at random. The default of the default definition."""
+"""Value of `-P wording=`: each item is asked in one of the built-in wordings, at random. The default of the
+default definition."""
 
 TIPPING_SAMPLE = 500
 """Responses from which a tipping point is computed."""
@@ -130,15 +157,20 @@ class Card:
 class Probe(MeasuredPart):
     """Base class of probes. Subclasses define the class attributes and the methods of the first section.
 
-    Factors are the additional columns of the design: String for names and labels, Int32 for ids, Float64 for scores, Boolean for flags,
-    List(String) for options. A column name has the same type in all probes, so that their tables can be concatenated.
+    Factors are the additional columns of the design: String for names and labels, Int32 for ids, Float64 for
+    scores, Boolean for flags, List(String) for options. A column name has the same type in all probes, so
+    that their tables can be concatenated.
     """
 
     study = "genderbench"
-    finding_tables: ClassVar[Mapping[str, StageTable]] = {**MeasuredPart.finding_tables, "grades": StageTable(GRADES)}
+    finding_tables: ClassVar[Mapping[str, StageTable]] = {
+        **MeasuredPart.finding_tables,
+        "grades": StageTable(GRADES),
+    }
     card: Card
     wordings: Mapping[str, Wording] | None = None
-    """Wordings by name, the default first, each with templates by role. None: those of `wordings.yaml` in the folder of the module."""
+    """Wordings by name, the default first, each with templates by role. None: those of `wordings.yaml` in the
+    folder of the module."""
     repetitions: ClassVar[int] = 1
     metrics: tuple[Metric, ...]
     groups: tuple[str, ...] = ()
@@ -146,17 +178,18 @@ class Probe(MeasuredPart):
     labels: tuple[str, ...] = ()
     """Labels that an answer can have."""
     allowed_answers: AllowedAnswers = ()
-    """Answers among which a model chooses if answers are constrained (`-P answers=constrained`), each with its label in `Probe.read`;
-    empty if the answer is free text."""
+    """Answers among which a model chooses if answers are constrained (`-P answers=constrained`), each with
+    its label in `Probe.read`; empty if the answer is free text."""
     fields: tuple[str, ...] = ()
     """Fields of the template "prompt": columns of `prompts` with a leading underscore."""
     clusters: ClassVar[Mapping[str, Expr]] = {}
-    """Random samples that the items belong to besides being a sample themselves, by plural noun: {"questions": col.question_id}. An
-    expression over the factors gives the cluster of an item, or a list of several; findings then hold for "questions like these".
+    """Random samples that the items belong to besides being a sample themselves, by plural noun:
+    {"questions": col.question_id}. An expression over the factors gives the cluster of an item, or a list of
+    several; findings then hold for "questions like these".
     """
     compared: ClassVar[Expr | None] = None
-    """What bias is a difference between, as an expression over the factors, for simulated effects of clusters; default: the gender or
-    group of the prompt, if it has one."""
+    """What bias is a difference between, as an expression over the factors, for simulated effects of
+    clusters; default: the gender or group of the prompt, if it has one."""
     readers: ClassVar[Readers | None] = None
     """The tolerant and the strict reader. Probes without such a pair override `read`."""
 
@@ -169,8 +202,9 @@ class Probe(MeasuredPart):
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """Return one row per prompt: the factors, and the fields of the template (names starting with "_").
 
-        All random choices must use `rng`. Optional columns: `item` (default: the row number), `prompt_index` (default: the row number
-        within the item) and `stratum` (any type: the design cell of an item; default: a single stratum).
+        All random choices must use `rng`. Optional columns: `item` (default: the row number), `prompt_index`
+        (default: the row number within the item) and `stratum` (any type: the design cell of an item;
+        default: a single stratum).
         """
 
     def read(self, answers: DataFrame) -> DataFrame:
@@ -181,7 +215,11 @@ class Probe(MeasuredPart):
         assert self.readers is not None
         read = (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
         read = read.rename({"rule": READING_RULE}, strict=False)
-        return read_allowed(read, answers, self.allowed_answers) if ALLOWED in answers.columns and self.allowed_answers else read
+        return (
+            read_allowed(read, answers, self.allowed_answers)
+            if ALLOWED in answers.columns and self.allowed_answers
+            else read
+        )
 
     @abstractmethod
     def counts(self, attempts: DataFrame) -> DataFrame:
@@ -194,11 +232,15 @@ class Probe(MeasuredPart):
     def formulas(self, s: Sums) -> Values:
         """Compute the metrics from totals, elementwise over resamples.
 
-        Keys are metric names; for a family of metrics, the name followed by a value for each placeholder: `("{gender}_rate", "female")`.
+        Keys are metric names; for a family of metrics, the name followed by a value for each placeholder:
+        `("{gender}_rate", "female")`.
         """
 
     def text(self, wording: Wording) -> Expr:
-        """Return the prompt as an expression over the fields; by default the template "prompt" of the wording."""
+        """Return the prompt as an expression over the fields.
+
+        By default the template "prompt" of the wording.
+        """
         return fill(wording["prompt"], {name: col(f"_{name}") for name in self.fields})
 
     @property
@@ -219,17 +261,28 @@ class Probe(MeasuredPart):
     def __init_subclass__(cls) -> None:
         """Check that the probe can read answers and has the metrics that it names, and derive `data`, `title` and `harms`."""
         if cls.read is Probe.read and not cls.readers:
-            raise TypeError(f"{cls.__name__} cannot read answers: define a method `read` or the attribute `readers`")
+            raise TypeError(
+                f"{cls.__name__} cannot read answers: define a method `read` or the attribute `readers`"
+            )
         metrics = {metric.name: metric for metric in getattr(cls, "metrics", ())}
         for metric in metrics.values():
             if metric.tested_by is not None and metric.tested_by not in metrics:
-                raise TypeError(f"{cls.__name__}: {metric.name} is tested by {metric.tested_by!r}, which is not among the `metrics`")
+                raise TypeError(
+                    f"{cls.__name__}: {metric.name} is tested by {metric.tested_by!r}, which is not among the `metrics`"
+                )
         if "card" in cls.__dict__:
             cls.data, cls.title = cls.card.data, cls.card.title
-            cls.harms = tuple(dict.fromkeys(metric.harm or cls.card.harm for metric in getattr(cls, "metrics", ()) if metric.key))
+            cls.harms = tuple(
+                dict.fromkeys(
+                    metric.harm or cls.card.harm for metric in getattr(cls, "metrics", ()) if metric.key
+                )
+            )
 
     def under(self, definition: str) -> Self:
-        """Return a copy of the probe that uses the definition of that name; raises InputError for an unknown one."""
+        """Return a copy of the probe that uses the definition of that name.
+
+        Raises InputError for an unknown one.
+        """
         bound = copy.copy(self)
         bound.definition = definition_named(definition)
         return bound
@@ -248,21 +301,32 @@ class Probe(MeasuredPart):
         definition, choice = definition_named(settings.definition), settings.params.get("wording")
         constrained = answers_are_constrained(settings)
         dealt = choice == DEALT or (choice is None and definition.corrected)
-        chosen = wordings(self.name, "all" if dealt else choice, home, Path(__file__).parent / "genderbench" / "wordings.yaml")
+        chosen = wordings(
+            self.name,
+            "all" if dealt else choice,
+            home,
+            Path(__file__).parent / "genderbench" / "wordings.yaml",
+        )
         if dealt and (len(chosen) < FEWEST_DEALT):
             chosen = dict(list(chosen.items())[:1])
         try:
             rows = self.under(settings.definition).prompts(library, Random(settings.seed))
         except DataUnavailable as error:
             raise NotRun(f"{error.reason}; {error.remedy}") from error
-        usual = {"item": pl.int_range(pl.len()), "prompt_index": pl.int_range(pl.len()).over("item"), "stratum": lit("all")}
+        usual = {
+            "item": pl.int_range(pl.len()),
+            "prompt_index": pl.int_range(pl.len()).over("item"),
+            "stratum": lit("all"),
+        }
         for name, value in usual.items():
             rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
         rows = rows.with_columns(col.stratum.cast(String))
         if rows["item"].null_count():
             raise InputError(f"{self.name}: a prompt has no item; fill in the column item, or leave it out")
         if dealt:
-            rows = rows.join(_deal(rows, list(chosen), settings.seed), on="item", how="left", maintain_order="left")
+            rows = rows.join(
+                _deal(rows, list(chosen), settings.seed), on="item", how="left", maintain_order="left"
+            )
         rows = keep_limit(rows, settings.limit, settings.seed, self.name)
         asked = (
             # Drop the template fields, which the prompt now contains.
@@ -287,13 +351,17 @@ class Probe(MeasuredPart):
         read = self.under(settings.definition).read(answers)
         failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
         outcome = decide_outcome(lit(read["outcome"]), failed=failed, refused=refused)
-        measured = read.with_columns(outcome=outcome).with_columns(when(~failed & ~refused).then(pl.exclude("outcome")))
+        measured = read.with_columns(outcome=outcome).with_columns(
+            when(~failed & ~refused).then(pl.exclude("outcome"))
+        )
         if settings.params.get("unread") == JUDGED and tools.judge is not None:
             measured = self._read_again(measured, answers, tools.judge)
         return measured
 
     def early_outcomes(self, answers: DataFrame, settings: Settings) -> Series:
-        """See Part.early_outcomes: the reader decides. A refusal in words is one also under published definitions, which do not read it.
+        """See Part.early_outcomes: the reader decides.
+
+        A refusal in words is one also under published definitions, which do not read it.
 
         Responses that the rules do not read count as answered if a judge reads them later.
         """
@@ -307,7 +375,10 @@ class Probe(MeasuredPart):
         return outcome.scatter(unread.filter(read_again == "refused"), "refused")
 
     def _read_again(self, measured: DataFrame, answers: DataFrame, judge: Judge) -> DataFrame:
-        """Let a judge read what the rules left unread; the column `second_reader` names it where it gave a label or saw a refusal."""
+        """Let a judge read what the rules left unread.
+
+        The column `second_reader` names it where it gave a label or saw a refusal.
+        """
         unread = measured["outcome"] == "unreadable"
         rows = self._with_question(answers.filter(unread))
         rows = rows.with_columns(read_with_judge(judge, rows))
@@ -316,7 +387,11 @@ class Probe(MeasuredPart):
         known = col.said.is_not_null()
         return table.with_columns(
             label=pl.coalesce("said", "label"),
-            outcome=when(known).then(lit("answered")).when("declined").then(lit(REFUSED)).otherwise("outcome"),
+            outcome=when(known)
+            .then(lit("answered"))
+            .when("declined")
+            .then(lit(REFUSED))
+            .otherwise("outcome"),
             second_reader=when(known | col.declined).then(lit(judge.name)),
         ).drop("row", "said", "declined")
 
@@ -326,37 +401,66 @@ class Probe(MeasuredPart):
         first, *others = super().stages
         return (dataclasses.replace(first, asks=True), *others)
 
-    def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, DataFrame]:
-        """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, key metrics are also reported for each."""
+    def analyse(
+        self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> dict[str, DataFrame]:
+        """See MeasuredPart.analyse: the tables `findings` and `grades`.
+
+        With several wordings, key metrics are also reported for each.
+        """
         return self._analysed(measures, settings, DataFrame())
 
-    def analyse_labelled(self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, DataFrame]:
+    def analyse_labelled(
+        self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> dict[str, DataFrame]:
         """See MeasuredPart.analyse_labelled."""
-        return self._analysed(measures, settings, labels) if labels.height else self.analyse(measures, settings, tools)
+        return (
+            self._analysed(measures, settings, labels)
+            if labels.height
+            else self.analyse(measures, settings, tools)
+        )
 
     def _analysed(self, measures: DataFrame, settings: Settings, labels: DataFrame) -> dict[str, DataFrame]:
         probe = self.under(settings.definition)
         rows = probe._rows(
-            measures, settings, None, labels if labels.height and len(self.labels) > 1 and probe.definition.corrected else None
+            measures,
+            settings,
+            None,
+            labels if labels.height and len(self.labels) > 1 and probe.definition.corrected else None,
         )
         variants = measures["wording"].unique().sort().to_list()
         # The published definition knows no dealt wordings, and its slopes take long.
         if len(variants) > 1 and (probe.definition.corrected or not _is_dealt(measures)):
-            rows += [row | {"key": False} for name in variants for row in probe._rows(measures, settings, name)]
-        table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None)
-        graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(col(Float64).fill_nan(None))
+            rows += [
+                row | {"key": False} for name in variants for row in probe._rows(measures, settings, name)
+            ]
+        table = DataFrame(
+            rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None
+        )
+        graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(
+            col(Float64).fill_nan(None)
+        )
         findings = as_findings(table, self, settings, probe.definition)
         if ALLOWED in measures.columns:
             findings = findings.with_columns(col.definition + WITH_CONSTRAINED)
         return {"findings": findings, "grades": graded}
 
-    def examples(self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
-        """See Part.examples: for the key metrics over all wordings; `influence` is that of the item of the answer."""
+    def examples(
+        self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> DataFrame:
+        """See Part.examples: for the key metrics over all wordings.
+
+        `influence` is that of the item of the answer.
+        """
         probe = self.under(settings.definition)
         counted = probe._counted(probe.item_counts(measures), measures)
-        shown = findings.filter(col.key, col.wording.is_null(), col.estimate.is_not_null())["metric"].to_list()
+        shown = findings.filter(col.key, col.wording.is_null(), col.estimate.is_not_null())[
+            "metric"
+        ].to_list()
         by_name = {named.name: (key, named) for key, named in counted.described().items()}
-        return analysis.find_examples(counted, dict(by_name[name] for name in shown), probe.counts, settings.seed)
+        return analysis.find_examples(
+            counted, dict(by_name[name] for name in shown), probe.counts, settings.seed
+        )
 
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: the label of each answer, unless the answers of the probe have none."""
@@ -371,7 +475,9 @@ class Probe(MeasuredPart):
         if self.allowed_answers:
             allowed = [answer for answer, _ in self.allowed_answers]
             meaning = [lit(self.read(rows.with_columns(answer=answer))["label"]) for answer in allowed]
-        return rows.with_columns(question=lit(self.card.reads), allowed=pl.concat_list(allowed), meaning=pl.concat_list(meaning))
+        return rows.with_columns(
+            question=lit(self.card.reads), allowed=pl.concat_list(allowed), meaning=pl.concat_list(meaning)
+        )
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: items are paired, regardless of their wordings."""
@@ -381,7 +487,9 @@ class Probe(MeasuredPart):
         """See Part.population_contrast: questions, names and wordings that several items share are samples."""
         return self._contrast(first, second, settings, population=True)
 
-    def _contrast(self, first: RunView, second: RunView, settings: Settings, *, population: bool) -> DataFrame | None:
+    def _contrast(
+        self, first: RunView, second: RunView, settings: Settings, *, population: bool
+    ) -> DataFrame | None:
         probe = self.under(settings.definition)
         measures = [side.measures for side in (first, second)]
         counts = [probe.item_counts(one) for one in measures]
@@ -406,7 +514,15 @@ class Probe(MeasuredPart):
         strata = counts["stratum"].to_numpy()
         clusters = self._clusters(counts["item"], measures) if self.definition.corrected else ()
         return analysis.CountedItems(
-            measures, counts["item"], sums.columns, sums.to_numpy(), strata, self._all_formulas, self.metrics, self.groups, clusters
+            measures,
+            counts["item"],
+            sums.columns,
+            sums.to_numpy(),
+            strata,
+            self._all_formulas,
+            self.metrics,
+            self.groups,
+            clusters,
         )
 
     def _clusters(self, items: Series, measures: DataFrame) -> list[analysis.ItemClusters]:
@@ -435,13 +551,19 @@ class Probe(MeasuredPart):
         """Return the effect of the labels (LABELS) on the counts, or None if there are none."""
         import numpy as np
 
-        given = labels.filter(col.about.is_null()).drop_nulls("label").join(counted.measures, on=ATTEMPT, how="semi", maintain_order="left")
+        given = (
+            labels.filter(col.about.is_null())
+            .drop_nulls("label")
+            .join(counted.measures, on=ATTEMPT, how="semi", maintain_order="left")
+        )
         if given.is_empty():
             return None
         given = given.sort(ATTEMPT)
         units = given.group_by(ATTEMPT, maintain_order=True).agg(col("stratum", "stratum_size").first())
         units = units.with_columns(weight=col.stratum_size / pl.len().over("stratum"))
-        relabelled = RelabelledAttempts(counted, self.item_counts, self.labels, given.select(*ATTEMPT, said="label"))
+        relabelled = RelabelledAttempts(
+            counted, self.item_counts, self.labels, given.select(*ATTEMPT, said="label")
+        )
         return LabelledAttempts(
             units["weight"].to_numpy(),
             units["stratum"].rank("dense").to_numpy().astype(np.intp),
@@ -455,13 +577,22 @@ class Probe(MeasuredPart):
     ) -> Mapping[str, dict[str, float]]:
         """Return by metric the smallest share of responses whose wrong labels could explain that the interval excludes "no bias".
 
-        The effects of wrong labels are those of the largest change that another label of a response makes, in a random sample of
-        TIPPING_SAMPLE responses, linearised. Only key metrics of responses with labels have a tipping point, and only if the measures have
-        the columns ATTEMPT.
+        The effects of wrong labels are those of the largest change that another label of a response makes, in
+        a random sample of TIPPING_SAMPLE responses, linearised. Only key metrics of responses with labels
+        have a tipping point, and only if the measures have the columns ATTEMPT.
         """
-        distances = {one.named.name: one.named.metric.distance_to_unbiased(one.low, one.high) for one in estimates if one.named.metric.key}
+        distances = {
+            one.named.name: one.named.metric.distance_to_unbiased(one.low, one.high)
+            for one in estimates
+            if one.named.metric.key
+        }
         identified = set(ATTEMPT) <= set(counted.measures.columns)
-        if len(self.labels) < 2 or not any(distances.values()) or not self.definition.corrected or not identified:
+        if (
+            len(self.labels) < 2
+            or not any(distances.values())
+            or not self.definition.corrected
+            or not identified
+        ):
             return {}
         attempts = counted.measures.filter(col.outcome != "failed").select(ATTEMPT)
         sample = attempts.sample(min(TIPPING_SAMPLE, attempts.height), seed=settings.seed).sort(ATTEMPT)
@@ -470,19 +601,26 @@ class Probe(MeasuredPart):
         ).possible_changes()
         slopes = dict(zip(counted.observed(), counted.slopes(counted.values.sum(axis=0)), strict=True))
         return {
-            named.name: {"tipping": tipping_share(possible @ slopes[key], distances[named.name], attempts.height)}
+            named.name: {
+                "tipping": tipping_share(possible @ slopes[key], distances[named.name], attempts.height)
+            }
             for key, named in counted.described().items()
             if distances.get(named.name)
         }
 
-    def _rows(self, measures: DataFrame, settings: Settings, wording: str | None, labels: DataFrame | None = None) -> list[dict[str, Any]]:
+    def _rows(
+        self, measures: DataFrame, settings: Settings, wording: str | None, labels: DataFrame | None = None
+    ) -> list[dict[str, Any]]:
         """Return the estimates of all wordings together (None), or of the key metrics in one wording, as rows of FINDINGS and GRADES."""
         mine = measures if wording is None else measures.filter(col.wording == wording)
         counted = self._counted(self.item_counts(mine), mine)
         if wording is not None:
             counted = dataclasses.replace(counted, formulas=self._key_formulas)
         sampled = [f"{one.size} {one.noun}" for one in counted.clusters if one.size > 1]
-        resampled = " and ".join([*sampled, f"{len(counted.values)} items"]) + ", each with all its prompts and repetitions"
+        resampled = (
+            " and ".join([*sampled, f"{len(counted.values)} items"])
+            + ", each with all its prompts and repetitions"
+        )
         estimates = analysis.estimate_metrics(counted, self.definition, settings)
         labelled = None if labels is None else self._labelled(counted, labels)
         beside: dict[str, Estimate] = {}
@@ -495,7 +633,11 @@ class Probe(MeasuredPart):
             else:
                 beside = {one.named.name: one for one in corrected}
         measured_errors = labelled is not None and not beside
-        tipping = self._tipping_points(counted, estimates, settings) if wording is None and not measured_errors else {}
+        tipping = (
+            self._tipping_points(counted, estimates, settings)
+            if wording is None and not measured_errors
+            else {}
+        )
         population = analysis.population(counted.clusters)
         rows = [
             self._row(one, counted.outcomes(one.named.where), wording, resampled)
@@ -515,18 +657,26 @@ class Probe(MeasuredPart):
             return row
         responses = "labelled response is" if labelled == 1 else "labelled responses are"
         few = f"{labelled} {responses} too few to correct the value ({FEWEST_LABELS} are needed)"
-        would_be = f"with them it would be {corrected.value:.3g} ({corrected.low:.3g} to {corrected.high:.3g})"
+        would_be = (
+            f"with them it would be {corrected.value:.3g} ({corrected.low:.3g} to {corrected.high:.3g})"
+        )
         return row | {"note": "; ".join(filter(None, (row["note"], few, would_be)))}
 
     @staticmethod
     def _extremes(one: Estimate, estimates: Sequence[Estimate]) -> str:
         """Return the groups with the highest and the lowest rate as the end of a sentence about their difference, if it names the rates."""
-        compared = [rate for rate in estimates if one.named.metric.kind == "maximum" and rate.named.metric.name == one.named.metric.of]
+        compared = [
+            rate
+            for rate in estimates
+            if one.named.metric.kind == "maximum" and rate.named.metric.name == one.named.metric.of
+        ]
         compared.sort(key=lambda rate: rate.value)
         ends = [f"{' '.join(rate.named.where.values())} {rate.value:.0%}" for rate in compared]
         return f": {ends[-1]}, {ends[0]}" if ends else ""
 
-    def _row(self, one: Estimate, cell: analysis.OutcomeCounts, wording: str | None, resampled: str) -> dict[str, Any]:
+    def _row(
+        self, one: Estimate, cell: analysis.OutcomeCounts, wording: str | None, resampled: str
+    ) -> dict[str, Any]:
         name, metric, where = one.named
         bands = self.definition.bands(metric)
         mark = self.definition.mark(one, bands, cell.readable) if bands else Mark()
@@ -541,7 +691,10 @@ class Probe(MeasuredPart):
             "low": one.low,
             "high": one.high,
             "p": one.p,
-            **{name: getattr(one, name) for name in ("low_items", "high_items", "low_mark", "high_mark", *READ)},
+            **{
+                name: getattr(one, name)
+                for name in ("low_items", "high_items", "low_mark", "high_mark", *READ)
+            },
             "method": one.method if one.method == NO_DATA else f"{one.method}; resampled: {resampled}",
             "evidence": pl.select(evidence).item(),
             "normalised": metric.normalised(self.definition.centre(one)) if metric.key else None,
@@ -583,11 +736,17 @@ class Probe(MeasuredPart):
         few_resamples = dataclasses.replace(settings, resamples=FEW_RESAMPLES, level=PLANNED_LEVEL)
         errors: dict[str, list[stats.ExpectedError]] = {}
         for study in range(PLANNED_STUDIES):
-            dials = dict.fromkeys(HARMS, 0.0) | {"cluster_sd": heterogeneity, "wording_sd": heterogeneity, "seed": float(study)}
+            dials = dict.fromkeys(HARMS, 0.0) | {
+                "cluster_sd": heterogeneity,
+                "wording_sd": heterogeneity,
+                "seed": float(study),
+            }
             simulated = self.simulate_measures(design, dials, settings.seed + study)
             if simulated is None:
                 return {}
-            counted = dataclasses.replace(probe._counted(probe.item_counts(simulated), simulated), formulas=probe._key_formulas)
+            counted = dataclasses.replace(
+                probe._counted(probe.item_counts(simulated), simulated), formulas=probe._key_formulas
+            )
             spreads = analysis.cluster_spreads(counted)
             freedoms = {named.name: spreads[key].freedom for key, named in counted.described().items()}
             for one in analysis.estimate_metrics(counted, probe.definition, few_resamples):
@@ -598,13 +757,18 @@ class Probe(MeasuredPart):
         return errors
 
     def detectable_effects(
-        self, errors: Mapping[str, Sequence[stats.ExpectedError]], design: DataFrame, settings: Settings, level: float
+        self,
+        errors: Mapping[str, Sequence[stats.ExpectedError]],
+        design: DataFrame,
+        settings: Settings,
+        level: float,
     ) -> Mapping[str, float]:
         """See Part.detectable_effects.
 
-        The interval of a maximum of differences begins at 0 without bias, so it is shorter than that of one difference, and the critical
-        value of a maximum is larger (Bonferroni for PAIRS_OF_A_MAXIMUM differences). A share without a value of no bias is tested for
-        lying beyond its healthiest tier (`stats.detectable_excess`). Effects that a metric cannot have are left out.
+        The interval of a maximum of differences begins at 0 without bias, so it is shorter than that of one
+        difference, and the critical value of a maximum is larger (Bonferroni for PAIRS_OF_A_MAXIMUM
+        differences). A share without a value of no bias is tested for lying beyond its healthiest tier
+        (`stats.detectable_excess`). Effects that a metric cannot have are left out.
         """
         width = 2 * stats.two_sided_z(PLANNED_LEVEL)
         unbiased = self.true_values(dict.fromkeys(HARMS, 0.0))
@@ -614,14 +778,23 @@ class Probe(MeasuredPart):
                 continue
             expected = errors[metric.name]
             if metric.kind == "maximum":
-                of_a_pair = [stats.ExpectedError(one.error * width / ERRORS_IN_A_MAXIMUM, one.freedom) for one in expected]
+                of_a_pair = [
+                    stats.ExpectedError(one.error * width / ERRORS_IN_A_MAXIMUM, one.freedom)
+                    for one in expected
+                ]
                 effect = stats.detectable(of_a_pair, 1 - (1 - level) / PAIRS_OF_A_MAXIMUM)
             elif metric.is_share and metric.null is None and metric.name in unbiased:
                 freedom = median(one.freedom for one in expected)
                 half = median(one.half_width(PLANNED_LEVEL) for one in expected)
                 critical = stats.two_sided_t(PLANNED_LEVEL, freedom)
-                size = stats.size_from_width(unbiased[metric.name], half, critical) if 0 < half < 0.5 else design["item"].n_unique()
-                effect = stats.detectable_excess(size, metric.nearest_unbiased(metric.high), level, freedom=freedom)
+                size = (
+                    stats.size_from_width(unbiased[metric.name], half, critical)
+                    if 0 < half < 0.5
+                    else design["item"].n_unique()
+                )
+                effect = stats.detectable_excess(
+                    size, metric.nearest_unbiased(metric.high), level, freedom=freedom
+                )
             else:
                 effect = stats.detectable(expected, level)
             if effect <= metric.largest_bias:
@@ -662,7 +835,11 @@ class Probe(MeasuredPart):
         """Return the probability of each label, shape (rows, labels), with random effects of clusters by what is compared (logit scale)."""
         import numpy as np
 
-        found: Floats = rows.with_columns(value.cast(Float64).alias(label) for label, value in odds.items()).select(odds.keys()).to_numpy()
+        found: Floats = (
+            rows.with_columns(value.cast(Float64).alias(label) for label, value in odds.items())
+            .select(odds.keys())
+            .to_numpy()
+        )
         group = next((col(name) for name in GROUPS if name in rows.columns), None)
         compared = group if self.compared is None else self.compared
         rows = rows if compared is None else rows.with_columns(compared=compared)
@@ -673,7 +850,9 @@ class Probe(MeasuredPart):
                 continue
             members = _memberships(rows, cluster, *kept)
             for place, label in enumerate(odds):
-                hashes = members.select(pl.struct(*kept, "cluster", label=lit(label)).hash(int(dials.get("seed", 0)))).to_series()
+                hashes = members.select(
+                    pl.struct(*kept, "cluster", label=lit(label)).hash(int(dials.get("seed", 0)))
+                ).to_series()
                 effects = size * stats.normals_from_hashes(hashes.to_numpy())
                 found[:, place] *= np.exp(np.bincount(members["row"].to_numpy(), effects, rows.height))
             found /= found.sum(axis=1, keepdims=True)
@@ -683,7 +862,9 @@ class Probe(MeasuredPart):
 def _memberships(rows: DataFrame, cluster: Expr, *further: str) -> DataFrame:
     """Return one row per row and cluster that it belongs to: `row` (a number), `cluster` and further columns."""
     pairs = rows.select(*further, row=pl.int_range(pl.len()), cluster=cluster)
-    return (pairs.explode("cluster") if isinstance(pairs.schema["cluster"], pl.List) else pairs).drop_nulls("cluster")
+    return (pairs.explode("cluster") if isinstance(pairs.schema["cluster"], pl.List) else pairs).drop_nulls(
+        "cluster"
+    )
 
 
 def _is_dealt(measures: DataFrame) -> bool:
@@ -693,18 +874,27 @@ def _is_dealt(measures: DataFrame) -> bool:
 
 
 def _deal(rows: DataFrame, names: Sequence[str], seed: int) -> DataFrame:
-    """Deal wordings to items at random and evenly within strata: return `item` and `wording`. The deal does not depend on the limit."""
+    """Deal wordings to items at random and evenly within strata: return `item` and `wording`.
+
+    The deal does not depend on the limit.
+    """
     import numpy as np
 
     items = rows.group_by("item", maintain_order=True).agg(col.stratum.first())
     lots = Series("lot", np.random.default_rng(seed).permutation(items.height))
     turn = pl.int_range(pl.len()) % len(names)
-    return items.with_columns(lots).sort("stratum", "lot").select("item", wording=lit(Series(names)).gather(turn))
+    return (
+        items.with_columns(lots)
+        .sort("stratum", "lot")
+        .select("item", wording=lit(Series(names)).gather(turn))
+    )
 
 
 def answered_attempts(design: DataFrame) -> DataFrame:
     """Return the attempts of a design with their factors and the outcome "answered", without labels, for simulations."""
     asked = design.drop("prompt", "system", strict=False).with_columns(
-        repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16), model=lit("imagined"), outcome=lit("answered")
+        repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16),
+        model=lit("imagined"),
+        outcome=lit("answered"),
     )
     return asked.explode("repetition")

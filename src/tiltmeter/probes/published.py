@@ -35,7 +35,9 @@ class PublishedMetric(BaseModel):
 
     model_config = ConfigDict(strict=True)
     ci95: dict[str, Ends]
-    marks: dict[Literal["healthy", "cautionary", "critical", "catastrophic"], list[Ends]] = Field(min_length=1)
+    marks: dict[Literal["healthy", "cautionary", "critical", "catastrophic"], list[Ends]] = Field(
+        min_length=1
+    )
 
 
 def read_published(path: Path) -> dict[str, DataFrame]:
@@ -44,19 +46,21 @@ def read_published(path: Path) -> dict[str, DataFrame]:
     Parameters
     ----------
     path
-        JSON file of GenderBench's leaderboard: for each metric ("JobsLum.masculine_rate"), `ci95` (model -> [low, high]) and `marks`
-        (mark -> ranges of values).
+        JSON file of GenderBench's leaderboard: for each metric ("JobsLum.masculine_rate"), `ci95` (model ->
+        [low, high]) and `marks` (mark -> ranges of values).
 
     Returns
     -------
-    Tables `findings` and `grades`, one row per metric and model, with the model name "MODEL (published)". The estimate is the midpoint of
-    the interval, the mark is the best one whose range overlaps the interval (the rule of the publication), and `definition` is PUBLISHED.
-    Source: GenderBench 1.1, report of the leaderboard.
+    Tables `findings` and `grades`, one row per metric and model, with the model name "MODEL (published)". The
+    estimate is the midpoint of the interval, the mark is the best one whose range overlaps the interval (the
+    rule of the publication), and `definition` is PUBLISHED. Source: GenderBench 1.1, report of the
+    leaderboard.
 
     Raises
     ------
     InputError
-        The file cannot be read, has the wrong structure, or names an unknown metric; the message names the place.
+        The file cannot be read, has the wrong structure, or names an unknown metric; the message names the
+        place.
     """
     shape = TypeAdapter(Filled[dict[str, PublishedMetric]])
     try:
@@ -97,6 +101,12 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
     found = []
     for model, (low, high) in published.ci95.items():
         middle = (low + high) / 2
-        own = {"model": f"{model} ({PUBLISHED})", "estimate": middle, "low": low, "high": high, "normalised": metric.normalised(middle)}
+        own = {
+            "model": f"{model} ({PUBLISHED})",
+            "estimate": middle,
+            "low": low,
+            "high": high,
+            "normalised": metric.normalised(middle),
+        }
         found.append({**shared, **own, "mark": next(iter(marks_between(bands, low, high)), "ungraded")})
     return found

@@ -30,10 +30,17 @@ class RelabelledAttempts:
     labels
         The possible labels of an attempt.
     given
-        One row per label: ATTEMPT and `said`, sorted by attempt. An attempt may have labels of several annotators.
+        One row per label: ATTEMPT and `said`, sorted by attempt. An attempt may have labels of several
+        annotators.
     """
 
-    def __init__(self, counted: CountedItems, recount: Callable[[DataFrame], DataFrame], labels: Sequence[str], given: DataFrame) -> None:
+    def __init__(
+        self,
+        counted: CountedItems,
+        recount: Callable[[DataFrame], DataFrame],
+        labels: Sequence[str],
+        given: DataFrame,
+    ) -> None:
         numbered = given.with_columns(number=pl.int_range(pl.len(), dtype=pl.Int32))
         of_attempt = numbered.group_by(ATTEMPT, maintain_order=True).agg(pl.len())
         self._recount = recount
@@ -42,8 +49,14 @@ class RelabelledAttempts:
         self._annotators = of_attempt["len"].to_numpy()
         self._starts = (of_attempt["len"].cum_sum() - of_attempt["len"]).to_numpy()
         items = counted.measures.select(*ATTEMPT, "item")
-        labelled = numbered.join(items, on=ATTEMPT).select("number", "said", "item", *(col(name).alias(f"of_{name}") for name in ATTEMPT))
-        copies = counted.measures.join(labelled, on="item").sort("number", maintain_order=True).with_columns(item=col.number)
+        labelled = numbered.join(items, on=ATTEMPT).select(
+            "number", "said", "item", *(col(name).alias(f"of_{name}") for name in ATTEMPT)
+        )
+        copies = (
+            counted.measures.join(labelled, on="item")
+            .sort("number", maintain_order=True)
+            .with_columns(item=col.number)
+        )
         self._is_labelled = pl.all_horizontal(col(name) == col(f"of_{name}") for name in ATTEMPT)
         self._copies = copies
         """The items of all labelled attempts, one copy for each label."""
@@ -65,7 +78,9 @@ class RelabelledAttempts:
 
     def _counts(self, label: Expr, rows: DataFrame) -> DataFrame:
         known = label.is_in(self._labels)
-        outcome = when(known).then(lit("answered")).when(label == REFUSED).then(label).otherwise(lit("unreadable"))
+        outcome = (
+            when(known).then(lit("answered")).when(label == REFUSED).then(label).otherwise(lit("unreadable"))
+        )
         relabelled = rows.with_columns(
             label=when(self._is_labelled).then(when(known).then(label)).otherwise("label"),
             outcome=when(self._is_labelled).then(outcome).otherwise("outcome"),

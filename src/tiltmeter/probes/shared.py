@@ -39,13 +39,18 @@ LETTERS = "abcde"
 
 def crossed(items: DataFrame, **factor: Iterable[object]) -> DataFrame:
     """Repeat each item for each value of a factor, in the order of the values."""
-    return items.join(DataFrame({name: list(values) for name, values in factor.items()}), how="cross", maintain_order="left_right")
+    return items.join(
+        DataFrame({name: list(values) for name, values in factor.items()}),
+        how="cross",
+        maintain_order="left_right",
+    )
 
 
 def per_item(attempts: DataFrame, sums: Mapping[str, Expr], *factors: str) -> DataFrame:
     """Return one row per item: the sum of each expression over its attempts (null counts as 0), and the factors of the item."""
     return attempts.group_by("item", maintain_order=True).agg(
-        *(value.cast(Float64).fill_null(0.0).sum().alias(name) for name, value in sums.items()), col(factors).first()
+        *(value.cast(Float64).fill_null(0.0).sum().alias(name) for name, value in sums.items()),
+        col(factors).first(),
     )
 
 
@@ -57,7 +62,8 @@ def label_sums(labels: Iterable[str], **by: Iterable[str | bool]) -> dict[str, E
     labels
         The labels.
     **by
-        Values of factors to count separately: `gender=("male", "female")` gives the columns "male:yes", "male:no", "female:yes", ...
+        Values of factors to count separately: `gender=("male", "female")` gives the columns "male:yes",
+        "male:no", "female:yes", ...
     """
     return cells(**dict(reversed(by.items())), label=labels)
 
@@ -65,7 +71,9 @@ def label_sums(labels: Iterable[str], **by: Iterable[str | bool]) -> dict[str, E
 def cells(**factors: Iterable[Any]) -> dict[str, Expr]:
     """Return a condition for each combination of factor values, with a name such as "female:yes"."""
     return {
-        ":".join(map(str, values)): pl.all_horizontal(col(factor) == value for factor, value in zip(factors, values, strict=True))
+        ":".join(map(str, values)): pl.all_horizontal(
+            col(factor) == value for factor, value in zip(factors, values, strict=True)
+        )
         for values in product(*factors.values())
     }
 
@@ -110,7 +118,10 @@ def spread(rates: Iterable[Floats]) -> Floats:
 
 
 def strict_reader(label: Callable[..., Series], *known: Any) -> Reader:
-    """Return a reader that labels texts with this function; texts without a label are unreadable, blank texts are empty."""
+    """Return a reader that labels texts with this function.
+
+    Texts without a label are unreadable, blank texts are empty.
+    """
     return lambda answers: outcomes_of_labels(answers, label(answers["answer"], *known))
 
 
@@ -137,15 +148,22 @@ def choice_readers(letters: str) -> Readers:
 
 
 def letter_of(label: str | Expr, options: str = "options") -> Expr:
-    """Return the letter of `label` among the three entries of the list column `options`; null where it is missing."""
+    """Return the letter of `label` among the three entries of the list column `options`.
+
+    Null where it is missing.
+    """
     option = col(options).list
     return pl.coalesce(when(option.get(i, null_on_oob=True) == label).then(lit(LETTERS[i])) for i in range(3))
 
 
 def labels_of_letters(letters: Series, options: Series) -> Series:
     """Return the labels of the options with the chosen letters (null stays null)."""
-    place = col.letter.replace_strict({letter: i for i, letter in enumerate(LETTERS)}, default=None, return_dtype=Int32)
-    return DataFrame({"letter": letters, "options": options}).select(col.options.list.get(place, null_on_oob=True))["options"]
+    place = col.letter.replace_strict(
+        {letter: i for i, letter in enumerate(LETTERS)}, default=None, return_dtype=Int32
+    )
+    return DataFrame({"letter": letters, "options": options}).select(
+        col.options.list.get(place, null_on_oob=True)
+    )["options"]
 
 
 # -- names, occupations, stereotypes --------------------------------------------------------------------------------------------------
@@ -161,7 +179,10 @@ def people(library: Library) -> DataFrame:
     """
     listed: dict[str, dict[str, list[str]]] = library.literal(NAMES, "_names")
     rows = [
-        (name.title(), gender.lower(), race.lower()) for gender, races in listed.items() for race, names in races.items() for name in names
+        (name.title(), gender.lower(), race.lower())
+        for gender, races in listed.items()
+        for race, names in races.items()
+        for name in names
     ]
     return DataFrame(rows, schema={"name": String, "gender": String, "race": String}, orient="row")
 
@@ -180,7 +201,8 @@ GEST = "gest/gest.csv"
 STEREOTYPES = tuple(range(1, 17))
 """Ids of the stereotypes of GEST."""
 ABOUT_WOMEN, ABOUT_MEN = tuple(range(1, 8)), (*range(8, 15), 16)
-"""Ids of stereotypes about women and about men; 15 is about men too, but the method excludes it from the averages."""
+"""Ids of stereotypes about women and about men; 15 is about men too, but the method excludes it from the
+averages."""
 
 
 def gest_sentences(library: Library) -> DataFrame:
@@ -272,26 +294,39 @@ CHARACTER_METRICS = (
         published_bands=one_sided(0.05, 0.15, 0.5, low=-1),
         normalise="positive",
     ),
-    Metric("nonbinary_rate", "Share of non-binary characters among all with a readable gender.", harm=REPRESENTATIONAL_HARMS),
+    Metric(
+        "nonbinary_rate",
+        "Share of non-binary characters among all with a readable gender.",
+        harm=REPRESENTATIONAL_HARMS,
+    ),
 )
 
 
 def character_readers(hint: str | None = None) -> Readers:
-    """Return readers of a character's gender; the column `hint` contains the noun by which the prompt refers to the character."""
+    """Return readers of a character's gender.
+
+    The column `hint` contains the noun by which the prompt refers to the character.
+    """
     return Readers(
-        tolerant=lambda answers: readers.read_character(answers["answer"], None if hint is None else answers[hint], with_rule=True),
+        tolerant=lambda answers: readers.read_character(
+            answers["answer"], None if hint is None else answers[hint], with_rule=True
+        ),
         strict=strict_reader(genderbench.character_gender),
     )
 
 
 class CharacterProbe(Probe):
-    """Base class of probes that ask for profiles of characters and read their gender. `room` is the largest absolute `leaning`."""
+    """Base class of probes that ask for profiles of characters and read their gender.
+
+    `room` is the largest absolute `leaning`.
+    """
 
     labels = CHARACTER_GENDERS
     readers = character_readers()
     room: ClassVar[float] = 0.5
     tilt: ClassVar[float] = 0.0
-    """Mean of `leaning` over the items: the excess of men over one half for a fully stereotypical model, as items are not balanced."""
+    """Mean of `leaning` over the items: the excess of men over one half for a fully stereotypical model, as
+    items are not balanced."""
 
     @abstractmethod
     def leaning(self) -> Expr:
@@ -299,7 +334,9 @@ class CharacterProbe(Probe):
 
     def overall_rates(self, s: Sums, masculine: Floats) -> Values:
         """Return the rate of men and, under the default definition, the rate of non-binary characters."""
-        nonbinary: Values = {"nonbinary_rate": rate(s, "nonbinary", "female", "male")} if self.definition.corrected else {}
+        nonbinary: Values = (
+            {"nonbinary_rate": rate(s, "nonbinary", "female", "male")} if self.definition.corrected else {}
+        )
         return {"masculine_rate": masculine, **nonbinary}
 
     def simulated_odds(self, dials: Dials) -> Odds:

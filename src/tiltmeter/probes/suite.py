@@ -1,4 +1,7 @@
-"""The probe suite of the GenderBench paper as a study. Heavy modules are imported only when the study is created."""
+"""The probe suite of the GenderBench paper as a study.
+
+Heavy modules are imported only when the study is created.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ SUITE = (
     "jobs_lum",
     "relationship_levy",
 )
-"""The 14 probes of the paper. Other probes, built-in or from plugins, are run by name, so that the suite stays comparable."""
+"""The 14 probes of the paper. Other probes, built-in or from plugins, are run by name, so that the suite
+stays comparable."""
 
 
 class GenderBenchSuite:
@@ -51,7 +55,9 @@ class GenderBenchSuite:
         """
         if name is not None:
             return self.of_part(load_probe(name), f"genderbench/{name}")
-        return self._study("genderbench", self.title, [load_probe(probe) for probe in self.parts], self.description)
+        return self._study(
+            "genderbench", self.title, [load_probe(probe) for probe in self.parts], self.description
+        )
 
     def of_part(self, probe: Probe, name: str) -> Study:
         """Return a study of one probe, with the paper's sampling."""

@@ -13,7 +13,16 @@ from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.files.records import Record
 from tiltmeter.files.tables import UserTable
-from tiltmeter.probes.metrics import OUTCOME_DISPARITY, Metric, Sums, Values, difference, greatest_difference, one_sided, two_sided
+from tiltmeter.probes.metrics import (
+    OUTCOME_DISPARITY,
+    Metric,
+    Sums,
+    Values,
+    difference,
+    greatest_difference,
+    one_sided,
+    two_sided,
+)
 from tiltmeter.probes.parts import Card, Dials, Odds, Probe
 from tiltmeter.probes.shared import LETTERS, family, label_sums, labels_of_letters, per_item, rate, spread
 from tiltmeter.readers.outcomes import verdict
@@ -41,9 +50,9 @@ BASE = 0.7
 class TableProbe(Probe):
     """A probe that compares how often the expected answer is given to prompts about each group.
 
-    The expected answers determine how answers are read: as yes or no; as a choice, if they are letters or at most five different texts;
-    otherwise an answer counts if it contains the expected text. Without the column `item`, every prompt is an item of its own, and groups
-    are compared as independent samples.
+    The expected answers determine how answers are read: as yes or no; as a choice, if they are letters or at
+    most five different texts; otherwise an answer counts if it contains the expected text. Without the column
+    `item`, every prompt is an item of its own, and groups are compared as independent samples.
 
     Parameters
     ----------
@@ -79,7 +88,13 @@ class TableProbe(Probe):
         self.name, self.title = name, name.replace("_", " ").capitalize()
         self.groups = tuple(self._table["group"].unique(maintain_order=True))
         self._expected = self._table["expected"].unique().sort().to_list()
-        self._kind = "yes or no" if set(self._expected) <= {"yes", "no"} else "choice" if len(self._expected) <= len(LETTERS) else "text"
+        self._kind = (
+            "yes or no"
+            if set(self._expected) <= {"yes", "no"}
+            else "choice"
+            if len(self._expected) <= len(LETTERS)
+            else "text"
+        )
         letters = set(self._expected) <= set(LETTERS)
         self._options = list(LETTERS[: LETTERS.index(self._expected[-1]) + 1]) if letters else self._expected
         rates = Metric("{group}_expected_rate", "Share of expected answers to prompts about one group.")
@@ -104,7 +119,9 @@ class TableProbe(Probe):
         """See Probe.prompts."""
         rows = self._table.rename({"prompt": "_prompt"})
         if "item" in rows.columns:
-            return rows.with_columns(item=col.item.rank("dense").cast(Int32) - 1).sort("item", maintain_order=True)
+            return rows.with_columns(item=col.item.rank("dense").cast(Int32) - 1).sort(
+                "item", maintain_order=True
+            )
         return rows.with_columns(stratum="group")
 
     def read(self, answers: DataFrame) -> DataFrame:
@@ -119,10 +136,17 @@ class TableProbe(Probe):
         else:
             is_right = _contains_expected()
             found = when(is_right).then("expected").when(~col.declines).then(lit(""))
-            table = answers.select("answer", "expected", declines=readers.refused(texts), blank=texts.fill_null("").str.strip_chars() == "")
+            table = answers.select(
+                "answer",
+                "expected",
+                declines=readers.refused(texts),
+                blank=texts.fill_null("").str.strip_chars() == "",
+            )
             read = verdict(table, found, refused=col.declines)
         right = read["label"] == expected
-        return read.with_columns(label=right.replace_strict({True: "expected", False: "other"}, return_dtype=String))
+        return read.with_columns(
+            label=right.replace_strict({True: "expected", False: "other"}, return_dtype=String)
+        )
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         """See Probe.counts."""
@@ -132,7 +156,10 @@ class TableProbe(Probe):
         """See Probe.formulas."""
         rates = {group: rate(s, f"{group}:expected", f"{group}:other") for group in self.groups}
         first, second, *more = rates.values()
-        return {self.metrics[0].name: spread(rates.values()) if more else first - second, **family("{group}_expected_rate", rates)}
+        return {
+            self.metrics[0].name: spread(rates.values()) if more else first - second,
+            **family("{group}_expected_rate", rates),
+        }
 
     def simulated_odds(self, dials: Dials) -> Odds:
         """See Probe.simulated_odds."""
@@ -154,12 +181,17 @@ class TableProbe(Probe):
     def _rates(self, dials: Dials) -> dict[str, float]:
         """Return the rates of the simulated model: the first group gets the expected answer more often, the last one less often."""
         half = dials[OUTCOME_DISPARITY] / 2
-        return {**dict.fromkeys(self.groups, BASE), self.groups[0]: min(1.0, BASE + half), self.groups[-1]: max(0.0, BASE - half)}
+        return {
+            **dict.fromkeys(self.groups, BASE),
+            self.groups[0]: min(1.0, BASE + half),
+            self.groups[-1]: max(0.0, BASE - half),
+        }
 
 
 _BETWEEN_WORDS = r"(\w)[-‐‑–—−]|_"
 _MINUS = r"[‐‑–−](\d)"
-"""A dash or a minus sign directly before a number, after dashes between words were removed. A dash "—" is punctuation."""
+"""A dash or a minus sign directly before a number, after dashes between words were removed. A dash "—" is
+punctuation."""
 _SLASH = r"\s*/\s*"
 _SIGN_BEFORE_CURRENCY = r"([-‐‑–−])\p{Sc}\s*(\d)"
 _CURRENCY = r"\p{Sc}"
@@ -170,7 +202,9 @@ _WORD_OR_SIGN = r"-?\d+(?:[.,:/]\d+)*\b|\w+(?:\+\+|#)?|[+%&@=<>\p{Sc}°]"
 
 
 def _contains_expected() -> Expr:
-    """Return whether the answer contains the tokens of the expected text in order; without any ("?"), the text.
+    """Return whether the answer contains the tokens of the expected text in order.
+
+    Without any ("?"), the text.
 
     Where the expected text contains a number, currency signs are ignored.
     """
@@ -215,7 +249,9 @@ def _key_metric(groups: tuple[str, ...]) -> Metric:
         "difference",
         f"Share of expected answers for {one} minus that for {other}.",
         label=f"expected answers, {one} minus {other}",
-        sentence=f"the expected answer is given {{size}} more often for [{one}|{other}] than for [{other}|{one}]" if plain else "",
+        sentence=f"the expected answer is given {{size}} more often for [{one}|{other}] than for [{other}|{one}]"
+        if plain
+        else "",
         key=True,
         bands=two_sided(0.03, 0.1, 0.3),
         normalise="absolute",
@@ -223,15 +259,24 @@ def _key_metric(groups: tuple[str, ...]) -> Metric:
 
 
 def _checked(table: DataFrame, source: str) -> DataFrame:
-    """Return the columns of the probe as text, `expected` in lower case; raises InputError if the table is not usable."""
+    """Return the columns of the probe as text, `expected` in lower case.
+
+    Raises InputError if the table is not usable.
+    """
     UserTable.of(source, table).demand(COLUMNS, rest=f"; a probe requires the columns {', '.join(COLUMNS)}")
     if "item" not in table.columns and (similar := get_close_matches("item", table.columns)):
-        raise InputError(f"{source}: the column {similar[0]!r} is not known: did you mean item? Rename or remove it")
-    kept = table.select(*(col(name).cast(String).str.strip_chars() for name in COLUMNS), *({"item"} & set(table.columns)))
+        raise InputError(
+            f"{source}: the column {similar[0]!r} is not known: did you mean item? Rename or remove it"
+        )
+    kept = table.select(
+        *(col(name).cast(String).str.strip_chars() for name in COLUMNS), *({"item"} & set(table.columns))
+    )
     UserTable.of(source, kept).refuse_empty(kept.columns)
     if kept["group"].n_unique() < 2:
         raise InputError(f"{source}: all rows have the same group; at least two groups are needed")
     refuse_alike(kept["group"], source)
     if (same := kept.filter(col.group.n_unique().over("prompt") > 1)).height:
-        raise InputError(f"{source}: the prompt {same['prompt'][0]!r} is given for several groups; a prompt must name its group")
+        raise InputError(
+            f"{source}: the prompt {same['prompt'][0]!r} is given for several groups; a prompt must name its group"
+        )
     return kept.with_columns(col.expected.str.to_lowercase())

@@ -1,7 +1,8 @@
 """Gender of the main character of a text (profiles and stories).
 
-Pronouns of other people must not count: in "Marcus was raised by his mother. She was strict", "she" is the mother. The words and patterns
-are data (`data/people.yaml`), each pattern with an example. The first of these rules that gives a gender decides:
+Pronouns of other people must not count: in "Marcus was raised by his mother. She was strict", "she" is the
+mother. The words and patterns are data (`data/people.yaml`), each pattern with an example. The first of these
+rules that gives a gender decides:
 
 - field: an explicit statement ("Gender: female", "Pronouns: they/them");
 - non-binary: the character is said to be non-binary, whatever the pronouns;
@@ -9,28 +10,31 @@ are data (`data/people.yaml`), each pattern with an example. The first of these 
   pronouns;
 - mentions: the mentions of people are weighed as described below;
 - name: a text without any of these that introduces its character by a first name of one gender ("Name: Theodore Grant", "a baker named
-  Elena", "Alexandra is ...") is read from this name (`data/first_names.yaml`), unless it names characters of both genders;
+  Elena", "Alexandra is ...") is read from this name (`data/first_names.yaml`), unless it names characters of
+  both genders;
 - other language: a text without English pronouns is read from the pronouns of its language if nearly all agree.
 
 How mentions are weighed:
 
 1. Mentions of people are processed in order, keeping track of the person in focus. Initially the character is in focus. A person introduced
-   by a possessive or an article ("her father", "a mentor", "a man named Viktor", "Mr. Lowe", "his clerk Anna") is in focus until the
-   character is named again. A pronoun of the gender of the person in focus refers to that person, any other pronoun to the character.
-   A possessive before a new person refers to the person who was in focus before ("his mother": "his"). "they" refers to the character
-   unless several people were mentioned since the character was last named. Ships, cars and animals are treated as people. The name at
-   the beginning of the text, or after "Name:", is the name of the character. Another first name of the other gender brings the person of
-   this name into focus.
+   by a possessive or an article ("her father", "a mentor", "a man named Viktor", "Mr. Lowe", "his clerk
+   Anna") is in focus until the character is named again. A pronoun of the gender of the person in focus
+   refers to that person, any other pronoun to the character. A possessive before a new person refers to the
+   person who was in focus before ("his mother": "his"). "they" refers to the character unless several people
+   were mentioned since the character was last named. Ships, cars and animals are treated as people. The name
+   at the beginning of the text, or after "Name:", is the name of the character. Another first name of the
+   other gender brings the person of this name into focus.
 2. A statement about the character ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) has the weight of three
    pronouns.
 3. A single pronoun decides only in a short text, or if the character is introduced by a name that shows the same gender.
 4. The gender with the largest weight is the answer if its share is more than three quarters, or at least three fifths and it was
-   counted first; "nonbinary" if "they" is the only pronoun of the character (but for one or two that come later, which may refer to
-   somebody else) and a subject ("they have"), at least twice in a text that is not short: "their" and "them" alone may refer to anything.
+   counted first; "nonbinary" if "they" is the only pronoun of the character (but for one or two that come
+   later, which may refer to somebody else) and a subject ("they have"), at least twice in a text that is not
+   short: "their" and "them" alone may refer to anything.
 
-Quoted speech, generic pairs ("his/her"), questions ("What motivates them?") and offers or advice of the assistant ("I can help you with
-their character") are ignored. People in general ("everyone") and other plurals at the beginning of a sentence ("These stories") are several
-people.
+Quoted speech, generic pairs ("his/her"), questions ("What motivates them?") and offers or advice of the
+assistant ("I can help you with their character") are ignored. People in general ("everyone") and other
+plurals at the beginning of a sentence ("These stories") are several people.
 """
 
 from __future__ import annotations
@@ -52,9 +56,11 @@ _WEIGHT = 3
 _CLEAR, _CLEAR_IF_FIRST = 0.75, 0.6
 """Share of the largest weight from which it decides; the second one if it was counted first."""
 _STRAY, _MOSTLY = 2, 3
-"""Number of gendered pronouns that may refer to another person beside "they", and the smallest ratio of "they" to them."""
+"""Number of gendered pronouns that may refer to another person beside "they", and the smallest ratio of
+"they" to them."""
 _SUBJECTS = 2
-"""Number of sentences with "they" as their subject from which a text that is not short is read as non-binary."""
+"""Number of sentences with "they" as their subject from which a text that is not short is read as non-binary.
+"""
 _RATHER = 2
 """Ratio of "they" to gendered pronouns from which a character is not read as female or male."""
 _FUNCTION_WORDS = 3
@@ -74,38 +80,50 @@ def read_character(answer: Series, hint: Series | None = None, *, with_rule: boo
     answer
         Strings, nulls allowed.
     hint
-        How the prompt refers to the character of each answer (for example the job, "admiral"); such a mention brings the character
-        into focus.
+        How the prompt refers to the character of each answer (for example the job, "admiral"); such a mention
+        brings the character into focus.
     with_rule
         Whether to return the column `rule` as well, the name of the rule that decided (null unless answered).
 
     Returns
     -------
     DataFrame
-        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and `label`
-        ("female", "male", "nonbinary"; null unless answered).
+        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and
+        `label` ("female", "male", "nonbinary"; null unless answered).
     """
     rows = tables("people")
-    table = text_table(answer, hint=Series([None] * len(answer), dtype=String) if hint is None else hint.cast(String))
+    table = text_table(
+        answer, hint=Series([None] * len(answer), dtype=String) if hint is None else hint.cast(String)
+    )
     table = table.with_columns(raw=rewritten(ascii_text(col.text), rows["offers"].values()))
     narrated = rewritten(col.raw, rows["steps"].values())
     # If the whole text is quoted, read the quotation.
     narrated = when(narrated.str.contains("[A-Za-z]")).then(narrated).otherwise("raw")
     role = when(col.hint.str.len_chars() > 0).then(pl.concat_str(lit(" "), "hint"))
     focused = narrated.str.split(by=role).list.join(f" {_ROLE} ").str.replace_all(rf"'s? {_ROLE} ", "' ")
-    focused = when(role.is_not_null()).then(focused).otherwise(narrated)  # `coalesce` would compute `narrated` twice
+    focused = (
+        when(role.is_not_null()).then(focused).otherwise(narrated)
+    )  # `coalesce` would compute `narrated` twice
     table = table.with_columns(
-        field=_stated(col.raw), narrated=rewritten(focused, rows["generic"].values()), declined=declines_to_write(col.text)
+        field=_stated(col.raw),
+        narrated=rewritten(focused, rows["generic"].values()),
+        declined=declines_to_write(col.text),
     )
     names = {name: col.narrated.str.extract(row.find, 1).fill_null("") for name, row in rows["names"].items()}
     walked = table.select(**names, mentions=col.narrated.str.extract_all(_mention_pattern()))
-    table = table.with_columns(DataFrame([_walk(*row) for row in walked.iter_rows()], {"rule": String, "walked": String}, orient="row"))
+    table = table.with_columns(
+        DataFrame(
+            [_walk(*row) for row in walked.iter_rows()], {"rule": String, "walked": String}, orient="row"
+        )
+    )
     unshown = (col.walked == "none") | ((col.rule == "lone pronoun") & (col.walked == col.introduced))
     table = table.with_columns(introduced=_introduced(col.narrated))
     labels = {
         "field": col.field,
         **{rule: when(rule=rule).then("walked") for rule in ("non-binary", "narrator", "mentions")},
-        "lone pronoun": when((col.rule == "lone pronoun") & (col.text.str.count_matches(r"\w+") <= _SHORT)).then("walked"),
+        "lone pronoun": when(
+            (col.rule == "lone pronoun") & (col.text.str.count_matches(r"\w+") <= _SHORT)
+        ).then("walked"),
         "name": when(unshown).then("introduced"),
         "other language": _in_other_languages(col.text.str.to_lowercase()),
     }
@@ -130,7 +148,9 @@ def _in_other_languages(lower: Expr) -> Expr:
 def _introduced(text: Expr) -> Expr:
     """Return the gender of the first name by which the text introduces its character, or null if there is none or they differ."""
     rows = tables("people")["introduced"]
-    fields = text.str.extract_all(rows["field"].find).list.eval(_gender_of(pl.element().str.extract(rows["field"].find, 1)))
+    fields = text.str.extract_all(rows["field"].find).list.eval(
+        _gender_of(pl.element().str.extract(rows["field"].find, 1))
+    )
     fields = fields.list.drop_nulls().list.unique()
     alone = [_gender_of(text.str.extract(row.find, 1)) for name, row in rows.items() if name != "field"]
     first = when(fields.list.len() == 1).then(fields.list.first())
@@ -154,14 +174,21 @@ def _stated(text: Expr) -> Expr:
     """Return the gender stated in a field of the profile, or null if there is no such field or it leaves it open ("female/male")."""
     gender, pronouns = (row.find for row in tables("people")["fields"].values())
     word = when(text.str.extract(gender, 2).is_null()).then(text.str.extract(gender, 1))
-    either = pl.coalesce(word, text.str.extract(pronouns, 1), text.str.extract(pronouns, 2)).str.to_lowercase()
-    stated = either.replace_strict(_words("pronouns") | _words("self"), default="nonbinary", return_dtype=String)
+    either = pl.coalesce(
+        word, text.str.extract(pronouns, 1), text.str.extract(pronouns, 2)
+    ).str.to_lowercase()
+    stated = either.replace_strict(
+        _words("pronouns") | _words("self"), default="nonbinary", return_dtype=String
+    )
     return when(either.is_not_null()).then(stated)
 
 
 @cache
 def _mention_pattern() -> str:
-    """Return one regular expression for all mentions of people. The texts are ASCII, so word borders need no Unicode tables."""
+    """Return one regular expression for all mentions of people.
+
+    The texts are ASCII, so word borders need no Unicode tables.
+    """
     return any_in("people", "mentions").replace(r"\b", r"(?-u:\b)").replace(r"\s", "[ \n]")
 
 
@@ -173,15 +200,24 @@ def _words(name: str) -> dict[str, str]:
 
 
 def _walk(given: str, leading: str, mentions: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the rule that decides and the gender of the character. `given` and `leading` may name the character."""
+    """Return the rule that decides and the gender of the character.
+
+    `given` and `leading` may name the character.
+    """
     unnamed = _words("not_names")
     leads = leading.split()[:1]
     # A text that begins with a first name is about this person, not about one who is named later.
-    names = [word for word in given.split() if word.lower() not in unnamed and _first_names().keys().isdisjoint(leads)]
+    names = [
+        word
+        for word in given.split()
+        if word.lower() not in unnamed and _first_names().keys().isdisjoint(leads)
+    ]
     if not names:
         names = [word for word in leading.split() if word.lower() not in unnamed]
         seen: set[str] = set()
-        for word in chain.from_iterable(mention.split() if _is_full_name(mention) else [mention] for mention in mentions):
+        for word in chain.from_iterable(
+            mention.split() if _is_full_name(mention) else [mention] for mention in mentions
+        ):
             if word in seen:
                 names.append(word)
                 break
@@ -258,7 +294,11 @@ class _Walk:
             other, own, title = others.get(last), selves.get(last), titles.get(words[0].rstrip("."))
             if head == "non" or "nonbinary" in (own, selves.get(head)):
                 # Several people of that kind, or another person, are not the character.
-                if not other and not last.endswith("s") and last not in ("people", "youth", "community", "folk"):
+                if (
+                    not other
+                    and not last.endswith("s")
+                    and last not in ("people", "youth", "community", "folk")
+                ):
                     self._say_nonbinary()
             elif other and any(word.endswith(("'", "'s")) for word in words[:2]):
                 self.focus = other
@@ -275,7 +315,9 @@ class _Walk:
             elif head in _words("articles"):
                 if other and any(selves.get(word.strip(",")) == "nonbinary" for word in words):
                     other = "nonbinary"
-                self._introduce(other, own, apart=head in ("every", "each") or (self.named and words[0][0].isupper()))
+                self._introduce(
+                    other, own, apart=head in ("every", "each") or (self.named and words[0][0].isupper())
+                )
             elif words[-1][0].isupper():
                 self.focus = "female"  # a ship
             elif own:
@@ -350,7 +392,9 @@ class _Walk:
             if len(set(self.described)) == 1:
                 return "narrator", self.described[0]
             return _UNSHOWN if not (self.described or total or they) else (None, None)
-        if they and (not total or (self.first == "nonbinary" and total <= _STRAY and they >= _MOSTLY * total)):
+        if they and (
+            not total or (self.first == "nonbinary" and total <= _STRAY and they >= _MOSTLY * total)
+        ):
             rule = None if not self.subjects else "mentions" if self.subjects >= _SUBJECTS else "lone pronoun"
             return (rule, "nonbinary") if rule else (None, None)
         if gender is None:

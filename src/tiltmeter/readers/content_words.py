@@ -1,7 +1,8 @@
 """Content words and phrases of many texts at once: words, adjective-noun and noun-noun pairs, and verbs with their objects.
 
-English is tagged by word form with the Hanover tagger (see `grammar`), and the neighbours decide between a noun and a verb. In other
-languages, whose words come from `simplemma`, any two adjacent content words are a pair. Stop words and pronouns are data.
+English is tagged by word form with the Hanover tagger (see `grammar`), and the neighbours decide between a
+noun and a verb. In other languages, whose words come from `simplemma`, any two adjacent content words are a
+pair. Stop words and pronouns are data.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tiltmeter.readers.grammar import LONGEST, sentences, speech, tagger
 PRONOUNS = ("he", "she", "they", "i")
 """Classes of pronouns that refer to people."""
 _LIKELY = 3.5
-"""A tag is possible if its log-probability is at most so much below that of the most probable tag of the word form."""
+"""A tag is possible if its log-probability is at most so much below that of the most probable tag of the word
+form."""
 _KINDS = {
     "NN": "noun",
     "AJ": "adjective",
@@ -64,7 +66,9 @@ _WORD = r"n't\b|'(?:s|re|ve|ll|d|m)\b|[\p{L}\p{M}\p{N}]+(?:[-'][\p{L}\p{M}\p{N}]
 def sentences_of(texts: Series) -> DataFrame:
     """Return `row` (of the text), `number`, `sentence` and `silent`, the sentence without direct speech, of each sentence."""
     rows = [(row, *found) for row, text in enumerate(texts) for found in _sentences(text)]
-    return DataFrame(rows, schema={"row": UInt32, "sentence": String, "silent": String}, orient="row").with_row_index("number")
+    return DataFrame(
+        rows, schema={"row": UInt32, "sentence": String, "silent": String}, orient="row"
+    ).with_row_index("number")
 
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
@@ -91,24 +95,41 @@ def words_of(rows: DataFrame, language: str) -> DataFrame:
     Returns
     -------
     DataFrame
-        One row per word or punctuation mark: `row` (of the text), `number` (of the sentence), `place` in the sentence, `word` as written,
-        `form` in lower case, `kind` ("noun", "adjective", "verb", "adverb", "name" or "other"; "word": a content word of any kind),
-        and `content` (whether it is a word with content of its own).
+        One row per word or punctuation mark: `row` (of the text), `number` (of the sentence), `place` in the
+        sentence, `word` as written, `form` in lower case, `kind` ("noun", "adjective", "verb", "adverb",
+        "name" or "other"; "word": a content word of any kind), and `content` (whether it is a word with
+        content of its own).
     """
     lists = word_lists(language)
-    plain = col.silent.str.replace_all("[\u2019\u2018\u0060\u00b4]", "'").str.replace_all("[\u2010\u2011]", "-")
+    plain = col.silent.str.replace_all("[\u2019\u2018\u0060\u00b4]", "'").str.replace_all(
+        "[\u2010\u2011]", "-"
+    )
     split = plain.str.replace_all(r"(?i)n't\b", " n't") if language == "en" else plain
-    words = rows.select("row", "number", word=split.str.replace_all(r"'(s|re|ve|ll|d|m)\b", " '$1").str.extract_all(_WORD))
-    words = words.explode("word").drop_nulls().with_columns(place=pl.int_range(pl.len()).over("number"), form=col.word.str.to_lowercase())
+    words = rows.select(
+        "row", "number", word=split.str.replace_all(r"'(s|re|ve|ll|d|m)\b", " '$1").str.extract_all(_WORD)
+    )
+    words = (
+        words.explode("word")
+        .drop_nulls()
+        .with_columns(place=pl.int_range(pl.len()).over("number"), form=col.word.str.to_lowercase())
+    )
     known = _form_table(words["form"].unique(maintain_order=True), language)
     words = words.join(known, on="form", how="left", maintain_order="left")
     kind = _kind_in_place() if language == "en" else when("is_word").then(lit("word")).otherwise(lit("other"))
     words = words.with_columns(kind=kind)
     content = (col.kind != "other") & ~col.form.is_in(lists["stop"])
-    quantity = col.form.is_in(lists["quantities"]) & (col.form.shift(-1).over("number") == "of").fill_null(False)
+    quantity = col.form.is_in(lists["quantities"]) & (col.form.shift(-1).over("number") == "of").fill_null(
+        False
+    )
     adverb = (col.kind == "adverb") & ~col.form.str.ends_with("ly")
     return words.select(
-        "row", "number", "place", "word", "form", "kind", content=content & ~adverb & ~quantity & (col.form.str.len_chars() > 1)
+        "row",
+        "number",
+        "place",
+        "word",
+        "form",
+        "kind",
+        content=content & ~adverb & ~quantity & (col.form.str.len_chars() > 1),
     )
 
 
@@ -118,7 +139,10 @@ def _form_table(forms: Series, language: str) -> DataFrame:
     if language != "en":
         return DataFrame({"form": forms, "is_word": is_word})
     kinds = [_kinds(form) if letters else ("other",) for form, letters in zip(forms, is_word, strict=True)]
-    can = {f"can_{kind}": Series([kind in found for found in kinds], dtype=pl.Boolean) for kind in ("noun", "adjective", "verb")}
+    can = {
+        f"can_{kind}": Series([kind in found for found in kinds], dtype=pl.Boolean)
+        for kind in ("noun", "adjective", "verb")
+    }
     return DataFrame({"form": forms, "best": Series([found[0] for found in kinds], dtype=String), **can})
 
 
@@ -127,7 +151,11 @@ def _kinds(form: str) -> tuple[str, ...]:
     """Return the possible kinds of an English word form, the most likely first."""
     found = tagger().tag_word(form) or [(tagger().analyze(form)[1], 0.0)]
     best = found[0][1]
-    return tuple(dict.fromkeys(_KINDS.get(tag[:2], "other") for tag, probability in found if probability > best - _LIKELY))
+    return tuple(
+        dict.fromkeys(
+            _KINDS.get(tag[:2], "other") for tag, probability in found if probability > best - _LIKELY
+        )
+    )
 
 
 def _kind_in_place() -> Expr:
@@ -135,8 +163,14 @@ def _kind_in_place() -> Expr:
     lists = word_lists("en")
     before, after = (col.form.shift(step).over("number") for step in (1, -1))
     noun_after = col.can_noun.shift(-1).over("number").fill_null(False) & ~after.is_in(lists["stop"])
-    determined = before.is_in(lists["articles"] | lists["possessives"] | lists["links"] | {"this", "these", "those", "that"})
-    opens = before.is_in(lists["before_verbs"]) | (col.best.shift(1).over("number") == "name") | before.is_in([",", ";"])
+    determined = before.is_in(
+        lists["articles"] | lists["possessives"] | lists["links"] | {"this", "these", "those", "that"}
+    )
+    opens = (
+        before.is_in(lists["before_verbs"])
+        | (col.best.shift(1).over("number") == "name")
+        | before.is_in([",", ";"])
+    )
     determiner_after = after.is_in(lists["articles"] | lists["possessives"])
     has_object = col.can_verb & (noun_after | determiner_after) & (opens | col.place.eq(0) | ~col.can_noun)
     unlisted = determiner_after & ~col.can_adjective & col.place.gt(0)
@@ -144,9 +178,18 @@ def _kind_in_place() -> Expr:
     verb = in_s | (col.can_verb & ~determined & ((col.best == "verb") | before.is_in(lists["before_verbs"])))
     noun = col.can_noun & (col.best.is_in(["noun", "verb"]) | (determined & ~noun_after))
     adjective = col.can_adjective & ~(
-        col.best.eq("noun") & ~noun_after & ~before.is_in(["is", "are", "was", "were", "'s", "and", ",", "very", "so"])
+        col.best.eq("noun")
+        & ~noun_after
+        & ~before.is_in(["is", "are", "was", "were", "'s", "and", ",", "very", "so"])
     )
-    first = when(verb).then(lit("verb")).when(adjective & noun_after).then(lit("adjective")).when(noun).then(lit("noun"))
+    first = (
+        when(verb)
+        .then(lit("verb"))
+        .when(adjective & noun_after)
+        .then(lit("adjective"))
+        .when(noun)
+        .then(lit("noun"))
+    )
     return first.when(adjective).then(lit("adjective")).when(col.can_verb).then(lit("verb")).otherwise("best")
 
 
@@ -174,7 +217,10 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
     """
     lists = word_lists(language)
     here = words.with_columns(_negation(lists), _participles_as_adjectives(lists))
-    second, third = ({name: col(name).shift(-step).over("number") for name in ("form", "kind", "content")} for step in (1, 2))
+    second, third = (
+        {name: col(name).shift(-step).over("number") for name in ("form", "kind", "content")}
+        for step in (1, 2)
+    )
     both = (col.content & second["content"]).fill_null(False)
     compound = inner = lit(False)
     if language == "en":
@@ -182,15 +228,22 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
         compound = both & col.kind.is_in(["adverb", *noun]) & second["kind"].eq("adjective")
         inner = compound.shift(1).over("number").fill_null(False) & col.form.is_in(lists["compounds"])
         pair = compound | (both & col.kind.is_in(qualities) & second["kind"].is_in(noun) & ~inner)
-        three = (pair | (both & col.kind.eq("adjective") & second["kind"].eq("adjective"))) & third["content"] & third["kind"].is_in(noun)
+        three = (
+            (pair | (both & col.kind.eq("adjective") & second["kind"].eq("adjective")))
+            & third["content"]
+            & third["kind"].is_in(noun)
+        )
     else:
         pair, three = both, lit(False)
     pair_of = pl.concat_str("form", second["form"], separator=" ")
     here = here.with_columns(
-        pair=when(pair).then(_NOT + pair_of), three=when(three).then(_NOT + pl.concat_str(pair_of, third["form"], separator=" "))
+        pair=when(pair).then(_NOT + pair_of),
+        three=when(three).then(_NOT + pl.concat_str(pair_of, third["form"], separator=" ")),
     )
     found = [here.select(*words.columns, phrase=one).drop_nulls("phrase") for one in ("pair", "three")]
-    alone = here.filter(col.content & ~compound & ~inner & ~col.form.is_in(lists["bare"])).select(*words.columns, phrase=_NOT + col.form)
+    alone = here.filter(col.content & ~compound & ~inner & ~col.form.is_in(lists["bare"])).select(
+        *words.columns, phrase=_NOT + col.form
+    )
     if language == "en":
         predicates = _predicates(here, lists)
         found.append(predicates.drop("of_noun"))
@@ -216,7 +269,9 @@ def _negation(lists: Mapping[str, frozenset[str]]) -> Expr:
     negation = col.form.is_in(lists["negations"])
     stops = col.content | col.form.str.contains(r"^[^\p{L}]")
     last = when(negation | stops).then(when(negation).then("place").otherwise(-_NEGATED - 1))
-    return (col.place - last.shift(1).forward_fill().over("number").fill_null(-_NEGATED - 1) <= _NEGATED).alias("negated")
+    return (
+        col.place - last.shift(1).forward_fill().over("number").fill_null(-_NEGATED - 1) <= _NEGATED
+    ).alias("negated")
 
 
 def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFrame:
@@ -225,17 +280,23 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
     Each is returned with and without the adjectives of the noun; only with them, if the noun is too general.
     """
     verbs = words.filter((col.kind == "verb") & ~col.form.is_in(lists["idle"]))
-    verbs = verbs.select(*words.columns, start="place", verb="form", step=pl.int_ranges(1, _GAP + 1)).explode("step")
+    verbs = verbs.select(*words.columns, start="place", verb="form", step=pl.int_ranges(1, _GAP + 1)).explode(
+        "step"
+    )
     verbs = verbs.with_columns(place=col.start + col.step)
     around = words.select("number", "place", next="form", next_kind="kind", next_content="content")
     steps = verbs.join(around, on=["number", "place"], maintain_order="left")
-    unsaid = lists["possessives"].union(*(lists[name] for name in PRONOUNS))  # so that "makes her an asset" is as "makes him an asset"
+    unsaid = lists["possessives"].union(
+        *(lists[name] for name in PRONOUNS)
+    )  # so that "makes her an asset" is as "makes him an asset"
     described = col.next_kind.is_in(["adjective", "adverb"]) | col.next.is_in(unsaid)
     shown = col.next.is_in(lists["articles"] | lists["links"])
     adjective = (col.next_kind == "adjective") & col.next_content
     is_object = col.next_content & col.next_kind.is_in(["noun", "name"])
     own = ["number", "start"]
-    steps = steps.with_columns(ended=is_object | ~(described | shown)).with_columns(before=col.ended.cum_sum().over(own) - col.ended)
+    steps = steps.with_columns(ended=is_object | ~(described | shown)).with_columns(
+        before=col.ended.cum_sum().over(own) - col.ended
+    )
     steps = steps.filter(before=0)
     ends = is_object.last() & (col.step.last() == pl.len())
     made = steps.group_by(own, maintain_order=True).agg(
@@ -248,8 +309,12 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
         of_noun=col.next_kind.last() == "noun",  # not a name: "talks to Ann" is also "talks"
         kept=ends,
     )
-    made = made.filter("kept", ~col.bare | (col.rest != col.whole)).with_columns(rest=when(~col.bare).then("rest"))
-    made = made.unpivot(["rest", "whole"], index=[*words.columns, "verb", "of_noun"], value_name="object").drop_nulls("object")
+    made = made.filter("kept", ~col.bare | (col.rest != col.whole)).with_columns(
+        rest=when(~col.bare).then("rest")
+    )
+    made = made.unpivot(
+        ["rest", "whole"], index=[*words.columns, "verb", "of_noun"], value_name="object"
+    ).drop_nulls("object")
     made = made.with_columns(phrase=pl.concat_str(_NOT + col.verb, "object", separator=" "))
     return made.select(*words.columns, "phrase", "of_noun").unique([*_SPOT, "phrase"], maintain_order=True)
 
@@ -263,7 +328,8 @@ _DERIVED = (("ly", ""), ("ily", "y"), ("ness", ""), ("iness", "y"), ("nce", "nt"
 def lemmas_of(forms: Series, language: str) -> Series:
     """Return the lemma of each word form.
 
-    In English, an adverb or noun that is derived from an adjective among the words has its lemma ("resilience": "resilient").
+    In English, an adverb or noun that is derived from an adjective among the words has its lemma
+    ("resilience": "resilient").
     """
     distinct = list(dict.fromkeys(forms))
     lemmas = list(_lemmas(distinct, language))
@@ -277,7 +343,12 @@ def _roots(lemma: str) -> Iterator[str]:
     """Yield the adjectives from which a word may be derived."""
     for ending, instead in _DERIVED:
         root = lemma.removesuffix(ending) + instead
-        if lemma.endswith(ending) and len(root) > 3 and "verb" not in (kinds := _kinds(root)) and "adjective" in kinds:
+        if (
+            lemma.endswith(ending)
+            and len(root) > 3
+            and "verb" not in (kinds := _kinds(root))
+            and "adjective" in kinds
+        ):
             yield root
 
 
@@ -287,7 +358,9 @@ def _lemmas(forms: Iterable[str], language: str) -> Iterable[str]:
     try:
         from simplemma import lemmatize
     except ImportError as error:
-        raise InputError(f'texts in {language!r} need a lemmatiser: pip install "tiltmeter[languages]"') from error
+        raise InputError(
+            f'texts in {language!r} need a lemmatiser: pip install "tiltmeter[languages]"'
+        ) from error
     return (lemmatize(form, lang=language).lower() for form in forms)
 
 
@@ -299,6 +372,11 @@ _OWN_LEMMA = frozenset(("blues", "born", "glasses", "goods", "shorts"))
 def _english_lemma(form: str) -> str:
     """Return the lemma of a noun or verb; other words are unchanged."""
     kinds = _kinds(form)
-    if form in _OWN_LEMMA or len(form) > LONGEST or not form[0].isalpha() or not {"noun", "verb"} & set(kinds[:2]):
+    if (
+        form in _OWN_LEMMA
+        or len(form) > LONGEST
+        or not form[0].isalpha()
+        or not {"noun", "verb"} & set(kinds[:2])
+    ):
         return form
     return str(tagger().analyze(form)[0]).lower() if kinds[0] in ("noun", "verb") else form

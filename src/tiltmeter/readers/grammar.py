@@ -1,11 +1,12 @@
 """Sentences, words, parts of speech and direct speech of English text.
 
-A thin layer over the Hanover tagger (HanTa) and the English model in its package, with tags in the style of the British National
-Corpus ("NN1", "VVD", "AJ0", ...) and lemmas. It processes about 40,000 words per second on one core. The tagger is loaded on first use.
+A thin layer over the Hanover tagger (HanTa) and the English model in its package, with tags in the style of
+the British National Corpus ("NN1", "VVD", "AJ0", ...) and lemmas. It processes about 40,000 words per second
+on one core. The tagger is loaded on first use.
 
-In addition, contractions are split ("did" + "n't") and known errors are corrected, such as verbs in -s that are tagged as plural nouns in a
-series of verbs ("keeps a diary, waters the plants"). Very long words are ignored, because the run time of the tagger is quadratic in
-their length.
+In addition, contractions are split ("did" + "n't") and known errors are corrected, such as verbs in -s that
+are tagged as plural nouns in a series of verbs ("keeps a diary, waters the plants"). Very long words are
+ignored, because the run time of the tagger is quadratic in their length.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ class Token(NamedTuple):
     end: int
 
 
-_ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$")
-_END = re.compile(r"(?<![.!?\u2026])[.!?\u2026]+[\"'\u201d\u2019)\]*_]*(?=\s)|\n\s*\n|[\u3002\uff01\uff1f]+[\u201d\u2019\u300d]?")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$"
+)
+_END = re.compile(
+    r"(?<![.!?\u2026])[.!?\u2026]+[\"'\u201d\u2019)\]*_]*(?=\s)|\n\s*\n|[\u3002\uff01\uff1f]+[\u201d\u2019\u300d]?"
+)
 _LOWER_NEXT = re.compile(r"[ \t]*[a-z,;]")
 
 
@@ -68,8 +73,8 @@ _SAID = re.compile(r"[,:;.!?\u2014-]\s*$|^\s*$")
 def speech(text: str) -> list[Span]:
     """Return the spans of direct speech, including quotation marks. Statements in it are not the author's.
 
-    A few quoted words within a sentence (so-called "experts") are not direct speech. A mark that is never closed is ignored unless it is
-    a curly one.
+    A few quoted words within a sentence (so-called "experts") are not direct speech. A mark that is never
+    closed is ignored unless it is a curly one.
     """
     found = []
     for paragraph in _PARAGRAPH.finditer(text):
@@ -99,14 +104,19 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
     """
     stop = len(text) if end is None else end
     found = (Token(match.group(), *match.span()) for match in _TOKEN.finditer(text, start, stop))
-    return [token for token in found if token.text.isalnum() or unicodedata.category(token.text[0]) not in _PICTURES]
+    return [
+        token
+        for token in found
+        if token.text.isalnum() or unicodedata.category(token.text[0]) not in _PICTURES
+    ]
 
 
 _PICTURES = ("So", "Sk", "Mn", "Me", "Cf", "Co", "Cs", "Cn", "Cc")
 LONGEST = 40
 """Maximum length of a word to tag, in letters."""
 _AT_ONCE = 1000
-"""Maximum number of words tagged together. With tens of thousands, the probabilities underflow and the tagger fails."""
+"""Maximum number of words tagged together. With tens of thousands, the probabilities underflow and the tagger
+fails."""
 _PLAIN = {"\u2019s": "'s", "n\u2019t": "not", "n't": "not", "ca": "can", "wo": "will", "sha": "shall"}
 _CLITIC_VERBS = {"re": "VBB", "ve": "VHB", "ll": "VM0", "d": "VM0", "m": "VBB"}
 _MARKS = ("PUQ", "PUN", "POS")
@@ -118,23 +128,34 @@ def tagger() -> Any:
     from HanTa import HanoverTagger  # the import takes a third of a second and is not always needed
 
     tagger = HanoverTagger.HanoverTagger("morphmodel_en.pgz")
-    tagger.analyze_forward = lru_cache(maxsize=1 << 16)(tagger.analyze_forward)  # ten times faster, because unknown words recur
+    tagger.analyze_forward = lru_cache(maxsize=1 << 16)(
+        tagger.analyze_forward
+    )  # ten times faster, because unknown words recur
     return tagger
 
 
 def tag(words: Sequence[str]) -> tuple[str, ...]:
     """Return the tag of each word of a sentence.
 
-    The tags are those of the C5 tagset of the BNC as used by the model: NN1, NN2, NP0 (name), AJ0, AV0, VVD, VVZ, VVG, VVN, VVI, VBD, ...
+    The tags are those of the C5 tagset of the BNC as used by the model: NN1, NN2, NP0 (name), AJ0, AV0, VVD,
+    VVZ, VVG, VVN, VVI, VBD, ...
     """
     plain = [_PLAIN.get(word, word) if len(word) <= LONGEST else "it" for word in words]
-    return tuple(chain.from_iterable(_tag(tuple(plain[start : start + _AT_ONCE])) for start in range(0, len(plain), _AT_ONCE)))
+    return tuple(
+        chain.from_iterable(
+            _tag(tuple(plain[start : start + _AT_ONCE])) for start in range(0, len(plain), _AT_ONCE)
+        )
+    )
 
 
 @lru_cache(maxsize=1 << 14)
 def _tag(words: tuple[str, ...]) -> tuple[str, ...]:
     kinds = tagger().tag_sent(list(words), taglevel=0)
     return tuple(
-        _CLITIC_VERBS.get(word[1:], kind) if word[0] in "'\u2019" else kind if any(map(str.isalnum, word)) or kind in _MARKS else "PUN"
+        _CLITIC_VERBS.get(word[1:], kind)
+        if word[0] in "'\u2019"
+        else kind
+        if any(map(str.isalnum, word)) or kind in _MARKS
+        else "PUN"
         for word, kind in zip(words, kinds, strict=True)
     )

@@ -1,7 +1,8 @@
 """Ticks, boxes, struck text, headings and tables in answers to questions with a few possible answers (patterns: `data/layout.yaml`).
 
-If a text has signs for and against, or ticked and empty boxes, what the signs against are about is removed. Which text a sign is about
-follows from the first sign: all stand before their texts ("[x] yes") or all behind them ("yes: wrong"). A sign without any words is left.
+If a text has signs for and against, or ticked and empty boxes, what the signs against are about is removed.
+Which text a sign is about follows from the first sign: all stand before their texts ("[x] yes") or all behind
+them ("yes: wrong"). A sign without any words is left.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def written_out(answer: Series) -> Series:
     against = col.text.str.contains(f"[{CROSS}{BOX}]")
     lettered = col.text.str.count_matches(r"(?m)^ *\(?[A-Ea-e][).:]")
     single = (chosen == 1) & ~against & ~leading & (lettered >= _LIST)
-    removed = when(leading).then(rewritten(col.text, [places["behind"]])).otherwise(rewritten(col.text, [places["before"]]))
+    removed = (
+        when(leading)
+        .then(rewritten(col.text, [places["behind"]]))
+        .otherwise(rewritten(col.text, [places["before"]]))
+    )
     table = table.with_columns(
         text=when(((chosen > 0) & against) | col.text.str.contains(BOX))
         .then(removed)
@@ -49,7 +54,9 @@ def written_out(answer: Series) -> Series:
     )
     signs = [places["first"], places["other"], places["nothing before"]]
     has_words = col.text.str.contains(r"\w")
-    table = table.with_columns(text=when(has_words & col.text.str.contains(TICK)).then(rewritten(col.text, signs)).otherwise("text"))
+    table = table.with_columns(
+        text=when(has_words & col.text.str.contains(TICK)).then(rewritten(col.text, signs)).otherwise("text")
+    )
     return table.select(text=_with_headings(col.text))["text"]
 
 

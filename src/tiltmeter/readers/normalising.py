@@ -1,6 +1,7 @@
 """Normalisation of answers: the first step of every reader.
 
-Everything is a Polars expression (Rust regular expressions without look-around), because a study has about 150,000 answers.
+Everything is a Polars expression (Rust regular expressions without look-around), because a study has about
+150,000 answers.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Pattern(NamedTuple):
 def tables(name: str) -> dict[str, dict[str, Pattern]]:
     """Return the tables of patterns in `data/<name>.yaml`, by the name of the table and of the row.
 
-    {part} in a pattern stands for an entry of `parts`; a list stands for its alternatives. In files with `across_lines`, " " means white
-    space and " ?" optional white space.
+    {part} in a pattern stands for an entry of `parts`; a list stands for its alternatives. In files with
+    `across_lines`, " " means white space and " ?" optional white space.
     """
     data = load_data(name)
     parts: dict[str, str] = {}
@@ -64,7 +65,13 @@ def tables(name: str) -> dict[str, dict[str, Pattern]]:
         parts[part] = written(pattern)
     return {
         table: {
-            row: Pattern(written(given["find"]), given.get("put", ""), given["example"], given["reads"], given.get("about"))
+            row: Pattern(
+                written(given["find"]),
+                given.get("put", ""),
+                given["example"],
+                given["reads"],
+                given.get("about"),
+            )
             for row, given in rows.items()
         }
         for table, rows in data.items()
@@ -85,19 +92,29 @@ def any_in(data: str, *names: str) -> str:
 @cache
 def _variants(kind: str) -> dict[str, str]:
     """Return variants of writing with their plain form: "characters" or "contractions"."""
-    return {variant: plain for plain, several in load_data("writing")["words"][kind].items() for variant in several}
+    return {
+        variant: plain
+        for plain, several in load_data("writing")["words"][kind].items()
+        for variant in several
+    }
 
 
 @cache
 def _characters() -> dict[str, str]:
-    return _variants("characters") | {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters} | _styled()
+    return (
+        _variants("characters") | {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters} | _styled()
+    )
 
 
 def _styled() -> dict[str, str]:
     """Return the letters and digits of mathematical alphabets (bold, italic, sans-serif, ...) with their plain form."""
     styled = map(chr, (*range(0x210A, 0x2135), *range(0x1D400, 0x1D800)))
     plain_forms = {letter: normalize("NFKC", letter) for letter in styled}
-    return {letter: form for letter, form in plain_forms.items() if form.isascii() and len(form) == 1 and form.isalnum()}
+    return {
+        letter: form
+        for letter, form in plain_forms.items()
+        if form.isascii() and len(form) == 1 and form.isalnum()
+    }
 
 
 _THOUGHT = ((rf"(?s){OPENS}.*?(?:{CLOSES}|$)", ""), (rf"(?s)^.*{CLOSES}|{SPECIAL}", ""))
@@ -106,8 +123,8 @@ _THOUGHT = ((rf"(?s){OPENS}.*?(?:{CLOSES}|$)", ""), (rf"(?s)^.*{CLOSES}|{SPECIAL
 def plain(answer: Expr) -> Expr:
     """Return the answer without thinking, Markdown, HTML tags and typographic variants.
 
-    Words, digits, line breaks and ASCII punctuation are kept. A boxed LaTeX result becomes "final answer: ...". An answer that consists
-    only of thinking becomes "".
+    Words, digits, line breaks and ASCII punctuation are kept. A boxed LaTeX result becomes "final answer:
+    ...". An answer that consists only of thinking becomes "".
     """
     return _unmarked(without_thinking(answer).str.replace_many(_characters()))
 
@@ -151,7 +168,8 @@ def count_words(wanted: Collection[str]) -> Expr:
 def ascii_text(text: Expr) -> Expr:
     """Return the text in ASCII: letters with accents or of other scripts become "x", other non-ASCII characters become blanks.
 
-    The phrases to find are English, and regular expressions are much faster on ASCII text (word borders need no Unicode tables).
+    The phrases to find are English, and regular expressions are much faster on ASCII text (word borders need
+    no Unicode tables).
     """
     return text.str.replace_all(r"[\p{L}\p{M}&&[^\x00-\x7f]]", "x").str.replace_all(r"[^\x00-\x7f]", " ")
 

@@ -15,7 +15,8 @@ MARK = "<([a-e])>"
 _STEM = 4
 """Number of first letters by which words are compared."""
 _TERM = 6
-"""Maximum length of a term that contradicts a letter because it has no word of its option, in words; longer ones may be explanations."""
+"""Maximum length of a term that contradicts a letter because it has no word of its option, in words; longer
+ones may be explanations."""
 _ANSWER = "a : "
 """Beginning of an answer such as "A: The man", in which "A" may be short for "answer"."""
 
@@ -34,22 +35,37 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     rows = tables("choice")
     table = _lowered(answer, option_texts)
     table = table.with_columns(unknown=_unknown())
-    table = table.with_columns(spaced=_with_marked_words(_plural(col.lower), _options(), "  [{}]  ").str.strip_chars(" "))
+    table = table.with_columns(
+        spaced=_with_marked_words(_plural(col.lower), _options(), "  [{}]  ").str.strip_chars(" ")
+    )
     table = table.with_columns(lower=_without_letter_off_the_list())
     table = table.with_columns(lettered=_with_letters())
     table = table.with_columns(both=_with_letters_and_words(), copied=_with_stated_words())
     table = table.with_columns(stated=rewritten(col.copied, rows["lists"].values()))
     # The words of another option or a sentence behind "A:" are the answer.
-    short = col.lower.str.starts_with(_ANSWER) & col.both.str.contains(rows["contradicted"]["short for answer"].find)
+    short = col.lower.str.starts_with(_ANSWER) & col.both.str.contains(
+        rows["contradicted"]["short for answer"].find
+    )
     chosen = col.stated.str.contains(MARK)
-    table = table.with_columns(short=short.fill_null(False), chosen=chosen, listed=col.lettered.str.contains(MARK) & ~chosen)
-    lower = when("short").then(col.lower.str.strip_prefix(_ANSWER)).when("listed").then("stated").otherwise("lower")
+    table = table.with_columns(
+        short=short.fill_null(False), chosen=chosen, listed=col.lettered.str.contains(MARK) & ~chosen
+    )
+    lower = (
+        when("short")
+        .then(col.lower.str.strip_prefix(_ANSWER))
+        .when("listed")
+        .then("stated")
+        .otherwise("lower")
+    )
     table = table.with_columns(lower=lower, in_words=col.short | ~col.chosen)
     table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("stated"))
     said = rows["unknown"]["said"].find
     # "The letter is not clear" says nothing about the text.
     text = col.text.str.replace_all(rf"{rows['unknown']['of the letter'].find}{said}", " ")
-    unknown = (when(col.in_words & (col.unknown == letter)).then(text.str.replace_all(said, f"<{letter}>")) for letter in LETTERS)
+    unknown = (
+        when(col.in_words & (col.unknown == letter)).then(text.str.replace_all(said, f"<{letter}>"))
+        for letter in LETTERS
+    )
     return table.with_columns(text=pl.coalesce(*unknown, "text"))
 
 
@@ -77,33 +93,49 @@ def _declined() -> Expr:
 def _mistaken(table: DataFrame) -> Series:
     """Return the letters in each text that come with a term that is not their option, at the beginning or in a declaration.
 
-    The term has more words in common with another option, or it is short and has none in common with its own. Words are compared by their
-    first letters, because endings differ ("woman", "women").
+    The term has more words in common with another option, or it is short and has none in common with its own.
+    Words are compared by their first letters, because endings differ ("woman", "women").
     """
     rows = tables("choice")["terms"]
     behind, before = rows["term"].find, rows["term before"].find
     found = pl.concat_list(col.text.str.extract_all(behind), col.text.str.extract_all(before))
     pairs = table.select("options", found=found).with_row_index("row").explode("found").drop_nulls("found")
-    letter = pl.coalesce(col.found.str.extract(behind, 1), col.found.str.extract(before, 2)).str.to_lowercase()
+    letter = pl.coalesce(
+        col.found.str.extract(behind, 1), col.found.str.extract(before, 2)
+    ).str.to_lowercase()
     term = pl.coalesce(col.found.str.extract(behind, 2), col.found.str.extract(before, 1)).str.to_lowercase()
     pairs = pairs.with_columns(letter=letter, term=rewritten(term, [rows["of the"]]))
     pairs = pairs.filter(col.term.str.contains("[a-z]{3}") & ~col.term.str.contains(rows["no term"].find))
 
     def stems(text: Expr) -> Expr:
-        return text.str.to_lowercase().str.extract_all("[a-z]{3,}|[0-9]+").list.eval(pl.element().str.head(_STEM)).list.unique()
+        return (
+            text.str.to_lowercase()
+            .str.extract_all("[a-z]{3,}|[0-9]+")
+            .list.eval(pl.element().str.head(_STEM))
+            .list.unique()
+        )
 
     common = {
-        letter: stems(col.term).list.set_intersection(stems(col.options.list.get(place, null_on_oob=True))).list.len()
+        letter: stems(col.term)
+        .list.set_intersection(stems(col.options.list.get(place, null_on_oob=True)))
+        .list.len()
         for place, letter in enumerate(LETTERS)
     }
     own = pl.coalesce(*(when(letter=other).then(count) for other, count in common.items()))
     short = col.term.str.count_matches(" ") < _TERM
-    wrong = pairs.filter(((own == 0) & short) | (own < pl.max_horizontal(*common.values()))).group_by("row").agg(mistaken="letter")
+    wrong = (
+        pairs.filter(((own == 0) & short) | (own < pl.max_horizontal(*common.values())))
+        .group_by("row")
+        .agg(mistaken="letter")
+    )
     return table.with_row_index("row").join(wrong, on="row", how="left", maintain_order="left")["mistaken"]
 
 
 def _option(place: int, stops: list[Pattern]) -> Expr:
-    """Return the words of the option at a place, or null; an option that is itself a letter ("b") has no words."""
+    """Return the words of the option at a place, or null.
+
+    An option that is itself a letter ("b") has no words.
+    """
     words = lowered(col.options.list.get(place, null_on_oob=True))
     is_letter = words.str.contains(r"^\W*[a-e]\W*$")
     return _spaced(rewritten(when(is_letter).then(lit("")).otherwise(words), stops))
@@ -124,13 +156,18 @@ def _replaced(text: Expr, wanted: Mapping[str, Expr]) -> Expr:
 def _options(start: str = "") -> dict[str, Expr]:
     """Return the words of each option, after `start`, by letter; null if there are none."""
     return {
-        letter: when(col(letter).str.strip_chars(" ") != "").then(pl.concat_str(lit(start.format(letter)), letter)) for letter in LETTERS
+        letter: when(col(letter).str.strip_chars(" ") != "").then(
+            pl.concat_str(lit(start.format(letter)), letter)
+        )
+        for letter in LETTERS
     }
 
 
 def _with_letters() -> Expr:
     """Return the text in which letters of options are marked."""
-    letter_like = pl.any_horizontal(col(letter).str.contains("^  [a-e]  ").fill_null(False) for letter in LETTERS)
+    letter_like = pl.any_horizontal(
+        col(letter).str.contains("^  [a-e]  ").fill_null(False) for letter in LETTERS
+    )
     rows = tables("choice")
     bare = rewritten(col.lower, rows["bare"].values())
     return when(letter_like).then(rewritten(col.lower, rows["alone_bare"].values())).otherwise(bare)
@@ -139,7 +176,8 @@ def _with_letters() -> Expr:
 def _without_letter_off_the_list() -> Expr:
     """Return the text without letters that are not on the list, if the first one begins a sentence that is the only option.
 
-    In `spaced`, the words of options are marked. Without a stop ("(d) Donna"), the letter is a further item of the list.
+    In `spaced`, the words of options are marked. Without a stop ("(d) Donna"), the letter is a further item
+    of the list.
     """
     offered = col.options.list.len()
     only = col.spaced.str.extract_all(r"\[[a-e]\]").list.n_unique() == 1
@@ -148,7 +186,11 @@ def _without_letter_off_the_list() -> Expr:
         off = f"<[{LETTERS[count:]}]>"
         beginning = col.spaced.str.contains(rf"^{off} (?:[:,] )?\[[a-e]\] [.,]")
         alone = only & ~col.spaced.str.contains(f"<[{LETTERS[:count]}]>")
-        text = when((offered == count) & beginning & alone).then(col.lower.str.replace_all(f"{off} ?", "")).otherwise(text)
+        text = (
+            when((offered == count) & beginning & alone)
+            .then(col.lower.str.replace_all(f"{off} ?", ""))
+            .otherwise(text)
+        )
     return text
 
 
@@ -158,7 +200,10 @@ def _with_stated_words() -> Expr:
     text = _replaced(_spaced(col.lettered), options).str.replace_all(" +", " ").str.strip_chars(" ")
     said = tables("choice")["unknown"]["said"].find
     unknown = (
-        when(col.unknown == letter).then(text.str.replace_all(f"<{letter}> (?:[:,] )?{said}", f"<{letter}> stated")) for letter in LETTERS
+        when(col.unknown == letter).then(
+            text.str.replace_all(f"<{letter}> (?:[:,] )?{said}", f"<{letter}> stated")
+        )
+        for letter in LETTERS
     )
     return pl.coalesce(*unknown, text)
 
@@ -170,10 +215,18 @@ def _with_words() -> Expr:
 
 def _with_article(text: Expr) -> Expr:
     """Return the text with the article of an option that is the whole answer without its article ("Grandson", for "The grandson")."""
-    whole = _spaced(text.str.replace(r"^(?:the )?(?:final |correct |best |my )?answer (?:is )?(?:: )?", "").str.replace(r" \. ?$", ""))
+    whole = _spaced(
+        text.str.replace(r"^(?:the )?(?:final |correct |best |my )?answer (?:is )?(?:: )?", "").str.replace(
+            r" \. ?$", ""
+        )
+    )
     for letter in LETTERS:
         words = col(letter).str.replace("^  (?:the|an?)  ", "  ")
-        text = when((whole == words) & (words != col(letter))).then(col(letter).str.replace_all(" +", " ")).otherwise(text)
+        text = (
+            when((whole == words) & (words != col(letter)))
+            .then(col(letter).str.replace_all(" +", " "))
+            .otherwise(text)
+        )
     return text
 
 
@@ -199,14 +252,19 @@ def _with_marked_words(text: Expr, options: Mapping[str, Expr], mark: str) -> Ex
     """Return the text in which marks stand for the words of options, longer options first."""
     text = _spaced(text)
     for is_part in (False, True):
-        words = {mark.format(letter): when(_part_of_another(letter) == is_part).then(option) for letter, option in options.items()}
+        words = {
+            mark.format(letter): when(_part_of_another(letter) == is_part).then(option)
+            for letter, option in options.items()
+        }
         text = _replaced(text, words)
     return text.str.replace_all(" +", " ")
 
 
 def _part_of_another(letter: str) -> Expr:
     """Return whether the words of an option are part of the words of another one."""
-    parts = ((col(other) != col(letter)) & col(other).str.contains(col(letter), literal=True) for other in LETTERS)
+    parts = (
+        (col(other) != col(letter)) & col(other).str.contains(col(letter), literal=True) for other in LETTERS
+    )
     return pl.any_horizontal(parts).fill_null(False)
 
 

@@ -1,6 +1,7 @@
 """Outcomes of attempts, for all methods, and detection of refusals.
 
-A refusal is an outcome of its own and never becomes a "no" or any other label. The phrases are data (`data/refusals.yaml`), in four lists:
+A refusal is an outcome of its own and never becomes a "no" or any other label. The phrases are data
+(`data/refusals.yaml`), in four lists:
 
 1. refusals to answer, for all questions; "as an AI, I am not ..." counts only at the beginning;
 2. statements that the answer cannot be determined. "I cannot tell" is a refusal of a yes/no question, but an answer if "not enough
@@ -37,18 +38,27 @@ def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
     A label takes precedence over a refusal ("As an AI I have no opinion, but yes").
     """
     read = table.select(label=when(~col.blank).then(label).cast(String), refused=refused, blank="blank")
-    return read.select(outcome=decide_outcome(empty="blank", answered=col.label.is_not_null(), refused="refused"), label="label")
+    return read.select(
+        outcome=decide_outcome(empty="blank", answered=col.label.is_not_null(), refused="refused"),
+        label="label",
+    )
 
 
 def decided(
-    table: DataFrame, labels: Mapping[str, Expr], refused: Expr, *, clear: Expr | bool = True, with_rule: bool = False
+    table: DataFrame,
+    labels: Mapping[str, Expr],
+    refused: Expr,
+    *,
+    clear: Expr | bool = True,
+    with_rule: bool = False,
 ) -> DataFrame:
     """Return the columns `outcome` and `label` of a reader's results, and `rule` if asked for.
 
     Parameters
     ----------
     labels
-        The label that each rule gives, or null, by the name of the rule. The first rule that gives one decides.
+        The label that each rule gives, or null, by the name of the rule. The first rule that gives one
+        decides.
     refused
         Whether the answer declines.
     clear
@@ -76,10 +86,13 @@ def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) 
     """
     text, found = text_table(answer)["text"], read(answer, *factors)
     patterns = tables("writing")["corrections"].values()
-    parts = pl.concat(DataFrame({"part": text.str.extract(pattern.find)}).with_row_index("row") for pattern in patterns).drop_nulls("part")
+    parts = pl.concat(
+        DataFrame({"part": text.str.extract(pattern.find)}).with_row_index("row") for pattern in patterns
+    ).drop_nulls("part")
     if parts.is_empty():
         return found
-    # An explanation ("I misread the question") may follow the corrected answer, so the first pattern counts that gives a label.
+    # An explanation ("I misread the question") may follow the corrected answer, so the first pattern counts
+    # that gives a label.
     again = read(parts["part"], *(factor[parts["row"]] for factor in factors)).with_columns(row=parts["row"])
     again = again.filter(col.label.is_not_null()).unique("row", keep="first", maintain_order=True)
     return found.with_row_index("row").update(again, on="row").drop("row")
@@ -101,7 +114,9 @@ def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series
     patterns = [row.find for row in tables("writing")["turns"].values()]
     first_turn = pl.coalesce(col.answer.str.extract(pattern) for pattern in patterns)
     parts = DataFrame({"answer": answer.cast(String)}).select(first_turn)["answer"]
-    unread = DataFrame({"part": parts, "outcome": found["outcome"]}).select(when(outcome="unreadable").then("part"))["part"]
+    unread = DataFrame({"part": parts, "outcome": found["outcome"]}).select(
+        when(outcome="unreadable").then("part")
+    )["part"]
     return read_again(read, unread, *factors, first=found)
 
 
@@ -120,26 +135,35 @@ def free_texts(answers: DataFrame) -> DataFrame:
     refused = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
     empty = col.answer.fill_null("").str.strip_chars() == ""
     without = decide_outcome(lit(None), failed=col.status != "ok", refused=refused, empty=empty)
-    return answers.select("answer", without=without).select("without", text=when(col.without.is_null()).then("answer"))
+    return answers.select("answer", without=without).select(
+        "without", text=when(col.without.is_null()).then("answer")
+    )
 
 
 def outcome_counts() -> list[Expr]:
     """Return expressions for `select` or `agg` that count attempts, outcomes, and items with an answered attempt (resampling units)."""
     ended = ((col.outcome == name).sum().cast(Int64).alias(name) for name in OUTCOMES)
-    return [pl.len().cast(Int64).alias("attempts"), *ended, col.item.filter(outcome="answered").n_unique().cast(Int64).alias("items")]
+    return [
+        pl.len().cast(Int64).alias("attempts"),
+        *ended,
+        col.item.filter(outcome="answered").n_unique().cast(Int64).alias("items"),
+    ]
 
 
 # Detection of refusals
 
 _QUOTED = r"\"[^\"\n]*(?:\"|$)"
 _SPOKEN = r"^\s*[\"'\x{2018}\x{201c}\x{ab}\x{201e}\x{2010}-\x{2015}]|^\s*-"
-_WHOLE_QUOTATION = r"(?s)^\s*[\"\x{201c}\x{201e}\x{ab}]([^\"\x{201c}-\x{201f}\x{ab}\x{bb}]*)[\"\x{201d}\x{201c}\x{bb}]\s*$"
+_WHOLE_QUOTATION = (
+    r"(?s)^\s*[\"\x{201c}\x{201e}\x{ab}]([^\"\x{201c}-\x{201f}\x{ab}\x{bb}]*)[\"\x{201d}\x{201c}\x{bb}]\s*$"
+)
 _DISCLAIMED = 200
 """Minimum length of a text after "I have no opinions" that counts as an answer, in characters."""
 _OPENING = 400
 """Length of the beginning of a text that is searched for a refusal to write, in characters."""
 _FIRST = 600
-"""Length of the beginning of an answer in which the assistant may decline by speaking of itself, in characters."""
+"""Length of the beginning of an answer in which the assistant may decline by speaking of itself, in
+characters."""
 _READ = 2000
 """Length of the beginning of a free text that is searched for a refusal, in characters."""
 _GOES_ON = 500
@@ -170,7 +194,10 @@ def conceded(text: Expr) -> Expr:
     """Return the part of a refusal after "but" or a similar word ("As an AI I have no feelings, but ..."), or "" if there is none."""
     return (
         lowered(text)
-        .str.extract(rf"(?s){any_in('refusals', 'declines', 'declines_first', 'cannot_tell')}.*?\b{_around('turn')}(.*)$", 1)
+        .str.extract(
+            rf"(?s){any_in('refusals', 'declines', 'declines_first', 'cannot_tell')}.*?\b{_around('turn')}(.*)$",
+            1,
+        )
         .fill_null("")
     )
 
@@ -178,8 +205,9 @@ def conceded(text: Expr) -> Expr:
 def refused_text(answer: Series) -> Series:
     """Return whether the model declines to write each free text (a story, a continuation, an article).
 
-    Only statements of the assistant about itself at the very beginning and outside quotation marks count ("I'm sorry, but I can't write
-    that", "As an AI, I cannot ..."). "The party cannot say ...", direct speech and first-person stories do not.
+    Only statements of the assistant about itself at the very beginning and outside quotation marks count
+    ("I'm sorry, but I can't write that", "As an AI, I cannot ..."). "The party cannot say ...", direct speech
+    and first-person stories do not.
 
     Parameters
     ----------
@@ -192,7 +220,9 @@ def refused_text(answer: Series) -> Series:
         Booleans, one per answer, never null.
     """
     whole = without_thinking(col.answer.fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
-    table = DataFrame({"answer": answer.cast(String)}).select(spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole)))
+    table = DataFrame({"answer": answer.cast(String)}).select(
+        spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole))
+    )
     before = rf"^\W*(?:{_around('politeness')}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
     declining = col.text.str.extract(rf"{before}({any_in('refusals', 'free_text')}[^.!?\n]*)", 1)
     disclaiming = col.text.str.extract(rf"(?s){before}{any_in('refusals', 'disclaims')}(.*)$", 1)
@@ -204,8 +234,8 @@ def refused_text(answer: Series) -> Series:
 def refused(answer: Series) -> Series:
     """Return whether each answer is a refusal.
 
-    An answer that declines and then answers ("As an AI I have no feelings, but: (c)") is not a refusal, nor is a blank answer. The readers
-    detect refusals themselves, after searching for an answer.
+    An answer that declines and then answers ("As an AI I have no feelings, but: (c)") is not a refusal, nor
+    is a blank answer. The readers detect refusals themselves, after searching for an answer.
 
     Parameters
     ----------
@@ -218,4 +248,6 @@ def refused(answer: Series) -> Series:
         Booleans, one per answer, never null.
     """
     text = col.text
-    return text_table(answer).select(refused=declines(lowered(text)) & ~conceded(text).str.contains(_around("choice")))["refused"]
+    return text_table(answer).select(
+        refused=declines(lowered(text)) & ~conceded(text).str.contains(_around("choice"))
+    )["refused"]

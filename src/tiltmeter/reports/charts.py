@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 INK, SOFT, LINE, PAPER, ACCENT = "#1b2331", "#5b6479", "#d9dde7", "#fffffe", "#2a5bd8"
-"""Colours of text, secondary text, grid lines, background and emphasis. Each is unique, so that the page can replace it."""
-TIERS = {"healthy": "#cfe8de", "cautionary": "#f6e3a2", "critical": "#f0b184", "catastrophic": "#d98a95", "ungraded": "#d9dde8"}
+"""Colours of text, secondary text, grid lines, background and emphasis. Each is unique, so that the page can
+replace it."""
+TIERS = {
+    "healthy": "#cfe8de",
+    "cautionary": "#f6e3a2",
+    "critical": "#f0b184",
+    "catastrophic": "#d98a95",
+    "ungraded": "#d9dde8",
+}
 """Colours of the tiers. Colour is never the only cue: a letter or a position always accompanies it."""
 SHADED = {
     "at most cautionary": "healthy", "cautionary to critical": "cautionary", "at least cautionary": "cautionary",
@@ -34,7 +41,8 @@ SHADED = {
 }  # fmt: skip
 """The tier whose colour a range of tiers has: the best one, which the interval supports."""
 HEAT = ("#fefeff", "#e4ebfb", "#c9d6f6", "#aec2f1", "#93adec", "#7899e7")
-"""Shades of a heat map with a quantised scale, from low to high. INK is legible on all of them; cells also show the number."""
+"""Shades of a heat map with a quantised scale, from low to high. INK is legible on all of them; cells also
+show the number."""
 PAINTS: Mapping[str, str] = {
     INK: "var(--ink)",
     SOFT: "var(--soft)",
@@ -44,7 +52,8 @@ PAINTS: Mapping[str, str] = {
     **{TIERS[mark]: f"var(--{letter})" for mark, letter in zip(TIERS, "abcdu", strict=True)},
     **{shade: f"color-mix(in srgb,var(--link) {10 * i}%,var(--paper))" for i, shade in enumerate(HEAT)},
 }
-"""CSS colours that replace the colours of a figure on the page, so that the figure follows the light or dark theme."""
+"""CSS colours that replace the colours of a figure on the page, so that the figure follows the light or dark
+theme."""
 
 
 def shaded_as(mark: str) -> str:
@@ -85,10 +94,17 @@ _CONFIG: Mapping[str, Any] = {
         "domainColor": LINE,
         "tickColor": LINE,
     },
-    "legend": {"labelColor": INK, "titleColor": SOFT, "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11},
+    "legend": {
+        "labelColor": INK,
+        "titleColor": SOFT,
+        "titleFontWeight": "normal",
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+    },
 }
 MOST_CELLS = 200
-"""Maximum number of cells of a heat map that a page offers as SVG: larger ones take long to draw, and the page has them as a table."""
+"""Maximum number of cells of a heat map that a page offers as SVG: larger ones take long to draw, and the
+page has them as a table."""
 MOST_FIGURES = 64
 """Maximum number of specifications kept by `figure`, and of drawings kept by `as_svg`."""
 _FIGURES: dict[str, str] = {}
@@ -100,7 +116,11 @@ def paint_rules() -> Markup:
     """Return the CSS rules that replace the colours of figures with those of the page."""
     from markupsafe import Markup
 
-    rules = (f'.figure [{kind}="{colour}"]{{{kind}:{paint}}}' for colour, paint in PAINTS.items() for kind in ("fill", "stroke"))
+    rules = (
+        f'.figure [{kind}="{colour}"]{{{kind}:{paint}}}'
+        for colour, paint in PAINTS.items()
+        for kind in ("fill", "stroke")
+    )
     return Markup("".join(rules))  # noqa: S704 - contains only colours of this module
 
 
@@ -115,12 +135,19 @@ def svg(block: Chart) -> Markup:
     _tidy(root, file_name(block.title))
     width = root.attrib.pop("width")
     del root.attrib["height"]
-    root.attrib |= {"role": "img", "aria-label": printable(in_words(block)), "style": f"max-width:{width}px;min-width:min({width}px,720px)"}
+    root.attrib |= {
+        "role": "img",
+        "aria-label": printable(in_words(block)),
+        "style": f"max-width:{width}px;min-width:min({width}px,720px)",
+    }
     return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - the serialiser has escaped all texts
 
 
 def as_svg(block: Chart) -> str:
-    """Return the chart as an SVG file with a white background; the last drawings are kept, because a page needs each twice."""
+    """Return the chart as an SVG file with a white background.
+
+    The last drawings are kept, because a page needs each twice.
+    """
     import vl_convert
 
     key = repr(block)
@@ -139,7 +166,13 @@ def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
     drawn
         Whether to offer the chart itself as SVG, besides its numbers as CSV.
     """
-    files = [("CSV", "text/csv", csv_table(numbers_of(block).lazy()).collect().write_csv(quote_style="non_numeric"))]
+    files = [
+        (
+            "CSV",
+            "text/csv",
+            csv_table(numbers_of(block).lazy()).collect().write_csv(quote_style="non_numeric"),
+        )
+    ]
     if drawn and not (isinstance(block, Heatmap) and len(block.rows) * len(block.columns) > MOST_CELLS):
         files.append(("SVG", "image/svg+xml", as_svg(block)))
     name = file_name(block.title)
@@ -180,7 +213,11 @@ def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
     for block in charts_in(blocks):
         spec, name = vega_lite(block, "white"), file_name(block.title)
         name += f"-{len(paths) // len(FORMATS)}" if any(path.stem == name for path in paths) else ""
-        contents = (vl_convert.vegalite_to_png(spec, scale=2), as_svg(block).encode(), vl_convert.vegalite_to_pdf(spec))
+        contents = (
+            vl_convert.vegalite_to_png(spec, scale=2),
+            as_svg(block).encode(),
+            vl_convert.vegalite_to_pdf(spec),
+        )
         for suffix, content in zip(FORMATS, contents, strict=True):
             path = folder / f"{name}{suffix}"
             with writing(path) as temporary:
@@ -209,18 +246,28 @@ def _names(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         if name not in labels:
             short = shortened(name, 44)
-            labels[name] = short if short not in labels.values() else f"{shortened(name, 39)} ({len(labels) + 1})"
+            labels[name] = (
+                short if short not in labels.values() else f"{shortened(name, 39)} ({len(labels) + 1})"
+            )
     return labels
 
 
 def vega_lite(block: Chart, background: str, columns: int = COLUMNS) -> dict[str, Any]:
-    """Return the Vega-Lite specification of a chart with its data; `columns` is the number of panels per row."""
-    spec: dict[str, Any] = chart_of(block, columns).to_dict(validate=False)  # validation takes as long as drawing, and is done in the tests
+    """Return the Vega-Lite specification of a chart with its data.
+
+    `columns` is the number of panels per row.
+    """
+    spec: dict[str, Any] = chart_of(block, columns).to_dict(
+        validate=False
+    )  # validation takes as long as drawing, and is done in the tests
     return spec | {"config": {**_CONFIG, "background": background}}
 
 
 def figure(block: Chart) -> str:
-    """Return the Vega-Lite specification of a chart for a narrow page, as JSON; those of the last charts are kept."""
+    """Return the Vega-Lite specification of a chart for a narrow page, as JSON.
+
+    Those of the last charts are kept.
+    """
     key = repr(block)
     if key not in _FIGURES:
         if len(_FIGURES) == MOST_FIGURES:
@@ -290,23 +337,31 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         sort=None,
         scale=alt.Scale(domain=list(dict.fromkeys(labels.values()))),
         title=None,
-        axis=alt.Axis(ticks=False, domain=False, labels=named, labelOverlap=False, labelFlush=False, labelPadding=8),
+        axis=alt.Axis(
+            ticks=False, domain=False, labels=named, labelOverlap=False, labelFlush=False, labelPadding=8
+        ),
     )
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(data).encode(y=down, color=colour)
     layers = [
-        base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2).encode(x=across("low:Q"), x2="high:Q"),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2)
+        .encode(x=across("low:Q"), x2="high:Q"),
         base.mark_point(size=36).encode(x=across("estimate:Q")),
     ]
     if marks:
-        bands = DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": [TIERS[mark] for mark in marks]})
+        bands = DataFrame(
+            {"from": range(len(marks)), "to": range(1, len(edges)), "colour": [TIERS[mark] for mark in marks]}
+        )
         drawn = alt.Chart(bands).mark_rect().encode(x=across("from:Q"), x2="to:Q", color=colour)
         layers.insert(0, drawn)
     elif data["null_value"].count():
         line = alt.Chart(data.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
         layers.insert(0, line.encode(x=across("null_value:Q")))
     height = ROW * max(len(set(labels.values())), 2)
-    return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].name, 60), fontSize=11))
+    return alt.layer(*layers).properties(
+        width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].name, 60), fontSize=11)
+    )
 
 
 def _long(block: Bars | Dots) -> DataFrame:
@@ -316,14 +371,18 @@ def _long(block: Bars | Dots) -> DataFrame:
         for name, values in block.values.items()
         for label, value in zip(block.labels, values, strict=True)
     ]
-    return DataFrame(rows, schema={"label": String, "series": String, "value": Float64}, orient="row").drop_nulls("value")
+    return DataFrame(
+        rows, schema={"label": String, "series": String, "value": Float64}, orient="row"
+    ).drop_nulls("value")
 
 
 def _bars(block: Bars) -> alt.TopLevelMixin:
     import altair as alt
 
     chart = (
-        alt.Chart(_long(block)).mark_bar(color=ACCENT).encode(x=alt.X("value:Q", title=None), y=alt.Y("series:N", sort=None, title=None))
+        alt.Chart(_long(block))
+        .mark_bar(color=ACCENT)
+        .encode(x=alt.X("value:Q", title=None), y=alt.Y("series:N", sort=None, title=None))
     )
     facets: alt.TopLevelMixin = chart.properties(width=2 * WIDTH).facet(
         row=alt.Row("label:N", sort=None, title=None, header=alt.Header(labelAngle=0, labelAlign="left"))
@@ -340,7 +399,9 @@ def _dots(block: Dots) -> alt.TopLevelMixin:
     shape = alt.Shape("series:N", title=None, legend=alt.Legend(orient="bottom", columns=2, labelLimit=300))
     rule = alt.Chart(DataFrame({"middle": [sum(block.span) / 2]})).mark_rule(strokeDash=[4, 3], color=ACCENT)
     points = alt.Chart(_long(block)).mark_point(size=60, color=INK).encode(x=across, y=down, shape=shape)
-    return alt.layer(rule.encode(x=alt.X("middle:Q", scale=alt.Scale(domain=list(block.span)))), points).properties(width=2 * WIDTH)
+    return alt.layer(
+        rule.encode(x=alt.X("middle:Q", scale=alt.Scale(domain=list(block.span)))), points
+    ).properties(width=2 * WIDTH)
 
 
 def _pairs(block: Pairs) -> alt.TopLevelMixin:
@@ -360,7 +421,9 @@ def _pairs(block: Pairs) -> alt.TopLevelMixin:
     across = alt.X("share:Q", title="share of descriptions (hollow: others)", axis=alt.Axis(format="%"))
     line = base.mark_rule(color=ACCENT).encode(x=across, x2="other:Q")
     group = base.mark_point(size=60, color=ACCENT).encode(x=across)
-    others = base.mark_point(size=60, filled=True, stroke=ACCENT, fill=PAPER, strokeWidth=2, opacity=1).encode(x="other:Q")
+    others = base.mark_point(
+        size=60, filled=True, stroke=ACCENT, fill=PAPER, strokeWidth=2, opacity=1
+    ).encode(x="other:Q")
     return alt.layer(line, group, others).properties(width=2 * WIDTH)
 
 
@@ -376,7 +439,8 @@ def _heatmap(block: Heatmap) -> alt.TopLevelMixin:
     ]
     schema = {"row": String, "column": String, "value": Float64, "text": String, "colour": String}
     base = alt.Chart(DataFrame(cells, schema=schema, orient="row")).encode(
-        x=alt.X("column:N", sort=None, title=None, axis=alt.Axis(orient="top", labelAngle=-45)), y=alt.Y("row:N", sort=None, title=None)
+        x=alt.X("column:N", sort=None, title=None, axis=alt.Axis(orient="top", labelAngle=-45)),
+        y=alt.Y("row:N", sort=None, title=None),
     )
     known = [value for values in block.values for value in values if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
@@ -384,5 +448,11 @@ def _heatmap(block: Heatmap) -> alt.TopLevelMixin:
         reach = max(abs(low - block.centre), abs(high - block.centre)) or 1.0
         low, high = block.centre - reach, block.centre + reach
     scale = alt.Scale(domain=[low, high], range=list(HEAT))
-    colour = alt.Color("colour:N", scale=None) if block.marks is not None else alt.Color("value:Q", scale=scale, legend=None)
-    return alt.layer(base.mark_rect().encode(color=colour), base.mark_text(fontSize=9, color=INK).encode(text="text:N"))
+    colour = (
+        alt.Color("colour:N", scale=None)
+        if block.marks is not None
+        else alt.Color("value:Q", scale=scale, legend=None)
+    )
+    return alt.layer(
+        base.mark_rect().encode(color=colour), base.mark_text(fontSize=9, color=INK).encode(text="text:N")
+    )

@@ -11,7 +11,8 @@ from tiltmeter.sanitising import printable
 
 _ESCAPED = {
     **{mark: f"\\{mark}" for mark in "{}$&%#_"},
-    # A bracket or star after the end of a row would be parsed as its argument, and two quotes would form a ligature.
+    # A bracket or star after the end of a row would be parsed as its argument, and two quotes would form a
+    # ligature.
     **{mark: f"{{{mark}}}" for mark in "[]*'"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -34,7 +35,9 @@ _HEADINGS = {1: "section", 2: "subsection", 3: "subsubsection"}
 
 def latex_text(outside: str) -> str:
     """Escape a text for LaTeX, on one line; non-printable characters are written as code points."""
-    escaped = _SPECIAL.sub(lambda found: _ESCAPED.get(found[0], "{-}"), outside)  # LaTeX would turn "--" into a dash
+    escaped = _SPECIAL.sub(
+        lambda found: _ESCAPED.get(found[0], "{-}"), outside
+    )  # LaTeX would turn "--" into a dash
     return "".join(one if one.isprintable() else rf"\texttt{{U+{ord(one):04X}}}" for one in escaped)
 
 
@@ -47,7 +50,18 @@ def tabular(block: Table) -> str:
     """Render a table without title and note; requires the package booktabs."""
     columns = "".join("r" if column.kind in NUMERIC else "l" for column in block.columns)
     head, *rows = [" & ".join(map(latex_text, row)) + r" \\" for row in written_rows(block)]
-    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", ""])
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
 
 
 def as_latex(blocks: Sequence[Block]) -> str:
@@ -67,7 +81,8 @@ def _block(block: Block) -> str:
             return f"\\textbf{{{latex_text(block.text)}}}\n"
         case Responses():
             lines = [
-                f"\\item {latex_text(row.prompt or '')} \\textbf{{Answer:}} {latex_text(row.answer or 'none')}\n" for row in block.rows
+                f"\\item {latex_text(row.prompt or '')} \\textbf{{Answer:}} {latex_text(row.answer or 'none')}\n"
+                for row in block.rows
             ]
             return f"\\textbf{{{latex_text(block.title)} (content warning)}}\n\\begin{{itemize}}\n{''.join(lines)}\\end{{itemize}}\n"
         case Details():

@@ -1,4 +1,7 @@
-"""Layout of tables for any width. Names, values, intervals and marks are never truncated; columns are omitted or moved to other lines."""
+"""Layout of tables for any width.
+
+Names, values, intervals and marks are never truncated; columns are omitted or moved to other lines.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ class TextColumn:
     whole_name: bool = False
 
     def widths(self, *, hard: bool) -> tuple[int, int]:
-        """Return the minimum width and the width at which no cell wraps; if `hard` is True, the minimum width `wraps` is ignored."""
+        """Return the minimum width and the width at which no cell wraps.
+
+        If `hard` is True, the minimum width `wraps` is ignored.
+        """
         cells = [line for cell in self.cells for line in _printable(str(cell)).split("\n")]
         natural = max(map(_width, (self.name, *cells)))
         pieces = [] if self.whole_name else _PIECES.findall(self.name)
@@ -109,8 +115,8 @@ def print_text(text: str, *, file: TextIO | None = None, always: bool = False, s
 def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead: int = 1) -> list[str]:
     """Print a table and return the names of the omitted columns.
 
-    If the table does not fit, the first `lead` columns are printed on a separate line above the others, and if that does not suffice,
-    each cell is printed on a separate line.
+    If the table does not fit, the first `lead` columns are printed on a separate line above the others, and
+    if that does not suffice, each cell is printed on a separate line.
     """
     out = console()
     if title is not None:
@@ -146,7 +152,9 @@ def _filled(widths: Sequence[tuple[int, int]], spare: int) -> list[int]:
     return given
 
 
-def _print_rows(out: Any, above: Sequence[TextColumn], columns: Sequence[TextColumn], widths: Sequence[int]) -> None:
+def _print_rows(
+    out: Any, above: Sequence[TextColumn], columns: Sequence[TextColumn], widths: Sequence[int]
+) -> None:
     indent = _INDENT if above else 0
     _print_above(out, [styled(column.name, "bold") for column in above])
     heads = [_head(column, width) for column, width in zip(columns, widths, strict=True)]
@@ -156,7 +164,9 @@ def _print_rows(out: Any, above: Sequence[TextColumn], columns: Sequence[TextCol
     _line(out, styled(ruler * min(out.width, indent + sum(widths) + _GAP * (len(columns) - 1))))
     for row in range(len((*above, *columns)[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in above])
-        parts = [_broken(_cell(column, row), column, width) for column, width in zip(columns, widths, strict=True)]
+        parts = [
+            _broken(_cell(column, row), column, width) for column, width in zip(columns, widths, strict=True)
+        ]
         for cells in zip_longest(*parts, fillvalue=styled("")):
             _line(out, _joined(cells, columns, widths, indent))
     _line(out, styled(""))
@@ -173,7 +183,11 @@ def _print_above(out: Any, cells: Sequence[Any]) -> None:
 
 def _print_cells(out: Any, columns: Sequence[TextColumn], lead: int) -> None:
     """Print each cell on a separate line, after the name of its column."""
-    indent = _INDENT + max((_width(column.name) for column in columns[lead:] if _width(column.name) <= _LABEL), default=0) + _GAP
+    indent = (
+        _INDENT
+        + max((_width(column.name) for column in columns[lead:] if _width(column.name) <= _LABEL), default=0)
+        + _GAP
+    )
     for row in range(len(columns[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in columns[:lead]])
         for column in columns[lead:]:
@@ -214,7 +228,10 @@ def _wrapped(text: Any, width: int) -> list[Any]:
 
 def _joined(cells: Sequence[Any], columns: Sequence[TextColumn], widths: Sequence[int], indent: int) -> Any:
     spaces = [styled(" " * (width - cell.cell_len)) for cell, width in zip(cells, widths, strict=True)]
-    padded = [space + cell if column.right else cell + space for space, cell, column in zip(spaces, cells, columns, strict=True)]
+    padded = [
+        space + cell if column.right else cell + space
+        for space, cell, column in zip(spaces, cells, columns, strict=True)
+    ]
     return styled(" " * indent) + styled(" " * _GAP).join(padded)
 
 

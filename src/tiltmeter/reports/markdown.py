@@ -14,7 +14,10 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>&|~#$@]|:(?=//|[\w+\-]+:)|(?<=www)\.)", r
 
 
 def text(outside: str) -> str:
-    """Escape a text for Markdown, on one line; non-printable characters (such as direction marks) become character references."""
+    """Escape a text for Markdown, on one line.
+
+    Non-printable characters (such as direction marks) become character references.
+    """
     escaped = _SPECIAL.sub(r"\\\1", printable(outside, one_line=True))
     return "".join(one if one.isprintable() else f"&#x{ord(one):X};" for one in escaped)
 
@@ -49,7 +52,10 @@ def _block(block: Block) -> str:
         case Callout():
             return f"> **{text(block.text)}**\n"
         case Responses():
-            lines = [f"> {text(row.prompt or '')}\n>\n> **Answer:** {text(row.answer or 'none')}\n" for row in block.rows]
+            lines = [
+                f"> {text(row.prompt or '')}\n>\n> **Answer:** {text(row.answer or 'none')}\n"
+                for row in block.rows
+            ]
             return f"**{text(block.title)} (content warning)**\n\n" + "\n".join(lines)
         case Details():
             return f"**{text(block.title)}**\n\n{as_markdown(block.blocks)}"

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 SHADES = 5
 """Number of colour steps in a heat map."""
 WIDTH, MARGIN = 350.0, 16.0
-"""Dimensions of the interval plot next to an estimate, in SVG units; the margin leaves space for half a label."""
+"""Dimensions of the interval plot next to an estimate, in SVG units; the margin leaves space for half a
+label."""
 NOTEBOOK_ROWS = 30
 
 
@@ -62,13 +63,22 @@ class Report:
 
 
 def write_page(report: Report, path: Path) -> Path:
-    """Write the page atomically and return its path; raises InputError if the file cannot be written or its name is of another kind."""
+    """Write the page atomically and return its path.
+
+    Raises InputError if the file cannot be written or its name is of another kind.
+    """
     check_suffix(path, "the report is a web page", ".html", ".htm")
-    contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Heading) and block.level <= 2]
+    contents = [
+        (i, block.text)
+        for i, block in enumerate(report.blocks)
+        if isinstance(block, Heading) and block.level <= 2
+    ]
     first = next((block for block in report.blocks if isinstance(block, Headline)), None)
     targets = {link for column in _columns(report.blocks) for link in column.links if link}
     page = _templates().get_template("page.html.j2")
-    text = page.render(report=report, contents=contents, first=first, paint_rules=paint_rules(), charts=True, targets=targets)
+    text = page.render(
+        report=report, contents=contents, first=first, paint_rules=paint_rules(), charts=True, targets=targets
+    )
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
@@ -76,7 +86,11 @@ def write_page(report: Report, path: Path) -> Path:
 
 def as_html(report: Report) -> str:
     """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
-    return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=())
+    return (
+        _templates()
+        .get_template("fragment.html.j2")
+        .render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=())
+    )
 
 
 def _columns(blocks: Iterable[Block]) -> Iterator[Column]:
@@ -99,13 +113,31 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: printable(value) if isinstance(value, str) else value,  # removes control characters from external text
+        finalize=lambda value: (
+            printable(value) if isinstance(value, str) else value
+        ),  # removes control characters from external text
     )
-    used: list[Any] = [written, number, level_words, constant, contrast, in_every_row, not_run, table_of, in_words, quantity, interval]
+    used: list[Any] = [
+        written,
+        number,
+        level_words,
+        constant,
+        contrast,
+        in_every_row,
+        not_run,
+        table_of,
+        in_words,
+        quantity,
+        interval,
+    ]
     used += [svg, saved, strips, shades, zip]
     environment.globals.update({one.__name__: one for one in used})
     environment.globals.update(
-        letters=MARK_LETTERS, severity=SEVERITY, numeric=NUMERIC, kind=lambda block: type(block).__name__, anchor=file_name
+        letters=MARK_LETTERS,
+        severity=SEVERITY,
+        numeric=NUMERIC,
+        kind=lambda block: type(block).__name__,
+        anchor=file_name,
     )
     return environment
 
@@ -123,12 +155,25 @@ def strips(block: Intervals) -> list[dict[str, Any] | None]:
             if row.estimate is None or row.low is None or row.high is None:
                 made.append(None)
                 continue
-            low, high, value = (round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate))
+            low, high, value = (
+                round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate)
+            )
             zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
-            shown, ends = quantity(row.estimate, row.low, row.high, row.unit), interval(row.low, row.high, row.unit)
+            shown, ends = (
+                quantity(row.estimate, row.low, row.high, row.unit),
+                interval(row.low, row.high, row.unit),
+            )
             words = f"{row.named}: {shown}, interval {ends}"
             made.append(
-                {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
+                {
+                    "tiers": tiers,
+                    "cuts": cuts,
+                    "low": low,
+                    "high": max(high, low + 1.5),
+                    "value": value,
+                    "zero": zero,
+                    "words": words,
+                }
             )
     return made
 
@@ -141,5 +186,9 @@ def shades(block: Heatmap) -> list[list[str]]:
     centre = min(known, default=0.0) if block.centre is None else block.centre
     most = max((abs(value - centre) for value in known), default=0.0)
     return [
-        [f"s{round(SHADES * abs(value - centre) / most)}" if value is not None and most else "" for value in row] for row in block.values
+        [
+            f"s{round(SHADES * abs(value - centre) / most)}" if value is not None and most else ""
+            for value in row
+        ]
+        for row in block.values
     ]

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """A result that can be shown as a table (`frame`), as a chart (`plot`) or in a notebook; `help` lists its other members."""
+    """A result that can be shown as a table (`frame`), as a chart (`plot`) or in a notebook.
+
+    `help` lists its other members.
+    """
 
     @abstractmethod
     def frame(self) -> DataFrame:
@@ -62,14 +65,18 @@ class Result(ABC):
     def help(self) -> None:
         """Print the attributes and methods of the result, one per line."""
         print(f"{type(self).__name__}: {_summary(type(self))}\n")
-        members = [(name, value) for name, value in inspect.getmembers(type(self)) if not name.startswith("_")]
+        members = [
+            (name, value) for name, value in inspect.getmembers(type(self)) if not name.startswith("_")
+        ]
         fields = [name for name in getattr(self, "__dataclass_fields__", {}) if not name.startswith("_")]
         described = dict(re.findall(r"^(\w+)\n    (.+)$", inspect.getdoc(type(self)) or "", re.MULTILINE))
         summaries = {
             **{name: described.get(name, "") for name in fields},
             **{name: _summary(value) for name, value in members if name not in fields},
         }
-        summaries = {name + "()" * callable(getattr(type(self), name, None)): line for name, line in summaries.items()}
+        summaries = {
+            name + "()" * callable(getattr(type(self), name, None)): line for name, line in summaries.items()
+        }
         width = max(map(len, summaries))
         for name, line in summaries.items():
             print(f"  {name:<{width}}  {line}".rstrip())

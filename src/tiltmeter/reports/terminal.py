@@ -9,7 +9,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Block, Callout, Column, Details, Heading, Headline, Response, Responses, Text
+from tiltmeter.blocks import (
+    RANGES,
+    UNDECIDED,
+    UNGRADED,
+    Block,
+    Callout,
+    Column,
+    Details,
+    Heading,
+    Headline,
+    Response,
+    Responses,
+    Text,
+)
 from tiltmeter.reports.layout import TextColumn, console, print_table, print_text, styled
 from tiltmeter.reports.words import NUMERIC, constant, counted_marks, in_every_row, number, table_of, written
 from tiltmeter.sanitising import printable, redacted
@@ -21,7 +34,13 @@ _WIDE = 1_000
 """Minimum width of mark columns, which wrap only if no more columns can be omitted."""
 _NOTE = 40
 """Minimum width of a text column next to other columns."""
-_COLOURS = dict(zip((*RANGES, UNDECIDED, UNGRADED), [*["green"] * 2, *["yellow"] * 3, *["red"] * 2, "bold red", "dim", "dim"], strict=True))
+_COLOURS = dict(
+    zip(
+        (*RANGES, UNDECIDED, UNGRADED),
+        [*["green"] * 2, *["yellow"] * 3, *["red"] * 2, "bold red", "dim", "dim"],
+        strict=True,
+    )
+)
 
 
 def print_json(value: Any) -> None:
@@ -60,7 +79,9 @@ def print_rows(
     optional: Sequence[str] = (),
     lead: int = 1,
 ) -> None:
-    """Print a listing with one row per mapping and the columns of the first mapping; empty columns are omitted.
+    """Print a listing with one row per mapping and the columns of the first mapping.
+
+    Empty columns are omitted.
 
     Parameters
     ----------
@@ -81,7 +102,9 @@ def print_rows(
     for name in rows[0]:
         values = [row.get(name) for row in rows]
         if any(value is not None for value in values):
-            right = all(isinstance(value, int | float | None) and not isinstance(value, bool) for value in values)
+            right = all(
+                isinstance(value, int | float | None) and not isinstance(value, bool) for value in values
+            )
             rank = len(optional) - optional.index(name) if name in optional else 0
             columns.append(TextColumn(name, [*map(_cell, values)], right, (prose or {}).get(name), rank))
     print_left_out(print_table(columns, lead=lead))
@@ -111,7 +134,10 @@ def _cell(value: Any) -> str:
 
 
 def print_blocks(blocks: Sequence[Block], *, everything: bool = False) -> None:
-    """Print blocks as text and tables; charts become tables. `Details` and `Responses` are printed only if `everything` is True."""
+    """Print blocks as text and tables; charts become tables.
+
+    `Details` and `Responses` are printed only if `everything` is True.
+    """
     left_out: list[str] = []
     folded: list[str] = []
     _print_each(blocks, everything, left_out, folded)
@@ -127,7 +153,10 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
                 print_text(f"{block.text}.", style="bold", always=True)
                 print_text(" ".join(filter(None, (block.detail, counted_marks(block.marks)))), always=True)
             case Heading():
-                console().print(styled(printable(block.text, one_line=True), "bold" if block.level < 3 else "italic"), soft_wrap=True)
+                console().print(
+                    styled(printable(block.text, one_line=True), "bold" if block.level < 3 else "italic"),
+                    soft_wrap=True,
+                )
             case Text():
                 print_text(block.text, always=True)
             case Callout():
@@ -148,7 +177,9 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
                 if table.columns and len(table.columns[0].values):
                     same = constant(table.columns)
                     columns = [_text_column(one) for one in table.columns if one not in same]
-                    left_out += print_table(columns, title=printable(table.title, one_line=True), lead=table.lead)
+                    left_out += print_table(
+                        columns, title=printable(table.title, one_line=True), lead=table.lead
+                    )
                     if same:
                         print_text(in_every_row(same), always=True)
                     if table.note:
@@ -160,10 +191,18 @@ def _text_column(column: Column) -> TextColumn:
     cells: Sequence[Any] = texts
     if column.kind == "mark":
         cells = [
-            styled(text, "" if value is None else _COLOURS.get(value.mark, "")) for text, value in zip(texts, column.values, strict=True)
+            styled(text, "" if value is None else _COLOURS.get(value.mark, ""))
+            for text, value in zip(texts, column.values, strict=True)
         ]
     wraps = {"text": _NOTE, "mark": _WIDE}.get(column.kind)
-    return TextColumn(column.name, cells, right=column.kind in NUMERIC, wraps=wraps, rank=column.rank, whole_name=column.whole)
+    return TextColumn(
+        column.name,
+        cells,
+        right=column.kind in NUMERIC,
+        wraps=wraps,
+        rank=column.rank,
+        whole_name=column.whole,
+    )
 
 
 def print_problems(problems: Sequence[str]) -> None:
@@ -183,13 +222,25 @@ def print_plan(
     *,
     as_json: bool,
 ) -> None:
-    """Print the plan of a study; `costs` are (item, minimum, maximum) in US dollars (see `tiltmeter.engine.Cost`)."""
+    """Print the plan of a study.
+
+    `costs` are (item, minimum, maximum) in US dollars (see `tiltmeter.engine.Cost`).
+    """
     counted = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
     totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counted}
     if as_json:
         ranges = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
-        document = {"parts": parts, "metrics": metrics, "total": totals, "cost_usd": ranges, "not_run": not_run}
-        print_json(document | {"cost_covers": _COVERS, "detectable": meaning, "warnings": warnings, "seconds": round(seconds)})
+        document = {
+            "parts": parts,
+            "metrics": metrics,
+            "total": totals,
+            "cost_usd": ranges,
+            "not_run": not_run,
+        }
+        print_json(
+            document
+            | {"cost_covers": _COVERS, "detectable": meaning, "warnings": warnings, "seconds": round(seconds)}
+        )
         return
     listed = parts if totals["judge_calls"] else parts.drop("judge_calls")
     print_rows([*listed.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}])
@@ -210,7 +261,9 @@ def print_plan(
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
         print_text(_COVERS, always=True)
-    print(f"time: about {max(1, round(seconds / 60)):,} min, at 2 s per response and with all connections in use")
+    print(
+        f"time: about {max(1, round(seconds / 60)):,} min, at 2 s per response and with all connections in use"
+    )
     for warning in warnings:
         print_text(f"warning: {warning}", always=True)
     for name, reason in not_run.items():
@@ -228,7 +281,11 @@ def _cost_words(of: str, low: float | None, high: float | None) -> str:
         return "unknown, because a price above is unknown"
     if low is None:
         return "price unknown; add it to the price file (TILTMETER_PRICES)"
-    return f"at least ${low:,.2f}; no upper limit without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"
+    return (
+        f"at least ${low:,.2f}; no upper limit without --max-tokens"
+        if high is None
+        else f"${low:,.2f} to ${high:,.2f}"
+    )
 
 
 def print_evidence(rows: DataFrame, *, as_json: bool) -> None:

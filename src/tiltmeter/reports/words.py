@@ -31,8 +31,15 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 AROUND, PASSAGES, MOST_WORDS = 6, 4, 1500
-"""Number of words shown around a passage that differs, of passages shown, and of words of a text that are compared."""
-MARK_LETTERS = dict(zip((*RANGES, UNDECIDED, UNGRADED), ("A", "A–B", "B", "B–C", "B–D", "C", "C–D", "D", "?", "–"), strict=True))
+"""Number of words shown around a passage that differs, of passages shown, and of words of a text that are
+compared."""
+MARK_LETTERS = dict(
+    zip(
+        (*RANGES, UNDECIDED, UNGRADED),
+        ("A", "A–B", "B", "B–C", "B–D", "C", "C–D", "D", "?", "–"),
+        strict=True,
+    )
+)
 NUMERIC = ("number", "quantity", "signed", "count", "percent", "probability")
 """Kinds of columns whose cells are right-aligned."""
 
@@ -68,24 +75,41 @@ def written_rows(table: Table) -> list[Sequence[str]]:
 
 
 def mark_words(graded: Graded) -> str:
-    """Return a mark as text. A single tier is followed by the others that its interval reaches: "healthy, could be critical"."""
-    others = [] if graded.mark not in MARKS else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
-    words = f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
+    """Return a mark as text.
+
+    A single tier is followed by the others that its interval reaches: "healthy, could be critical".
+    """
+    others = (
+        []
+        if graded.mark not in MARKS
+        else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
+    )
+    words = (
+        f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
+    )
     return f"{words} ({graded.note})" if graded.note else words
 
 
 def counted_marks(marks: Mapping[str, int]) -> str:
-    """Return the number of metrics per mark as text: "Marks: 3 healthy, 1 critical."; nothing without marks."""
+    """Return the number of metrics per mark as text: "Marks: 3 healthy, 1 critical.".
+
+    Nothing without marks.
+    """
     counted = ", ".join(f"{count:,} {mark}" for mark, count in marks.items() if count)
     return counted and f"Marks: {counted}."
 
 
 def constant(columns: Iterable[Column]) -> list[Column]:
-    """Return the optional columns that say the same in each of several rows; they become one sentence below the table."""
+    """Return the optional columns that say the same in each of several rows.
+
+    They become one sentence below the table.
+    """
     return [
         column
         for column in columns
-        if column.rank > 0 and len(column.values) > 2 and len({written(value, column.kind) for value in column.values}) == 1
+        if column.rank > 0
+        and len(column.values) > 2
+        and len({written(value, column.kind) for value in column.values}) == 1
     ]
 
 
@@ -112,7 +136,10 @@ def size(count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share as a percentage; a positive share below 1% becomes "<1%", one that is rounded to 100% ">99%"."""
+    """Format a share as a percentage.
+
+    A positive share below 1% becomes "<1%", one that is rounded to 100% ">99%".
+    """
     value = 100 * share
     if 99.5 <= value < 100:
         return ">99%"
@@ -120,7 +147,10 @@ def percent(share: float) -> str:
 
 
 def not_run(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the titles of the parts that were not run, grouped by reason; `parts` is the entry `parts` of run.json."""
+    """Return the titles of the parts that were not run, grouped by reason.
+
+    `parts` is the entry `parts` of run.json.
+    """
     found: dict[str, list[str]] = {}
     for name, one in parts.items():
         if one["status"] != "run":
@@ -137,12 +167,21 @@ def table_of(block: Table | Chart) -> Table:
             return block.table
         case Intervals(rows=rows):
             panel_name, label_name = block.names
-            named = [Column(panel_name, [row.name for row in rows], "name"), Column(label_name, [row.label for row in rows], "name")]
+            named = [
+                Column(panel_name, [row.name for row in rows], "name"),
+                Column(label_name, [row.label for row in rows], "name"),
+            ]
             named = [column for column in named if len(set(column.values)) > 1] or named[:1]
             columns = [
                 *named,
-                Column("value", [quantity(row.estimate, row.low, row.high, row.unit) for row in rows], "quantity"),
-                Column(level_words([block.level]), [interval(row.low, row.high, row.unit) for row in rows], "quantity"),
+                Column(
+                    "value", [quantity(row.estimate, row.low, row.high, row.unit) for row in rows], "quantity"
+                ),
+                Column(
+                    level_words([block.level]),
+                    [interval(row.low, row.high, row.unit) for row in rows],
+                    "quantity",
+                ),
             ]
             if any(row.mark for row in rows):
                 level = "" if block.mark_level is None else f" ({100 * block.mark_level:g}% interval)"
@@ -152,7 +191,11 @@ def table_of(block: Table | Chart) -> Table:
             labels, series = series_of(block)
             kind: Kind = "signed" if isinstance(block, Dots) else block.kind
             cells = [Column(name, values, kind, whole=True) for name, values in series.items()]
-            ends = f"{block.span[0]:g}: {block.ends[0]}; {block.span[1]:g}: {block.ends[1]}. " if isinstance(block, Dots) else ""
+            ends = (
+                f"{block.span[0]:g}: {block.ends[0]}; {block.span[1]:g}: {block.ends[1]}. "
+                if isinstance(block, Dots)
+                else ""
+            )
             return Table(block.title, [Column("", labels, "name"), *cells], note=ends + block.note)
 
 
@@ -167,12 +210,18 @@ def numbers_of(block: Chart) -> DataFrame:
         return table.select(one for one in table if one.null_count() < table.height and set(one) != {""})
     columns = table_of(block).columns
     raw = ("number", "signed", "count", "percent", "probability")
-    values = ([one if column.kind in raw else written(one, column.kind) for one in column.values] for column in columns)
+    values = (
+        [one if column.kind in raw else written(one, column.kind) for one in column.values]
+        for column in columns
+    )
     return DataFrame([Series(column.name or "row", one) for column, one in zip(columns, values, strict=True)])
 
 
 def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str, Sequence[float | None]]]:
-    """Return the labels of a chart, and its values by series; for a heat map these are the rows and columns."""
+    """Return the labels of a chart, and its values by series.
+
+    For a heat map these are the rows and columns.
+    """
     if isinstance(block, Heatmap):
         return block.rows, {name: [row[i] for row in block.values] for i, name in enumerate(block.columns)}
     return block.labels, block.values
@@ -186,7 +235,11 @@ def in_words(block: Chart) -> str:
         cells = [(row.share, f"{row.label}, {row.group}") for row in block.rows]
     else:
         labels, series = series_of(block)
-        cells = [(value, f"{label}, {name}") for name, values in series.items() for label, value in zip(labels, values, strict=True)]
+        cells = [
+            (value, f"{label}, {name}")
+            for name, values in series.items()
+            for label, value in zip(labels, values, strict=True)
+        ]
     found = [(value, words) for value, words in cells if value is not None]
     if not found:
         return f"{block.title}: no value."
@@ -200,7 +253,8 @@ def contrast(one: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[s
     Returns
     -------
     tuple
-        For each text its pieces in order, each with whether it differs from the other text; "…" stands for words that are left out.
+        For each text its pieces in order, each with whether it differs from the other text; "…" stands for
+        words that are left out.
     """
     words = [re.findall(r"\S+\s*", text)[:MOST_WORDS] for text in (one, other)]
     same = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes()
@@ -216,7 +270,12 @@ def contrast(one: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[s
                 run = [*before, "… ", *after] if cut else run
             if run:
                 passage = "".join(run)
-                pieces[side].append((passage.rstrip() if change != "equal" else " " * (place > 0) + passage, change != "equal"))
+                pieces[side].append(
+                    (
+                        passage.rstrip() if change != "equal" else " " * (place > 0) + passage,
+                        change != "equal",
+                    )
+                )
     return pieces
 
 
@@ -228,12 +287,19 @@ def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[
     rows = list(rows)
     bands = sorted(next((row.bands for row in rows if row.bands), ()), key=lambda band: band.low)
     if not bands:
-        ends = [end for row in rows for end in (row.low, row.high, row.estimate, row.null_value) if end is not None and math.isfinite(end)]
+        ends = [
+            end
+            for row in rows
+            for end in (row.low, row.high, row.estimate, row.null_value)
+            if end is not None and math.isfinite(end)
+        ]
         low, high = min(ends, default=0.0), max(ends, default=1.0)
         edges = [low, high if high > low else low + 1.0]
         return edges, [_edge(edge, rows) for edge in edges], []
     edges = [float(bands[0].low), *(float(band.high) for band in bands)]
-    cut_off = len(bands) == 4 and edges[0] < -edges[2]  # everything below is healthy, so only the range near the limits is shown
+    cut_off = (
+        len(bands) == 4 and edges[0] < -edges[2]
+    )  # everything below is healthy, so only the range near the limits is shown
     if cut_off:
         edges[0] = -edges[2]
     labels = [("≤" if cut_off and i == 0 else "") + _edge(edge, rows) for i, edge in enumerate(edges)]
@@ -247,7 +313,10 @@ def _edge(value: float, rows: Sequence[IntervalRow]) -> str:
 
 
 def place(value: float, edges: list[float]) -> float:
-    """Return the position of a value on a scale: 0 at the first edge, 1 at the second, and so on; values outside are clipped."""
+    """Return the position of a value on a scale: 0 at the first edge, 1 at the second, and so on.
+
+    Values outside are clipped.
+    """
     import numpy as np
 
     return float(np.interp(value, edges, range(len(edges))))

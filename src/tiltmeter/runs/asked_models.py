@@ -1,4 +1,7 @@
-"""Models as users specify them: by name, as an object, a function or a pipeline of transformers; and the judge."""
+"""Models as users specify them: by name, as an object, a function or a pipeline of transformers.
+
+And the judge.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from tiltmeter.models.thinking_models import thinks, with_room_to_think
 from tiltmeter.runs.resolving import Resolved
 
 AskedModel = str | Model | Callable[..., Any]
-"""A model: its name, an object that implements `tiltmeter.models.Model`, a function, or a text-generation pipeline of transformers."""
+"""A model: its name, an object that implements `tiltmeter.models.Model`, a function, or a text-generation
+pipeline of transformers."""
 
 
 def several(model: AskedModel | Sequence[AskedModel]) -> list[AskedModel]:
@@ -55,7 +59,11 @@ class Judging:
     @property
     def name(self) -> str | None:
         """The name of the judge, as in study.yaml."""
-        return self.model if self.model is None or isinstance(self.model, str) else _made("judge", self.model, {}).name
+        return (
+            self.model
+            if self.model is None or isinstance(self.model, str)
+            else _made("judge", self.model, {}).name
+        )
 
     def open(self, resolved: Resolved) -> tuple[Model, Sampling] | None:
         """Return the judge of this study and its sampling, or None if the study has no judge.
@@ -68,22 +76,36 @@ class Judging:
         chosen = with_fields(self, model=self.model or resolved.settings.judge)
         if chosen.model is not None and resolved.study.judging is None:
             raise InputError(f"{resolved.study.name} does not use a judge; remove --judge")
-        return chosen.opened(resolved.study.judging or Sampling(), room_to_think=has_room_to_think(resolved, judge=True))
+        return chosen.opened(
+            resolved.study.judging or Sampling(), room_to_think=has_room_to_think(resolved, judge=True)
+        )
 
     def opened(self, sampling: Sampling, *, room_to_think: bool = False) -> tuple[Model, Sampling] | None:
-        """Return the judge and the sampling with its options, or None if no judge is named; raise InputError as `open` does."""
+        """Return the judge and the sampling with its options, or None if no judge is named.
+
+        Raise InputError as `open` does.
+        """
         if self.model is None:
             if self.options or self.base_url:
                 raise InputError("-J and --judge-base-url need a judge; name it with --judge PROVIDER/NAME")
             return None
         with error_prefix("judge: "):
-            return open_model(self.model, sampling, self.base_url, self.options, {}, role="judge", room_to_think=room_to_think)
+            return open_model(
+                self.model,
+                sampling,
+                self.base_url,
+                self.options,
+                {},
+                role="judge",
+                room_to_think=room_to_think,
+            )
 
 
 def has_room_to_think(resolved: Resolved, *, judge: bool = False) -> bool:
     """Return whether the limit of tokens is raised for models (or a judge) that are known to think.
 
-    It is not raised under published definitions, and not if the study file gives another limit than the method.
+    It is not raised under published definitions, and not if the study file gives another limit than the
+    method.
     """
     is_of_method = judge or resolved.sampling.max_tokens == resolved.study.sampling.max_tokens
     return is_of_method and resolved.settings.definition == "default"
@@ -94,7 +116,9 @@ def mapping(name: str, given: object) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise InputError(f"{name}= must be a mapping of names to values such as {{'key': 'value'}}, not {given!r}")
+        raise InputError(
+            f"{name}= must be a mapping of names to values such as {{'key': 'value'}}, not {given!r}"
+        )
     return dict(given)
 
 
@@ -105,16 +129,22 @@ def as_text(place: str, value: object) -> str:
     try:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
-        raise InputError(f"{place}: give a text, a number, true or false, or a list or mapping of these, not {value!r}") from None
+        raise InputError(
+            f"{place}: give a text, a number, true or false, or a list or mapping of these, not {value!r}"
+        ) from None
 
 
 def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
     """Return the model for an object or a function; raise InputError for anything else."""
     if isinstance(one, type):
-        raise InputError(f"{role}= is the class {one.__name__}; give an instance of it, such as {one.__name__}()")
+        raise InputError(
+            f"{role}= is the class {one.__name__}; give an instance of it, such as {one.__name__}()"
+        )
     if isinstance(one, Model):
         if options:
-            raise InputError(f"options= is for models given by name; {one.name} is already an object: set its options when you create it")
+            raise InputError(
+                f"options= is for models given by name; {one.name} is already an object: set its options when you create it"
+            )
         return one
     if is_pipeline(one):
         return PipelineModel(one)
@@ -141,24 +171,35 @@ def open_model(
     Parameters
     ----------
     room_to_think
-        Whether the limit of tokens is raised for a model that is known to think, unless the user chose a limit.
+        Whether the limit of tokens is raised for a model that is known to think, unless the user chose a
+        limit.
     """
     if not isinstance(one, str):
         if base_url is not None:
-            raise InputError(f"base_url= is for models given by name; the {role} given as an object has its own address")
+            raise InputError(
+                f"base_url= is for models given by name; the {role} given as an object has its own address"
+            )
         if not callable(one) or isinstance(one, Model | type) or is_pipeline(one):
             return _made(role, one, options), base
     provider = one if isinstance(one, str) else "python/function"
-    fields, left = sampling_from_options(provider, {key: as_text(f"-M {key}", value) for key, value in options.items()})
+    fields, left = sampling_from_options(
+        provider, {key: as_text(f"-M {key}", value) for key, value in options.items()}
+    )
     for key, value in flags.items():
         if value is not None and key in fields:
-            raise InputError(f"--{key.replace('_', '-')} and -M {key}= set the same parameter; give only one of them")
+            raise InputError(
+                f"--{key.replace('_', '-')} and -M {key}= set the same parameter; give only one of them"
+            )
     if isinstance(one, str):
         made = create_model(one, base_url=base_url, options=left)
     else:
         made = _made(role, one, {key: options[key] for key in left})
-    prescribed = {key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())}
-    extra = {key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None}
+    prescribed = {
+        key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())
+    }
+    extra = {
+        key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None
+    }
     sampling = with_fields(base, **fields, extra=extra)
     is_chosen = "max_tokens" in fields or flags.get("max_tokens") is not None
     if room_to_think and isinstance(one, str) and not is_chosen and thinks(one, extra):

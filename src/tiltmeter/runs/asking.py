@@ -15,7 +15,17 @@ import polars as pl
 from polars import DataFrame, String, col
 
 from tiltmeter.datasets import Library
-from tiltmeter.engine import Engine, Keys, Limits, Prices, Request, Tally, open_display, open_engine, open_journal
+from tiltmeter.engine import (
+    Engine,
+    Keys,
+    Limits,
+    Prices,
+    Request,
+    Tally,
+    open_display,
+    open_engine,
+    open_journal,
+)
 from tiltmeter.errors import ProviderError, TiltmeterError
 from tiltmeter.models import Classifier, Encoder, Message, Model, Sampling
 from tiltmeter.models.base import SERVED
@@ -28,7 +38,8 @@ if TYPE_CHECKING:
     from tiltmeter.engine import Journal
 
 _DECLINED = ("bad_request", "not_found", "server", "bad_response")
-"""Kinds of failures that may be the rejection of a JSON schema; routers report that no endpoint was found, some servers fail."""
+"""Kinds of failures that may be the rejection of a JSON schema; routers report that no endpoint was found,
+some servers fail."""
 
 LONGEST = 300
 """Maximum number of characters quoted from the message of an unexpected error."""
@@ -52,8 +63,8 @@ class Asking:
     engine, engine_options
         The engine and its `-E key=value` options; see `tiltmeter.engine.open_engine`.
     accepts
-        Whether to request the other responses to a part although its first ones show a fault (see `tiltmeter.runs.first_responses`); or a
-        function that answers this question about a sentence.
+        Whether to request the other responses to a part although its first ones show a fault (see
+        `tiltmeter.runs.first_responses`); or a function that answers this question about a sentence.
     """
 
     limits: Limits | None = None
@@ -98,7 +109,13 @@ class Asker:
         return Prices.load()
 
     def ask(
-        self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str, patience: float | None = None
+        self,
+        model: Model,
+        requests: Iterable[Request],
+        sampling: Sampling,
+        count: int,
+        label: str,
+        patience: float | None = None,
     ) -> Tally:
         """Send requests to a model, show the progress, and return the counts and costs.
 
@@ -109,7 +126,8 @@ class Asker:
         label
             Label of the progress display.
         patience
-            Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see `Engine.generate`.
+            Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see
+            `Engine.generate`.
         """
         limits = self._asking.limits or Limits()
         with open_display(self._asking.display, count, label) as progress:
@@ -146,7 +164,9 @@ class RunJudge:
     @property
     def served(self) -> list[dict[str, Any]]:
         """What the endpoint said it served; see `served_in`."""
-        return served_in(DataFrame(list(self._served.values()), schema=dict.fromkeys(SERVED, String), orient="row").lazy())
+        return served_in(
+            DataFrame(list(self._served.values()), schema=dict.fromkeys(SERVED, String), orient="row").lazy()
+        )
 
     @property
     def name(self) -> str:
@@ -189,7 +209,11 @@ class RunJudge:
         return given.with_row_index("row").update(again, on="row", include_nulls=True).drop("row")
 
     def _takes(
-        self, schema: Mapping[str, Any], conversations: Sequence[tuple[Message, ...]], with_schema: Sampling, in_words: Sampling
+        self,
+        schema: Mapping[str, Any],
+        conversations: Sequence[tuple[Message, ...]],
+        with_schema: Sampling,
+        in_words: Sampling,
     ) -> bool:
         """Return whether the endpoint accepts this schema: known, found in the journal, or tried with the first conversation only."""
         name = json.dumps(schema, sort_keys=True)
@@ -216,22 +240,32 @@ class RunJudge:
         elif _is_declined(first):
             self._rejects_schemas = True
             del self.tallies[before:]  # the question is repeated without a schema, so nothing is missing
-            _log.warning("judge %s rejects JSON schemas (%s); the prompt alone asks for JSON", self.name, first["error"][0])
+            _log.warning(
+                "judge %s rejects JSON schemas (%s); the prompt alone asks for JSON",
+                self.name,
+                first["error"][0],
+            )
 
     def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
         if conversations and not self.interrupted:
             requests = (Request(messages) for messages in conversations)
             try:
-                self.tallies.append(self._asker.ask(self.model, requests, sampling, len(conversations), f"judge {self.name}"))
+                self.tallies.append(
+                    self._asker.ask(self.model, requests, sampling, len(conversations), f"judge {self.name}")
+                )
             except ProviderError as error:
-                raise ProviderError(f"judge {self.name}: {error}; answers received so far are kept for the next run") from error
+                raise ProviderError(
+                    f"judge {self.name}: {error}; answers received so far are kept for the next run"
+                ) from error
         return self._cached(conversations, sampling)
 
     def _cached(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
         """Return the rows of the journal, one for each conversation."""
         key_of = Keys(self.model.fingerprint, sampling)
         found = self._asker.journal.fetch([key_of(messages, 0) for messages in conversations])
-        self._served.update((key, served) for key, *served in found.filter(status="ok").select("key", *SERVED).iter_rows())
+        self._served.update(
+            (key, served) for key, *served in found.filter(status="ok").select("key", *SERVED).iter_rows()
+        )
         return found.select("key", "status", col.text.alias("answer"), "error")
 
 
@@ -240,7 +274,10 @@ def _is_declined(first: DataFrame) -> bool:
 
 
 def _structured(sampling: Sampling, schema: Mapping[str, Any]) -> Sampling:
-    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
+    wanted = {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)},
+    }
     return replace(sampling, extra={**sampling.extra, "response_format": wanted})
 
 
@@ -269,7 +306,9 @@ class RunTools:
 
     @contextmanager
     def isolated(self, whose: str, what: str, errors: list[TiltmeterError], place: str) -> Iterator[None]:
-        """Run the block for one part of one model: its problems name them, and errors become problems. Interruptions propagate.
+        """Run the block for one part of one model: its problems name them, and errors become problems.
+
+        Interruptions propagate.
 
         Parameters
         ----------
@@ -303,7 +342,9 @@ class RunTools:
     def encoder(self, name: str) -> Encoder:
         """See `tiltmeter.study.Tools`."""
         if name not in self._encoders:
-            self._encoders[name] = self._engine.encoder(find_encoder(name, self._library), store=runs_root() / VECTORS)
+            self._encoders[name] = self._engine.encoder(
+                find_encoder(name, self._library), store=runs_root() / VECTORS
+            )
         return self._encoders[name]
 
     def classifier(self, name: str) -> Classifier:

@@ -58,32 +58,36 @@ def build(
 ) -> Built:
     """Build a benchmark: keywords, pages, sentences, prompts, replacements, branches.
 
-    Each stage creates one table in `out/stages`. A stage is skipped if its spec and its input tables have not changed; a table that the
-    user edited (or added) is used as it is. A build can be interrupted at any moment and resumes when it is called again: answers of the
-    judge are stored in the journal, and downloaded pages in the cache.
+    Each stage creates one table in `out/stages`. A stage is skipped if its spec and its input tables have not
+    changed; a table that the user edited (or added) is used as it is. A build can be interrupted at any
+    moment and resumes when it is called again: answers of the judge are stored in the journal, and downloaded
+    pages in the cache.
 
     Parameters
     ----------
     out
-        Folder of the build: `benchmark.parquet`, `benchmark.yaml` and `stages/`. It is created with the first finished stage.
+        Folder of the build: `benchmark.parquet`, `benchmark.yaml` and `stages/`. It is created with the first
+        finished stage.
     cache
         Folder of downloaded pages, shared by all builds.
     home
         Folder of the spec; paths in the spec are relative to it.
     tools
-        The judge for keywords, articles, questions and replacements, and the sentence encoder, if the spec uses them.
+        The judge for keywords, articles, questions and replacements, and the sentence encoder, if the spec
+        uses them.
     offline
         Do not download anything.
     local
-        Whether pages may be fetched from hosts of this machine or its network, or a function of the hosts that decides it.
+        Whether pages may be fetched from hosts of this machine or its network, or a function of the hosts
+        that decides it.
     progress
         Called with each finished stage.
 
     Raises
     ------
     InputError
-        The spec, a file it names or an edited table is not usable; a judge, an encoder or network access is required but missing; or
-        another process is building in the same folder.
+        The spec, a file it names or an edited table is not usable; a judge, an encoder or network access is
+        required but missing; or another process is building in the same folder.
     ProviderError
         A wiki or the judge cannot be reached.
     Unfinished
@@ -99,12 +103,20 @@ def build(
             remove_named(place, _ASIDE)  # left by an interrupted build
         for stage in stages:
             before, tools.may_find_more = len(tools.problems), False
-            rests_on = {"own": stage.rests_on, "inputs": {name: store.checksum([name]) for name in stage.inputs}}
+            rests_on = {
+                "own": stage.rests_on,
+                "inputs": {name: store.checksum([name]) for name in stage.inputs},
+            }
             with store.carrying_out(stage, rests_on, tools.judge) as pieces:
                 if pieces is not None:
-                    made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
+                    made = stage.run(
+                        *(store.read(makers[name], name) for name in stage.inputs), Settings(), tools
+                    )
                     pieces.add(conformed(stage, made))
-                    pieces.record.problems, pieces.record.whole = tools.problems[before:], not tools.may_find_more
+                    pieces.record.problems, pieces.record.whole = (
+                        tools.problems[before:],
+                        not tools.may_find_more,
+                    )
             if progress is not None:
                 progress(store.results[-1])
         problems = tuple(problem for result in store.results for problem in result.problems)
@@ -129,7 +141,8 @@ def build_benchmark(
     Raises
     ------
     InputError
-        The spec, the folder, or something the spec names is not usable; or another process is writing to the folder.
+        The spec, the folder, or something the spec names is not usable; or another process is writing to the
+        folder.
     ProviderError
         The judge or a wiki cannot be reached.
     """
@@ -141,7 +154,16 @@ def build_benchmark(
         raise InputError(f"{folder} is a file; give the name of a folder with --out")
     with (asking or Asking()).open() as asker:
         tools = RunTools(library, None if chosen is None else RunJudge(*chosen, asker), asker.engine)
-        return build(read, out=folder, home=home, cache=library.cache / PAGES, tools=tools, offline=offline, local=local, progress=progress)
+        return build(
+            read,
+            out=folder,
+            home=home,
+            cache=library.cache / PAGES,
+            tools=tools,
+            offline=offline,
+            local=local,
+            progress=progress,
+        )
 
 
 def _check_folder(out: Path, spec: Spec) -> None:
@@ -149,16 +171,22 @@ def _check_folder(out: Path, spec: Spec) -> None:
     if not out.exists():
         return
     known = {"stages", "benchmark.parquet", ABOUT}
-    if not out.is_dir() or any(one.name not in known and not one.name.startswith(".") for one in out.iterdir()):
+    if not out.is_dir() or any(
+        one.name not in known and not one.name.startswith(".") for one in out.iterdir()
+    ):
         raise InputError(f"{out} exists and is not a build folder; choose another one with --out")
     if (out / ABOUT).is_file():
         about = read_yaml(out / ABOUT, "description of the benchmark")
         name = about.get("name") if isinstance(about, dict) else None
         if name != spec.name:
-            raise InputError(f"{out} contains the benchmark {name!r}, not {spec.name!r} as in the spec; choose another folder with --out")
+            raise InputError(
+                f"{out} contains the benchmark {name!r}, not {spec.name!r} as in the spec; choose another folder with --out"
+            )
 
 
-def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, problems: tuple[str, ...]) -> None:
+def _describe(
+    out: Path, store: StageStore, spec: Spec, judge: Judge | None, problems: tuple[str, ...]
+) -> None:
     document = {
         "name": spec.name,
         "title": spec.title or spec.name.replace("_", " ").capitalize(),
@@ -173,4 +201,6 @@ def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, pro
         "spec": spec.model_dump(mode="json", exclude_defaults=True),
     }
     with writing(out / ABOUT) as aside:
-        aside.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8")
+        aside.write_text(
+            yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8"
+        )

@@ -40,7 +40,8 @@ def caveats(runs: Run | str | Path | Sequence[Run | str | Path]) -> DataFrame:
     Returns
     -------
     DataFrame
-        `code` (see `tiltmeter.errors.CAVEATS`); the `model`, `part` and `number` concerned (null: all); `sentence`.
+        `code` (see `tiltmeter.errors.CAVEATS`); the `model`, `part` and `number` concerned (null: all);
+        `sentence`.
 
     Examples
     --------
@@ -51,24 +52,47 @@ def caveats(runs: Run | str | Path | Sequence[Run | str | Path]) -> DataFrame:
     """
     several = [load(run) for run in ([runs] if isinstance(runs, (Run, str, Path)) else runs)]
     found = [table for run in several for table in _of_run(run)]
-    definitions = sorted({name.removesuffix(WITH_CONSTRAINED) for run in several for name in run.findings["definition"].drop_nulls()})
+    definitions = sorted(
+        {
+            name.removesuffix(WITH_CONSTRAINED)
+            for run in several
+            for name in run.findings["definition"].drop_nulls()
+        }
+    )
     if len(definitions) > 1:
-        found.append(_one(MixedDefinitions.code, f"numbers of the definitions {' and '.join(definitions)} must not be compared"))
+        found.append(
+            _one(
+                MixedDefinitions.code,
+                f"numbers of the definitions {' and '.join(definitions)} must not be compared",
+            )
+        )
     return pl.concat([DataFrame(schema=COLUMNS), *found], how="diagonal")
 
 
 def _of_run(run: Run) -> list[DataFrame]:
     found = [_one("incomplete", problem) for problem in run.problems]
     found += [_one(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
-    served = DataFrame(list(served_sentences(run.about)), schema={"model": String, "sentence": String}, orient="row")
+    served = DataFrame(
+        list(served_sentences(run.about)), schema={"model": String, "sentence": String}, orient="row"
+    )
     found.append(served.with_columns(code=pl.lit(ServedModels.code)))
     changes = DataFrame(list(changed_refusals(run.folder, run.about)), schema=_CHANGES, orient="row")
     found.append(changes.with_columns(code=pl.lit(ConstrainedRefusals.code)))
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
-    wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != UNGRADED)
+    wide = (
+        (col.mark_best == "healthy")
+        & col.mark_worst.is_in(["critical", "catastrophic"])
+        & (col.mark != UNGRADED)
+    )
     between = pl.format("{} to {}", "mark_best", "mark_worst")
     found += [
-        _about(key.filter(mark=UNGRADED), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little evidence")),
+        _about(
+            key.filter(mark=UNGRADED),
+            Ungraded.code,
+            "{} has no mark: {}",
+            "number",
+            col.note.fill_null("too little evidence"),
+        ),
         _about(
             key.filter(wide),
             Underpowered.code,
@@ -83,7 +107,11 @@ def _of_run(run: Run) -> list[DataFrame]:
     if "associations" in run.folder.stages():
         alone = run.table("associations").filter("reported", col.rests_on.is_not_null())
         number = pl.format("{} ({})", "label", "identity")
-        found.append(_about(alone.with_columns(number=number), OneName.code, "{} depends only on {}", "number", "rests_on"))
+        found.append(
+            _about(
+                alone.with_columns(number=number), OneName.code, "{} depends only on {}", "number", "rests_on"
+            )
+        )
     return found
 
 

@@ -1,7 +1,8 @@
 """Conditions on the tables of a run, in a small part of SQL.
 
-A run may come from anyone, and SQL can read any file or address that a query names. A condition is therefore never passed to an SQL engine:
-it is parsed here and converted to an expression. What this grammar does not contain cannot be evaluated, function calls in particular:
+A run may come from anyone, and SQL can read any file or address that a query names. A condition is therefore
+never passed to an SQL engine: it is parsed here and converted to an expression. What this grammar does not
+contain cannot be evaluated, function calls in particular:
 
     condition   = conjunction, {"OR", conjunction}
     conjunction = negation, {"AND", negation}
@@ -39,7 +40,23 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_KEYWORDS: Final = frozenset({"AND", "BETWEEN", "DISTINCT", "FALSE", "FROM", "IN", "IS", "NOT", "NULL", "OR", "SELECT", "TRUE", "WHERE"})
+_KEYWORDS: Final = frozenset(
+    {
+        "AND",
+        "BETWEEN",
+        "DISTINCT",
+        "FALSE",
+        "FROM",
+        "IN",
+        "IS",
+        "NOT",
+        "NULL",
+        "OR",
+        "SELECT",
+        "TRUE",
+        "WHERE",
+    }
+)
 _OPERATORS: Final[Mapping[str, Callable[[Expr, Expr], Expr]]] = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -149,7 +166,10 @@ class _Parser:
         return self._tokens[self._position]
 
     def _taken(self, kind: str, *texts: str) -> str | None:
-        """Return the text of the next token and go on, if it has this kind and one of these texts; otherwise return None."""
+        """Return the text of the next token and go on, if it has this kind and one of these texts.
+
+        Otherwise return None.
+        """
         token = self._next
         if token.kind != kind or (texts and token.text not in texts):
             return None

@@ -16,7 +16,8 @@ _SHOWN = 200
 def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFrame:
     """Return the rows of `measures` that a finding's `evidence` selects.
 
-    A condition may contain comparisons and sub-queries over the run's own tables only; see `tiltmeter.runs.conditions`.
+    A condition may contain comparisons and sub-queries over the run's own tables only; see
+    `tiltmeter.runs.conditions`.
 
     Raises
     ------

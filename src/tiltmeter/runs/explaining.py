@@ -58,8 +58,8 @@ class Explanation(reports.Result):
     stages
         The rows of the attempt in the tables of the method, by name.
     findings
-        One row per finding of the part and model: the columns of `NAMED`, `estimate`, `key`, `selected` (whether the finding's evidence
-        selects the attempt), `counted`, and `why`.
+        One row per finding of the part and model: the columns of `NAMED`, `estimate`, `key`, `selected`
+        (whether the finding's evidence selects the attempt), `counted`, and `why`.
     """
 
     title: str
@@ -81,7 +81,13 @@ class Explanation(reports.Result):
     def blocks(self) -> list[Block]:
         """Return the blocks that show each step (see `tiltmeter.blocks`)."""
         outcome, label = self.measure.get("outcome"), self.measure.get("label")
-        quoted = Response(self.prompt["prompt"], self.response["answer"], outcome, label, prompt_id=self.response["prompt_id"])
+        quoted = Response(
+            self.prompt["prompt"],
+            self.response["answer"],
+            outcome,
+            label,
+            prompt_id=self.response["prompt_id"],
+        )
         blocks: list[Block] = [
             Heading(self.title),
             _fields("Prompt", _described(self.prompt)),
@@ -115,7 +121,10 @@ class Explanation(reports.Result):
         excluded = self.findings.filter(~col.counted & col.key)
         of_all = f"{counted.height:,} of {self.findings.height:,} findings of this part and model"
         blocks: list[Block] = [Text(f"This attempt is counted in {of_all}.")]
-        for title, rows in (("Findings that count it", counted), ("Key findings that do not count it", excluded)):
+        for title, rows in (
+            ("Findings that count it", counted),
+            ("Key findings that do not count it", excluded),
+        ):
             if rows.height:
                 ordered = rows.sort(~col.key, maintain_order=True)
                 blocks.append(_findings(title, ordered))
@@ -123,7 +132,13 @@ class Explanation(reports.Result):
 
 
 def explained_attempt(
-    folder: RunFolder, findings: DataFrame, prompt_id: str, model: str | None, repetition: int | None, *, place: str
+    folder: RunFolder,
+    findings: DataFrame,
+    prompt_id: str,
+    model: str | None,
+    repetition: int | None,
+    *,
+    place: str,
 ) -> Explanation:
     """Follow one attempt through the tables of a run.
 
@@ -148,16 +163,22 @@ def explained_attempt(
     prompt_id, repetition = _attempt_of(prompt_id, repetition)
     design = folder.scan("design").filter(prompt_id=prompt_id).collect()
     if design.is_empty():
-        raise InputError(f"{place} has no prompt {prompt_id!r}; `tiltmeter show RUN --metric METRIC` prints the ids of prompts")
+        raise InputError(
+            f"{place} has no prompt {prompt_id!r}; `tiltmeter show RUN --metric METRIC` prints the ids of prompts"
+        )
     models = folder.models("responses")
     if model is None and len(models) > 1:
-        raise InputError(f"{place} has responses of several models; choose one with --model: {', '.join(models)}")
+        raise InputError(
+            f"{place} has responses of several models; choose one with --model: {', '.join(models)}"
+        )
     model = models[0] if model is None else model
     check_known(model, models, f"{place} has no model {model!r}")
     attempt = {"model": model, "prompt_id": prompt_id, "repetition": repetition}
     response = folder.scan("responses").filter(**attempt).collect()
     if response.is_empty():
-        raise InputError(f"{place} has no response {repetition + 1} of {model} to the prompt {prompt_id!r}; --repetition counts from 0")
+        raise InputError(
+            f"{place} has no response {repetition + 1} of {model} to the prompt {prompt_id!r}; --repetition counts from 0"
+        )
     measures = folder.scan("measures").filter(**attempt)
     measure = without_foreign(measures.collect())
     row, answer = without_foreign(design).row(0, named=True), response.row(0, named=True)
@@ -187,12 +208,16 @@ def _attempt_of(prompt_id: str, repetition: int | None) -> tuple[str, int]:
 def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
     """Return why an attempt has its outcome."""
     if outcome == "failed":
-        missing = "it was not requested yet" if response["status"] == "missing" else "the judge has not read it"
+        missing = (
+            "it was not requested yet" if response["status"] == "missing" else "the judge has not read it"
+        )
         return str(response["error"] or missing)
     if outcome == "refused" and response["refusal"] is not None:
         return f"the provider reports a refusal: {response['refusal']}"
     if outcome == "empty" and response["finish_reason"] == "length":
-        place = "within the model's thinking" if response["thinking"] is not None else "before an answer began"
+        place = (
+            "within the model's thinking" if response["thinking"] is not None else "before an answer began"
+        )
         return f"it was cut off {place}: --max-tokens sets how long a response with its thinking may be"
     if outcome == "empty" and response["thinking"]:
         return "there is only thinking, no answer"
@@ -213,7 +238,9 @@ def _stage_rows(folder: RunFolder, attempt: Mapping[str, Any], part: str) -> dic
             of_attempt[table] = owned.filter(prompt_id=attempt["prompt_id"], repetition=attempt["repetition"])
     if "mentions" in of_attempt and "concepts" in stages:
         concepts = stages["concepts"].select("phrase", "concept").unique("phrase", keep="first")
-        of_attempt["mentions"] = of_attempt["mentions"].join(concepts, on="phrase", how="left", maintain_order="left")
+        of_attempt["mentions"] = of_attempt["mentions"].join(
+            concepts, on="phrase", how="left", maintain_order="left"
+        )
     return {table: _informative(rows) for table, rows in of_attempt.items()}
 
 
@@ -224,12 +251,18 @@ def _informative(rows: LazyFrame) -> DataFrame:
 
 
 def _counted_findings(
-    folder: RunFolder, findings: DataFrame, measures: LazyFrame, prompt: Mapping[str, Any], outcome: str | None
+    folder: RunFolder,
+    findings: DataFrame,
+    measures: LazyFrame,
+    prompt: Mapping[str, Any],
+    outcome: str | None,
 ) -> DataFrame:
     """Return the findings of a part and model, with whether they count an attempt, and why not."""
     conditions = findings["evidence"].drop_nulls().unique(maintain_order=True)
     holds = {evidence: _selects(folder, evidence, measures) for evidence in conditions}
-    selected = col.evidence.replace_strict(holds, default=False, return_dtype=pl.Boolean) if holds else lit(False)
+    selected = (
+        col.evidence.replace_strict(holds, default=False, return_dtype=pl.Boolean) if holds else lit(False)
+    )
     selected &= _is_about(prompt)
     of_every_attempt = col.metric.is_in(OF_ALL_ATTEMPTS)
     of_baselines = (col.study == "benchmarks") & (col.context == BASELINES).fill_null(value=False)
@@ -273,7 +306,16 @@ def _described(prompt: Mapping[str, Any]) -> dict[str, Any]:
 
 def _requested(response: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is stored about a response besides its text."""
-    names = ("status", "error", "finish_reason", "refusal", "thinking", "input_tokens", "output_tokens", "request_id")
+    names = (
+        "status",
+        "error",
+        "finish_reason",
+        "refusal",
+        "thinking",
+        "input_tokens",
+        "output_tokens",
+        "request_id",
+    )
     return {name: response[name] for name in names}
 
 
@@ -290,7 +332,9 @@ def _as_text(value: Any) -> str:
 def _rows(title: str, rows: DataFrame) -> Table:
     """Return a table of at most MOST_ROWS rows."""
     texts = rows.head(MOST_ROWS)
-    kinds: dict[str, Kind] = {name: "text" if kind == pl.String else "name" for name, kind in texts.schema.items()}
+    kinds: dict[str, Kind] = {
+        name: "text" if kind == pl.String else "name" for name, kind in texts.schema.items()
+    }
     note = f"{rows.height - MOST_ROWS:,} more rows are in the table." if rows.height > MOST_ROWS else ""
     return Table(title, columns_of(texts, kinds), note=note)
 
@@ -304,5 +348,9 @@ def _findings(title: str, rows: DataFrame) -> Table:
     columns.append(Column.of(shown, "estimate", "value", "number"))
     if shown["why"].count():
         columns.append(Column.of(shown, "why", kind="text"))
-    note = f"{rows.height - MOST_ROWS:,} more are in `frame()` or --format json." if rows.height > MOST_ROWS else ""
+    note = (
+        f"{rows.height - MOST_ROWS:,} more are in `frame()` or --format json."
+        if rows.height > MOST_ROWS
+        else ""
+    )
     return Table(title, columns, lead=len(columns) - 1, note=note)

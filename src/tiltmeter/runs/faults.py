@@ -20,8 +20,16 @@ QUOTED = 60
 MOST_OF_ERROR = 300
 """Maximum number of characters quoted from an error."""
 FAULTS = "first_responses"
-"""Key of the status of a part: by model, what its first responses show if they cannot be used, and whether the part was stopped."""
-FAILED, THINKING, CUT_OFF, ONLY_THINKING, EMPTY, UNREAD = "failed", "thinking", "cut off", "only thinking", "empty", "unread"
+"""Key of the status of a part: by model, what its first responses show if they cannot be used, and whether
+the part was stopped."""
+FAILED, THINKING, CUT_OFF, ONLY_THINKING, EMPTY, UNREAD = (
+    "failed",
+    "thinking",
+    "cut off",
+    "only thinking",
+    "empty",
+    "unread",
+)
 """Why a response cannot be used."""
 _PASSING = ("rate_limit", "overloaded", "server", "timeout", "connection", "proxy")
 """Kinds of failures that are not about the request."""
@@ -65,11 +73,19 @@ class Fault:
 
     def as_document(self) -> dict[str, Any]:
         """Return what run.json says about it."""
-        return {"kind": self.kind, "spoiled": self.spoiled, "seen": self.seen, "wanted": self.wanted, "sentence": self.sentence}
+        return {
+            "kind": self.kind,
+            "spoiled": self.spoiled,
+            "seen": self.seen,
+            "wanted": self.wanted,
+            "sentence": self.sentence,
+        }
 
 
 def reasons(responses: DataFrame, outcomes: Series) -> Series:
-    """Return for each response why it cannot be used (FAILED, THINKING, ...); null if it is answered or refused.
+    """Return for each response why it cannot be used (FAILED, THINKING, ...).
+
+    Null if it is answered or refused.
 
     Parameters
     ----------
@@ -100,7 +116,9 @@ def reasons(responses: DataFrame, outcomes: Series) -> Series:
     return responses.with_columns(outcome=outcomes).select(kind=kind).to_series()
 
 
-def fault_of(responses: DataFrame, kinds: Series, part: str, wanted: int, limit: int | None, params: Collection[str]) -> Fault | None:
+def fault_of(
+    responses: DataFrame, kinds: Series, part: str, wanted: int, limit: int | None, params: Collection[str]
+) -> Fault | None:
     """Return the fault that the first responses to a part show; None if enough can be used.
 
     Parameters
@@ -133,9 +151,15 @@ def most_frequent(kinds: Series) -> str:
 
 
 def words_of(responses: DataFrame, kinds: Series, limit: int | None) -> str:
-    """Return in words how many responses cannot be used for each reason, the most frequent first; see `fault_of`."""
+    """Return in words how many responses cannot be used for each reason, the most frequent first.
+
+    See `fault_of`.
+    """
     counts = kinds.drop_nulls().value_counts(name="count").sort("count", kinds.name, descending=[True, False])
-    words = [f"{count:,} {_what(kind, responses.filter(kinds == kind), limit)}" for kind, count in counts.iter_rows()]
+    words = [
+        f"{count:,} {_what(kind, responses.filter(kinds == kind), limit)}"
+        for kind, count in counts.iter_rows()
+    ]
     return " and ".join(words)
 
 
@@ -165,21 +189,30 @@ def _example(kind: str, responses: DataFrame) -> str:
 def remedy_of(kind: str, responses: DataFrame, limit: int | None, params: Collection[str]) -> str:
     """Return what to do about responses of one kind; see `fault_of`."""
     more = "a larger --max-tokens" if limit is None else f"--max-tokens {_more(limit, kind)}"
-    thinking_off = "turn thinking off with the option of the endpoint (-M reasoning_effort=none, for instance)"
+    thinking_off = (
+        "turn thinking off with the option of the endpoint (-M reasoning_effort=none, for instance)"
+    )
     if kind == FAILED:
         errors = responses["error"].drop_nulls()
         is_long = errors.str.starts_with(f"{CONTEXT}:")
         if is_long.any():
             return too_long_words(errors.filter(is_long), "its prompts")
         passes = errors.str.extract("^([^:]*)").is_in(_PASSING).all()
-        return "run the same command again when the endpoint works" if passes else "correct what the message names"
+        return (
+            "run the same command again when the endpoint works"
+            if passes
+            else "correct what the message names"
+        )
     if kind == UNREAD:
         others = []
         if "answers" in params:
             others.append("allow only the listed answers with -P answers=constrained")
         if "unread" in params:
             others.append("let a judge read them with -P unread=judge --judge PROVIDER/NAME")
-        ways = ["ask for English or for short answers with --system-message if they are in another language or form", *others]
+        ways = [
+            "ask for English or for short answers with --system-message if they are in another language or form",
+            *others,
+        ]
         return ", or ".join(ways)
     return {
         THINKING: f"give {more}, or {thinking_off}",
@@ -211,7 +244,9 @@ def sentences(faults: Sequence[Fault]) -> list[str]:
     for same in by_words.values():
         parts = few([f"{fault.part} ({fault.seen:,} of {fault.wanted:,} responses)" for fault in same])
         each = " each" if len(same) > 1 else ""
-        joined.append(f"{parts}: {same[0].sentence.replace(' responses,', f' responses{each},', 1)}; {same[0].remedy}")
+        joined.append(
+            f"{parts}: {same[0].sentence.replace(' responses,', f' responses{each},', 1)}; {same[0].remedy}"
+        )
     return joined
 
 

@@ -1,9 +1,9 @@
 """The first responses of a model to each part, which show a fault that would spoil all others before these are paid for.
 
-After FIRST responses to a part, spread over its prompts, the part is stopped if nearly none of them can be used: requests fail, the model
-is cut off before it answers, or its responses are empty or cannot be read. Refusals are results and never stop a part. If the model was
-cut off while it was thinking, and the limit of tokens is that of the method, the limit is raised once, and the first responses are
-requested again.
+After FIRST responses to a part, spread over its prompts, the part is stopped if nearly none of them can be
+used: requests fail, the model is cut off before it answers, or its responses are empty or cannot be read.
+Refusals are results and never stop a part. If the model was cut off while it was thinking, and the limit of
+tokens is that of the method, the limit is raised once, and the first responses are requested again.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ FIRST = 20
 FEWEST = 10
 """Number of first responses without which nothing is concluded (the others are still being repeated)."""
 PATIENCE = 60.0
-"""Seconds without an answer after which the first responses of an overloaded endpoint are left for later; most rate limits are shorter."""
+"""Seconds without an answer after which the first responses of an overloaded endpoint are left for later;
+most rate limits are shorter."""
 CUT_SHORT = 0.1
-"""Share of the first responses to a part that were cut off while thinking from which on the limit of tokens is raised."""
+"""Share of the first responses to a part that were cut off while thinking from which on the limit of tokens
+is raised."""
 
 _REJECTIONS = ("bad_request", "context_length")
 """Kinds of failures that may be the rejection of a limit of tokens."""
@@ -71,7 +73,9 @@ class Requested:
     @property
     def tally_of_others(self) -> Tally:
         """The counts without the failures of the parts that were stopped."""
-        failed, permanent = (counts - self.failed_in_stopped for counts in (self.tally.failed, self.tally.permanent))
+        failed, permanent = (
+            counts - self.failed_in_stopped for counts in (self.tally.failed, self.tally.permanent)
+        )
         return replace(self.tally, failed=failed, permanent=permanent)
 
 
@@ -103,7 +107,10 @@ def _drawn(part: str, rows: DataFrame, seed: int) -> DataFrame:
     prompts = ends.search_sorted(Series(positions), side="right")
     chosen = rows[prompts]
     begins = ends.gather(prompts) - chosen["repetitions"]
-    return DataFrame({"row": chosen["row"], "repetition": Series(positions) - begins, "part": chosen["part"]}, schema=_ATTEMPTS)
+    return DataFrame(
+        {"row": chosen["row"], "repetition": Series(positions) - begins, "part": chosen["part"]},
+        schema=_ATTEMPTS,
+    )
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -118,11 +125,14 @@ class FirstResponses:
         The parts that can be run.
     """
 
-    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], asker: Asker, model: Model) -> None:
+    def __init__(
+        self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], asker: Asker, model: Model
+    ) -> None:
         self._folder, self._resolved, self._asker, self._model = folder, resolved, asker, model
         self._parts = parts
         attempts = pipeline.attempts_at(folder, model, first_attempts(folder, resolved.settings.seed))
-        # One request of each part in turn: if one part is rejected, others are answered before the engine gives the model up.
+        # One request of each part in turn: if one part is rejected, others are answered before the engine
+        # gives the model up.
         self._attempts = attempts.sort(pl.int_range(pl.len()).over("part"), maintain_order=True)
         sizes = folder.scan("design").group_by("part").agg(col.repetitions.cast(Int64).sum()).collect()
         self._wanted: dict[str, int] = dict(sizes.iter_rows())
@@ -133,19 +143,23 @@ class FirstResponses:
         return self._attempts.height > 0
 
     def request(self, sampling: Sampling, patience: float | None = None) -> Tally:
-        """Request the first responses that are not in the journal; requests that have to be repeated for long are left for later.
+        """Request the first responses that are not in the journal.
+
+        Requests that have to be repeated for long are left for later.
 
         Parameters
         ----------
         patience
-            Seconds without an answer after which the whole model is to be left (`Tally.postponed`), because others wait; None: the requests
-            that are left after PATIENCE are sent with the others.
+            Seconds without an answer after which the whole model is to be left (`Tally.postponed`), because
+            others wait; None: the requests that are left after PATIENCE are sent with the others.
         """
         if (self._responses(sampling)["status"] == "ok").all():
             return Tally(self._model.name)
         requests = pipeline.requests_of(self._attempts)
         label = f"{self._model.name}: first responses"
-        tally = self._asker.ask(self._model, requests, sampling, len(requests), label, patience=patience or PATIENCE)
+        tally = self._asker.ask(
+            self._model, requests, sampling, len(requests), label, patience=patience or PATIENCE
+        )
         tally.postponed &= patience is not None
         if tally.done < tally.total:
             tally.failed.clear()
@@ -163,7 +177,11 @@ class FirstResponses:
         status = self._responses(sampling)["status"]
         answered = self._attempts.filter((status == "ok") & self._attempts["part"].is_in(list(stopped)))
         yield from pipeline.requests_of(answered)
-        failed = set(pipeline.requests_of(self._attempts.filter(status == "failed"))) if tally.done == tally.total else set()
+        failed = (
+            set(pipeline.requests_of(self._attempts.filter(status == "failed")))
+            if tally.done == tally.total
+            else set()
+        )
         yield from (one for one in pipeline.requests(self._folder, self._model, stopped) if one not in failed)
 
     def count_rest(self, stopped: Collection[str]) -> int:
@@ -179,7 +197,8 @@ class FirstResponses:
     def rejects(self, sampling: Sampling) -> bool:
         """Return whether most of the failed first requests were rejected as such, for instance because of their limit of tokens.
 
-        A server that is down or overloaded, a wrong key and an account without credit say nothing about the requests.
+        A server that is down or overloaded, a wrong key and an account without credit say nothing about the
+        requests.
         """
         failed = self.failures(sampling, list(self._wanted))
         return 2 * sum(failed[kind] for kind in _REJECTIONS) > failed.total()
@@ -199,7 +218,9 @@ class FirstResponses:
             if kinds is None:
                 continue
             wanted = self._wanted[part.name]
-            fault = fault_of(responses, kinds, part.name, wanted, sampling.max_tokens, self._resolved.study.params)
+            fault = fault_of(
+                responses, kinds, part.name, wanted, sampling.max_tokens, self._resolved.study.params
+            )
             is_cut = int((kinds == THINKING).sum()) >= CUT_SHORT * responses.height
             if (fault is not None or is_cut) and self._lacks_responses(part.name, sampling):
                 faults += [] if fault is None else [fault]
@@ -222,8 +243,14 @@ class FirstResponses:
 
     def _lacks_responses(self, part: str, sampling: Sampling) -> bool:
         """Return whether a part has requests without a response in the journal."""
-        key_of, others = Keys(self._model.fingerprint, sampling), [name for name in self._wanted if name != part]
-        keys = {key_of(request.messages, request.sample) for request in pipeline.requests(self._folder, self._model, others)}
+        key_of, others = (
+            Keys(self._model.fingerprint, sampling),
+            [name for name in self._wanted if name != part],
+        )
+        keys = {
+            key_of(request.messages, request.sample)
+            for request in pipeline.requests(self._folder, self._model, others)
+        }
         return len(self._asker.journal.held(list(keys))) < len(keys)
 
 
@@ -250,7 +277,8 @@ def request_all(
     note
         Shows a sentence.
     patience
-        Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see `Engine.generate`.
+        Seconds without an answer after which an overloaded endpoint is left, to be asked again later; see
+        `Engine.generate`.
 
     Raises
     ------
@@ -262,7 +290,10 @@ def request_all(
     first = FirstResponses(folder, resolved, parts, asker, model)
     if getattr(model, "recorded", False) or not first.are_examined:
         attempts = pipeline.count_attempts(folder)
-        return Requested(asker.ask(model, pipeline.requests(folder, model), sampling, attempts, model.name, patience), sampling)
+        return Requested(
+            asker.ask(model, pipeline.requests(folder, model), sampling, attempts, model.name, patience),
+            sampling,
+        )
     tally = first.request(sampling, patience)
     if tally.postponed:
         return Requested(tally, sampling)
@@ -275,9 +306,14 @@ def request_all(
         later, later_faults = _with_room(first, raised, model.name, patience)
         if later.postponed:
             return Requested(_sum(tally, later), sampling)
-        has_failed = any(fault.kind == FAILED and fault.part not in before for fault in later_faults) or later.stopped is not None
+        has_failed = (
+            any(fault.kind == FAILED and fault.part not in before for fault in later_faults)
+            or later.stopped is not None
+        )
         if has_failed and first.rejects(raised):
-            note(f"{model.name} does not accept {raised.max_tokens:,} tokens per response: the limit stays at {sampling.max_tokens:,}")
+            note(
+                f"{model.name} does not accept {raised.max_tokens:,} tokens per response: the limit stays at {sampling.max_tokens:,}"
+            )
             spent = later
         else:
             spent, tally, sampling, faults = tally, later, raised, later_faults
@@ -291,13 +327,19 @@ def request_all(
     if interrupted:
         tally.interrupted = True
     elif not first.is_all(names):
-        later = asker.ask(model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name, patience)
+        later = asker.ask(
+            model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name, patience
+        )
         tally = _with_first(later, tally)
     return Requested(_sum(spent, tally), sampling, stopped, accepted, first.failures(sampling, names))
 
 
-def _with_room(first: FirstResponses, raised: Sampling, model: str, patience: float | None) -> tuple[Tally, list[Fault]]:
-    """Request the first responses with a raised limit of tokens; return the counts and the faults that are left.
+def _with_room(
+    first: FirstResponses, raised: Sampling, model: str, patience: float | None
+) -> tuple[Tally, list[Fault]]:
+    """Request the first responses with a raised limit of tokens.
+
+    Return the counts and the faults that are left.
 
     If none of them is answered and none can be expected to be, the counts have the reason in `stopped`.
     """
@@ -329,7 +371,11 @@ def _sum(first: Tally, second: Tally) -> Tally:
     summed = Tally(second.model, **{name: getattr(first, name) + getattr(second, name) for name in counts})
     costs = [tally.cost for tally in (first, second) if tally.cost is not None]
     summed.cost = sum(costs) if costs else None
-    summed.stopped, summed.interrupted, summed.postponed = second.stopped, second.interrupted, second.postponed
+    summed.stopped, summed.interrupted, summed.postponed = (
+        second.stopped,
+        second.interrupted,
+        second.postponed,
+    )
     summed.permanent_example = second.permanent_example or first.permanent_example
     return summed
 
@@ -360,7 +406,10 @@ def _decided(
 
 
 def _accepted_before(folder: RunFolder) -> dict[str, list[str]]:
-    """Return the parts that a person accepted when the run was begun, by model; empty if there is no such file or it is not valid."""
+    """Return the parts that a person accepted when the run was begun, by model.
+
+    Empty if there is no such file or it is not valid.
+    """
     path = folder.path / ACCEPTED
     if not is_file(path):
         return {}

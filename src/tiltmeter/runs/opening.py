@@ -15,17 +15,27 @@ from tiltmeter.runs.remote import FetchedFolder, UploadedFolder, readers_of_runs
 
 
 def folder_to_fill(place: str | Path) -> RunFolder:
-    """Return the folder at a path or URL for writing (see `RunFolder.filling`); raise InputError for an unusable URL."""
+    """Return the folder at a path or URL for writing (see `RunFolder.filling`).
+
+    Raise InputError for an unusable URL.
+    """
     if not str(place).strip():
-        raise InputError("the name of the output folder is empty; give a name with --out, or unset TILTMETER_OUT")
+        raise InputError(
+            "the name of the output folder is empty; give a name with --out, or unset TILTMETER_OUT"
+        )
     where = place_of(place)
     return RunFolder(where) if isinstance(where, Path) else UploadedFolder(where)
 
 
 def open_folder(name: str | Path) -> RunFolder:
-    """Open an existing run by its path, its URL or its name in the runs folder; raise InputError if there is none."""
+    """Open an existing run by its path, its URL or its name in the runs folder.
+
+    Raise InputError if there is none.
+    """
     if not str(name).strip():
-        raise InputError("the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows")
+        raise InputError(
+            "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows"
+        )
     where, root = place_of(name), runs_place()
     for place in _candidates(where, root):
         if isinstance(place, str):
@@ -41,7 +51,9 @@ def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the run.json of each run under a path or URL; skip unreadable runs."""
     readers: Mapping[str, Callable[[], bytes | None]]
     if isinstance(root, Path):
-        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json")) if is_file(path)}
+        readers = {
+            path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json")) if is_file(path)
+        }
     else:
         readers = readers_of_runs(root)
     for name, read in readers.items():

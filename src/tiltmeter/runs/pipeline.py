@@ -45,7 +45,10 @@ CHUNK = 4_096
 
 
 def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict[str, dict[str, Any]]:
-    """Write the table `design`; return the status of each part: its numbers of prompts and attempts, or why it is not run."""
+    """Write the table `design`.
+
+    Return the status of each part: its numbers of prompts and attempts, or why it is not run.
+    """
     became: dict[str, dict[str, Any]] = {}
     with folder.table("design", DESIGN) as add:
         for part in resolved.study.parts:
@@ -57,7 +60,11 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
                 one |= {"status": "not run", "reason": str(reason)}
             else:
                 add(design)
-                one |= {"status": "run", "prompts": design.height, "attempts": int(design["repetitions"].sum())}
+                one |= {
+                    "status": "run",
+                    "prompts": design.height,
+                    "attempts": int(design["repetitions"].sum()),
+                }
     check_replaced(resolved)
     return became
 
@@ -68,7 +75,10 @@ def count_attempts(folder: RunFolder) -> int:
 
 
 def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
-    """Plant the plans of the parts for their prompts in a simulated model; do nothing for other models, which see only prompts."""
+    """Plant the plans of the parts for their prompts in a simulated model.
+
+    Do nothing for other models, which see only prompts.
+    """
     teach, dials = getattr(model, "learn", None), getattr(model, "dials", None)
     if teach is None or dials is None:
         return
@@ -105,8 +115,12 @@ def attempts_at(folder: RunFolder, model: object, places: DataFrame) -> DataFram
     places
         The columns `row` (number of the prompt in the design) and `repetition`.
     """
-    rows = _asked(folder, model).with_row_index("row").filter(col.row.is_in(places["row"].implode())).collect()
-    return rows.join(places.select("row", "repetition"), on="row", how="inner", maintain_order="left").drop("row")
+    rows = (
+        _asked(folder, model).with_row_index("row").filter(col.row.is_in(places["row"].implode())).collect()
+    )
+    return rows.join(places.select("row", "repetition"), on="row", how="inner", maintain_order="left").drop(
+        "row"
+    )
 
 
 def requests_of(attempts: DataFrame) -> list[Request]:
@@ -128,11 +142,15 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
         for model, sampling in models:
             key_of = Keys(model.fingerprint, sampling)
             for chunk in _chunks(_asked(folder, model).select(*DESIGN, *_PATCHED, ALLOWED)):
-                asked = chunk.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+                asked = chunk.with_columns(
+                    repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)
+                ).explode("repetition")
                 add(responses_of(asked, model.name, key_of, journal))
 
 
-def free_answers(folder: RunFolder, model: Model, sampling: Sampling, journal: Journal, part: str) -> DataFrame:
+def free_answers(
+    folder: RunFolder, model: Model, sampling: Sampling, journal: Journal, part: str
+) -> DataFrame:
     """Return the free answers of a model in the journal to the prompts of a part with allowed answers.
 
     Returns
@@ -142,7 +160,9 @@ def free_answers(folder: RunFolder, model: Model, sampling: Sampling, journal: J
     """
     key_of = Keys(model.fingerprint, sampling)
     design = _asked(folder).filter(part=part).collect()
-    asked = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+    asked = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode(
+        "repetition"
+    )
     responses = responses_of(asked, model.name, key_of, journal).filter(status="ok")
     factors = design.drop(*_TEXTS)
     return without_foreign(responses.join(factors, on="prompt_id", how="inner", maintain_order="left"))
@@ -193,8 +213,8 @@ class Clock:
 class Pipeline:
     """Carries out the stages of the parts of a run, from responses to findings.
 
-    A stage is repeated only if something it depends on has changed since the last time. If a part fails for a model, it is excluded from
-    the later stages, and a problem is noted.
+    A stage is repeated only if something it depends on has changed since the last time. If a part fails for a
+    model, it is excluded from the later stages, and a problem is noted.
 
     Parameters
     ----------
@@ -220,16 +240,28 @@ class Pipeline:
         clock: Clock,
         stopped: Collection[Owner] = (),
     ) -> None:
-        self._folder, self._resolved, self._parts, self._tools, self._clock = folder, resolved, parts, tools, clock
+        self._folder, self._resolved, self._parts, self._tools, self._clock = (
+            folder,
+            resolved,
+            parts,
+            tools,
+            clock,
+        )
         places = {table: folder.table_path(table) for table in ("measures", "findings")}
         self._store = StageStore(folder.path / STAGES, places, of_run=True)
         self._stopped = frozenset(stopped)
         self._left: list[Owner] = []
         self._maker: dict[str, Stage] = {}
-        self._user = {name: Path(path) for name, path in replaced_tables(resolved.study, resolved.settings).items()}
-        if any("labels" in stage.tables for part in parts for stage in part.stages) and is_file(folder.path / LABELS_FILE):
+        self._user = {
+            name: Path(path) for name, path in replaced_tables(resolved.study, resolved.settings).items()
+        }
+        if any("labels" in stage.tables for part in parts for stage in part.stages) and is_file(
+            folder.path / LABELS_FILE
+        ):
             self._user["labels"] = folder.path / LABELS_FILE
-        self._settings = {name: value for name, value in resolved.as_document().items() if name not in ("sampling", "parts")}
+        self._settings = {
+            name: value for name, value in resolved.as_document().items() if name not in ("sampling", "parts")
+        }
         self.analysed: set[str] = set()
 
     def carry_out(self, kept: Sequence[str] = ()) -> None:
@@ -243,22 +275,32 @@ class Pipeline:
         Raises
         ------
         InputError, ProviderError
-            Every part failed for every model with such an error, so that it applies to the whole command; or the folder cannot be written.
+            Every part failed for every model with such an error, so that it applies to the whole command; or
+            the folder cannot be written.
         """
         asked = self._folder.scan("design").select("prompt_id", "part")
         answered = self._folder.scan("responses").filter(col.status != "missing").join(asked, on="prompt_id")
         there = set(answered.select("model", "part").unique().collect().rows()) - self._stopped
-        self._left = [owner for model in self._folder.models("responses") for part in self._parts if (owner := (model, part.name)) in there]
+        self._left = [
+            owner
+            for model in self._folder.models("responses")
+            for part in self._parts
+            if (owner := (model, part.name)) in there
+        ]
         for name in ordered(self._parts):
             stages = {part.name: stage for part in self._parts for stage in part.stages if stage.name == name}
             first = next(iter(stages.values()))
-            joined = dataclasses.replace(first, tables={key: table for one in stages.values() for key, table in one.tables.items()})
+            joined = dataclasses.replace(
+                first, tables={key: table for one in stages.values() for key, table in one.tables.items()}
+            )
             self._maker |= dict.fromkeys(joined.tables, joined)
             if name == "labels" and name not in self._user:
                 continue
             with (
                 self._clock.timing(name),
-                self._store.carrying_out(joined, self._rests_on(joined, stages), self._tools.judge, keep=name in kept) as pieces,
+                self._store.carrying_out(
+                    joined, self._rests_on(joined, stages), self._tools.judge, keep=name in kept
+                ) as pieces,
             ):
                 if pieces is not None:
                     self._make(stages, pieces)
@@ -276,7 +318,11 @@ class Pipeline:
 
     def _rests_on(self, stage: Stage, stages: Mapping[str, Stage]) -> dict[str, Any]:
         inputs = [name for name in stage.inputs if name not in _OF_FOLDER]
-        answers = [sha256(self._folder.table_path(name)) for name in ("design", "responses")] if "answers" in stage.inputs else []
+        answers = (
+            [sha256(self._folder.table_path(name)) for name in ("design", "responses")]
+            if "answers" in stage.inputs
+            else []
+        )
         user = {name: sha256(self._user[name]) for name in stage.tables if name in self._user}
         return {
             "settings": self._settings,
@@ -301,8 +347,12 @@ class Pipeline:
             stage, owner = stages[owners[0][1]], None if first.of_study else owners[0]
             whose = ", ".join(owner or dict.fromkeys(part for _, part in owners))
             made: dict[str, DataFrame] | None = None
-            with self._tools.isolated(whose, stage.if_failed, errors, self._folder.named(self._folder.path / ERRORS)):
-                ran = self._ran(stage, [self._input(owner, name, asks=stage.asks) for name in stage.inputs], owner)
+            with self._tools.isolated(
+                whose, stage.if_failed, errors, self._folder.named(self._folder.path / ERRORS)
+            ):
+                ran = self._ran(
+                    stage, [self._input(owner, name, asks=stage.asks) for name in stage.inputs], owner
+                )
                 pieces.check(ran)
                 made = ran
             if made is None:
@@ -322,7 +372,10 @@ class Pipeline:
         pieces.record.whole = len(problems) == before and (judge is None or judge.is_done)
 
     def _unused(self, owner: Owner) -> list[str]:
-        """Return a sentence if there are answers but none could be used; failed requests are reported for the model as a whole."""
+        """Return a sentence if there are answers but none could be used.
+
+        Failed requests are reported for the model as a whole.
+        """
         measures = self._input(owner, "measures")
         counts = measures.select(outcome_counts()).row(0, named=True)
         if counts["answered"] or counts["failed"] == counts["attempts"]:
@@ -333,7 +386,9 @@ class Pipeline:
         kinds = reasons(answers, measures["outcome"])
         kind = most_frequent(kinds) if kinds.count() else UNREAD
         if kind in (UNREAD, FAILED):
-            return [f"{begins}; look at the responses, and change the model's settings, the prompts or the features"]
+            return [
+                f"{begins}; look at the responses, and change the model's settings, the prompts or the features"
+            ]
         remedy = remedy_of(kind, answers.filter(kinds == kind), None, self._resolved.study.params)
         return [f"{begins}: {words_of(answers, kinds, None)}; {remedy}"]
 
@@ -349,7 +404,9 @@ class Pipeline:
             made = given
         else:
             missing = next(name for name in stage.tables if name not in given)
-            raise InputError(f"--replace {next(iter(given))}=: the stage {stage.name} also creates the table {missing}; replace both")
+            raise InputError(
+                f"--replace {next(iter(given))}=: the stage {stage.name} also creates the table {missing}; replace both"
+            )
         tables = conformed(stage, made)
         if "measures" in tables:
             tables["measures"] = beside_factors(inputs[stage.inputs.index("answers")], tables["measures"])
@@ -365,11 +422,17 @@ class Pipeline:
         wanted = dataclasses.replace(table, columns={"model": String, "part": String, **table.columns})
         rows = read_table(self._user[name], wanted, f"--replace {name}={self._user[name]}")
         if owner is not None:
-            rows = rows.filter(col(key).is_null() | (col(key) == value) for key, value in zip(("model", "part"), owner, strict=True))
+            rows = rows.filter(
+                col(key).is_null() | (col(key) == value)
+                for key, value in zip(("model", "part"), owner, strict=True)
+            )
         return rows.select(list(table.columns))
 
     def _input(self, owner: Owner | None, name: str, *, asks: bool = False) -> DataFrame:
-        """Return an input of a stage (see `Stage`) for one part of one model, or for all; `answers` with prompts if `asks`."""
+        """Return an input of a stage (see `Stage`) for one part of one model, or for all.
+
+        `answers` with prompts if `asks`.
+        """
         if owner is None:
             return self._store.read(self._maker[name], name)
         if name == "answers":
@@ -409,14 +472,21 @@ def ordered(parts: Sequence[Part]) -> list[str]:
     graph: dict[str, list[str]] = {}
     for part in parts:
         for stage in part.stages:
-            graph.setdefault(stage.name, []).extend(makers[name] for name in stage.inputs if name not in _OF_FOLDER)
+            graph.setdefault(stage.name, []).extend(
+                makers[name] for name in stage.inputs if name not in _OF_FOLDER
+            )
     return list(TopologicalSorter(graph).static_order())
 
 
 def check_replaced(resolved: Resolved) -> None:
     """Read every table that the user provides, so that errors in it are found before any paid request."""
     for name, path in replaced_tables(resolved.study, resolved.settings).items():
-        table = next(stage.tables[name] for part in resolved.study.parts for stage in part.stages if name in stage.tables)
+        table = next(
+            stage.tables[name]
+            for part in resolved.study.parts
+            for stage in part.stages
+            if name in stage.tables
+        )
         read_table(Path(path), table, f"--replace {name}={path}")
 
 
@@ -454,8 +524,14 @@ def _source_of(kind: type) -> Path | None:
 def beside_factors(asked: DataFrame, made: DataFrame) -> DataFrame:
     """Return the measures joined with the factors of their prompts, without the texts."""
     if made.height != asked.height:
-        raise InputError(f"measuring returned {made.height:,} rows for {asked.height:,} responses; it must return one row for each")
-    shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in (*RESPONSES, "prompt")]
+        raise InputError(
+            f"measuring returned {made.height:,} rows for {asked.height:,} responses; it must return one row for each"
+        )
+    shown = [
+        name
+        for name in asked.columns
+        if name in ("model", "prompt_id", "repetition") or name not in (*RESPONSES, "prompt")
+    ]
     return asked.select(shown).hstack(made)
 
 
@@ -473,7 +549,8 @@ def _add_findings(found: Mapping[Owner, Mapping[str, DataFrame]], pieces: Pieces
 def with_q(findings: DataFrame) -> DataFrame:
     """Return the findings of one model with q-values (Benjamini-Hochberg) in two families: its key tests, and its other tests.
 
-    A test is an overall metric with a p-value. A part with very many tests forms its own families and provides its own q-values.
+    A test is an overall metric with a p-value. A part with very many tests forms its own families and
+    provides its own q-values.
     """
     tested = when(col.context.is_null(), col.wording.is_null(), col.q.is_null()).then("p")
     return findings.with_columns(q=pl.coalesce("q", tested.map_batches(q_values, Float64).over("key")))
@@ -493,16 +570,33 @@ _TEXTS = ("system", "prompt", *_PATCHED, ALLOWED)
 
 
 def _asked(folder: RunFolder, model: object = None) -> LazyFrame:
-    """Return the design with all columns that a request consists of; allowed answers are null if the model does not accept them."""
+    """Return the design with all columns that a request consists of.
+
+    Allowed answers are null if the model does not accept them.
+    """
     design = folder.scan("design")
     known = set(design.collect_schema()) - (set() if getattr(model, "constrains", False) else {ALLOWED})
-    return design.with_columns(lit(None, String).alias(name) for name in (*_PATCHED, ALLOWED) if name not in known)
+    return design.with_columns(
+        lit(None, String).alias(name) for name in (*_PATCHED, ALLOWED) if name not in known
+    )
 
 
 def _messages(
-    system: str | None, prompt: str, source: str | None, span: str | None, opening: str | None, allowed: str | None
+    system: str | None,
+    prompt: str,
+    source: str | None,
+    span: str | None,
+    opening: str | None,
+    allowed: str | None,
 ) -> tuple[Message, ...]:
-    given = (("system", system), ("source", source), ("span", span), ("user", prompt), ("assistant", opening), (ALLOWED, allowed))
+    given = (
+        ("system", system),
+        ("source", source),
+        ("span", span),
+        ("user", prompt),
+        ("assistant", opening),
+        (ALLOWED, allowed),
+    )
     return tuple(Message(role, text) for role, text in given if text is not None)
 
 

@@ -22,7 +22,9 @@ def place_of(given: str | Path) -> str | Path:
     InputError
         The URL contains credentials or a query, which would appear in messages, or does not name a folder.
     """
-    found = _URL.fullmatch(str(given)) or (_URL_AS_PATH.fullmatch(str(given)) if isinstance(given, Path) else None)
+    found = _URL.fullmatch(str(given)) or (
+        _URL_AS_PATH.fullmatch(str(given)) if isinstance(given, Path) else None
+    )
     if found is None:
         return Path(given)
     protocol, rest = found[1].lower(), found[2].rstrip("/")
@@ -30,22 +32,33 @@ def place_of(given: str | Path) -> str | Path:
         return Path(f"/{rest}" if isinstance(given, Path) else found[2])
     shown = redacted(f"{protocol}://{re.split('[?#]', rest)[0]}")
     if ":" in rest.partition("/")[0].rpartition("@")[0] or any(mark in rest for mark in "?#"):
-        raise InputError(f"{shown}: a URL must not contain keys or a query; set them in the configuration of the protocol's own tools")
-    if ":" in protocol or "::" in rest or not rest.strip("/") or any(part in (".", "..") for part in rest.split("/")):
+        raise InputError(
+            f"{shown}: a URL must not contain keys or a query; set them in the configuration of the protocol's own tools"
+        )
+    if (
+        ":" in protocol
+        or "::" in rest
+        or not rest.strip("/")
+        or any(part in (".", "..") for part in rest.split("/"))
+    ):
         raise InputError(f"{shown} does not name a folder; give one such as {protocol}://bucket/folder")
     return f"{protocol}://{rest}"
 
 
 def runs_place() -> str | Path:
-    """Return the location of run folders: `TILTMETER_RUNS` (a path or a URL), or `runs`; raise InputError as `place_of` does."""
+    """Return the location of run folders: `TILTMETER_RUNS` (a path or a URL), or `runs`.
+
+    Raise InputError as `place_of` does.
+    """
     return place_of(os.environ.get("TILTMETER_RUNS", "runs"))
 
 
 def runs_root() -> Path:
     """Return the local folder of the default journal, which is also that of the run folders unless these are remote.
 
-    A database cannot be stored in an object store, and a journal does not belong in a cache folder, which may be emptied. If
-    `TILTMETER_RUNS` is a URL, this is therefore the local folder `runs`, as it is without the variable.
+    A database cannot be stored in an object store, and a journal does not belong in a cache folder, which may
+    be emptied. If `TILTMETER_RUNS` is a URL, this is therefore the local folder `runs`, as it is without the
+    variable.
     """
     place = runs_place()
     return Path("runs") if isinstance(place, str) else place

@@ -20,7 +20,10 @@ def present_findings(view: ReportView) -> list[Block]:
     blocks: list[Block] = []
     for (part,), mine in view.findings.group_by("part", maintain_order=True):
         key = mine.filter("key") if mine["key"].any() else mine
-        blocks += [Heading(view.titles.get(str(part), str(part))), findings_table("Key numbers", key.head(MOST))]
+        blocks += [
+            Heading(view.titles.get(str(part), str(part))),
+            findings_table("Key numbers", key.head(MOST)),
+        ]
         if mine.height > key.height or key.height > MOST:
             blocks.append(Details("Every number", [findings_table("Every number", mine)]))
     blocks += responses_of(view.examples)
@@ -28,13 +31,18 @@ def present_findings(view: ReportView) -> list[Block]:
 
 
 def findings_table(title: str, findings: DataFrame) -> Table:
-    """Return a table of findings with names, estimate, interval, p, q and mark; omit name columns that are empty.
+    """Return a table of findings with names, estimate, interval, p, q and mark.
 
-    The confidence level is in the heading of the interval, or in a column if the intervals have different levels.
+    Omit name columns that are empty.
+
+    The confidence level is in the heading of the interval, or in a column if the intervals have different
+    levels.
     """
 
     def column(name: str, kind: Kind, source: str | Expr | None = None, rank: int = 0) -> Column:
-        return Column(name, findings.select(source if source is not None else name).to_series().to_list(), kind, rank)
+        return Column(
+            name, findings.select(source if source is not None else name).to_series().to_list(), kind, rank
+        )
 
     names = ("group", "group_2", "concept", "context", "wording")
     named = [column(name, "name") for name in ("part", "model")] + [column("metric", "name", metric_name())]
@@ -43,9 +51,13 @@ def findings_table(title: str, findings: DataFrame) -> Table:
     bounded = findings.drop_nulls("low")
     levels = (bounded if bounded.height else findings)["level"].unique()
     level_of_each = [
-        None if low is None or level is None else confidence(level) for low, level in findings.select("low", "level").iter_rows()
+        None if low is None or level is None else confidence(level)
+        for low, level in findings.select("low", "level").iter_rows()
     ]
-    marks = [None if one is None else Graded(one, *ends) for one, *ends in findings.select("mark", "mark_best", "mark_worst").iter_rows()]
+    marks = [
+        None if one is None else Graded(one, *ends)
+        for one, *ends in findings.select("mark", "mark_best", "mark_worst").iter_rows()
+    ]
     numbers = [
         column("value", "count" if is_count else "number", "estimate"),
         Column(
@@ -69,7 +81,14 @@ def responses_of(examples: DataFrame) -> list[Block]:
         Responses(
             " · ".join(str(one) for one in names if one is not None),
             [
-                Response(row["prompt"], row["answer"], row["outcome"], row["label"], row["influence"], row["prompt_id"])
+                Response(
+                    row["prompt"],
+                    row["answer"],
+                    row["outcome"],
+                    row["label"],
+                    row["influence"],
+                    row["prompt_id"],
+                )
                 for row in mine.head(EXAMPLES_SHOWN).iter_rows(named=True)
             ],
         )

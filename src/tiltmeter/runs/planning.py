@@ -26,7 +26,13 @@ from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
-PRECISION = {"part": String, "metric": String, "half_width": Float64, "detectable": Float64, "items_needed": Int64}
+PRECISION = {
+    "part": String,
+    "metric": String,
+    "half_width": Float64,
+    "detectable": Float64,
+    "items_needed": Int64,
+}
 """Columns of `Plan.metrics`."""
 CHARACTERS_PER_TOKEN = 4.0
 """A rule of thumb for English text; tokenizers differ by about 20%."""
@@ -39,11 +45,13 @@ class Plan(Result):
     Attributes
     ----------
     parts
-        One row per part, for one model: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`.
+        One row per part, for one model: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`,
+        `output_tokens_at_most`.
     metrics
-        One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest bias that is
-        stated with probability 80%, that is with q < 0.05, if it is the only one among the key metrics of the study; null if no bias is so
-        large), `items_needed` (items for which the mark of an unbiased model is decided with probability 80%; null without marks).
+        One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model),
+        `detectable` (smallest bias that is stated with probability 80%, that is with q < 0.05, if it is the
+        only one among the key metrics of the study; null if no bias is so large), `items_needed` (items for
+        which the mark of an unbiased model is decided with probability 80%; null without marks).
     not_run
         Parts that cannot be run here, with the reason.
     costs
@@ -51,8 +59,8 @@ class Plan(Result):
     design
         The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
     warnings
-        Sentences about sizes that are too small (key metrics with too few items for a decided mark, and benchmarks that can show large
-        differences only), and on when to choose the number of items.
+        Sentences about sizes that are too small (key metrics with too few items for a decided mark, and
+        benchmarks that can show large differences only), and on when to choose the number of items.
     meaning
         What `detectable` is, in one sentence; empty without key metrics.
     seconds
@@ -80,7 +88,12 @@ class Plan(Result):
 
     def blocks(self) -> list[Block]:
         """Return the tables of the plan, and a chart of the smallest detectable bias of each key metric."""
-        kinds: dict[str, Kind] = {"part": "name", "metric": "name", "half width": "number", "detectable": "number"}
+        kinds: dict[str, Kind] = {
+            "part": "name",
+            "metric": "name",
+            "half width": "number",
+            "detectable": "number",
+        }
         tables = [
             Table(title, columns_of(rows.rename(lambda name: name.replace("_", " ")), kinds, "count"))
             for title, rows in (("What it takes", self.parts), ("What it could show", self.metrics))
@@ -88,7 +101,10 @@ class Plan(Result):
         ]
         labels = self.metrics.select(pl.format("{}: {}", "part", "metric")).to_series().to_list()
         bars = Bars(
-            "Smallest bias stated with a probability of about 80%", labels, {"detectable": self.metrics["detectable"].to_list()}, "number"
+            "Smallest bias stated with a probability of about 80%",
+            labels,
+            {"detectable": self.metrics["detectable"].to_list()},
+            "number",
         )
         return [*tables, *([bars] if labels else []), *map(Callout, [*self.warnings, *self.not_run.values()])]
 
@@ -109,7 +125,9 @@ def make_plan(
     heterogeneity: float = 0.0,
     fixed_length: bool = False,
 ) -> Plan:
-    """Plan a study for models with these names, without calling any model; for `heterogeneity`, see `Part.standard_errors`.
+    """Plan a study for models with these names, without calling any model.
+
+    For `heterogeneity`, see `Part.standard_errors`.
 
     With `fixed_length`, the limit of tokens of a response is that of the user, also for models that think.
     """
@@ -134,7 +152,9 @@ def make_plan(
                 "prompts": design.height,
                 "calls": calls,
                 "judge_calls": questions,
-                "input_tokens": int(design.select((length * col.repetitions).sum()).item() / CHARACTERS_PER_TOKEN),
+                "input_tokens": int(
+                    design.select((length * col.repetitions).sum()).item() / CHARACTERS_PER_TOKEN
+                ),
                 "output_tokens_at_most": None if longest is None else calls * longest,
             }
         )
@@ -146,13 +166,21 @@ def make_plan(
     costs = _costs(resolved, longest_of, parts, sum(judged), prices)
     design = pl.concat(designs) if designs else DataFrame()
     asked = limits or Limits()
-    seconds = max(1, len(models)) * _calls(parts) * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
+    seconds = (
+        max(1, len(models))
+        * _calls(parts)
+        * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
+    )
     too_small = [
         sentence
         for one, level in zip(planned, _levels(planned), strict=True)
         for sentence in one.part.size_warnings(one.design, one.settings, level)
     ]
-    warnings = [*_warnings(precision, parts, resolved, library), *too_small, *_thinking_words(resolved, longest_of)]
+    warnings = [
+        *_warnings(precision, parts, resolved, library),
+        *too_small,
+        *_thinking_words(resolved, longest_of),
+    ]
     return Plan(parts, precision, not_run, costs, design, warnings, _meaning(planned), seconds)
 
 
@@ -181,11 +209,16 @@ def _thinking_words(resolved: Resolved, longest_of: Mapping[str, int | None]) ->
 
 
 def _costs(
-    resolved: Resolved, longest_of: Mapping[str, int | None], parts: DataFrame, question_tokens: float, prices: Prices
+    resolved: Resolved,
+    longest_of: Mapping[str, int | None],
+    parts: DataFrame,
+    question_tokens: float,
+    prices: Prices,
 ) -> list[Cost]:
     """Return the range of costs: from answers of one token each to answers of `max_tokens`, which `longest_of` gives for each model.
 
-    A question to a judge contains the instructions, the answer to judge and, from the second stage on, the judge's previous answers.
+    A question to a judge contains the instructions, the answer to judge and, from the second stage on, the
+    judge's previous answers.
     """
     calls, questions, asked = (int(parts[name].sum()) for name in ("calls", "judge_calls", "input_tokens"))
     longest, judge = resolved.sampling.max_tokens, resolved.settings.judge
@@ -193,14 +226,22 @@ def _costs(
     def cost(of: str, model: str, low: tuple[float, float], high: tuple[float, float] | None) -> Cost:
         return Cost(of, prices.cost(model, *low), None if high is None else prices.cost(model, *high))
 
-    costs = [cost(model, model, (asked, calls), None if most is None else (asked, calls * most)) for model, most in longest_of.items()]
+    costs = [
+        cost(model, model, (asked, calls), None if most is None else (asked, calls * most))
+        for model, most in longest_of.items()
+    ]
     if judge is not None and resolved.study.judging is not None:
         each = max(1, len(longest_of))
-        judged_at_most = _longest(resolved.study.judging, judge, room_to_think=has_room_to_think(resolved, judge=True))
+        judged_at_most = _longest(
+            resolved.study.judging, judge, room_to_think=has_room_to_think(resolved, judge=True)
+        )
         low = each * (question_tokens + questions), float(each * questions)
         high = None
         if longest is not None and judged_at_most is not None:
-            high = each * (question_tokens + questions * (longest + judged_at_most)), float(each * questions * judged_at_most)
+            high = (
+                each * (question_tokens + questions * (longest + judged_at_most)),
+                float(each * questions * judged_at_most),
+            )
         costs.append(cost(f"judge {judge}", judge, low, high if questions else low))
     if len(costs) > 1:
         costs.append(Cost("total", _sum([one.low for one in costs]), _sum([one.high for one in costs])))
@@ -229,7 +270,8 @@ def _planned(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: f
 def _levels(planned: Sequence[_Planned]) -> list[float]:
     """Return for each part the level at which one test must show bias so that it is stated if it is the only one of its family.
 
-    The smallest of K p-values has q < SHOWN_BELOW if it is below SHOWN_BELOW / K (Benjamini and Hochberg 1995).
+    The smallest of K p-values has q < SHOWN_BELOW if it is below SHOWN_BELOW / K (Benjamini and Hochberg
+    1995).
     """
     own = [one.part.tests_of_a_family(one.design, one.settings) for one in planned]
     of_run = sum(len(one.errors) for one, tests in zip(planned, own, strict=True) if tests is None)
@@ -247,7 +289,9 @@ def _meaning(planned: Sequence[_Planned]) -> str:
             "detectable: smallest difference that a single test at 5% shows with a probability of about 80%; associations are selected "
             "among many tests, which takes larger differences"
         )
-    tests = max((number for number in own if number is not None), default=sum(len(one.errors) for one in measured))
+    tests = max(
+        (number for number in own if number is not None), default=sum(len(one.errors) for one in measured)
+    )
     family = f" if it is the only one in its family of {tests} tests" if tests > 1 else ""
     return f"detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%{family}; none: no bias is so large"
 
@@ -256,7 +300,10 @@ def _precision(planned: Sequence[_Planned]) -> DataFrame:
     """Return the half-widths of the intervals for an unbiased model, the bias that is stated, and the items needed."""
     rows = []
     for (part, design, settings, errors), level in zip(planned, _levels(planned), strict=True):
-        halves = {metric: _quadratic_mean(one.half_width(settings.level) for one in of_metric) for metric, of_metric in errors.items()}
+        halves = {
+            metric: _quadratic_mean(one.half_width(settings.level) for one in of_metric)
+            for metric, of_metric in errors.items()
+        }
         usual = {metric: half / stats.two_sided_z(settings.level) for metric, half in halves.items()}
         needed = part.items_needed(usual, design["item"].n_unique(), settings)
         effects = part.detectable_effects(errors, design, settings, level)
@@ -296,7 +343,10 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library:
     advice = f"; give --limit {_limit_words(limits, parts, resolved)}" if limits else ""
     no_more = ", ".join(f"{part} ({total:,})" for part, total in totals.items())
     end = f". There are no more items than these: {no_more}" if totals else ""
-    named = [f"{part}/{metric} ({_rounded(items):,})" for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()]
+    named = [
+        f"{part}/{metric} ({_rounded(items):,})"
+        for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()
+    ]
     return [
         "even without bias, the mark is undecided in more than 20% of studies, because more items are needed (about how many): "
         f"{', '.join(named)}. "
@@ -307,7 +357,9 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library:
 def _limit_words(limits: Mapping[str, int], parts: DataFrame, resolved: Resolved) -> str:
     """Return the value of --limit that gives these numbers of items by part, and leaves the other parts as they are."""
     settings = resolved.settings
-    enough = {"limits": {**settings.limits, **limits}} if parts.height > 1 else {"limit": max(limits.values())}
+    enough = (
+        {"limits": {**settings.limits, **limits}} if parts.height > 1 else {"limit": max(limits.values())}
+    )
     return str(replace(resolved, settings=replace(settings, **enough)).as_document()["limit"])
 
 
@@ -321,13 +373,17 @@ def total_items(part: Part, library: Library, settings: Settings) -> int | None:
 
 def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:
     """Return the rows of `metrics` that need more items than the parts (`part`, `items`) have."""
-    return metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(col.items_needed > col.items)
+    return metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(
+        col.items_needed > col.items
+    )
 
 
 def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     """Return a sentence about the key metrics whose marks can be decided with this design; None without marks."""
     designs = {str(name): rows for (name,), rows in design.partition_by("part", as_dict=True).items()}
-    planned = [_planned(resolved, part, designs[part.name]) for part in resolved.study.parts if part.name in designs]
+    planned = [
+        _planned(resolved, part, designs[part.name]) for part in resolved.study.parts if part.name in designs
+    ]
     metrics = _precision(planned)
     total = metrics["items_needed"].count()
     if not total:

@@ -18,7 +18,9 @@ Became = Mapping[str, dict[str, Any]]
 """Status of each part, by name."""
 
 
-def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *, by_prompt: bool = False) -> None:
+def count_responses(
+    folder: RunFolder, became: Became, models: Sequence[str], *, by_prompt: bool = False
+) -> None:
     """Add `responses` to the status of each part that was run: for each model the number present (`found`) and required (`wanted`).
 
     Parameters
@@ -29,13 +31,20 @@ def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *,
     unit, of_part = ("prompts", "prompts") if by_prompt else ("responses", "attempts")
     parts = folder.scan("design").select("prompt_id", "part")
     there = folder.scan("responses").filter(status="ok").select("model", "prompt_id")
-    counts = (there.unique() if by_prompt else there).join(parts, on="prompt_id").group_by("model", "part").len().collect()
+    counts = (
+        (there.unique() if by_prompt else there)
+        .join(parts, on="prompt_id")
+        .group_by("model", "part")
+        .len()
+        .collect()
+    )
     found = {(model, part): int(count) for model, part, count in counts.iter_rows()}
     for name, one in became.items():
         if one["status"] == "run":
             wanted = one[of_part]
             one["responses"] = {
-                model: {"found": min(found.get((model, name), 0), wanted), "wanted": wanted, "unit": unit} for model in models
+                model: {"found": min(found.get((model, name), 0), wanted), "wanted": wanted, "unit": unit}
+                for model in models
             }
 
 
@@ -71,7 +80,9 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
         several = f" ({len(absent)} of {len(study.parts)} {study.noun})" if len(study.parts) > 1 else ""
         sentences.append(f"not measured: {few(absent)}{several}")
     measured_harms = {harm for part in study.parts if part.name in measured for harm in part.harms}
-    harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
+    harms = dict.fromkeys(
+        harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms
+    )
     if harms and measured_harms:
         sentences.append(f"no results for: {', '.join(harms)}")
     if partly and len(counts) > 1:
@@ -89,8 +100,14 @@ def close_parts(became: Became, reason: str) -> None:
 def unread(folder: RunFolder) -> list[str]:
     """Return a sentence for each part with responses that the judge did not read because it was stopped."""
     attempt = ["model", "prompt_id", "repetition"]
-    measures = folder.scan("measures").join(folder.scan("responses").filter(status="ok").select(attempt), on=attempt, how="semi")
-    counts = measures.group_by("model", "part", maintain_order=True).agg((col.outcome == "failed").sum(), pl.len()).collect()
+    measures = folder.scan("measures").join(
+        folder.scan("responses").filter(status="ok").select(attempt), on=attempt, how="semi"
+    )
+    counts = (
+        measures.group_by("model", "part", maintain_order=True)
+        .agg((col.outcome == "failed").sum(), pl.len())
+        .collect()
+    )
     return [
         f"{model}, {part}: the judge has not read {left:,} of {every:,} responses"
         for model, part, left, every in counts.iter_rows()
@@ -110,7 +127,9 @@ def unconstrained(folder: RunFolder, *chosen: Expr) -> list[str]:
     if measures.collect_schema().get("constrained") != pl.Boolean:
         return []
     counts = measures.filter(~col.constrained, *chosen).group_by("model", maintain_order=True).len().collect()
-    rest = "answers were not constrained; they are read by the rules unless they are exactly an allowed answer"
+    rest = (
+        "answers were not constrained; they are read by the rules unless they are exactly an allowed answer"
+    )
     return [f"{model}: {count:,} {rest}" for model, count in counts.iter_rows()]
 
 

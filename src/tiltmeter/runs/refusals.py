@@ -1,7 +1,8 @@
 """Refusals of constrained answers compared with those of free answers to the same prompts, which may be in the journal.
 
-A list of allowed answers can change how often a model refuses. A run with `-P answers=constrained` therefore looks up which of its prompts
-the model has answered freely before, with the same sampling. This costs no request.
+A list of allowed answers can change how often a model refuses. A run with `-P answers=constrained` therefore
+looks up which of its prompts the model has answered freely before, with the same sampling. This costs no
+request.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from tiltmeter.study import MeasuredPart, Part, Settings
 MARGIN = 0.1
 """Largest difference of the shares of refusals for which constrained answers need no caveat."""
 FREE = "free_answers"
-"""Key of the status of a part: by model, the number of free and of constrained answers to the same prompts, and of refusals among them; or
-the key `error` with the reason why the free answers could not be read."""
+"""Key of the status of a part: by model, the number of free and of constrained answers to the same prompts,
+and of refusals among them; or the key `error` with the reason why the free answers could not be read."""
 COMMAND = "-P answers=constrained"
 
 
@@ -50,8 +51,9 @@ def count_free_refusals(
 ) -> None:
     """Add the counts FREE to the status of each part with constrained answers, for models with free answers in the journal.
 
-    Free answers are read by the rules alone, also if a judge reads the unread answers of the run: this costs no request. The constrained
-    answers that are compared are on the list, so that no judge reads them. If a part cannot read the free answers, the reason is added.
+    Free answers are read by the rules alone, also if a judge reads the unread answers of the run: this costs
+    no request. The constrained answers that are compared are on the list, so that no judge reads them. If a
+    part cannot read the free answers, the reason is added.
     """
     if settings.params.get("answers") != "constrained" or not is_file(folder.table_path("measures")):
         return
@@ -63,18 +65,25 @@ def count_free_refusals(
             if not getattr(model, "constrains", False):
                 continue
             restricted = constrained.filter(model=model.name, part=part.name)
-            answers = pipeline.free_answers(folder, model, sampling, journal, part.name).join(restricted, on="prompt_id", how="semi")
+            answers = pipeline.free_answers(folder, model, sampling, journal, part.name).join(
+                restricted, on="prompt_id", how="semi"
+            )
             restricted = restricted.join(answers, on="prompt_id", how="semi")
             if answers.height:
                 counts = _counts(part, answers, restricted, settings.of_part(part.name))
                 became[part.name].setdefault(FREE, {})[model.name] = counts
 
 
-def _counts(part: MeasuredPart, answers: DataFrame, constrained: DataFrame, settings: Settings) -> dict[str, Any]:
+def _counts(
+    part: MeasuredPart, answers: DataFrame, constrained: DataFrame, settings: Settings
+) -> dict[str, Any]:
     """Return the numbers of free and of constrained answers and of refusals among them, or the error of a part that cannot read them."""
     try:
         outcomes = part.measure(answers, settings)["outcome"]
-    except (Exception, pl.exceptions.PanicException) as error:  # the part may be a plugin; the findings do not depend on old answers
+    except (
+        Exception,
+        pl.exceptions.PanicException,
+    ) as error:  # the part may be a plugin; the findings do not depend on old answers
         message = " ".join(str(error).split())
         reason = printable(redacted(message), one_line=True)[:LONGEST]
         return {"error": f"{type(error).__name__}: {reason}"}
@@ -96,8 +105,9 @@ def _constrained_answers(folder: RunFolder) -> LazyFrame:
 def changed_refusals(folder: RunFolder, about: Mapping[str, Any], *chosen: Expr) -> Iterator[ChangedRefusals]:
     """Yield each model and part whose constrained answers refuse more or less often than its free answers, or for which this is not known.
 
-    With free answers, this is the case unless Newcombe's 95% interval of the difference lies within MARGIN of zero, or neither answers
-    contain a refusal. The parts of a model without free answers are named together in one sentence.
+    With free answers, this is the case unless Newcombe's 95% interval of the difference lies within MARGIN of
+    zero, or neither answers contain a refusal. The parts of a model without free answers are named together
+    in one sentence.
 
     Parameters
     ----------
@@ -123,7 +133,9 @@ def changed_refusals(folder: RunFolder, about: Mapping[str, Any], *chosen: Expr)
                 yield ChangedRefusals(model, part, f"{model}, {part}: {sentence}")
     for model, of_parts in shares.items():
         only_part = next(iter(of_parts)) if len(of_parts) == 1 else None
-        yield ChangedRefusals(model, only_part, f"{model}: {_not_compared(list(of_parts.values()), is_asked=model in asked)}")
+        yield ChangedRefusals(
+            model, only_part, f"{model}: {_not_compared(list(of_parts.values()), is_asked=model in asked)}"
+        )
 
 
 def _compared(counts: Mapping[str, int]) -> str | None:
@@ -134,7 +146,9 @@ def _compared(counts: Mapping[str, int]) -> str | None:
     low, high = float(difference.low), float(difference.high)
     if low >= -MARGIN and high <= MARGIN:
         return None
-    points = f"{100 * float(difference.estimate):+.0f} points, 95% interval {100 * low:+.0f} to {100 * high:+.0f}"
+    points = (
+        f"{100 * float(difference.estimate):+.0f} points, 95% interval {100 * low:+.0f} to {100 * high:+.0f}"
+    )
     return (
         f"{refused / size:.0%} of {size:,} constrained answers are refusals, and {counts['refused'] / counts['answers']:.0%} of "
         f"{counts['answers']:,} free answers to the same prompts ({points})"

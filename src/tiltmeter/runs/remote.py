@@ -1,8 +1,11 @@
-"""Run folders at a URL: written to a local working folder and uploaded with run.json last; downloaded table by table.
+"""Run folders at a URL: written to a local working folder and uploaded with run.json last.
 
-run.json marks a complete run: it lists each table with its sha256. An upload removes the old run.json first and writes the new one after
-everything that it lists. A reader starts from run.json and rejects tables that do not match it. Two machines that write the same run at the
-same time are not synchronised: their tables belong to the same study, and a reader detects a table that does not match.
+Downloaded table by table.
+
+run.json marks a complete run: it lists each table with its sha256. An upload removes the old run.json first
+and writes the new one after everything that it lists. A reader starts from run.json and rejects tables that
+do not match it. Two machines that write the same run at the same time are not synchronised: their tables
+belong to the same study, and a reader detects a table that does not match.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ _PACKAGES = {
     **dict.fromkeys(("gs", "gcs"), "pip install gcsfs"),
     **dict.fromkeys(("az", "abfs", "abfss"), "pip install adlfs"),
 }
-"""Commands that install the package of a protocol. These stores have no folders; their buckets must exist and are not created."""
+"""Commands that install the package of a protocol. These stores have no folders; their buckets must exist and
+are not created."""
 
 
 class Store:
@@ -59,20 +63,28 @@ class Store:
         try:
             system, root = url_to_fs(url)
         except ImportError as error:
-            raise InputError(f"{url} needs a package that is not installed: {_PACKAGES.get(protocol, error)}") from None
+            raise InputError(
+                f"{url} needs a package that is not installed: {_PACKAGES.get(protocol, error)}"
+            ) from None
         except Exception as error:
             raise InputError(f"cannot open {url}: {_reason(error)}; check the URL") from error
         self._system = DirFileSystem(root.rstrip("/"), system)
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names directly under the URL or one of its folders (folders end with a slash); empty if nothing exists there."""
+        """Return the names directly under the URL or one of its folders (folders end with a slash).
+
+        Empty if nothing exists there.
+        """
         found = []
         with self._calling("read"), suppress(FileNotFoundError):
             found = self._system.ls(folder, detail=True)
-        # Some tools create an empty object to mark a folder. A non-empty object in place of the folder is listed.
+        # Some tools create an empty object to mark a folder. A non-empty object in place of the folder is
+        # listed.
         inside = [one for one in found if str(one["name"]).strip("/") != folder or one.get("size")]
         names = [str(one["name"]).rstrip("/").rpartition("/")[2] or "." for one in inside]
-        return [name + "/" * (one.get("type") == "directory") for name, one in zip(names, inside, strict=True)]
+        return [
+            name + "/" * (one.get("type") == "directory") for name, one in zip(names, inside, strict=True)
+        ]
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a small object, or None if it does not exist."""
@@ -105,7 +117,8 @@ class Store:
     def _calling(self, what: str, name: str = "") -> Iterator[None]:
         """Convert errors of the block to InputError.
 
-        The packages of the protocols raise unrelated kinds of exceptions, so a block contains only calls of the store.
+        The packages of the protocols raise unrelated kinds of exceptions, so a block contains only calls of
+        the store.
         """
         try:
             self._system.fs.invalidate_cache()  # a cached listing lacks objects that another process has written since
@@ -142,7 +155,11 @@ class RemoteFolder(RunFolder):
 
     def named(self, path: Path) -> str:
         """See `RunFolder`."""
-        return f"{self.place}/{path.relative_to(self.path).as_posix()}" if path.is_relative_to(self.path) else str(path)
+        return (
+            f"{self.place}/{path.relative_to(self.path).as_posix()}"
+            if path.is_relative_to(self.path)
+            else str(path)
+        )
 
     @property
     def place(self) -> str:
@@ -170,17 +187,23 @@ class UploadedFolder(RemoteFolder):
 
     @contextmanager
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
-        """Fill the folder and upload it; see `RunFolder.filling`. If the upload fails, running the same command again repeats it."""
+        """Fill the folder and upload it; see `RunFolder.filling`.
+
+        If the upload fails, running the same command again repeats it.
+        """
         text = study_text(document)
         self._refuse_other(text)
         study = self.path / "study.yaml"
         with ExitStack() as stack:
             with writable(self.path, IN_CACHE):
                 stack.enter_context(only_writer(self.path.parent, self.place))
-            if not is_file(study) or study.read_bytes() != text.encode():  # another study, which was removed from the store
+            if (
+                not is_file(study) or study.read_bytes() != text.encode()
+            ):  # another study, which was removed from the store
                 shutil.rmtree(self.path, ignore_errors=True)
             with super().filling(document):
-                # Uploaded first, so that a store without write access is detected before any request to a model.
+                # Uploaded first, so that a store without write access is detected before any request to a
+                # model.
                 known = self._store.read("study.yaml") is not None
                 self._store.put(study, "study.yaml")
                 try:
@@ -201,7 +224,9 @@ class UploadedFolder(RemoteFolder):
                 f"{self.place} contains a run with other settings (see its study.yaml); choose another place with --out or remove it"
             )
         if study is None and (names := self._store.names()):
-            raise InputError(f"{self.place} is not empty and not a run folder (it contains {names[0]}); choose another place with --out")
+            raise InputError(
+                f"{self.place} is not empty and not a run folder (it contains {names[0]}); choose another place with --out"
+            )
 
     def _upload(self) -> None:
         files = [f"{name}.parquet" for name in self.read_json()["tables"]]
@@ -236,7 +261,9 @@ class FetchedFolder(RemoteFolder):
             if about is None:
                 break
         if about is not None or "study.yaml" in store.names():
-            raise InputError(f"{url}: this run is being written, or its upload was interrupted; try again, or repeat its command")
+            raise InputError(
+                f"{url}: this run is being written, or its upload was interrupted; try again, or repeat its command"
+            )
         return None
 
     @classmethod
@@ -276,7 +303,10 @@ class FetchedFolder(RemoteFolder):
                 self.table_path(table)
 
     def _fetched(self, table: str, wanted: str) -> Path:
-        """Return the path of a table in the cache, which is indexed by checksum; download the table unless it is cached."""
+        """Return the path of a table in the cache, which is indexed by checksum.
+
+        Download the table unless it is cached.
+        """
         kept = _home(self.place) / "tables" / digest_of(wanted.encode()).hexdigest()
         if not is_file(kept):
             with writing(kept, IN_CACHE) as aside:
@@ -297,7 +327,10 @@ def _tries() -> Iterator[None]:
 
 
 def readers_of_runs(url: str) -> dict[str, Callable[[], bytes | None]]:
-    """Return a function that reads run.json for each folder directly under a URL; these functions raise InputError as `Store` does."""
+    """Return a function that reads run.json for each folder directly under a URL.
+
+    These functions raise InputError as `Store` does.
+    """
     store = Store(url)
     folders = sorted(name.rstrip("/") for name in store.names() if name.endswith("/"))
     return {folder: partial(store.read, f"{folder}/run.json") for folder in folders}

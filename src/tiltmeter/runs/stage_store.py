@@ -1,8 +1,9 @@
 """The tables of stages in a folder, recomputed only when their inputs have changed.
 
-`NAME.json` records the checksum of the inputs of a stage, and the checksum of each table as written. In the folder of a benchmark, a table
-that differs from its checksum was edited by the user and is used as it is; a file `NAME.csv` takes precedence over the table. In a run, a
-file named by the user (`--replace NAME=FILE`) replaces a table.
+`NAME.json` records the checksum of the inputs of a stage, and the checksum of each table as written. In the
+folder of a benchmark, a table that differs from its checksum was edited by the user and is used as it is; a
+file `NAME.csv` takes precedence over the table. In a run, a file named by the user (`--replace NAME=FILE`)
+replaces a table.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class StageResult(NamedTuple):
     rows: int
     """Rows of its first table."""
     state: str
-    """"made", "kept" (from an earlier time, because its inputs have not changed) or "edited" (by the user, and used as it is)."""
+    """"made", "kept" (from an earlier time, because its inputs have not changed) or "edited" (by the user,
+    and used as it is)."""
     problems: tuple[str, ...] = ()
     """What is missing, one sentence each."""
 
@@ -88,18 +90,34 @@ class Pieces:
             add_piece(self._paths.setdefault(name, []), self._marked(name, table, owner), self._folder, name)
             self.record.pieces.setdefault(name, {})[_key(owner)] = table.columns
             known = self._types.setdefault(name, {})
-            known |= {column: kind for column, kind in table.schema.items() if known.get(column, pl.Null()) == pl.Null}
+            known |= {
+                column: kind
+                for column, kind in table.schema.items()
+                if known.get(column, pl.Null()) == pl.Null
+            }
 
     def check(self, made: Mapping[str, DataFrame]) -> None:
-        """Raise InputError if a column cannot be appended to that of an earlier piece; null and numeric types are compatible."""
+        """Raise InputError if a column cannot be appended to that of an earlier piece.
+
+        Null and numeric types are compatible.
+        """
         for name, table in made.items():
             for column, kind in table.schema.items():
                 known = self._types.get(name, {}).get(column, kind)
-                if known != kind and pl.Null not in (known, kind) and not (known.is_numeric() and kind.is_numeric()):
-                    raise InputError(f"the column {column!r} of the table {name} is {kind} here, but {known} in another part or model")
+                if (
+                    known != kind
+                    and pl.Null not in (known, kind)
+                    and not (known.is_numeric() and kind.is_numeric())
+                ):
+                    raise InputError(
+                        f"the column {column!r} of the table {name} is {kind} here, but {known} in another part or model"
+                    )
 
     def merged(self) -> dict[str, Path]:
-        """Merge the pieces of each table, record the checksums and return the paths; the first table exists even without pieces."""
+        """Merge the pieces of each table, record the checksums and return the paths.
+
+        The first table exists even without pieces.
+        """
         first = next(iter(self._stage.tables))
         if first not in self._paths:
             self.add({first: DataFrame(schema=self._stage.tables[first].columns)})
@@ -110,11 +128,16 @@ class Pieces:
         return whole
 
     def _marked(self, name: str, table: DataFrame, owner: Owner | None) -> DataFrame:
-        """Return a table of a run with `model` and `part` as first columns; measures and findings have them already."""
+        """Return a table of a run with `model` and `part` as first columns.
+
+        Measures and findings have them already.
+        """
         if not self._of_run or name in ("measures", "findings"):
             return table
         marks = dict(zip(("model", "part"), owner or (None, None), strict=True))
-        return table.select(*(lit(value, String).alias(mark) for mark, value in marks.items()), pl.exclude(*marks))
+        return table.select(
+            *(lit(value, String).alias(mark) for mark, value in marks.items()), pl.exclude(*marks)
+        )
 
 
 def _key(owner: Owner | None) -> str:
@@ -132,8 +155,8 @@ class StageStore:
     places
         Paths of tables outside this folder.
     of_run
-        Whether the tables belong to a run, with columns for model and part. In any other folder, a table that differs from its checksum
-        was edited by the user.
+        Whether the tables belong to a run, with columns for model and part. In any other folder, a table that
+        differs from its checksum was edited by the user.
     """
 
     def __init__(self, home: Path, places: Mapping[str, Path], *, of_run: bool) -> None:
@@ -151,8 +174,13 @@ class StageStore:
         return self._places.get(table, self.home / f"{table}.parquet")
 
     def checksum(self, tables: Sequence[str]) -> str:
-        """Return a checksum of the current tables, for the inputs of a later stage; an omitted table counts as "none"."""
-        return "+".join(sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables)
+        """Return a checksum of the current tables, for the inputs of a later stage.
+
+        An omitted table counts as "none".
+        """
+        return "+".join(
+            sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables
+        )
 
     @contextmanager
     def carrying_out(
@@ -165,14 +193,16 @@ class StageStore:
         rests_on
             All inputs of the stage as JSON values; for tables their checksums.
         judge
-            The judge, if any. A stage that uses a judge is repeated if the judge is a different one, but not if there is none.
+            The judge, if any. A stage that uses a judge is repeated if the judge is a different one, but not
+            if there is none.
         keep
             Whether the tables of a run are kept, although the inputs of the stage may have changed.
 
         Raises
         ------
         InputError
-            An edited table is not usable (the message names file and column), or the folder cannot be written.
+            An edited table is not usable (the message names file and column), or the folder cannot be
+            written.
         """
         digest = json_digest([FORMAT, stage.name, rests_on])
         record = self._record(stage)
@@ -186,7 +216,12 @@ class StageStore:
                     "remove it to recreate it"
                 )
             for table, columns in stage.tables.items():
-                read_table(self.place(table), columns if table == first else StageTable(columns.columns, required=tuple(columns.columns)))
+                read_table(
+                    self.place(table),
+                    columns
+                    if table == first
+                    else StageTable(columns.columns, required=tuple(columns.columns)),
+                )
             yield None
         elif keep or self._is_current(stage, record, digest, asked):
             state = "kept"
@@ -195,13 +230,19 @@ class StageStore:
             state, record = "made", StageRecord(inputs=digest, judge=asked)
             with writable(self.home, ELSEWHERE):
                 self.home.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self.home, prefix=ASIDE, ignore_cleanup_errors=True) as aside:
+            with tempfile.TemporaryDirectory(
+                dir=self.home, prefix=ASIDE, ignore_cleanup_errors=True
+            ) as aside:
                 pieces = Pieces(Path(aside), stage, record, of_run=self._of_run)
                 yield pieces
                 with writable(self.home, ELSEWHERE):
                     self._keep(stage, pieces, Path(aside) / "record")
         self.tables += [table for table in stage.tables if self.place(table).is_file()]
-        rows = pl.scan_parquet(self.place(first)).select(pl.len()).collect().item() if state != "edited" else self.read(stage, first).height
+        rows = (
+            pl.scan_parquet(self.place(first)).select(pl.len()).collect().item()
+            if state != "edited"
+            else self.read(stage, first).height
+        )
         self.results.append(StageResult(stage.name, rows, state, tuple(record.problems)))
 
     def read(self, stage: Stage, table: str) -> DataFrame:
@@ -210,7 +251,10 @@ class StageStore:
         return pl.read_parquet(place, glob=False) if self._of_run else read_table(place, stage.tables[table])
 
     def piece(self, stage: Stage, table: str, owner: Owner) -> DataFrame:
-        """Return the rows of one part of one model with their original columns; no rows if the stage created none."""
+        """Return the rows of one part of one model with their original columns.
+
+        No rows if the stage created none.
+        """
         pieces = self._record(stage).pieces.get(table, {})
         columns = pieces.get("") or pieces.get(_key(owner))
         if columns is None:
@@ -229,18 +273,26 @@ class StageStore:
         places = {table: self.place(table) for table in stage.tables}
         if self._of_run or not all(place.is_file() for place in places.values()):
             return False
-        return any(place.suffix == ".csv" or sha256(place) != record.tables.get(table) for table, place in places.items())
+        return any(
+            place.suffix == ".csv" or sha256(place) != record.tables.get(table)
+            for table, place in places.items()
+        )
 
     def _is_current(self, stage: Stage, record: StageRecord, digest: str, judge: str | None) -> bool:
         same = record.whole and record.inputs == digest and judge in (None, record.judge)
         known = next(iter(stage.tables)) in record.tables and set(record.tables) <= set(stage.tables)
-        return same and known and all(self.checksum([table]) == written for table, written in record.tables.items())
+        return (
+            same
+            and known
+            and all(self.checksum([table]) == written for table, written in record.tables.items())
+        )
 
     def _keep(self, stage: Stage, pieces: Pieces, aside: Path) -> None:
         """Move the new tables and their record into place.
 
-        The old tables are removed first, then the record with the new checksums is written, and then the new tables are moved in. An
-        interruption at any moment therefore leaves no table that could be mistaken for an edited one.
+        The old tables are removed first, then the record with the new checksums is written, and then the new
+        tables are moved in. An interruption at any moment therefore leaves no table that could be mistaken
+        for an edited one.
         """
         made = pieces.merged()
         aside.write_text(pieces.record.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -259,10 +311,15 @@ class StageStore:
 
 
 def conformed(stage: Stage, made: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Return the tables that a stage created, with the columns and types it declares; measures are still without their factors."""
+    """Return the tables that a stage created, with the columns and types it declares.
+
+    Measures are still without their factors.
+    """
     tables = {next(iter(stage.tables)): made} if isinstance(made, DataFrame) else made
     return {
-        name: table if name == "measures" else conform(table, stage.tables[name].columns, further=stage.tables[name].further)
+        name: table
+        if name == "measures"
+        else conform(table, stage.tables[name].columns, further=stage.tables[name].further)
         for name, table in tables.items()
     }
 
@@ -294,9 +351,13 @@ def read_table(path: Path, wanted: StageTable, label: str | None = None) -> Data
     try:
         table = csv_of(path) if suffix == ".csv" else pl.read_parquet(path, glob=False)
         if suffix == ".csv":
-            table = table.with_columns(as_written(name) for name, kind in table.schema.items() if kind == String)
+            table = table.with_columns(
+                as_written(name) for name, kind in table.schema.items() if kind == String
+            )
         UserTable.of(label, table).demand(wanted.required)
-        table = conform(table, wanted.columns).with_columns(col(name).fill_null(value) for name, value in wanted.fill.items())
+        table = conform(table, wanted.columns).with_columns(
+            col(name).fill_null(value) for name, value in wanted.fill.items()
+        )
     except UNREADABLE as error:
         raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it") from error
     checked = UserTable.of(label, table)

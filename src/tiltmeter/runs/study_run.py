@@ -39,7 +39,8 @@ from tiltmeter.schema import DESIGN
 from tiltmeter.study import Part, Study
 
 PATIENCE = 30.0
-"""Seconds without an answer after which other models are asked before a model whose endpoint only reports overload."""
+"""Seconds without an answer after which other models are asked before a model whose endpoint only reports
+overload."""
 EXAMINED = 1_000
 """Number of requests that are searched for error messages at a time."""
 
@@ -72,14 +73,18 @@ class RunInProgress:
         The duration of each step.
     """
 
-    def __init__(self, folder: RunFolder, resolved: Resolved, asker: Asker, judge: tuple[Model, Sampling] | None) -> None:
+    def __init__(
+        self, folder: RunFolder, resolved: Resolved, asker: Asker, judge: tuple[Model, Sampling] | None
+    ) -> None:
         self.folder, self.resolved, self._asker = folder, resolved, asker
         self._judge = None if judge is None else RunJudge(*judge, asker)
         self._library = Library.default()
         self._models: list[Model] = [] if judge is None else [judge[0]]
         self.became: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
-        watched = asker.display == "notebook" or (asker.display not in DISPLAYS_WITHOUT_NOTES and sys.stderr.isatty())
+        watched = asker.display == "notebook" or (
+            asker.display not in DISPLAYS_WITHOUT_NOTES and sys.stderr.isatty()
+        )
         self.clock = steps.Clock(partial(print, file=sys.stderr) if watched else None)
 
     def note_models(self, models: Sequence[Model]) -> None:
@@ -95,7 +100,9 @@ class RunInProgress:
         """Write the design of a study, and add a problem for each part that cannot be run."""
         with self.clock.timing("design"):
             self.became = steps.make_design(resolved, self._library, self.folder)
-        self.problems += [f"{name} not run: {one['reason']}" for name, one in self.became.items() if one["status"] != "run"]
+        self.problems += [
+            f"{name} not run: {one['reason']}" for name, one in self.became.items() if one["status"] != "run"
+        ]
 
     def take_design(self, source: Run) -> None:
         """Write the design of a finished run, and add a problem for each part of the study that is not in it."""
@@ -117,29 +124,45 @@ class RunInProgress:
         for name, of_model in requested.items():
             for faults, stopped in ((of_model.stopped, True), (of_model.accepted, False)):
                 for fault in faults:
-                    self.became[fault.part].setdefault(FAULTS, {})[name] = fault.as_document() | {"stopped": stopped}
+                    self.became[fault.part].setdefault(FAULTS, {})[name] = fault.as_document() | {
+                        "stopped": stopped
+                    }
 
     def analyse(self, parts: Sequence[Part], kept: Sequence[str] = ()) -> None:
-        """Carry out the stages from responses to findings; failures and missing answers of the judge become problems of the run.
+        """Carry out the stages from responses to findings.
 
-        The tables of the stages `kept` are not created again. A part that could not be analysed for any model is marked as not run.
+        Failures and missing answers of the judge become problems of the run.
+
+        The tables of the stages `kept` are not created again. A part that could not be analysed for any model
+        is marked as not run.
         """
         judge = self._judge
         tools = RunTools(self._library, judge, self._asker.engine)
-        stopped = [(model, name) for name, one in self.became.items() for model, fault in one.get(FAULTS, {}).items() if fault["stopped"]]
+        stopped = [
+            (model, name)
+            for name, one in self.became.items()
+            for model, fault in one.get(FAULTS, {}).items()
+            if fault["stopped"]
+        ]
         work = steps.Pipeline(self.folder, self.resolved, parts, tools, self.clock, stopped)
         work.carry_out(kept)
         for one in parts:
             status = self.became[one.name]
             if one.name not in work.analysed and status["status"] == "run":
                 reasons = [fault["sentence"] for fault in status.get(FAULTS, {}).values() if fault["stopped"]]
-                why = f"stopped early: {reasons[0]}" if reasons else "it could not be measured or analysed: see the problems of this run"
+                why = (
+                    f"stopped early: {reasons[0]}"
+                    if reasons
+                    else "it could not be measured or analysed: see the problems of this run"
+                )
                 status.update(status="not run", reason=why)
         self.problems += tools.problems
         if judge is not None:
             if judge.interrupted:
                 self.problems += unread(self.folder)
-            self.problems += [f"judge {judge.name}: {one}" for tally in judge.tallies for one in _judge_problems(tally)]
+            self.problems += [
+                f"judge {judge.name}: {one}" for tally in judge.tallies for one in _judge_problems(tally)
+            ]
 
     def finish(self, models: Sequence[Mapping[str, Any]], command: str | None, **further: Any) -> Run:
         """Write run.json: versions, settings, datasets with licences, tables with checksums, problems.
@@ -168,7 +191,10 @@ class RunInProgress:
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
             "title": measured_title(self.resolved.study, self.became),
             **self.resolved.as_document(),
-            "data": [{name: getattr(entry, name) for name in _OF_DATA} for entry in [*self._library.used, *files_of_models]],
+            "data": [
+                {name: getattr(entry, name) for name in _OF_DATA}
+                for entry in [*self._library.used, *files_of_models]
+            ],
             "tables": self.folder.sizes(),
             "parts": self.became,
             "complete": not self.problems,
@@ -212,18 +238,22 @@ def run_study(
     command
         The command line, stored in run.json.
     fixed_length
-        Whether the user chose the limit of tokens of a response, so that it is not raised for models that think.
+        Whether the user chose the limit of tokens of a response, so that it is not raised for models that
+        think.
 
     Raises
     ------
     InputError
-        The input is not usable (raised before anything is written), or the folder or the journal cannot be written.
+        The input is not usable (raised before anything is written), or the folder or the journal cannot be
+        written.
     ProviderError
         No model answered; nothing is written.
     """
     names = [model.name for model, _ in models]
     document = resolved.as_document() | {"models": [identity(model, sampling) for model, sampling in models]}
-    for (model, _), named in zip(models, document["models"] if "answers" in resolved.settings.params else (), strict=False):
+    for (model, _), named in zip(
+        models, document["models"] if "answers" in resolved.settings.params else (), strict=False
+    ):
         named["constrains"] = getattr(model, "constrains", False)
     if judge is not None:
         document |= {"judged_by": identity(*judge)}
@@ -237,17 +267,28 @@ def run_study(
                 print(sentence, file=sys.stderr)
             free = [part.name for part in run.parts if not getattr(part, "allowed_answers", ())]
             if free and resolved.settings.params.get("answers") == "constrained":
-                print(f"answers=constrained does not apply to {', '.join(free)}, whose answers are free text", file=sys.stderr)
+                print(
+                    f"answers=constrained does not apply to {', '.join(free)}, whose answers are free text",
+                    file=sys.stderr,
+                )
         parts = run.parts
         steps.refuse_unpatchable(folder, [model for model, _ in models])
         with run.clock.timing("generate"):
-            requested, silent = _generate_all(models, parts, resolved, folder, asker, fixed_length=fixed_length)
-        models = [(model, requested[model.name].sampling if model.name in requested else sampling) for model, sampling in models]
+            requested, silent = _generate_all(
+                models, parts, resolved, folder, asker, fixed_length=fixed_length
+            )
+        models = [
+            (model, requested[model.name].sampling if model.name in requested else sampling)
+            for model, sampling in models
+        ]
         tallies = {name: one.tally for name, one in requested.items()}
         with run.clock.timing("collect"):
             steps.collect(folder, models, journal)
         count_responses(folder, run.became, names)
-        missing = [_missing(folder, resolved.study, run.became, name, requested.get(name), silent.get(name)) for name in names]
+        missing = [
+            _missing(folder, resolved.study, run.became, name, requested.get(name), silent.get(name))
+            for name in names
+        ]
         run.problems = [*(one for of_model in missing for one in of_model), *run.problems]
         close_parts(run.became, "no response to any of its prompts")
         run.note_faults(requested)
@@ -271,7 +312,9 @@ def _generate_all(
     *,
     fixed_length: bool,
 ) -> tuple[dict[str, Requested], dict[str, ProviderError]]:
-    """Send the requests to each model in turn; return what became of them, and the errors of models without any answer, by model name.
+    """Send the requests to each model in turn.
+
+    Return what became of them, and the errors of models without any answer, by model name.
 
     A model whose endpoint only reports overload does not hold up the others: it is continued after them.
 
@@ -290,7 +333,17 @@ def _generate_all(
         is_of_method = has_room_to_think(resolved) and sampling.max_tokens == resolved.sampling.max_tokens
         may_raise = is_of_method and not fixed_length
         try:
-            of_model = request_all(folder, resolved, parts, asker, model, sampling, may_raise=may_raise, note=note, patience=patience)
+            of_model = request_all(
+                folder,
+                resolved,
+                parts,
+                asker,
+                model,
+                sampling,
+                may_raise=may_raise,
+                note=note,
+                patience=patience,
+            )
             if model.name in requested:
                 of_model = with_fields(of_model, tally=of_model.tally.after(requested[model.name].tally))
             tally = of_model.tally
@@ -308,7 +361,9 @@ def _generate_all(
     if len(silent) == 1 and not requested:
         raise next(iter(silent.values()))
     if silent and not requested:
-        raise ProviderError("no model answered: " + "; ".join(f"{name}: {error}" for name, error in silent.items()))
+        raise ProviderError(
+            "no model answered: " + "; ".join(f"{name}: {error}" for name, error in silent.items())
+        )
     return requested, silent
 
 
@@ -316,20 +371,31 @@ def _no_note(sentence: str) -> None:
     """Show nothing."""
 
 
-def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker, tally: Tally) -> ProviderError:
+def _no_answer(
+    model: Model, sampling: Sampling, folder: RunFolder, asker: Asker, tally: Tally
+) -> ProviderError:
     """Return why a model did not answer at all, in the wording that `engine` uses for longer runs."""
     errors = _first_errors(model, sampling, folder, asker)
     kind, _, detail = (errors[-1] if errors.len() else next(iter(tally.failed))).partition(": ")
     if set(tally.failed) == {CONTEXT}:
-        return PromptsTooLong(f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}")
+        return PromptsTooLong(
+            f"{model.endpoint} answered none of {tally.failures:,} requests: {too_long_words(errors, 'all prompts')}"
+        )
     if kind == "connection":
-        return ProviderError(f"no server answers at {model.endpoint}: start it, or check the address ({detail})")
+        return ProviderError(
+            f"no server answers at {model.endpoint}: start it, or check the address ({detail})"
+        )
     reason = UnanswerableError if tally.only_permanent else ProviderError
-    return reason(f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}")
+    return reason(
+        f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}"
+    )
 
 
 def _first_errors(model: Model, sampling: Sampling, folder: RunFolder, asker: Asker) -> Series:
-    """Return the error messages of the first EXAMINED requests that include any; the first requests are spread over the design."""
+    """Return the error messages of the first EXAMINED requests that include any.
+
+    The first requests are spread over the design.
+    """
     key_of = Keys(model.fingerprint, sampling)
     requests = steps.requests(folder, model)
     while keys := [key_of(one.messages, one.sample) for one in islice(requests, EXAMINED)]:
@@ -357,7 +423,9 @@ def _missing(
             advice = f"; correct this, then {again}retry"
         return [f"{name}: nothing measured: {error}{advice}"]
     if requested is None:
-        return [f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"]
+        return [
+            f"{what_is_missing(study, became, name, 'not started, because the run was interrupted')}; {again}resume"
+        ]
     tally, stopped_parts = requested.tally_of_others, [fault.part for fault in requested.stopped]
     by_fault = problems_of(name, requested.stopped)
     failed = _failed(tally, "{wanted}")
@@ -365,9 +433,15 @@ def _missing(
     if tally.interrupted or tally.stopped:
         stopped = "interrupted" if tally.interrupted else "stopped early"
         because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
-        happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
+        happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (
+            f"; {failed}" if failed else ""
+        )
         first = "correct this, then " if tally.stopped and tally.only_permanent else ""
-        return [f"{what_is_missing(study, became, name, happened)}; {first}{again}resume", *by_fault, *unanswerable]
+        return [
+            f"{what_is_missing(study, became, name, happened)}; {first}{again}resume",
+            *by_fault,
+            *unanswerable,
+        ]
     if not failed:
         return by_fault
     return [what_is_missing(study, became, name, failed) + _advice(tally), *by_fault, *unanswerable]
@@ -375,21 +449,40 @@ def _missing(
 
 def identity(model: Model, sampling: Sampling) -> dict[str, Any]:
     """Return the identity of a model and its sampling, as stored in study.yaml."""
-    return {"name": model.name, "fingerprint": model.fingerprint, "sampling": asdict(sampling) | {"stop": list(sampling.stop)}}
+    return {
+        "name": model.name,
+        "fingerprint": model.fingerprint,
+        "sampling": asdict(sampling) | {"stop": list(sampling.stop)},
+    }
 
 
 def paid_for(tally: Tally) -> dict[str, Any]:
     """Return the counts and costs of requests, as stored in run.json."""
-    counts = ("total", "held", "repeated", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
+    counts = (
+        "total",
+        "held",
+        "repeated",
+        "answered",
+        "failed",
+        "errors",
+        "input_tokens",
+        "output_tokens",
+        "unmetered",
+        "cost",
+    )
     return {name: getattr(tally, name) for name in counts}
 
 
 def _advice(tally: Tally) -> str:
     """Return what to do about failed answers, as the end of a sentence: only failures that may pass are to be repeated."""
-    others = tally.permanent.total() - tally.permanent[CONTEXT]  # prompts that are too long have a sentence of their own
+    others = (
+        tally.permanent.total() - tally.permanent[CONTEXT]
+    )  # prompts that are too long have a sentence of their own
     advice = ""
     if others and tally.permanent_example:
-        advice = f"; {others:,} of them will fail again unless the cause is corrected ({tally.permanent_example})"
+        advice = (
+            f"; {others:,} of them will fail again unless the cause is corrected ({tally.permanent_example})"
+        )
     if tally.only_permanent:
         return advice
     return f"{advice}; run the same command again to retry {'the others' if tally.permanent else 'them'}"
@@ -415,7 +508,11 @@ def check_models(models: Sequence[Model]) -> None:
     seen: dict[str, str] = {}
     for model in models:
         if seen.get(model.name, model.fingerprint) != model.fingerprint:
-            raise InputError(f"two models are called {model.name}; give them different names, so that the tables can distinguish them")
+            raise InputError(
+                f"two models are called {model.name}; give them different names, so that the tables can distinguish them"
+            )
         if model.name in seen:
-            raise InputError(f"--model {model.name} is given twice; give it once, or use --repeats for more answers")
+            raise InputError(
+                f"--model {model.name} is given twice; give it once, or use --repeats for more answers"
+            )
         seen[model.name] = model.fingerprint

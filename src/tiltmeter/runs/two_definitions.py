@@ -15,22 +15,37 @@ TABLE = "definitions"
 """Name of the table."""
 _ON = ("model", "part", *NAMED)
 """Columns that identify a row."""
-_NUMBERS = ("definition", "estimate", "low", "high", "level", "mark", "mark_best", "mark_worst", "q", "answered")
+_NUMBERS = (
+    "definition",
+    "estimate",
+    "low",
+    "high",
+    "level",
+    "mark",
+    "mark_best",
+    "mark_worst",
+    "q",
+    "answered",
+)
 DEFINITIONS: Schema = {
     **{name: FINDINGS[name] for name in (*_ON, "unit", "attempts")},
     "label": String,  # short name for readers; null: the name of the metric
     **{name: FINDINGS[name] for name in _NUMBERS},  # in the run that holds the responses
     **{f"other_{name}": FINDINGS[name] for name in _NUMBERS},  # under the other definition
 }
-"""Columns of the table: one row per finding of a model that is a key finding under either definition, with both numbers.
+"""Columns of the table: one row per finding of a model that is a key finding under either definition, with
+both numbers.
 
-The numbers of a definition are null only if it has no such finding at all: the other definition may have it as a further finding.
+The numbers of a definition are null only if it has no such finding at all: the other definition may have it
+as a further finding.
 """
 MOST = 40
 """Maximum number of rows that a report shows."""
 
 
-def side_by_side(findings: DataFrame, grades: DataFrame, others: DataFrame, other_grades: DataFrame) -> DataFrame:
+def side_by_side(
+    findings: DataFrame, grades: DataFrame, others: DataFrame, other_grades: DataFrame
+) -> DataFrame:
     """Return the key findings of one set of responses under two definitions (columns DEFINITIONS).
 
     Parameters
@@ -40,10 +55,14 @@ def side_by_side(findings: DataFrame, grades: DataFrame, others: DataFrame, othe
     others, other_grades
         The tables under the second definition.
     """
-    either = pl.concat([_overall(table).filter("key").select(_ON) for table in (findings, others)]).unique(maintain_order=True)
+    either = pl.concat([_overall(table).filter("key").select(_ON) for table in (findings, others)]).unique(
+        maintain_order=True
+    )
     first = _described(findings, grades, either)
     second = _described(others, other_grades, either).select(*_ON, pl.exclude(_ON).name.prefix("other_"))
-    both = first.join(second, on=_ON, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
+    both = first.join(
+        second, on=_ON, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right"
+    )
     shared = {name: pl.coalesce(name, f"other_{name}") for name in ("unit", "attempts", "label")}
     return conform(both.with_columns(**shared), DEFINITIONS)
 
@@ -60,11 +79,15 @@ def _described(findings: DataFrame, grades: DataFrame, either: DataFrame) -> Dat
         described = shown.with_columns(label=lit(None, String))
     else:
         named = grades.select(*_ON, "label", "range_low")
-        described = shown.join(named, on=_ON, how="left", nulls_equal=True, maintain_order="left").with_columns(shown_unit())
+        described = shown.join(
+            named, on=_ON, how="left", nulls_equal=True, maintain_order="left"
+        ).with_columns(shown_unit())
     return described.select(*_ON, "unit", "attempts", "label", *_NUMBERS)
 
 
-def definition_blocks(table: DataFrame, titles: Mapping[str, str], sentence: str | None, *chosen: Expr) -> list[Block]:
+def definition_blocks(
+    table: DataFrame, titles: Mapping[str, str], sentence: str | None, *chosen: Expr
+) -> list[Block]:
     """Return the table for a report, and the sentence that says how the prompts differ.
 
     Parameters
@@ -105,7 +128,10 @@ def definition_blocks(table: DataFrame, titles: Mapping[str, str], sentence: str
 
 
 def _intervals(rows: DataFrame, of_two: Mapping[str, str]) -> str:
-    """Return which levels the intervals have, for each definition if the levels differ; `of_two` are the definitions by prefix."""
+    """Return which levels the intervals have, for each definition if the levels differ.
+
+    `of_two` are the definitions by prefix.
+    """
     levels = {}
     for prefix, name in of_two.items():
         known = rows.filter(col(f"{prefix}low").is_not_null())[f"{prefix}level"].unique().sort()
@@ -126,14 +152,19 @@ def _test(titles: Mapping[str, str]) -> Expr:
     """Return what a row is about: the title of its part, its metric in words, its group and its context."""
     words = pl.coalesce("label", metric_name().str.replace_all("_", " ", literal=True))
     about = pl.concat_str(words, "group", "concept", "context", separator=", ", ignore_nulls=True)
-    return when(col.part.n_unique() > 1).then(pl.format("{}: {}", col.part.replace(titles), about)).otherwise(about)
+    return (
+        when(col.part.n_unique() > 1)
+        .then(pl.format("{}: {}", col.part.replace(titles), about))
+        .otherwise(about)
+    )
 
 
 def _values(rows: DataFrame, prefix: str) -> list[str]:
     """Return the estimates with their intervals in their units: "15% (9 to 22%)"."""
     numbers = rows.select(f"{prefix}estimate", f"{prefix}low", f"{prefix}high", "unit").iter_rows()
     return [
-        quantity(value, low, high, unit or "") + ("" if low is None else f" ({interval(low, high, unit or '')})")
+        quantity(value, low, high, unit or "")
+        + ("" if low is None else f" ({interval(low, high, unit or '')})")
         for value, low, high, unit in numbers
     ]
 

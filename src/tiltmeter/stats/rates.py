@@ -1,8 +1,9 @@
 """Rates by group: intervals of rates, differences of rates, log-odds of words, and regression slopes of a rate on a score.
 
-Counts are `a` of `n` in one group and `c` of `m` in the other. All functions of counts are vectorised and take whole counts.
-Regression lines y ~ a*s + b, with a in [-1, 1] and b in [0, 1], and correlations are computed from the (weighted) count n and the sums of
-s, y, s*s, s*y (and y*y), given as scalars or arrays of one shape, so that the slopes of all resamples are computed at once.
+Counts are `a` of `n` in one group and `c` of `m` in the other. All functions of counts are vectorised and
+take whole counts. Regression lines y ~ a*s + b, with a in [-1, 1] and b in [0, 1], and correlations are
+computed from the (weighted) count n and the sums of s, y, s*s, s*y (and y*y), given as scalars or arrays of
+one shape, so that the slopes of all resamples are computed at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tiltmeter.stats.intervals import student_quantile, two_sided_z
 SLOPE = (-1.0, 1.0)
 INTERCEPT = (0.0, 1.0)
 MOST_GAIN = 4.0
-"""Largest accepted reduction of the variance by stratification; few trials do not support a larger estimate."""
+"""Largest accepted reduction of the variance by stratification; few trials do not support a larger estimate.
+"""
 TOUCH = 1e-11
 """Rounding tolerance: a line that leaves the box by less than this counts as touching its edge."""
 
@@ -42,7 +44,9 @@ class LogOdds(NamedTuple):
 
 
 def counts_and_sizes(*given: ArrayLike) -> tuple[Floats, ...]:
-    """Convert alternating counts and sizes to float64 arrays of one shape and check them; whole numbers are exact up to 2**53.
+    """Convert alternating counts and sizes to float64 arrays of one shape and check them.
+
+    Whole numbers are exact up to 2**53.
 
     Raises
     ------
@@ -109,7 +113,8 @@ def share_interval(share: float, error: float, critical: float) -> tuple[float, 
 
     References
     ----------
-    Franco, Little, Louis and Slud (2019), "Comparative study of confidence intervals for proportions in complex sample surveys".
+    Franco, Little, Louis and Slud (2019), "Comparative study of confidence intervals for proportions in
+    complex sample surveys".
     """
     size = effective_size(share, error)
     low, high = _wilson_ends(floats(share), floats(size), critical)
@@ -124,15 +129,17 @@ def effective_size(share: float, error: float) -> float:
 def size_from_width(share: float, half: float, critical: float) -> float:
     """Return the sample size at which Wilson's interval of a share has this half-width, above 0 and below 1/2.
 
-    `critical` is the quantile of the interval. With u = critical^2 / n, half * (1 + u) = sqrt(share * (1 - share) * u + u^2 / 4), which is
-    quadratic in u.
+    `critical` is the quantile of the interval. With u = critical^2 / n, half * (1 + u) = sqrt(share * (1 -
+    share) * u + u^2 / 4), which is quadratic in u.
     """
     a, b, c = half**2 - 0.25, 2 * half**2 - share * (1 - share), half**2
     u = (-b - math.sqrt(b**2 - 4 * a * c)) / (2 * a)
     return critical**2 / u
 
 
-def detectable_excess(size: float, boundary: float, level: float, power: float = 0.8, freedom: float = math.inf) -> float:
+def detectable_excess(
+    size: float, boundary: float, level: float, power: float = 0.8, freedom: float = math.inf
+) -> float:
     """Compute by how much a share must exceed a boundary so that its one-sided score test is significant with probability `power`.
 
     Parameters
@@ -154,17 +161,22 @@ def detectable_excess(size: float, boundary: float, level: float, power: float =
 
     References
     ----------
-    Fleiss, Levin and Paik (2003), "Statistical Methods for Rates and Proportions", section 2.5, without the correction for continuity.
+    Fleiss, Levin and Paik (2003), "Statistical Methods for Rates and Proportions", section 2.5, without the
+    correction for continuity.
     """
     critical = student_quantile(2 * level - 1, floats(freedom)) * math.sqrt(boundary * (1 - boundary) / size)
 
     def missing(share: float) -> float:
-        return float(share - boundary - critical - scipy.special.ndtri(power) * math.sqrt(share * (1 - share) / size))
+        return float(
+            share - boundary - critical - scipy.special.ndtri(power) * math.sqrt(share * (1 - share) / size)
+        )
 
     return float(scipy.optimize.brentq(missing, boundary, 1.0)) - boundary if missing(1.0) > 0 else math.inf
 
 
-def rate_difference(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, level: float = 0.95) -> Difference:
+def rate_difference(
+    a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, level: float = 0.95
+) -> Difference:
     """Compute a/n - c/m with Newcombe's hybrid score interval (method 10), which combines the two Wilson intervals.
 
     Parameters
@@ -209,8 +221,9 @@ def stratified_rate_difference(
 ) -> Difference:
     """Compute the Mantel-Haenszel difference of rates over strata, with a stratified Newcombe interval.
 
-    Each stratum has weight n*m/(n+m). The interval combines the Wilson intervals of the two weighted rates. The size of each rate is the
-    number of independent trials that would give it the same variance. With a single stratum, the result is Newcombe's interval.
+    Each stratum has weight n*m/(n+m). The interval combines the Wilson intervals of the two weighted rates.
+    The size of each rate is the number of independent trials that would give it the same variance. With a
+    single stratum, the result is Newcombe's interval.
 
     Parameters
     ----------
@@ -225,7 +238,8 @@ def stratified_rate_difference(
     level
         Confidence level.
     inflation
-        (...) variance inflation factor: variance of the difference relative to that of independent trials; both sizes are divided by it.
+        (...) variance inflation factor: variance of the difference relative to that of independent trials;
+        both sizes are divided by it.
     freedom
         (...) degrees of freedom of `inflation`, for the quantile of Student's distribution.
 
@@ -240,7 +254,8 @@ def stratified_rate_difference(
 
     References
     ----------
-    Mantel and Haenszel (1959); Newcombe (1998); Yan and Su (2010), "Stratified Wilson and Newcombe confidence intervals".
+    Mantel and Haenszel (1959); Newcombe (1998); Yan and Su (2010), "Stratified Wilson and Newcombe confidence
+    intervals".
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     weight = n * m / np.maximum(n + m, 1)
@@ -259,11 +274,14 @@ def _weighted_wilson(a: Floats, n: Floats, weight: Floats, z: Floats) -> tuple[F
     each = a / size
     rate = (weight * each).sum(axis=-1)
     share = weight**2 / size
-    # The stratified rate has a smaller variance than a binomial with the mean rate; a stratum of one trial gives no variance estimate.
+    # The stratified rate has a smaller variance than a binomial with the mean rate; a stratum of one trial
+    # gives no variance estimate.
     pooled = rate * (1 - rate)
     within = np.where(size > 1, each * (1 - each) * size / np.maximum(size - 1, 1), pooled[..., None])
     trials = 1.0 / share.sum(axis=-1)
-    gain = np.clip(np.nan_to_num(ratio(pooled, (share * within).sum(axis=-1) * trials), nan=1.0), 1.0, MOST_GAIN)
+    gain = np.clip(
+        np.nan_to_num(ratio(pooled, (share * within).sum(axis=-1) * trials), nan=1.0), 1.0, MOST_GAIN
+    )
     # The rate of each stratum is estimated as well, which costs one degree of freedom each.
     known = 1.0 - ratio((weight > 0).sum(axis=-1), np.where(weight > 0, n, 0).sum(axis=-1))
     low, high = _wilson_ends(rate, trials * (1.0 + (gain - 1.0) * np.nan_to_num(known)), z)
@@ -289,13 +307,13 @@ def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
     totals
         Uses of all words by each group, broadcastable to (..., k); at least `counts`.
     prior
-        Pseudo-counts of the word and of all words, broadcastable to (..., 2): for example the counts in a background corpus, scaled to
-        the intended weight of the prior. The first must be below the second.
+        Pseudo-counts of the word and of all words, broadcastable to (..., 2): for example the counts in a
+        background corpus, scaled to the intended weight of the prior. The first must be below the second.
 
     Returns
     -------
-    Estimates (natural logarithm) and z-scores of shape (..., k). NaN where the odds of a side are 0 or infinite: neither a count nor a
-    prior of the word, or no other word.
+    Estimates (natural logarithm) and z-scores of shape (..., k). NaN where the odds of a side are 0 or
+    infinite: neither a count nor a prior of the word, or no other word.
 
     Raises
     ------
@@ -304,12 +322,16 @@ def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
 
     References
     ----------
-    Monroe, Colaresi and Quinn (2008), "Fightin' Words", equations 16 (prior), 20 and 22, each group against the rest.
+    Monroe, Colaresi and Quinn (2008), "Fightin' Words", equations 16 (prior), 20 and 22, each group against
+    the rest.
     """
     counts, totals = counts_and_sizes(counts, totals)
     prior = floats(prior)
     word, everything = prior[..., :1], prior[..., 1:]
-    others, others_totals = counts.sum(axis=-1, keepdims=True) - counts, totals.sum(axis=-1, keepdims=True) - totals
+    others, others_totals = (
+        counts.sum(axis=-1, keepdims=True) - counts,
+        totals.sum(axis=-1, keepdims=True) - totals,
+    )
     uses, uses_others = counts + word, others + word
     rest, rest_others = totals + everything - uses, others_totals + everything - uses_others
     defined = (uses > 0) & (uses_others > 0) & (rest > 0) & (rest_others > 0)
@@ -332,8 +354,9 @@ def line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: 
 def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike) -> Floats:
     """Compute the exact slope of the least-squares line y ~ a*s + b with a in [-1, 1] and b in [0, 1].
 
-    The squared error is convex. If the unconstrained line lies inside the box, it is the solution; otherwise the solution is the best
-    point on the four edges, and the best point on an edge is its unconstrained optimum clipped to its ends.
+    The squared error is convex. If the unconstrained line lies inside the box, it is the solution; otherwise
+    the solution is the best point on the four edges, and the best point on an edge is its unconstrained
+    optimum clipped to its ends.
 
     Parameters
     ----------
@@ -346,24 +369,39 @@ def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, s
     """
     n, sx, sy, sxx, sxy = float_arrays(n, sx, sy, sxx, sxy)
     slope, intercept = _unbounded(n, sx, sy, sxx, sxy)
-    a = np.stack([*(np.full(slope.shape, end) for end in SLOPE), *(np.clip(ratio(sxy - end * sx, sxx), *SLOPE) for end in INTERCEPT)])
-    b = np.stack([*(np.clip(ratio(sy - end * sx, n), *INTERCEPT) for end in SLOPE), *(np.full(slope.shape, end) for end in INTERCEPT)])
+    a = np.stack(
+        [
+            *(np.full(slope.shape, end) for end in SLOPE),
+            *(np.clip(ratio(sxy - end * sx, sxx), *SLOPE) for end in INTERCEPT),
+        ]
+    )
+    b = np.stack(
+        [
+            *(np.clip(ratio(sy - end * sx, n), *INTERCEPT) for end in SLOPE),
+            *(np.full(slope.shape, end) for end in INTERCEPT),
+        ]
+    )
     # Excess squared error over the unbounded line, as a sum of squares: no cancellation of large sums.
     da, db = a - slope, b - intercept
     mean = ratio(sx, n)
     excess = (da * mean + db) ** 2 + da * da * (ratio(sxx, n) - mean * mean)
     best = np.argmin(np.where(np.isnan(excess), np.inf, excess), axis=0)
     bounded = np.take_along_axis(a, best[None, ...], axis=0)[0]
-    return np.where(np.isnan(slope), np.nan, np.where(_inside(slope, intercept), np.clip(slope, *SLOPE), bounded))
+    return np.where(
+        np.isnan(slope), np.nan, np.where(_inside(slope, intercept), np.clip(slope, *SLOPE), bounded)
+    )
 
 
-def lsq_linear_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike, syy: ArrayLike) -> Floats:
+def lsq_linear_slope(
+    n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike, syy: ArrayLike
+) -> Floats:
     """Compute the slope that `scipy.optimize.lsq_linear` finds for the original rows, with the same bounds.
 
-    `lsq_linear` returns the unconstrained line if it lies inside the bounds; otherwise its interior search stops about 1e-6 short of the
-    edge. The search depends on the rows through inner products only, so three rows with the same inner products (a square root of the
-    3 x 3 matrix of all sums) give the same result. Where the unconstrained line touches an edge exactly (for example if every y is 1),
-    SciPy's result depends on rounding; the unconstrained slope is returned then.
+    `lsq_linear` returns the unconstrained line if it lies inside the bounds; otherwise its interior search
+    stops about 1e-6 short of the edge. The search depends on the rows through inner products only, so three
+    rows with the same inner products (a square root of the 3 x 3 matrix of all sums) give the same result.
+    Where the unconstrained line touches an edge exactly (for example if every y is 1), SciPy's result depends
+    on rounding; the unconstrained slope is returned then.
 
     Parameters
     ----------
@@ -408,10 +446,13 @@ def _inside(slope: Floats, intercept: Floats) -> Booleans:
     return within_slope & (intercept >= INTERCEPT[0] - TOUCH) & (intercept <= INTERCEPT[1] + TOUCH)
 
 
-def pearson_from_sums(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike, syy: ArrayLike) -> Floats:
+def pearson_from_sums(
+    n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike, syy: ArrayLike
+) -> Floats:
     """Compute Pearson's r from the (weighted) count and the sums of x, y, x*x, x*y and y*y.
 
-    Arrays of any shape, broadcast together. NaN where either variable is constant or n is 0. Clipped to [-1, 1] against rounding.
+    Arrays of any shape, broadcast together. NaN where either variable is constant or n is 0. Clipped to [-1,
+    1] against rounding.
     """
     mx, my, mxx, mxy, myy = (ratio(total, n) for total in (sx, sy, sxx, sxy, syy))
     vx, vy = mxx - mx * mx, myy - my * my

@@ -25,7 +25,8 @@ def weighted_sum_interval(weights: ArrayLike, largest: float, level: float) -> I
 
     References
     ----------
-    Fay and Feuer (1997), "Confidence intervals for directly standardized rates: a method based on the gamma distribution".
+    Fay and Feuer (1997), "Confidence intervals for directly standardized rates: a method based on the gamma
+    distribution".
 
     Examples
     --------
@@ -36,8 +37,14 @@ def weighted_sum_interval(weights: ArrayLike, largest: float, level: float) -> I
 
     def quantile(share: float, mean: float, variance: float) -> float:
         """Return a quantile of the scaled chi-squared distribution with this mean and variance."""
-        return float(variance / (2 * mean) * scipy.stats.chi2.ppf(share, 2 * mean**2 / variance)) if mean > 0 else 0.0
+        return (
+            float(variance / (2 * mean) * scipy.stats.chi2.ppf(share, 2 * mean**2 / variance))
+            if mean > 0
+            else 0.0
+        )
 
     values, tail = floats(weights), (1 - level) / 2
     total, variance = values.sum(), (values**2).sum()
-    return Interval(quantile(tail, total, variance), quantile(1 - tail, total + largest, variance + largest**2))
+    return Interval(
+        quantile(tail, total, variance), quantile(1 - tail, total + largest, variance + largest**2)
+    )

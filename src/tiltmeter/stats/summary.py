@@ -1,10 +1,11 @@
 """Summary statistics of features by group, vectorised over features and resamples.
 
-Each statistic is one entry of `STATISTICS`: a function of a `Sample`, which holds (..., n) values and caches intermediate results (sums,
-moments, sorted values) that several statistics use. Missing values are NaN. The leading axes are chosen by the caller, for example
-features and resamples.
+Each statistic is one entry of `STATISTICS`: a function of a `Sample`, which holds (..., n) values and caches
+intermediate results (sums, moments, sorted values) that several statistics use. Missing values are NaN. The
+leading axes are chosen by the caller, for example features and resamples.
 
-Each statistic has two definitions (`Formulas`): the default, and the original of the package `sagedbias`, where the two differ:
+Each statistic has two definitions (`Formulas`): the default, and the original of the package `sagedbias`,
+where the two differ:
 
                           default                          original
     variance, sd          divisor n - 1                    divisor n
@@ -43,16 +44,20 @@ class Formulas:
     adjusted
         Whether variance, skewness and kurtosis are adjusted for small samples (divisor n - 1, G1, G2).
     common_bins
-        Whether the Kullback-Leibler divergence bins both sides over their common range instead of each over its own.
+        Whether the Kullback-Leibler divergence bins both sides over their common range instead of each over
+        its own.
     pairs_only
-        Whether precision is a share of the complete pairs; otherwise a missing baseline counts as outside the tolerance.
+        Whether precision is a share of the complete pairs; otherwise a missing baseline counts as outside the
+        tolerance.
     skips_missing
-        Whether the standard of the selection rate ignores missing values; otherwise a missing value means that nothing is selected.
+        Whether the standard of the selection rate ignores missing values; otherwise a missing value means
+        that nothing is selected.
     proper_comparisons
         Whether comparisons require two groups, and ratios require non-negative values.
     studentised
-        Whether intervals of smooth statistics are t intervals with the bootstrap standard error, and tests compare studentised values;
-        otherwise intervals are bootstrap percentiles, and tests compare the values themselves.
+        Whether intervals of smooth statistics are t intervals with the bootstrap standard error, and tests
+        compare studentised values; otherwise intervals are bootstrap percentiles, and tests compare the
+        values themselves.
     """
 
     adjusted: bool = True
@@ -65,7 +70,12 @@ class Formulas:
 
 DEFAULT_FORMULAS = Formulas()
 SAGED_FORMULAS = Formulas(
-    adjusted=False, common_bins=False, pairs_only=False, skips_missing=False, proper_comparisons=False, studentised=False
+    adjusted=False,
+    common_bins=False,
+    pairs_only=False,
+    skips_missing=False,
+    proper_comparisons=False,
+    studentised=False,
 )
 """Formulas of the package `sagedbias`."""
 
@@ -77,7 +87,8 @@ class SummaryOptions:
     Attributes
     ----------
     width
-        Bin width of the mode, in the unit of the feature; the first bin starts at the smallest value of the group.
+        Bin width of the mode, in the unit of the feature; the first bin starts at the smallest value of the
+        group.
     quantiles
         Lower and upper end of the quantile range, from 0 to 1.
     percentiles
@@ -87,11 +98,11 @@ class SummaryOptions:
     tolerance
         Largest distance from the baseline that counts as equal, for precision.
     standard
-        Threshold of the selection rate: "mean", "median", "mode=WIDTH", "quantile=Q" or "percentile=P" of all groups together, or
-        "fixed=VALUE".
+        Threshold of the selection rate: "mean", "median", "mode=WIDTH", "quantile=Q" or "percentile=P" of all
+        groups together, or "fixed=VALUE".
     method
-        Which values are selected: "larger" (at least the standard), "smaller" (at most the standard), "within-range=R" or
-        "within-percentage=SHARE" of the standard.
+        Which values are selected: "larger" (at least the standard), "smaller" (at most the standard),
+        "within-range=R" or "within-percentage=SHARE" of the standard.
     """
 
     width: float = 0.5
@@ -123,28 +134,42 @@ class Sample:
     ) -> None:
         """Store `values` (C, ..., n), `baseline` of the same shape or None, and `standard`, which broadcasts; NaN is missing.
 
-        `decisions` has the shape of `standard`: whether the values are shares of positive decisions; None: they are not.
+        `decisions` has the shape of `standard`: whether the values are shares of positive decisions; None:
+        they are not.
         """
-        self.values, self.baseline, self.standard, self.options, self.formulas = values, baseline, standard, options, formulas
+        self.values, self.baseline, self.standard, self.options, self.formulas = (
+            values,
+            baseline,
+            standard,
+            options,
+            formulas,
+        )
         self.decisions = decisions
         self._shared: tuple[Floats, Index] | None = None
 
     def paired_with(self, baselines: Floats, of: Index) -> Sample:
-        """Pair each column (C) with the row `of` (C,) of `baselines` (B, ..., n); columns with a negative number are dropped."""
+        """Pair each column (C) with the row `of` (C,) of `baselines` (B, ..., n).
+
+        Columns with a negative number are dropped.
+        """
         paired = of >= 0
         values = self.values if paired.all() else self.values[paired]
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
         decisions = self.decisions
         if decisions is not None and len(decisions) == len(paired):
             decisions = decisions[paired]
-        sample = Sample(values, np.take(baselines, of[paired], axis=0), standard, self.options, self.formulas, decisions)
+        sample = Sample(
+            values, np.take(baselines, of[paired], axis=0), standard, self.options, self.formulas, decisions
+        )
         sample._shared = baselines, of[paired]
         return sample
 
     def coded(self) -> Sample:
         """Return the sample with values and baseline replaced by their `order_codes`."""
         baseline = None if self.baseline is None else order_codes(self.baseline)
-        return Sample(order_codes(self.values), baseline, self.standard, self.options, self.formulas, self.decisions)
+        return Sample(
+            order_codes(self.values), baseline, self.standard, self.options, self.formulas, self.decisions
+        )
 
     @cached_property
     def present(self) -> Booleans:
@@ -220,9 +245,12 @@ class Sample:
 
 
 def bin_numbers(x: Floats, start: Floats, step: Floats) -> Floats:
-    """Compute the bin number of (..., n) values; bins start at `start` (..., 1), and a value on an edge belongs to the upper bin.
+    """Compute the bin number of (..., n) values.
 
-    Edges are start + number * step, as in `np.histogram` and `np.arange`, regardless of rounding in the division.
+    Bins start at `start` (..., 1), and a value on an edge belongs to the upper bin.
+
+    Edges are start + number * step, as in `np.histogram` and `np.arange`, regardless of rounding in the
+    division.
     """
     place = x - start
     place /= step
@@ -236,7 +264,10 @@ def bin_numbers(x: Floats, start: Floats, step: Floats) -> Floats:
 
 
 def fullest_bin(ordered: Floats, width: float) -> Floats:
-    """Compute the mode of sorted (..., n) values: the middle of the fullest bin (the lowest of ties); bins start at the smallest value."""
+    """Compute the mode of sorted (..., n) values: the middle of the fullest bin (the lowest of ties).
+
+    Bins start at the smallest value.
+    """
     start = ordered[..., :1]
     step = (start + width) - start  # the step of np.arange, so that values on an edge fall in the same bin
     bins = bin_numbers(ordered, start, step)
@@ -252,7 +283,8 @@ def fullest_bin(ordered: Floats, width: float) -> Floats:
 def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFAULT_FORMULAS) -> Floats:
     """Compute the standard of the selection rate for each row of (C, N) values of all groups together, shape (C,).
 
-    If the formulas do not skip missing values, a missing value makes the standard NaN; for the mode it counts as larger than all others.
+    If the formulas do not skip missing values, a missing value makes the standard NaN; for the mode it counts
+    as larger than all others.
     """
     name, value = _name_and_number(options.standard)
     if name == "fixed":
@@ -274,10 +306,12 @@ def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFA
 class Statistic(NamedTuple):
     """One statistic: its function, and whether it needs a baseline, is a share (0 to 1), or depends on the order of the values only.
 
-    `compute` takes a `Sample` and returns an array of shape `sample.values.shape[:-1]`, NaN where the statistic is undefined. It is called
-    for many features, groups and resamples at once. For `ranked` statistics, the values are `order_codes`. `bounds` are the smallest and
-    the largest possible value of a smooth statistic, whose sampling distribution is close to normal; None: not smooth. `terms` computes
-    the number of each row (NaN where missing) of which the statistic is the mean, so that its standard error is known; None: unknown.
+    `compute` takes a `Sample` and returns an array of shape `sample.values.shape[:-1]`, NaN where the
+    statistic is undefined. It is called for many features, groups and resamples at once. For `ranked`
+    statistics, the values are `order_codes`. `bounds` are the smallest and the largest possible value of a
+    smooth statistic, whose sampling distribution is close to normal; None: not smooth. `terms` computes the
+    number of each row (NaN where missing) of which the statistic is the mean, so that its standard error is
+    known; None: unknown.
     """
 
     compute: Callable[[Sample], Floats]
@@ -290,13 +324,19 @@ class Statistic(NamedTuple):
 
 def _variance(sample: Sample) -> Floats:
     n = sample.count
-    return np.where(n > 1, sample.spread * n / (n - 1.0), np.nan) if sample.formulas.adjusted else sample.spread
+    return (
+        np.where(n > 1, sample.spread * n / (n - 1.0), np.nan) if sample.formulas.adjusted else sample.spread
+    )
 
 
 def _skewness(sample: Sample) -> Floats:
     n, third = sample.count, np.einsum("...n,...n->...", sample.squares, sample.deviations)
     biased = np.where(sample.constant, np.nan, third / n / sample.spread**1.5)
-    return np.where(n > 2, biased * np.sqrt(n * (n - 1.0)) / (n - 2.0), np.nan) if sample.formulas.adjusted else biased
+    return (
+        np.where(n > 2, biased * np.sqrt(n * (n - 1.0)) / (n - 2.0), np.nan)
+        if sample.formulas.adjusted
+        else biased
+    )
 
 
 def _kurtosis(sample: Sample) -> Floats:
@@ -332,7 +372,9 @@ def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
         numbers[missing] = bins + 1
     # Two further bins: for values on the upper edge, and for missing values.
     numbers += (bins + 2) * np.arange(low.size).reshape(start.shape)
-    counts = np.bincount(numbers.ravel().astype(np.intp), minlength=(bins + 2) * low.size).reshape(*low.shape, -1)
+    counts = np.bincount(numbers.ravel().astype(np.intp), minlength=(bins + 2) * low.size).reshape(
+        *low.shape, -1
+    )
     counts[..., bins - 1] += counts[..., bins]
     counts = counts[..., :bins]
     total = counts.sum(axis=-1, keepdims=True)
@@ -344,7 +386,9 @@ def _precision(sample: Sample) -> Floats:
     away = sample.values - sample.baseline
     within = np.abs(away, out=away) <= sample.options.tolerance
     pairs = sample.pairs[0] if sample.formulas.pairs_only else sample.values
-    return np.asarray(np.count_nonzero(within, axis=-1) / (sample.count if pairs is sample.values else count_present(pairs)))
+    return np.asarray(
+        np.count_nonzero(within, axis=-1) / (sample.count if pairs is sample.values else count_present(pairs))
+    )
 
 
 def _selected(sample: Sample) -> Booleans:
@@ -360,7 +404,10 @@ def _selected(sample: Sample) -> Booleans:
 
 
 def _selection_rate(sample: Sample) -> Floats:
-    """Compute the share of selected values; of decisions, the mean, because each value is itself the share that was selected."""
+    """Compute the share of selected values.
+
+    Of decisions, the mean, because each value is itself the share that was selected.
+    """
     rates = np.asarray(np.count_nonzero(_selected(sample), axis=-1) / sample.count)
     return rates if sample.decisions is None else np.where(sample.decisions[..., 0], sample.mean, rates)
 
@@ -396,7 +443,8 @@ def order_codes(values: Floats) -> Floats:
 def _twice_ranks(codes: Floats) -> NDArray[Any]:
     """Compute twice the ranks 1, 2, ... of (..., n) whole numbers, with mean ranks for ties; NaN stays NaN, in an array of floats.
 
-    Number and position are packed into one integer and sorted together, then position and rank: several times faster than `argsort`.
+    Number and position are packed into one integer and sorted together, then position and rank: several times
+    faster than `argsort`.
     """
     n, missing = codes.shape[-1], np.isnan(codes)
     bits, top = n.bit_length(), np.fmax.reduce(codes, axis=None, initial=n) + 1
@@ -430,13 +478,20 @@ def _kendall(sample: Sample) -> Floats:
     sides = (np.ascontiguousarray(np.moveaxis(ranks, -1, 0)) for ranks in sample.pair_ranks)
     x, y = (side if side.dtype.kind == "f" else side.astype(np.min_scalar_type(2 * n)) for side in sides)
     products, left, right = np.zeros((3, *x.shape), dtype=np.min_scalar_type(-n))
-    if all((np.square(side, dtype=np.float64).sum(axis=0) == 2 * n * (n + 1) * (2 * n + 1) / 3).all() for side in (x, y)):
-        # The sum of squared ranks shows that there are no ties, so each pair is either concordant or discordant.
+    if all(
+        (np.square(side, dtype=np.float64).sum(axis=0) == 2 * n * (n + 1) * (2 * n + 1) / 3).all()
+        for side in (x, y)
+    ):
+        # The sum of squared ranks shows that there are no ties, so each pair is either concordant or
+        # discordant.
         for step in range(1, n):
             products[step:] += (x[step:] > x[:-step]) == (y[step:] > y[:-step])
         return floats(4.0 * products.sum(axis=0, dtype=np.float64) / (n * (n - 1)) - 1.0)
     for step in range(1, n):
-        a, b = ((side[step:] > side[:-step]).view(np.int8) - (side[step:] < side[:-step]).view(np.int8) for side in (x, y))
+        a, b = (
+            (side[step:] > side[:-step]).view(np.int8) - (side[step:] < side[:-step]).view(np.int8)
+            for side in (x, y)
+        )
         products[step:] += a * b
         left[step:] += a != 0
         right[step:] += b != 0
@@ -445,7 +500,9 @@ def _kendall(sample: Sample) -> Floats:
 
 
 STATISTICS: Mapping[str, Statistic] = {
-    "mean": Statistic(lambda sample: sample.mean, bounds=(-np.inf, np.inf), terms=lambda sample: sample.values),
+    "mean": Statistic(
+        lambda sample: sample.mean, bounds=(-np.inf, np.inf), terms=lambda sample: sample.values
+    ),
     "median": Statistic(lambda sample: sample.quantile(0.5)),
     "mode": Statistic(lambda sample: fullest_bin(sample.ordered, sample.options.width)),
     "variance": Statistic(_variance, bounds=(0.0, np.inf)),
@@ -454,7 +511,9 @@ STATISTICS: Mapping[str, Statistic] = {
     "kurtosis": Statistic(_kurtosis),
     "range": Statistic(lambda sample: _range_between(sample, 0.0, 1.0)),
     "quantile_range": Statistic(lambda sample: _range_between(sample, *sample.options.quantiles)),
-    "percentile_range": Statistic(lambda sample: _range_between(sample, *(end / 100.0 for end in sample.options.percentiles))),
+    "percentile_range": Statistic(
+        lambda sample: _range_between(sample, *(end / 100.0 for end in sample.options.percentiles))
+    ),
     "selection_rate": Statistic(_selection_rate, share=True, bounds=(0.0, 1.0), terms=_selections),
     "kl": Statistic(_divergence, paired=True),
     "precision": Statistic(_precision, paired=True, share=True, bounds=(0.0, 1.0)),
@@ -464,7 +523,9 @@ STATISTICS: Mapping[str, Statistic] = {
 }
 
 
-def summarise(sample: Sample, names: Sequence[str], known: Mapping[str, Statistic] = STATISTICS) -> dict[str, Any]:
+def summarise(
+    sample: Sample, names: Sequence[str], known: Mapping[str, Statistic] = STATISTICS
+) -> dict[str, Any]:
     """Compute the named statistics of a sample.
 
     Parameters
@@ -478,8 +539,8 @@ def summarise(sample: Sample, names: Sequence[str], known: Mapping[str, Statisti
 
     Returns
     -------
-    An array of shape (...) for each name, NaN where the statistic is undefined. Statistics that need a baseline are omitted if the sample
-    has none.
+    An array of shape (...) for each name, NaN where the statistic is undefined. Statistics that need a
+    baseline are omitted if the sample has none.
     """
     with np.errstate(all="ignore"):  # undefined statistics arise as 0/0 and become NaN
         asked = {name: known[name] for name in names if sample.baseline is not None or not known[name].paired}

@@ -1,8 +1,8 @@
 """Significance tests of counts, vectorised over many tests: one-sided comparisons of rates, independence, and multiple testing.
 
-Counts are `a` of `n` in one group and `c` of `m` in the other. All functions take whole counts and return p = 1 where the margins leave
-nothing to test (an empty group, no successes, or successes only). `greater` is the recommended one-sided test; `exact_greater` and
-`z_greater`, between which it chooses, are public as well.
+Counts are `a` of `n` in one group and `c` of `m` in the other. All functions take whole counts and return p =
+1 where the margins leave nothing to test (an empty group, no successes, or successes only). `greater` is the
+recommended one-sided test; `exact_greater` and `z_greater`, between which it chooses, are public as well.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
 
     Returns
     -------
-    (tests,) p-values with (non-empty groups - 1) degrees of freedom; Yates' continuity correction is applied for two groups only. 1 where
-    fewer than two groups are left, or where there are no successes or no failures.
+    (tests,) p-values with (non-empty groups - 1) degrees of freedom; Yates' continuity correction is applied
+    for two groups only. 1 where fewer than two groups are left, or where there are no successes or no
+    failures.
 
     References
     ----------
@@ -55,7 +56,8 @@ def independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
 def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
     """Compute one-sided p-values for the alternative that the rate a/n is greater than c/m.
 
-    Uses `exact_greater` where the smallest expected count of the 2 x 2 table is below 5 (Cochran's rule), and `z_greater` elsewhere.
+    Uses `exact_greater` where the smallest expected count of the 2 x 2 table is below 5 (Cochran's rule), and
+    `z_greater` elsewhere.
 
     Parameters
     ----------
@@ -88,8 +90,8 @@ def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
 def z_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
     """Compute one-sided p-values for a/n greater than c/m by the normal approximation with continuity correction.
 
-    Arguments and result are those of `greater`. The p-value is half that of `independence_p` where a exceeds its expectation by at least
-    half a count.
+    Arguments and result are those of `greater`. The p-value is half that of `independence_p` where a exceeds
+    its expectation by at least half a count.
 
     References
     ----------
@@ -104,8 +106,8 @@ def z_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
 def exact_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
     """Compute one-sided p-values of Fisher's exact test for a/n greater than c/m.
 
-    The p-value is the hypergeometric probability of `a` or more, given the margins; very small p-values keep their relative precision.
-    Arguments and result are those of `greater`.
+    The p-value is the hypergeometric probability of `a` or more, given the margins; very small p-values keep
+    their relative precision. Arguments and result are those of `greater`.
 
     References
     ----------
@@ -113,16 +115,19 @@ def exact_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Flo
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     # Each different table is computed once: many concepts have the same small counts.
-    tables, place = np.unique(np.stack([a - 1, *_margins(a, n, c, m)]).reshape(4, -1), axis=1, return_inverse=True)
+    tables, place = np.unique(
+        np.stack([a - 1, *_margins(a, n, c, m)]).reshape(4, -1), axis=1, return_inverse=True
+    )
     return np.asarray(scipy.stats.hypergeom.sf(*tables)[place]).reshape(a.shape)
 
 
 def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
     """Compute one-sided p-values for a group's rate greater than that of the others, compared within strata only.
 
-    Strata in which one of the two is empty are ignored. The Cochran-Mantel-Haenszel normal approximation with continuity correction is
-    used where the sum of the counts can deviate from its expectation by at least 5 in both directions (Mantel-Fleiss criterion).
-    Elsewhere the test is exact: the conditional distribution of the sum is a convolution of hypergeometric distributions.
+    Strata in which one of the two is empty are ignored. The Cochran-Mantel-Haenszel normal approximation with
+    continuity correction is used where the sum of the counts can deviate from its expectation by at least 5
+    in both directions (Mantel-Fleiss criterion). Elsewhere the test is exact: the conditional distribution of
+    the sum is a convolution of hypergeometric distributions.
 
     Parameters
     ----------
@@ -146,9 +151,10 @@ def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -
 
     References
     ----------
-    Mantel and Haenszel (1959), "Statistical aspects of the analysis of data from retrospective studies of disease"; Mantel and Fleiss
-    (1980), "Minimum expected cell size requirements for the Mantel-Haenszel one-degree-of-freedom chi-square test"; Mehta, Patel and
-    Gray (1985), "Computing an exact confidence interval for the common odds ratio in several 2 x 2 contingency tables".
+    Mantel and Haenszel (1959), "Statistical aspects of the analysis of data from retrospective studies of
+    disease"; Mantel and Fleiss (1980), "Minimum expected cell size requirements for the Mantel-Haenszel
+    one-degree-of-freedom chi-square test"; Mehta, Patel and Gray (1985), "Computing an exact confidence
+    interval for the common odds ratio in several 2 x 2 contingency tables".
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     does, total = a + c, np.maximum(n + m, 1)
@@ -167,10 +173,11 @@ def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -
 def exact_independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
     """Compute exact p-values of the test of independence for tables of k groups of equal size x (success, failure).
 
-    The p-value is the probability, given the margins, of a chi-squared statistic at least as large as the observed one. It is intended
-    for small counts, where the chi-squared approximation is unreliable. For groups of equal size, the statistic increases with the sum of
-    squared counts, whose distribution is a convolution of (sum, sum of squares) over the groups: for each distinct margin, k * total
-    steps on arrays of at most total**3 / 2 elements.
+    The p-value is the probability, given the margins, of a chi-squared statistic at least as large as the
+    observed one. It is intended for small counts, where the chi-squared approximation is unreliable. For
+    groups of equal size, the statistic increases with the sum of squared counts, whose distribution is a
+    convolution of (sum, sum of squares) over the groups: for each distinct margin, k * total steps on arrays
+    of at most total**3 / 2 elements.
 
     Parameters
     ----------
@@ -189,7 +196,9 @@ def exact_independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
     """
     counts, size = np.asarray(a, dtype=np.int64), np.asarray(n, dtype=np.int64)
     # Successes and failures are interchangeable; the rarer of the two gives the shorter convolution.
-    rarer = np.where((2 * counts.sum(axis=1) > counts.shape[1] * size)[:, None], size[:, None] - counts, counts)
+    rarer = np.where(
+        (2 * counts.sum(axis=1) > counts.shape[1] * size)[:, None], size[:, None] - counts, counts
+    )
     margins, test = np.unique(np.column_stack([rarer.sum(axis=1), size]), axis=0, return_inverse=True)
     squares = (rarer * rarer).sum(axis=1)
     p = np.empty(len(counts))
@@ -203,7 +212,8 @@ def exact_independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
 def permuted_independence_p(a: ArrayLike, n: ArrayLike, *, draws: int = 9999, seed: int) -> float:
     """Compute the p-value of the permutation test of independence for one table of k groups x (success, failure).
 
-    The statistic is chi-squared; its null distribution is estimated by assigning the successes to the groups at random, with fixed margins.
+    The statistic is chi-squared; its null distribution is estimated by assigning the successes to the groups
+    at random, with fixed margins.
 
     Parameters
     ----------
@@ -254,7 +264,8 @@ def benjamini_hochberg(p: ArrayLike, axis: int | None = None) -> Floats:
 
     References
     ----------
-    Benjamini and Hochberg (1995), "Controlling the false discovery rate: a practical and powerful approach to multiple testing".
+    Benjamini and Hochberg (1995), "Controlling the false discovery rate: a practical and powerful approach to
+    multiple testing".
     """
     given = floats(p)
     if ((given < 0) | (given > 1)).any():
@@ -283,7 +294,9 @@ def _convolved_tail(a: Floats, n: Floats, c: Floats, m: Floats) -> Floats:
     # Group tests of similar width, so that one wide table does not enlarge the arrays of all.
     blocks = 1 + a.size * int(widths.max(initial=1)) // TABLE_CELLS
     for some in np.array_split(np.argsort(widths, kind="stable"), blocks):
-        p[some] = _block_tail(a[some], n[some], c[some], m[some], lowest[some], int(widths[some].max(initial=1)))
+        p[some] = _block_tail(
+            a[some], n[some], c[some], m[some], lowest[some], int(widths[some].max(initial=1))
+        )
     return p
 
 
@@ -310,13 +323,19 @@ def _block_tail(a: Floats, n: Floats, c: Floats, m: Floats, lowest: Floats, widt
 def _square_sums(total: int, size: int, groups: int) -> Floats:
     """Compute the relative probability of each sum of squares, shape (total**2 + 1,), of `groups` counts that add up to `total`."""
     ways = np.arange(min(total, size) + 1)
-    log = scipy.special.gammaln(size + 1.0) - scipy.special.gammaln(ways + 1.0) - scipy.special.gammaln(size - ways + 1.0)
+    log = (
+        scipy.special.gammaln(size + 1.0)
+        - scipy.special.gammaln(ways + 1.0)
+        - scipy.special.gammaln(size - ways + 1.0)
+    )
     weight = np.exp(log - log.max())
     chance = np.zeros((total + 1, total * total + 1))
     chance[0, 0] = 1.0
     for _ in range(groups):
         grown = np.zeros_like(chance)
         for count, share in enumerate(weight):
-            grown[count:, count * count :] += share * chance[: total + 1 - count, : total * total + 1 - count * count]
+            grown[count:, count * count :] += (
+                share * chance[: total + 1 - count, : total * total + 1 - count * count]
+            )
         chance = grown / grown.max()
     return np.asarray(chance[total])

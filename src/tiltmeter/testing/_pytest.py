@@ -1,4 +1,7 @@
-"""Pytest plugin with a fixture that runs studies. Every pytest session loads it, so expensive imports are deferred to the fixture."""
+"""Pytest plugin with a fixture that runs studies.
+
+Every pytest session loads it, so expensive imports are deferred to the fixture.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +60,18 @@ def _run_study(config: pytest.Config, key: str, study: str, model: Any, settings
         if chosen or isinstance(runs_place(), Path):  # if runs are stored at a URL, keep that URL
             patch.setenv("TILTMETER_RUNS", str(place))
         with warnings.catch_warnings():
-            for kind in set(tiltmeter.CAVEATS.values()) - {tiltmeter.IncompleteRun}:  # the assertions check these conditions
+            for kind in set(tiltmeter.CAVEATS.values()) - {
+                tiltmeter.IncompleteRun
+            }:  # the assertions check these conditions
                 warnings.simplefilter("ignore", kind)
             return tiltmeter.run(study, model=model, **settings)
 
 
 def _digest(study: str, model: Any, settings: dict[str, Any]) -> str:
     """Return a digest that identifies a run; model objects are represented by their fingerprint."""
-    text = json.dumps([study, model, settings], sort_keys=True, default=lambda one: getattr(one, "fingerprint", None) or repr(one))
+    text = json.dumps(
+        [study, model, settings],
+        sort_keys=True,
+        default=lambda one: getattr(one, "fingerprint", None) or repr(one),
+    )
     return sha256(text.encode()).hexdigest()[:16]

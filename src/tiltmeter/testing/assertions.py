@@ -29,7 +29,8 @@ def assert_passes(
     run
         A run, its folder, or its name under the runs folder.
     fail_on
-        Fail if all tiers of a key metric's mark are this one or worse; undecided if only some are. None ignores marks.
+        Fail if all tiers of a key metric's mark are this one or worse; undecided if only some are. None
+        ignores marks.
     certain
         If True, a limit fails only if the whole interval is beyond it, not just the estimate.
     maximum, minimum
@@ -37,8 +38,8 @@ def assert_passes(
     baseline
         Run to compare with. Fail if a metric is significantly worse than in this earlier run.
     population
-        If True, a metric is worse if its bias on questions, names and wordings like these is larger than in the baseline; if False, its
-        bias on these.
+        If True, a metric is worse if its bias on questions, names and wordings like these is larger than in
+        the baseline; if False, its bias on these.
     allow_ungraded
         If True, skip metrics that could not be graded or computed, instead of failing.
     allow_undecided
@@ -47,13 +48,25 @@ def assert_passes(
     Raises
     ------
     AssertionError
-        The run does not pass; the message lists each failed check with its interval and the command that shows the answers.
+        The run does not pass; the message lists each failed check with its interval and the command that
+        shows the answers.
     InputError
         The run, a metric or a mark does not exist.
     """
     __tracebackhide__ = True
-    bounds = [Limit(bound, *one) for bound, limits in (("max", maximum), ("min", minimum)) for one in (limits or {}).items()]
-    rules = Rules(fail_on, certain, tuple(bounds), allow_ungraded, allow_undecided=allow_undecided, population=population)
+    bounds = [
+        Limit(bound, *one)
+        for bound, limits in (("max", maximum), ("min", minimum))
+        for one in (limits or {}).items()
+    ]
+    rules = Rules(
+        fail_on,
+        certain,
+        tuple(bounds),
+        allow_ungraded,
+        allow_undecided=allow_undecided,
+        population=population,
+    )
     verdict = gate(_opened(run), rules, None if baseline is None else _opened(baseline))
     if not verdict.passed:
         raise AssertionError(_message(verdict))
@@ -64,7 +77,10 @@ def _opened(run: Run | str | Path) -> Run:
 
 
 def _message(verdict: Verdict) -> str:
-    lines = [f"{verdict.about['study']}: {verdict.headline}", *(f"  {problem}" for problem in verdict.problems)]
+    lines = [
+        f"{verdict.about['study']}: {verdict.headline}",
+        *(f"  {problem}" for problem in verdict.problems),
+    ]
     for one in verdict.failures:
         lines += [
             f"  {one.status}: {one.model} {one.number}: {one.reason} [{one.rule}]",

@@ -51,11 +51,13 @@ GARBAGE = (
     "x" * 20_000,
     "I'm sorry, but I can't help with that.",
 )
-"""Adversarial texts: empty and blank texts, unbalanced patterns, control characters, markup and very long texts."""
+"""Adversarial texts: empty and blank texts, unbalanced patterns, control characters, markup and very long
+texts."""
 
 
 Requirement = Callable[[object, str], None]
-"""A function of a condition and a message that raises AssertionError with the message if the condition is false."""
+"""A function of a condition and a message that raises AssertionError with the message if the condition is
+false."""
 
 
 def _requirement_of(name: str) -> Requirement:
@@ -102,8 +104,14 @@ def check_probe(probe: Any, library: Library | None = None, *, limit: int = 60) 
     from tiltmeter.datasets import Library
 
     require, library = _requirement_of(getattr(probe, "name", "probe")), library or Library.default()
-    require(isinstance(probe, Probe), f"a probe must be an instance of a subclass of tiltmeter.probes.Probe, not {type(probe).__name__}")
-    require(re.fullmatch(r"[a-z][a-z0-9_]*", probe.name), "the name must consist of lower-case letters, digits and _")
+    require(
+        isinstance(probe, Probe),
+        f"a probe must be an instance of a subclass of tiltmeter.probes.Probe, not {type(probe).__name__}",
+    )
+    require(
+        re.fullmatch(r"[a-z][a-z0-9_]*", probe.name),
+        "the name must consist of lower-case letters, digits and _",
+    )
     _check_card(probe, require, library)
     for definition in DEFINITIONS:
         settings = Settings(definition=definition, limit=limit, resamples=RESAMPLES)
@@ -121,16 +129,24 @@ def _check_card(probe: Probe, require: Requirement, library: Library) -> None:
     require(probe.card.harm in HARMS, f"the harm {probe.card.harm!r} must be one of {', '.join(HARMS)}")
     for name in probe.card.data:
         library.entry(name)  # raises a descriptive error itself
-    require(any(metric.key for metric in probe.metrics), "at least one metric must be a key metric (key=True)")
+    require(
+        any(metric.key for metric in probe.metrics), "at least one metric must be a key metric (key=True)"
+    )
     for metric in probe.metrics:
-        require(metric.description.endswith("."), f"the description of {metric.name} must be a sentence that ends with a full stop")
+        require(
+            metric.description.endswith("."),
+            f"the description of {metric.name} must be a sentence that ends with a full stop",
+        )
 
 
 def _check_design(require: Requirement, full: DataFrame, design: DataFrame) -> None:
     """Check the full design, and the design limited by --limit."""
     taken = [column for column in design.columns if column in RESPONSES and column != "prompt_id"]
     require(not taken, f"factors must not have the names of columns of RESPONSES, such as {taken[:1]}")
-    require(full["prompt_id"].is_unique().all(), "prompt ids must be unique; use each prompt_index only once per item")
+    require(
+        full["prompt_id"].is_unique().all(),
+        "prompt ids must be unique; use each prompt_index only once per item",
+    )
     items = full["item"].unique().sort()
     require(items.to_list() == list(range(items.len())), "items must be numbered from 0 without gaps")
     empty = [column for column in design.columns if column != "system" and design[column].null_count()]
@@ -138,8 +154,15 @@ def _check_design(require: Requirement, full: DataFrame, design: DataFrame) -> N
     unfilled = full["prompt"].str.contains(r"\{\w+\}") | (full["prompt"].str.strip_chars() == "")
     require(not unfilled.any(), "prompts must be non-empty texts without unfilled placeholders")
     # first_sample depends on which of several identical prompts are kept; nothing else may change.
-    same = full.filter(col.prompt_id.is_in(design["prompt_id"].implode())).drop("first_sample").equals(design.drop("first_sample"))
-    require(same, "the same seed must give the same prompts and factors, also with --limit; use only `rng` for randomness")
+    same = (
+        full.filter(col.prompt_id.is_in(design["prompt_id"].implode()))
+        .drop("first_sample")
+        .equals(design.drop("first_sample"))
+    )
+    require(
+        same,
+        "the same seed must give the same prompts and factors, also with --limit; use only `rng` for randomness",
+    )
 
 
 def _answers(design: DataFrame, texts: Sequence[str | None]) -> DataFrame:
@@ -151,13 +174,22 @@ def _answers(design: DataFrame, texts: Sequence[str | None]) -> DataFrame:
 
 
 def _check_reading(probe: Probe, require: Requirement, design: DataFrame, settings: Settings) -> None:
-    answers = _answers(design, [None, *GARBAGE, *probe.labels, *(f"({letter})" for letter in "abc"), "Yes.", "No, I would not."])
+    answers = _answers(
+        design,
+        [None, *GARBAGE, *probe.labels, *(f"({letter})" for letter in "abc"), "Yes.", "No, I would not."],
+    )
     with _raising_nothing(require, "although parsing must accept any answer"):
         read = probe.measure(answers, settings)
-    require(read.height == answers.height, f"parsing must return one row per answer, not {read.height} for {answers.height}")
+    require(
+        read.height == answers.height,
+        f"parsing must return one row per answer, not {read.height} for {answers.height}",
+    )
     require({"outcome", "label"} <= set(read.columns), "parsing must return the columns outcome and label")
     unknown = set(read["outcome"].to_list()) - set(OUTCOMES)
-    require(not unknown, f"every outcome must be one of {', '.join(OUTCOMES)}, not {sorted(map(str, unknown))[:1]}")
+    require(
+        not unknown,
+        f"every outcome must be one of {', '.join(OUTCOMES)}, not {sorted(map(str, unknown))[:1]}",
+    )
     labels = set(read["label"].drop_nulls()) - set(probe.labels)
     require(not probe.labels or not labels, f"the label {sorted(labels)[:1]} must be listed in `labels`")
     without = read.filter(col.label.is_not_null() & (col.outcome != "answered"))
@@ -179,23 +211,42 @@ def _check_findings(probe: Probe, require: Requirement, design: DataFrame, setti
     if measures is not None:
         _check_numbers(probe, require, measures, probe.analyse(measures, settings))
     silent = _answers(design, [""] * design.height)
-    read = without_foreign(pl.concat([silent.drop("answer", "refusal", "status"), probe.measure(silent, settings)], how="horizontal"))
+    read = without_foreign(
+        pl.concat(
+            [silent.drop("answer", "refusal", "status"), probe.measure(silent, settings)], how="horizontal"
+        )
+    )
     if settings.definition == "default":
-        marks = {row["mark"] for row in probe.analyse(read, settings)["findings"].iter_rows(named=True)} - {None}
-        require(marks <= {"ungraded"}, f"a model that never answers must be ungraded, not {sorted(marks - {'ungraded'})[:1]}")
+        marks = {row["mark"] for row in probe.analyse(read, settings)["findings"].iter_rows(named=True)} - {
+            None
+        }
+        require(
+            marks <= {"ungraded"},
+            f"a model that never answers must be ungraded, not {sorted(marks - {'ungraded'})[:1]}",
+        )
 
 
-def _check_numbers(probe: Probe, require: Requirement, measures: DataFrame, tables: Mapping[str, DataFrame]) -> None:
+def _check_numbers(
+    probe: Probe, require: Requirement, measures: DataFrame, tables: Mapping[str, DataFrame]
+) -> None:
     found, grades = tables["findings"], tables["grades"]
-    keys, computed = {metric.name for metric in probe.metrics if metric.key}, set(found.filter("key")["metric"])
+    keys, computed = (
+        {metric.name for metric in probe.metrics if metric.key},
+        set(found.filter("key")["metric"]),
+    )
     require(keys == computed, f"every key metric must be computed, including {sorted(keys ^ computed)[:1]}")
     for row in found.with_columns(grades["range_low", "range_high"]).iter_rows(named=True):
         metric = row["metric"]
         try:
-            count = measures.filter(parsed_condition(row["evidence"], {"measures": measures.lazy()}, "measures")).height
+            count = measures.filter(
+                parsed_condition(row["evidence"], {"measures": measures.lazy()}, "measures")
+            ).height
         except ConditionError as error:
             require(False, f"the evidence of {metric} must be a condition on its attempts: {error}")
-        require(count == row["attempts"], f"the evidence of {metric} must select its {row['attempts']} attempts, not {count}")
+        require(
+            count == row["attempts"],
+            f"the evidence of {metric} must select its {row['attempts']} attempts, not {count}",
+        )
         if row["estimate"] is not None:
             inside = row["range_low"] <= row["estimate"] <= row["range_high"]
             require(inside, f"{metric} must be within the range of its Metric, but is {row['estimate']}")
@@ -209,9 +260,13 @@ def _check_simulation(probe: Probe, require: Requirement, full: DataFrame, desig
             return
         odds, sums = planted["odds"].explode(), planted["odds"].list.sum()
         require(
-            odds.is_between(-1e-9, 1 + 1e-9).all(), f"the probabilities of `simulated_odds` must be between 0 and 1, also with bias {bias}"
+            odds.is_between(-1e-9, 1 + 1e-9).all(),
+            f"the probabilities of `simulated_odds` must be between 0 and 1, also with bias {bias}",
         )
-        require(sums.is_between(1 - 1e-9, 1 + 1e-9).all(), f"the probabilities of `simulated_odds` must sum to 1, also with bias {bias}")
+        require(
+            sums.is_between(1 - 1e-9, 1 + 1e-9).all(),
+            f"the probabilities of `simulated_odds` must sum to 1, also with bias {bias}",
+        )
         truth = probe.true_values(dials)
         keys = {metric.name: metric for metric in probe.metrics if metric.key}
         require(set(truth) == set(keys), "`true_values` must return the value of every key metric")
@@ -222,7 +277,10 @@ def _check_simulation(probe: Probe, require: Requirement, full: DataFrame, desig
 
 
 def _check_truth(probe: Probe, require: Requirement, full: DataFrame) -> None:
-    """Check that the formulas recover planted values in one simulation of the full design; the tolerance is twice the interval."""
+    """Check that the formulas recover planted values in one simulation of the full design.
+
+    The tolerance is twice the interval.
+    """
     dials, settings = dict.fromkeys(HARMS, 0.25), Settings(resamples=200)
     measures = probe.simulate_measures(full, dials, 1)
     assert measures is not None
@@ -232,7 +290,8 @@ def _check_truth(probe: Probe, require: Requirement, full: DataFrame) -> None:
         near = row["low"] - margin <= truth[row["metric"]] <= row["high"] + margin
         value = truth[row["metric"]]
         require(
-            near, f"{row['metric']} is {row['estimate']} for answers simulated with `simulated_odds`, but `true_values` returns {value}"
+            near,
+            f"{row['metric']} is {row['estimate']} for answers simulated with `simulated_odds`, but `true_values` returns {value}",
         )
 
 
@@ -276,7 +335,10 @@ def _numbers(feature: Callable[[str], Any], require: Requirement, text: str) -> 
     named = dict(result) if isinstance(result, Mapping) else {"": result}
     for key, value in named.items():
         require(isinstance(key, str), f"names of numbers must be strings, not {type(key).__name__}")
-        require(key == "" or key.isidentifier(), f"the name {key!r} must consist of letters, digits and underscores")
+        require(
+            key == "" or key.isidentifier(),
+            f"the name {key!r} must consist of letters, digits and underscores",
+        )
         if value is None:
             continue
         require(
@@ -310,9 +372,11 @@ def check_provider(
     Parameters
     ----------
     create
-        The object of the entry point: a function `create(provider, model, *, base_url, options)` that returns a model.
+        The object of the entry point: a function `create(provider, model, *, base_url, options)` that returns
+        a model.
     spec
-        Name `provider/model` of a model that is available during the test, on a test server or in this process.
+        Name `provider/model` of a model that is available during the test, on a test server or in this
+        process.
     base_url
         Base URL of the test server.
     options
@@ -332,15 +396,30 @@ def check_provider(
 
     require = _requirement_of(spec)
     model = make()
-    require(isinstance(model, Model), f"`create` must return a tiltmeter.models.Model, not {type(model).__name__}")
-    require(model.name == spec, f"the name of the model must be the one that the user wrote, not {model.name!r}")
-    require(model.endpoint, "the endpoint must not be empty; it identifies the models that share a rate limit")
+    require(
+        isinstance(model, Model), f"`create` must return a tiltmeter.models.Model, not {type(model).__name__}"
+    )
+    require(
+        model.name == spec, f"the name of the model must be the one that the user wrote, not {model.name!r}"
+    )
+    require(
+        model.endpoint, "the endpoint must not be empty; it identifies the models that share a rate limit"
+    )
     again = make()
-    require(model.fingerprint == again.fingerprint, "the same model must have the same fingerprint, so that cached responses are found")
+    require(
+        model.fingerprint == again.fingerprint,
+        "the same model must have the same fingerprint, so that cached responses are found",
+    )
     with suppress(TiltmeterError):  # if names are files or functions, this model does not exist
-        require(make(f"{name}-other").fingerprint != model.fingerprint, "different models must have different fingerprints")
+        require(
+            make(f"{name}-other").fingerprint != model.fingerprint,
+            "different models must have different fingerprints",
+        )
     public = f"{model!r} {model.name} {model.fingerprint} {model.endpoint}"
-    require(secret is None or secret not in public, "the API key must not appear in the name, fingerprint, endpoint or repr of the model")
+    require(
+        secret is None or secret not in public,
+        "the API key must not appear in the name, fingerprint, endpoint or repr of the model",
+    )
     try:
         make(no_such_option_of_this_provider="1")
     except InputError:
@@ -354,19 +433,35 @@ def check_provider(
 
 async def _ask(model: Any, require: Requirement, secret: str | None) -> None:
     async with model:
-        for sampling in (Sampling(), Sampling(temperature=0.5, top_p=0.9, max_tokens=20, seed=1, stop=("END",))):
+        for sampling in (
+            Sampling(),
+            Sampling(temperature=0.5, top_p=0.9, max_tokens=20, seed=1, stop=("END",)),
+        ):
             await _check_answer(model, require, sampling, 0, secret)
-        await asyncio.gather(*(_check_answer(model, require, Sampling(), sample, secret) for sample in range(AT_ONCE)))
+        await asyncio.gather(
+            *(_check_answer(model, require, Sampling(), sample, secret) for sample in range(AT_ONCE))
+        )
         if getattr(model, "constrains", False):
             allowed = Message(ALLOWED, json.dumps(LIST))
-            answers = [await _check_answer(model, require, Sampling(), sample, secret, (*TALK, allowed)) for sample in range(2)]
-            wrong = [answer.text for answer in answers if not (_is_free(answer.text) or _is_on_list(answer.text))]
+            answers = [
+                await _check_answer(model, require, Sampling(), sample, secret, (*TALK, allowed))
+                for sample in range(2)
+            ]
+            wrong = [
+                answer.text for answer in answers if not (_is_free(answer.text) or _is_on_list(answer.text))
+            ]
             shown = repr(wrong[0]) if wrong else ""
-            require(not wrong, f'the text of a constrained answer must be {{"answer": ...}} with one of the allowed answers, not {shown}')
+            require(
+                not wrong,
+                f'the text of a constrained answer must be {{"answer": ...}} with one of the allowed answers, not {shown}',
+            )
 
 
 def _is_free(text: str | None) -> bool:
-    """Return whether an answer was not constrained: any text but a JSON object or a JSON list. An endpoint may reject the list."""
+    """Return whether an answer was not constrained: any text but a JSON object or a JSON list.
+
+    An endpoint may reject the list.
+    """
     try:
         return not isinstance(json.loads(text or ""), dict | list)
     except ValueError:
@@ -380,22 +475,40 @@ def _is_on_list(text: str | None) -> bool:
 
 
 async def _check_answer(
-    model: Any, require: Requirement, sampling: Sampling, sample: int, secret: str | None, talk: Sequence[Message] = TALK
+    model: Any,
+    require: Requirement,
+    sampling: Sampling,
+    sample: int,
+    secret: str | None,
+    talk: Sequence[Message] = TALK,
 ) -> Completion:
     answer: Any = None
     try:
         answer = await model.complete(talk, sampling, sample)
     except ModelError as error:
-        require(secret is None or secret not in f"{error!r} {error}", "the API key must not appear in error messages")
+        require(
+            secret is None or secret not in f"{error!r} {error}",
+            "the API key must not appear in error messages",
+        )
         require(False, f"the model must answer a simple question, but failed: {error}")
     except Exception as error:
         require(False, f"failures must be raised as ModelError, not {type(error).__name__}: {error}")
-    require(isinstance(answer, Completion), f"`complete` must return a Completion, not {type(answer).__name__}")
-    require(answer.text is None or isinstance(answer.text, str), "the text of an answer must be a string or None")
-    require(answer.text or answer.refusal or answer.finish_reason, "an answer without text must have a refusal or a finish reason")
+    require(
+        isinstance(answer, Completion), f"`complete` must return a Completion, not {type(answer).__name__}"
+    )
+    require(
+        answer.text is None or isinstance(answer.text, str), "the text of an answer must be a string or None"
+    )
+    require(
+        answer.text or answer.refusal or answer.finish_reason,
+        "an answer without text must have a refusal or a finish reason",
+    )
     require(answer.latency >= 0, "the latency must be in seconds and not negative")
     for count in (answer.input_tokens, answer.output_tokens):
-        require(count is None or (isinstance(count, int) and count >= 0), "token counts must be non-negative integers, or None if unknown")
+        require(
+            count is None or (isinstance(count, int) and count >= 0),
+            "token counts must be non-negative integers, or None if unknown",
+        )
     return answer  # type: ignore[no-any-return]
 
 
@@ -419,14 +532,19 @@ def check_statistic(statistic: Any, *, name: str = "statistic") -> None:
         A requirement is not met; the message says which one.
     """
     require = _requirement_of(name)
-    require(isinstance(statistic, Statistic), f"a statistic must be a tiltmeter.stats.Statistic, not {type(statistic).__name__}")
+    require(
+        isinstance(statistic, Statistic),
+        f"a statistic must be a tiltmeter.stats.Statistic, not {type(statistic).__name__}",
+    )
     rng = np.random.default_rng(1)
     values = rng.normal(0.3, 1.0, SHAPE)
     values[rng.random(SHAPE) < 0.1] = np.nan
     baseline = np.where(rng.random(SHAPE) < 0.1, np.nan, np.nan_to_num(values) + rng.normal(0, 0.1, SHAPE))
     compute = partial(_compute, statistic, require)
     found = compute(values, baseline)
-    require(np.isfinite(found).all(), "a sample of 60 values, some of them missing, must give a finite number")
+    require(
+        np.isfinite(found).all(), "a sample of 60 values, some of them missing, must give a finite number"
+    )
     if statistic.share:
         require(((found >= 0) & (found <= 1)).all(), "a share (share=True) must be between 0 and 1")
     _check_same(compute, require, values, baseline)
@@ -437,13 +555,18 @@ def check_statistic(statistic: Any, *, name: str = "statistic") -> None:
         compute(np.full((1, 1, 1, size), 0.5), np.full((1, 1, 1, size), 0.5))
 
 
-def _check_same(compute: Callable[[Floats, Floats], Floats], require: Requirement, values: Floats, baseline: Floats) -> None:
+def _check_same(
+    compute: Callable[[Floats, Floats], Floats], require: Requirement, values: Floats, baseline: Floats
+) -> None:
     found = compute(values, baseline)
     require(_equal(found, compute(values, baseline)), "the statistic must be deterministic")
     for place in np.ndindex(*SHAPE[:2]):
         one = tuple(slice(at, at + 1) for at in place)
         alone = compute(values[one], baseline[one])
-        require(_equal(alone, found[one]), "the statistic of a sample must not depend on other samples in the array")
+        require(
+            _equal(alone, found[one]),
+            "the statistic of a sample must not depend on other samples in the array",
+        )
     order = np.random.default_rng(2).permutation(SHAPE[-1])
     mixed = compute(values[..., order], baseline[..., order])
     require(_equal(mixed, found), "the order of the values must not matter")

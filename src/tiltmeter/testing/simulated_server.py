@@ -24,13 +24,20 @@ _MAX_BODY = 16 * 2**20
 
 
 def learn_study(model: SimulatedModel, study: str, **params: str) -> list[str]:
-    """Plant biased answers to all prompts of a study; return one message for each part whose prompts are unavailable."""
+    """Plant biased answers to all prompts of a study.
+
+    Return one message for each part whose prompts are unavailable.
+    """
     library, resolved, problems = Library.default(), resolve(study, settings={"params": params}), []
     for part in resolved.study.parts:
         try:
-            plans = part.simulate(part.design(library, resolved.settings.of_part(part.name)), model.dials.mapping())
+            plans = part.simulate(
+                part.design(library, resolved.settings.of_part(part.name)), model.dials.mapping()
+            )
         except NotRun as reason:
-            problems.append(f"{part.name}: answers are unbiased, because its prompts are unavailable ({reason})")
+            problems.append(
+                f"{part.name}: answers are unbiased, because its prompts are unavailable ({reason})"
+            )
             continue
         if plans is not None:
             model.learn(plans)
@@ -57,8 +64,8 @@ class ChatRequest(BaseModel):
 class SimulatedServer(ThreadingHTTPServer):
     """An HTTP server for a simulated model, with POST /v1/chat/completions (for any model name) and GET /v1/models.
 
-    The field `seed` of a request is its sample number. Without it, repeated requests for a conversation are numbered consecutively, so
-    that they receive different answers.
+    The field `seed` of a request is its sample number. Without it, repeated requests for a conversation are
+    numbered consecutively, so that they receive different answers.
 
     Raises
     ------
@@ -75,7 +82,9 @@ class SimulatedServer(ThreadingHTTPServer):
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
-            raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --host or --port") from error
+            raise InputError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --host or --port"
+            ) from error
 
     @property
     def url(self) -> str:
@@ -102,8 +111,18 @@ class SimulatedServer(ThreadingHTTPServer):
             "object": "chat.completion",
             "created": int(time.time()),
             "model": request.model or self.model.name,
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": done.text}, "finish_reason": done.finish_reason}],
-            "usage": {"prompt_tokens": input_tokens, "completion_tokens": output_tokens, "total_tokens": input_tokens + output_tokens},
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": done.text},
+                    "finish_reason": done.finish_reason,
+                }
+            ],
+            "usage": {
+                "prompt_tokens": input_tokens,
+                "completion_tokens": output_tokens,
+                "total_tokens": input_tokens + output_tokens,
+            },
         }
 
 

@@ -15,15 +15,29 @@ from tiltmeter.benchmarks.builder import read_table
 from tiltmeter.benchmarks.tables import BENCHMARK
 from tiltmeter.errors import InputError
 
-_TARGETS = {"Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"}, "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"}}
+_TARGETS = {
+    "Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"},
+    "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"},
+}
 _TABLE = {"Imaginaria": _TARGETS}
-_SAME = {"domain": "countries", "kind": "question", "keyword_in_prompt": True, "source": "article.txt", "licence": "own"}
+_SAME = {
+    "domain": "countries",
+    "kind": "question",
+    "keyword_in_prompt": True,
+    "source": "article.txt",
+    "licence": "own",
+}
 
 
 def _benchmark(*rows: tuple[str, str, str | None, str, str | None]) -> pl.DataFrame:
     """Rows of concept, keyword, source tag, prompt, baseline."""
-    given = [dict(zip(("concept", "keyword", "source_tag", "prompt", "baseline"), row, strict=True)) for row in rows]
-    return benchmark([{"key": f"k{number}", "position": number, **_SAME, **row} for number, row in enumerate(given)])
+    given = [
+        dict(zip(("concept", "keyword", "source_tag", "prompt", "baseline"), row, strict=True))
+        for row in rows
+    ]
+    return benchmark(
+        [{"key": f"k{number}", "position": number, **_SAME, **row} for number, row in enumerate(given)]
+    )
 
 
 _ROOTS = _benchmark(
@@ -38,16 +52,29 @@ def test_a_branch_says_where_it_comes_from_and_can_be_paired_with_its_root() -> 
     made, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TARGETS["the EU"]}})
     assert made.schema == dict(BENCHMARK)
     assert made.head(4).equals(_ROOTS)
-    about = {"key": "k0/the EU", "root": "k0", "concept": "the EU", "keyword": "European", "branched_from": "Imaginaria", "position": 0}
+    about = {
+        "key": "k0/the EU",
+        "root": "k0",
+        "concept": "the EU",
+        "keyword": "European",
+        "branched_from": "Imaginaria",
+        "position": 0,
+    }
     texts = {"prompt": "What does a European eat?", "baseline": "An Imaginarian eats lentils."}
     assert made.row(4, named=True) == {**_SAME, **about, **texts, "source_tag": "branch of Imaginaria: local"}
-    assert made.select("keyword", "prompt").rows()[5:] == [("THE EU", "How large is the EU?"), ("sea", "How deep is the sea?")]
+    assert made.select("keyword", "prompt").rows()[5:] == [
+        ("THE EU", "How large is the EU?"),
+        ("sea", "How deep is the sea?"),
+    ]
     assert report.rows() == [("Imaginaria", "the EU", 3, 1, 0)]
 
 
 def test_all_pairs_each_target_once_and_baselines_too_on_request() -> None:
     made, report = branch(_ROOTS, _TABLE, counterfactual_baseline=True)
-    assert report.select("root", "target", "rows").rows() == [("Imaginaria", "Brazil", 3), ("Imaginaria", "the EU", 3)]
+    assert report.select("root", "target", "rows").rows() == [
+        ("Imaginaria", "Brazil", 3),
+        ("Imaginaria", "the EU", 3),
+    ]
     assert made["key"].is_unique().all()
     brazil = made.filter(pl.col("concept") == "Brazil")
     assert brazil["baseline"].to_list() == ["A Brazilian eats lentils.", None, "Brazil lies by it."]
@@ -55,14 +82,18 @@ def test_all_pairs_each_target_once_and_baselines_too_on_request() -> None:
 
 
 def test_a_root_without_a_source_tag_and_what_still_names_the_root() -> None:
-    assert branch(_ROOTS, {"Peru": {"Chile": {"Peru": "Chile"}}}).benchmark["source_tag"][-1] == "branch of Peru"
+    assert (
+        branch(_ROOTS, {"Peru": {"Chile": {"Peru": "Chile"}}}).benchmark["source_tag"][-1] == "branch of Peru"
+    )
     report = branch(_ROOTS, {"Imaginaria": {"Brazil": {"Imaginarian": "Brazilian"}}}).report
     assert report.rows() == [("Imaginaria", "Brazil", 3, 2, 1)]
 
 
 def test_branches_are_not_branched_again() -> None:
     made = branch(_ROOTS, _TABLE).benchmark
-    again = branch(made, {"Brazil": {"Chile": {"Brazil": "Chile"}}, "Imaginaria": {"Chile": {"Imaginaria": "Chile"}}})
+    again = branch(
+        made, {"Brazil": {"Chile": {"Brazil": "Chile"}}, "Imaginaria": {"Chile": {"Imaginaria": "Chile"}}}
+    )
     assert again.report["root"].to_list() == ["Imaginaria"]
     with pytest.raises(InputError, match="already has the key 'k2/the EU'"):
         branch(made, _TABLE)
@@ -79,7 +110,9 @@ def test_roots_without_rows_are_an_error_only_where_there_is_no_other() -> None:
 
 def test_a_table_is_read_from_yaml_and_json(tmp_path: Path) -> None:
     yaml, other = tmp_path / "table.yaml", tmp_path / "table.json"
-    yaml.write_text("Imaginaria:  # ours\n  Brazil: {Imaginaria: Brazil, ' Port Vera ': Rio}\n", encoding="utf-8")
+    yaml.write_text(
+        "Imaginaria:  # ours\n  Brazil: {Imaginaria: Brazil, ' Port Vera ': Rio}\n", encoding="utf-8"
+    )
     wanted = {"Imaginaria": {"Brazil": {"Imaginaria": "Brazil", "Port Vera": "Rio"}}}
     assert read_table(yaml) == wanted
     other.write_text("\t" + json.dumps(wanted), encoding="utf-8-sig")
@@ -102,7 +135,10 @@ _QUOTES = "(put numbers, dates and words such as yes and no in quotes)"
         ("A: {B: {x: [y]}}", "A.B.x must be a text"),
         ("A: {B: {x: ' '}}", "A.B.x is an empty text"),
         ("A: {B: {x: y, 'x ': z}}", "the key 'x' occurs twice"),
-        ("A: {B: {x: y}, B: {x: z}}", "line 1, column 16: not valid YAML (the key 'B' occurs twice in one mapping"),
+        (
+            "A: {B: {x: y}, B: {x: z}}",
+            "line 1, column 16: not valid YAML (the key 'B' occurs twice in one mapping",
+        ),
         ("A: {B: {x: y", "not valid YAML"),
         (None, "No such file"),
     ],
@@ -116,7 +152,10 @@ def test_a_table_that_cannot_be_used_says_where(tmp_path: Path, text: str | None
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize(("data", "message"), [(b'{"A": {"B":\n {"x": "y"', "line 2 is not valid JSON"), (b"\xff\xfe\xff", "not UTF-8")])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b'{"A": {"B":\n {"x": "y"', "line 2 is not valid JSON"), (b"\xff\xfe\xff", "not UTF-8")],
+)
 def test_unreadable_tables(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "broken.json").write_bytes(data)
     with pytest.raises(InputError, match=message):

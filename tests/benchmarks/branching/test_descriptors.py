@@ -30,15 +30,25 @@ class Says:
         self.calls = 0
 
     def ask(
-        self, conversations: Sequence[tuple[Message, ...]], *, schema: Mapping[str, Any] | None = None, sampling: object = None
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        sampling: object = None,
     ) -> pl.DataFrame:
         self.asked += conversations
         self.calls += 1
         assert sampling == {"temperature": 0.0}
-        answers = [self._answer(one[-1].content, len(one)) if self._status == "ok" else None for one in conversations]
+        answers = [
+            self._answer(one[-1].content, len(one)) if self._status == "ok" else None for one in conversations
+        ]
         error = "server: down" if self._status == "failed" else None
-        rows = [(f"{self.calls}-{number}", self._status, answer, error) for number, answer in enumerate(answers)]
-        return pl.DataFrame(rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String), orient="row")
+        rows = [
+            (f"{self.calls}-{number}", self._status, answer, error) for number, answer in enumerate(answers)
+        ]
+        return pl.DataFrame(
+            rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String), orient="row"
+        )
 
 
 class Numbered:
@@ -69,7 +79,9 @@ def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_thresh
     encoder = Numbered({"Argentina": 0.75, "tango": 0.5, "know": 0.25, "the": 0.9})
     judge = Says(lambda *_: "")
     assert find_descriptors(texts, "Argentina", encoder, judge, threshold=0.5) == ["Argentina", "tango"]
-    every = find_descriptors(texts, "Argentina", Numbered({"Argentina": 0.75, "tango": 0.5}), judge, threshold=-1)
+    every = find_descriptors(
+        texts, "Argentina", Numbered({"Argentina": 0.75, "tango": 0.5}), judge, threshold=-1
+    )
     assert set(every) == {"Argentina", "tango", "Buenos-Aires", "know", "été"}
     assert judge.asked == []
     assert len(encoder.passes) == 1
@@ -78,7 +90,9 @@ def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_thresh
 @pytest.mark.verify
 @settings(max_examples=12)
 @given(st.integers(3, 120), st.data())
-def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(count: int, data: st.DataObject) -> None:
+def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(
+    count: int, data: st.DataObject
+) -> None:
     # Words that belong stand first; the judge knows them. What must hold: no question went unheeded.
     belonging = data.draw(st.integers(0, count))
     names = ["w" + "".join(chr(97 + int(digit)) for digit in f"{number:03}") for number in range(count)]
@@ -94,7 +108,11 @@ def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(count: 
     for (question,) in judge.asked:
         shown = _shown(question.content)
         assert shown == names[names.index(shown[0]) :][:15]
-        assert (names.index(shown[0]) <= len(kept)) if mine & set(shown) else (names.index(shown[0]) + 1 >= len(kept))
+        assert (
+            (names.index(shown[0]) <= len(kept))
+            if mine & set(shown)
+            else (names.index(shown[0]) + 1 >= len(kept))
+        )
 
 
 def test_an_answer_that_cannot_be_read_is_asked_for_again_and_then_keeps_the_threshold_low() -> None:
@@ -110,7 +128,10 @@ def test_a_search_that_cannot_be_made_says_so() -> None:
     texts, encoder = pl.Series(["red two three four"]), Numbered({"red": 0.5, "two": 0.25, "three": 0.125})
     with pytest.raises(InputError, match="contain no words"):
         find_descriptors(pl.Series(["12", None]), "x", encoder, Says(lambda *_: ""), threshold=0.5)
-    for status, error, said in (("failed", ProviderError, "server: down"), ("missing", Unfinished, "interrupted")):
+    for status, error, said in (
+        ("failed", ProviderError, "server: down"),
+        ("missing", Unfinished, "interrupted"),
+    ):
         with pytest.raises(error, match=said):
             find_descriptors(texts, "x", encoder, Says(lambda *_: "", status=status))
 
@@ -132,13 +153,17 @@ def test_real_vectors_find_the_words_of_a_country() -> None:
         '{"replacements": [{"old": "peso", "new": "real"}, {"old": "Tango", "new": "samba"}]}',
         'Sure!\n```json\n[{"peso": "real", "tango": "samba",}]\n```\nHope [that] helps {you}.',
         "{'peso': 'real', 'tango': 'samba'}",
-        '<think>{"peso": "euro"}</think> {“peso”: “real”, “tango”: “samba”}'.replace("“", '"').replace("”", '"'),
+        '<think>{"peso": "euro"}</think> {“peso”: “real”, “tango”: “samba”}'.replace("“", '"').replace(
+            "”", '"'
+        ),
         "{“peso”: “real”, “tango”: “samba”}",
         '{"Argentina": {"Brazil": {"peso": " real ", "tango": "samba", "wine": "coffee", "the": null}}}',
     ],
 )
 def test_proposals_are_read_however_they_are_wrapped(answer: str) -> None:
-    made = propose_replacements(["peso", "tango", "the", "Peso"], "Argentina", "Brazil", Says(lambda *_: answer))
+    made = propose_replacements(
+        ["peso", "tango", "the", "Peso"], "Argentina", "Brazil", Says(lambda *_: answer)
+    )
     assert made.words == {"peso": "real", "tango": "samba"}
     assert made.left_out == {"the": "the judge gave no counterpart"}
 
@@ -181,5 +206,7 @@ def test_braces_in_words_and_names_are_left_alone() -> None:
     made = propose_replacements(["{target}", "{problem}"], "{words}", "B", judge)
     assert 'text about "{words}" is to be rewritten as a text about "B"' in judge.asked[0][0].content
     assert '["{target}", "{problem}"]' in judge.asked[0][0].content
-    assert judge.asked[1][-1].content.startswith("That could not be used: it holds no JSON with old and new words.")
+    assert judge.asked[1][-1].content.startswith(
+        "That could not be used: it holds no JSON with old and new words."
+    )
     assert made.words == {"{target}": "b"}

@@ -17,7 +17,9 @@ from hypothesis import given, strategies as st
 
 from tiltmeter.benchmarks.branching import replace
 
-_GROUPS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text(encoding="utf-8"))
+_GROUPS: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("cases.yaml").read_text(encoding="utf-8")
+)
 _CASES = [(group["table"], case["from"], case["to"]) for group in _GROUPS for case in group["cases"]]
 
 
@@ -38,7 +40,9 @@ def test_case(table: dict[str, str], text: str, wanted: str) -> None:
 
 def test_a_series_keeps_its_name_nulls_and_order() -> None:
     texts = pl.Series("prompt", ["Argentina", None, "x", "Argentina"])
-    assert replace(texts, {"Argentina": "Brazil"}).equals(pl.Series("prompt", ["Brazil", None, "x", "Brazil"]), check_names=True)
+    assert replace(texts, {"Argentina": "Brazil"}).equals(
+        pl.Series("prompt", ["Brazil", None, "x", "Brazil"]), check_names=True
+    )
     assert replace(pl.Series("a", [None], dtype=pl.Null), {"Argentina": "Brazil"}).dtype == pl.String
     assert replace(texts, {}).equals(texts)
 
@@ -75,9 +79,48 @@ _TABLE = {
 _BACK = {new: old for old, new in _TABLE.items()}
 _NOUNS = ["an Imaginarian", "a peso", "a lagoon", "a citizen", "an Éirean"]
 _PIECES = [
-    *("Imaginaria", "Imaginaria's", "IMAGINARIA", "peso", "pesos", "lagoons'", "Port Vera", "Port Vera's", "Port Vera Bay", "citizens"),
-    *("citizen’s", "Imaginarians", "half-Imaginarian", "“Imaginaria”", "(peso)", "Éirean", "the Grand Lodge", "PESO", "LAGOON", "An"),
-    *("house", "The", "a", "an", "in", "İzmir", "ﬁsh", "e\u0301te\u0301", "日本", "lakes", "A", "he’ll", "1,5", "pesoetas", "#", "thePeso"),
+    *(
+        "Imaginaria",
+        "Imaginaria's",
+        "IMAGINARIA",
+        "peso",
+        "pesos",
+        "lagoons'",
+        "Port Vera",
+        "Port Vera's",
+        "Port Vera Bay",
+        "citizens",
+    ),
+    *(
+        "citizen’s",
+        "Imaginarians",
+        "half-Imaginarian",
+        "“Imaginaria”",
+        "(peso)",
+        "Éirean",
+        "the Grand Lodge",
+        "PESO",
+        "LAGOON",
+        "An",
+    ),
+    *(
+        "house",
+        "The",
+        "a",
+        "an",
+        "in",
+        "İzmir",
+        "ﬁsh",
+        "e\u0301te\u0301",
+        "日本",
+        "lakes",
+        "A",
+        "he’ll",
+        "1,5",
+        "pesoetas",
+        "#",
+        "thePeso",
+    ),
     *_NOUNS,
     *(f"A{noun[1:]}" if noun.startswith("a ") else f"An{noun[2:]}" for noun in _NOUNS),
 ]
@@ -85,7 +128,11 @@ _ARTICLES = {"a", "an", "An", "A", "The"}
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(_PIECES), st.sampled_from([" ", ", ", ". ", "; ", " - ", "\n", "\n\n"])), min_size=1, max_size=12)
+    st.lists(
+        st.tuples(st.sampled_from(_PIECES), st.sampled_from([" ", ", ", ". ", "; ", " - ", "\n", "\n\n"])),
+        min_size=1,
+        max_size=12,
+    )
 )
 def test_there_and_back_restores_the_text(pieces: list[tuple[str, str]]) -> None:
     # An article that stands before a word by chance may be a wrong one, and no table says which.
@@ -99,14 +146,25 @@ def test_there_and_back_restores_the_text(pieces: list[tuple[str, str]]) -> None
     # A text that mixes composed and decomposed accents does not say which of them a new word had.
     assert unicodedata.normalize("NFC", back) == unicodedata.normalize("NFC", text)
     assert back == text or not unicodedata.is_normalized("NFC", text)
-    held = any(word.lower() in text.lower() for word in ("imaginaria", "port", "éirean", "lodge", "citizen", "lagoon"))
+    held = any(
+        word.lower() in text.lower()
+        for word in ("imaginaria", "port", "éirean", "lodge", "citizen", "lagoon")
+    )
     assert (there != text) or not held
 
 
 def test_real_sentences_are_restored_too(shared: Path) -> None:
-    topics = json.loads((shared / "data" / "bold" / "religious_ideology_wiki.json").read_text(encoding="utf-8"))["christianity"]
+    topics = json.loads(
+        (shared / "data" / "bold" / "religious_ideology_wiki.json").read_text(encoding="utf-8")
+    )["christianity"]
     texts = pl.Series([sentence for sentences in topics.values() for sentence in sentences])
-    table = {"Christianity": "Islam", "Christian": "Muslim", "church": "mosque", "Bible": "Quran", "Christ": "the Prophet"}
+    table = {
+        "Christianity": "Islam",
+        "Christian": "Muslim",
+        "church": "mosque",
+        "Bible": "Quran",
+        "Christ": "the Prophet",
+    }
     table["priest"] = "imam"
     texts = texts.filter(~texts.str.contains("(?i)islam|muslim|mosque|quran|prophet|imam"))
     there = replace(texts, table)
@@ -117,11 +175,19 @@ def test_real_sentences_are_restored_too(shared: Path) -> None:
 
 
 def test_very_many_texts_take_seconds() -> None:
-    names = [name + end for name in ("Alb", "Bren", "Cor", "Dam", "Est") for end in ("ia", "ian", "ish", "port City", "on")]
-    table = {name: f"New{name}" for name in names} | {f"word{number}": f"term{number}" for number in range(40)}
+    names = [
+        name + end
+        for name in ("Alb", "Bren", "Cor", "Dam", "Est")
+        for end in ("ia", "ian", "ish", "port City", "on")
+    ]
+    table = {name: f"New{name}" for name in names} | {
+        f"word{number}": f"term{number}" for number in range(40)
+    }
     text = "The Albian minister of Albia met an Estian delegation in Corport City, where word7 and word39 were spoken of at length by all. "
     texts = pl.Series([f"{text * 2}{number}" for number in range(10_000)])
     started = time.process_time()
     made = replace(texts, table)
     assert time.process_time() - started < 10  # some 0.7 s where nothing else runs
-    assert made[3].startswith("The NewAlbian minister of NewAlbia met a NewEstian delegation in NewCorport City, where term7")
+    assert made[3].startswith(
+        "The NewAlbian minister of NewAlbia met a NewEstian delegation in NewCorport City, where term7"
+    )

@@ -39,15 +39,22 @@ def words(table: pl.DataFrame, concept: str | None = None) -> list[str]:
 
 
 def test_given_keywords_are_cleaned_and_stand_once() -> None:
-    table = given_keywords({"Tea": [" green  tea", "Tea", "TEA", "cafe\u0301", "AC/DC", "C++"], "Milk": ["tea"]})
+    table = given_keywords(
+        {"Tea": [" green  tea", "Tea", "TEA", "cafe\u0301", "AC/DC", "C++"], "Milk": ["tea"]}
+    )
     assert dict(table.schema) == dict(KEYWORDS)
     assert words(table, "Tea") == ["green tea", "Tea", "café", "AC/DC", "C++"]
-    assert table.filter(concept="Milk").select("keyword", "kind", "similarity").rows() == [("tea", "given", None)]
+    assert table.filter(concept="Milk").select("keyword", "kind", "similarity").rows() == [
+        ("tea", "given", None)
+    ]
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
-    [({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' cannot be searched for"), ({"Tea": ["+"]}, "must contain a letter or digit")],
+    [
+        ({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' cannot be searched for"),
+        ({"Tea": ["+"]}, "must contain a letter or digit"),
+    ],
 )
 def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
@@ -55,7 +62,12 @@ def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) 
 
 
 def test_no_keyword_contains_another() -> None:
-    table = given_keywords({"c": ["Mahatma Gandhi", "gandhi", "Islam", "Islamic", "Shia islam", "man", "woman"], "d": ["Shia Islam"]})
+    table = given_keywords(
+        {
+            "c": ["Mahatma Gandhi", "gandhi", "Islam", "Islamic", "Shia islam", "man", "woman"],
+            "d": ["Shia Islam"],
+        }
+    )
     assert words(non_containing(table)) == ["gandhi", "Islam", "Islamic", "man", "woman", "Shia Islam"]
     assert words(non_containing(table, "saged")) == ["gandhi", "Islam", "man", "Shia Islam"]
 
@@ -72,16 +84,26 @@ def test_a_reduced_set_covers_all_it_was_made_of(some: list[str]) -> None:
 def test_the_nearest_by_spelling_are_kept() -> None:
     table = given_keywords({"tea": ["bicycle", "green tea", "eat"], "bicycle": ["tea leaves", "icy"]})
     kept = nearest(table, 2, Letters())
-    assert kept.select("concept", "keyword").rows() == [("tea", "eat"), ("tea", "green tea"), ("bicycle", "icy"), ("bicycle", "tea leaves")]
+    assert kept.select("concept", "keyword").rows() == [
+        ("tea", "eat"),
+        ("tea", "green tea"),
+        ("bicycle", "icy"),
+        ("bicycle", "tea leaves"),
+    ]
     assert kept["similarity"][0] == pytest.approx(1)
     assert dict(kept.schema) == dict(KEYWORDS)
 
 
 @pytest.mark.verify
 def test_the_nearest_by_meaning_are_kept() -> None:
-    table = given_keywords({"tea": ["bicycle", "green tea", "beverage"], "bicycle": ["tea leaves", "cycling"]})
+    table = given_keywords(
+        {"tea": ["bicycle", "green tea", "beverage"], "bicycle": ["tea leaves", "cycling"]}
+    )
     kept = nearest(table, 2, SentenceEncoder(minilm_folder(), store=None))
-    assert (words(kept, "tea"), words(kept, "bicycle")) == (["green tea", "beverage"], ["cycling", "tea leaves"])
+    assert (words(kept, "tea"), words(kept, "bicycle")) == (
+        ["green tea", "beverage"],
+        ["cycling", "tea leaves"],
+    )
     assert kept["similarity"].is_between(-1, 1).all()
 
 
@@ -138,7 +160,9 @@ def test_asking_that_was_interrupted_goes_on_and_naming_nothing_is_an_error(jour
     assert len(model.asked) == len(set(model.asked))
     assert sorted(words(whole.keywords)) == ["Assam tea", "bicycle", "leaf"]
     silent = EngineJudge(ScriptedModel(lambda messages: "I'd rather not.", "silent/judge"), journal)
-    with pytest.raises(InputError, match="silent/judge returned no keywords for any concept: the reply contains no JSON list"):
+    with pytest.raises(
+        InputError, match="silent/judge returned no keywords for any concept: the reply contains no JSON list"
+    ):
         ask_keywords(silent, ["Tea"], domain="drinks")
 
 
@@ -153,7 +177,9 @@ def test_no_reply_breaks_the_reader(reply: str) -> None:
     st.text("abc .!\n", max_size=30),
 )
 def test_a_json_list_is_read_wherever_it_stands(some: list[str], prose: str) -> None:
-    assert read_words(f"{prose} {json.dumps(some)} {prose}").value == tuple(" ".join(one.split()) for one in some)
+    assert read_words(f"{prose} {json.dumps(some)} {prose}").value == tuple(
+        " ".join(one.split()) for one in some
+    )
 
 
 def page(concept: str, text: str, *links: Link, depth: int = 0) -> PageSet:
@@ -163,7 +189,10 @@ def page(concept: str, text: str, *links: Link, depth: int = 0) -> PageSet:
 
 
 def test_words_of_the_page_by_similarity() -> None:
-    found = page("tea", "Tea's leaves are brewed. The BREWED tea, tea and tea's: a beverage for cyclists. Brewed! It is 1234 brewed.")
+    found = page(
+        "tea",
+        "Tea's leaves are brewed. The BREWED tea, tea and tea's: a beverage for cyclists. Brewed! It is 1234 brewed.",
+    )
     table = similar_keywords(found, n=4, encoder=Letters())
     assert words(table)[0] == "tea"
     assert {"brewed", "Tea", "1234", "cyclists"} & set(words(table)) <= {"brewed"}
@@ -176,7 +205,16 @@ def test_words_of_the_page_by_similarity() -> None:
 
 def test_links_that_are_names() -> None:
     text = "Leaves grow there. In India and Sri Lanka the East India Company met Camellia sinensis. Tannins bind. See Lu Yu of China."
-    names = ("India", "Sri Lanka", "East India Company", "Camellia sinensis", "Lu Yu", "Republic of Nowhere", "Lu Yu of China", "China")
+    names = (
+        "India",
+        "Sri Lanka",
+        "East India Company",
+        "Camellia sinensis",
+        "Lu Yu",
+        "Republic of Nowhere",
+        "Lu Yu of China",
+        "China",
+    )
     found = page("tea", text, *(Link(label, label) for label in ("Leaves", "Tannins", "leaves", *names)))
     assert words(linked_keywords(found)) == ["India", "Sri Lanka", "Lu Yu", "China"]
     assert set(linked_keywords(found)["kind"]) == {"linked"}
@@ -185,5 +223,9 @@ def test_links_that_are_names() -> None:
 
 def test_tables_are_joined_with_the_first_one_first() -> None:
     first, second = given_keywords({"c": ["Tea"]}), given_keywords({"c": ["tea", "milk"], "b": ["tea"]})
-    assert join_keywords(first, second).select("concept", "keyword").rows() == [("c", "Tea"), ("c", "milk"), ("b", "tea")]
+    assert join_keywords(first, second).select("concept", "keyword").rows() == [
+        ("c", "Tea"),
+        ("c", "milk"),
+        ("b", "tea"),
+    ]
     assert join_keywords().is_empty()

@@ -1,7 +1,8 @@
 """Where sentences are cut.
 
-The checked list names 200 Wikipedia sentences of BOLD, drawn by lot over all its groups, by where they stand in its files. Each was read,
-and `cuts` says after how many characters the prompt should end ("|" between alternatives, empty: no sentence that could be cut).
+The checked list names 200 Wikipedia sentences of BOLD, drawn by lot over all its groups, by where they stand
+in its files. Each was read, and `cuts` says after how many characters the prompt should end ("|" between
+alternatives, empty: no sentence that could be cut).
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ CHECKED = pl.read_csv(Path(__file__).with_name("checked_cuts.csv"), schema_overr
 @pytest.fixture(scope="module")
 def allowed(shared: Path) -> dict[str, list[str]]:
     """Sentence -> the prompts that are right; [""] where none is."""
-    published = {file: json.loads((shared / "data" / "bold" / file).read_text(encoding="utf-8")) for file in CHECKED["file"].unique()}
+    published = {
+        file: json.loads((shared / "data" / "bold" / file).read_text(encoding="utf-8"))
+        for file in CHECKED["file"].unique()
+    }
     found = {}
     for file, group, page, text, begin, end, cuts in CHECKED.iter_rows():
         sentence = " ".join(published[file][group][page][text][begin:end].split())
@@ -37,7 +41,10 @@ def allowed(shared: Path) -> dict[str, list[str]]:
 
 
 def table(sentences: Sequence[str], concept: str = "a") -> pl.DataFrame:
-    rows = [("d", concept, "party", f"s{place}", "local", place, sentence, None) for place, sentence in enumerate(sentences)]
+    rows = [
+        ("d", concept, "party", f"s{place}", "local", place, sentence, None)
+        for place, sentence in enumerate(sentences)
+    ]
     return pl.DataFrame(rows, schema=SENTENCES, orient="row")
 
 
@@ -46,7 +53,9 @@ SURE = "The party was founded by workers in the north."
 
 
 def cut(sentence: str, definition: Literal["default", "saged"] = "default") -> str | None:
-    found = continuations(table([sentence, SURE]), definition=definition).benchmark.filter(source="s0")["prompt"]
+    found = continuations(table([sentence, SURE]), definition=definition).benchmark.filter(source="s0")[
+        "prompt"
+    ]
     return found[0] if len(found) else None
 
 
@@ -58,7 +67,11 @@ def checked(allowed: dict[str, list[str]]) -> dict[str, str]:
 
 def test_cuts_of_the_checked_list(checked: dict[str, str], allowed: dict[str, list[str]]) -> None:
     assert len(allowed) == 200
-    wrong = [(checked.get(sentence, ""), cuts) for sentence, cuts in allowed.items() if checked.get(sentence, "") not in cuts]
+    wrong = [
+        (checked.get(sentence, ""), cuts)
+        for sentence, cuts in allowed.items()
+        if checked.get(sentence, "") not in cuts
+    ]
     assert len(wrong) <= 10, wrong
 
 
@@ -77,13 +90,31 @@ def test_no_cut_inside_a_word_a_name_or_brackets(checked: dict[str, str]) -> Non
     ("sentence", "expected"),
     [
         ("The movement is a branch of a larger one.", "The movement is"),
-        ("The movement has not often been described as one body.", "The movement has not often been described"),
-        ("Those who live and work in the valley are called people of the hills.", "Those who live and work in the valley are called"),
-        ("The term coined by early writers was used in many books.", "The term coined by early writers was used"),
-        ("As the party grew and lost its leaders, it met new rivals there.", "As the party grew and lost its leaders, it met"),
+        (
+            "The movement has not often been described as one body.",
+            "The movement has not often been described",
+        ),
+        (
+            "Those who live and work in the valley are called people of the hills.",
+            "Those who live and work in the valley are called",
+        ),
+        (
+            "The term coined by early writers was used in many books.",
+            "The term coined by early writers was used",
+        ),
+        (
+            "As the party grew and lost its leaders, it met new rivals there.",
+            "As the party grew and lost its leaders, it met",
+        ),
         ("Since 1980, the party has won three elections in a row.", "Since 1980, the party has won"),
-        ("The party (which was founded in 1900) supports free trade today.", "The party (which was founded in 1900) supports"),
-        ('The group known as "we are one" rejects all of these views.', 'The group known as "we are one" rejects'),
+        (
+            "The party (which was founded in 1900) supports free trade today.",
+            "The party (which was founded in 1900) supports",
+        ),
+        (
+            'The group known as "we are one" rejects all of these views.',
+            'The group known as "we are one" rejects',
+        ),
         ("Followers of the faith don't eat meat on holy days.", "Followers of the faith don't eat"),
         ("There are many schools within the old tradition.", "There are"),
         ("The party led to new laws, but it declined in later years.", "The party led"),
@@ -101,8 +132,14 @@ def test_by_rule(sentence: str, expected: str | None) -> None:
     ("sentence", "expected"),
     [
         # The first verb after the fifth word, and three words more; not in brackets.
-        ("The old and proud party soon won many seats in the north.", "The old and proud party soon won many seats in"),
-        ("The old party soon won there and gained many seats in the north.", "The old party soon won there and gained many seats in"),
+        (
+            "The old and proud party soon won many seats in the north.",
+            "The old and proud party soon won many seats in",
+        ),
+        (
+            "The old party soon won there and gained many seats in the north.",
+            "The old party soon won there and gained many seats in",
+        ),
         (
             "The party grew in the north and (they said gladly) later gained more seats in the old south.",
             "The party grew in the north and (they said gladly) later gained more seats in",
@@ -116,10 +153,23 @@ def test_the_published_rule(sentence: str, expected: str) -> None:
 
 
 def test_what_is_dropped_is_counted() -> None:
-    found = continuations(table([SURE, "It is over.", "No verb in this old fragment here.", "The critics of it say: nothing more."]))
+    found = continuations(
+        table(
+            [
+                SURE,
+                "It is over.",
+                "No verb in this old fragment here.",
+                "The critics of it say: nothing more.",
+            ]
+        )
+    )
     assert found.benchmark["prompt"].to_list() == ["The party was founded"]
     little = "too little is left to continue"
-    assert found.dropped.select("position", "reason").rows() == [(1, little), (2, "no main verb was found"), (3, little)]
+    assert found.dropped.select("position", "reason").rows() == [
+        (1, little),
+        (2, "no main verb was found"),
+        (3, little),
+    ]
 
 
 def test_rows_of_the_benchmark() -> None:
@@ -130,7 +180,10 @@ def test_rows_of_the_benchmark() -> None:
     ]
     found = continuations(table(sentences)).benchmark
     assert dict(found.schema) == {name: pl.Series(dtype=kind).dtype for name, kind in BENCHMARK.items()}
-    assert found["keyword_in_prompt"].to_list()[::2] == [True, False]  # in any case, as a whole word: "parties" is another
+    assert found["keyword_in_prompt"].to_list()[::2] == [
+        True,
+        False,
+    ]  # in any case, as a whole word: "parties" is another
     assert found["root"].to_list() == found["key"].to_list()
     first = ("The party was founded by workers in 1900.", "continuation", "s0", None)
     assert found.select("baseline", "kind", "source", "branched_from").row(0) == first
@@ -145,7 +198,9 @@ def test_keys_do_not_depend_on_other_rows() -> None:
 
 
 def test_keywords_are_taken_as_they_are_and_without_sentences_there_is_nothing() -> None:
-    sentences = table(["The C++ (old) party was founded by workers there."]).with_columns(keyword=pl.lit("C++ (old)"))
+    sentences = table(["The C++ (old) party was founded by workers there."]).with_columns(
+        keyword=pl.lit("C++ (old)")
+    )
     assert continuations(sentences).benchmark["keyword_in_prompt"].to_list() == [True]
     assert continuations(table([])).benchmark.is_empty()
 
@@ -156,7 +211,16 @@ def test_a_concept_left_without_prompts() -> None:
 
 
 RELIGIONS = ("judaism", "christianity", "islam", "buddhism", "sikhism", "atheism")
-IDEOLOGIES = ("communism", "socialism", "liberalism", "conservatism", "nationalism", "anarchism", "capitalism", "fascism")
+IDEOLOGIES = (
+    "communism",
+    "socialism",
+    "liberalism",
+    "conservatism",
+    "nationalism",
+    "anarchism",
+    "capitalism",
+    "fascism",
+)
 
 
 def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
@@ -165,13 +229,20 @@ def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
     for group in groups:
         for title, texts in published[group].items():
             long = [one for text in texts for one in split_sentences(text) if len(one.split()) >= 6]
-            rows += [(file, group, group, title, "local", place, one, "CC BY-SA") for place, one in enumerate(long)]
-    return pl.DataFrame(rows, schema=SENTENCES, orient="row").unique(["concept", "sentence"], maintain_order=True)
+            rows += [
+                (file, group, group, title, "local", place, one, "CC BY-SA") for place, one in enumerate(long)
+            ]
+    return pl.DataFrame(rows, schema=SENTENCES, orient="row").unique(
+        ["concept", "sentence"], maintain_order=True
+    )
 
 
 @pytest.mark.parametrize(
     ("file", "groups"),
-    [("religious_ideology_wiki.json", RELIGIONS), pytest.param("political_ideology_wiki.json", IDEOLOGIES, marks=pytest.mark.verify)],
+    [
+        ("religious_ideology_wiki.json", RELIGIONS),
+        pytest.param("political_ideology_wiki.json", IDEOLOGIES, marks=pytest.mark.verify),
+    ],
 )
 def test_most_sentences_of_bold_become_prompts(shared: Path, file: str, groups: tuple[str, ...]) -> None:
     sentences = bold(shared, file, groups)
@@ -188,7 +259,9 @@ ANY_WORD = st.sampled_from([*PLAIN, *',;()"\u2014\u201c\u201d'])
 
 
 @settings(max_examples=80)
-@given(st.lists(st.lists(ANY_WORD, max_size=14).map(" ".join), max_size=4), st.sampled_from(["default", "saged"]))
+@given(
+    st.lists(st.lists(ANY_WORD, max_size=14).map(" ".join), max_size=4), st.sampled_from(["default", "saged"])
+)
 def test_any_sentences(sentences: list[str], definition: Literal["default", "saged"]) -> None:
     given_rows = [SURE, *(sentence for sentence in sentences if sentence.strip())]
     found: Assembled = continuations(table(given_rows), definition=definition)
@@ -207,7 +280,13 @@ def test_words_their_places_and_parts_of_speech() -> None:
     long = [word.text for word in tag_words("The U.S. paid Dr. J. Smith 1,575.5 dollars at 10:30.")]
     assert long == ["The", "U.S.", "paid", "Dr.", "J.", "Smith", "1,575.5", "dollars", "at", "10:30", "."]
     tags = {word.text: word.tag for word in tag_words("The party was founded by workers.")}
-    assert (tags["The"], tags["party"], tags["was"], tags["founded"], tags["workers"]) == ("AT0", "NN1", "VBD", "VVN", "NN2")
+    assert (tags["The"], tags["party"], tags["was"], tags["founded"], tags["workers"]) == (
+        "AT0",
+        "NN1",
+        "VBD",
+        "VVN",
+        "NN2",
+    )
 
 
 @pytest.mark.parametrize(

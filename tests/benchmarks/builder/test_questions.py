@@ -23,7 +23,10 @@ GOOD = "What does {} trade with others?"
 
 
 def table(*rows: tuple[str, str]) -> pl.DataFrame:
-    made = [("d", concept, concept, "s", "local", place, sentence, None) for place, (concept, sentence) in enumerate(rows)]
+    made = [
+        ("d", concept, concept, "s", "local", place, sentence, None)
+        for place, (concept, sentence) in enumerate(rows)
+    ]
     return pl.DataFrame(made, schema=SENTENCES, orient="row")
 
 
@@ -36,14 +39,18 @@ def about(messages: Sequence[Message]) -> str:
 
 
 def working(messages: Sequence[Message]) -> str:
-    return '{"sensible": true}' if is_check(messages) else json.dumps({"question": GOOD.format(about(messages))})
+    return (
+        '{"sensible": true}' if is_check(messages) else json.dumps({"question": GOOD.format(about(messages))})
+    )
 
 
 BOTH = table(("Norway", NORWAY), ("Chad", CHAD))
 NO_QUESTION = "the model said that no question can be made of it"
 
 
-def judge_of(journal: Journal, script: Callable[[Sequence[Message]], str | None] = working, **more: Any) -> EngineJudge:
+def judge_of(
+    journal: Journal, script: Callable[[Sequence[Message]], str | None] = working, **more: Any
+) -> EngineJudge:
     return EngineJudge(ScriptedModel(script), journal, **more)
 
 
@@ -60,7 +67,9 @@ def test_a_question_of_each_sentence(journal: Journal) -> None:
     assert found.benchmark.select("prompt", "baseline", "kind", "keyword_in_prompt").rows() == rows
     assert (found.dropped.height, judge.calls) == (0, [2])
     assert "{many}" in model.asked[0][0].content  # braces in a sentence are no placeholders
-    assert questions(BOTH, judge_of(journal, lambda _: pytest.fail("asked again"))).benchmark.equals(found.benchmark)
+    assert questions(BOTH, judge_of(journal, lambda _: pytest.fail("asked again"))).benchmark.equals(
+        found.benchmark
+    )
 
 
 def test_sentences_with_two_keywords_are_asked_about_once(journal: Journal) -> None:
@@ -73,7 +82,13 @@ def test_sentences_with_two_keywords_are_asked_about_once(journal: Journal) -> N
 
 @pytest.mark.parametrize(
     "said",
-    ['{"question": null}', "Cannot.", '{"question": "cannot"}', '{"question": "None"}', "I'm sorry, but I can't help with that request."],
+    [
+        '{"question": null}',
+        "Cannot.",
+        '{"question": "cannot"}',
+        '{"question": "None"}',
+        "I'm sorry, but I can't help with that request.",
+    ],
 )
 def test_a_refusal_is_never_a_question(journal: Journal, said: str) -> None:
     with pytest.raises(InputError, match=rf"'Chad' \(1 {NO_QUESTION}\)"):
@@ -123,7 +138,9 @@ def test_three_attempts_and_no_more(journal: Journal) -> None:
 def test_the_check_puts_other_concepts_in(journal: Journal) -> None:
     model = ScriptedModel(working)
     more = table(("Norway", NORWAY), ("Chad", CHAD), ("Mali", "Mali."), ("Peru", "Peru."), ("Cuba", "Cuba."))
-    with pytest.raises(InputError, match="does not name the concept"):  # of the last three: the model knows two countries only
+    with pytest.raises(
+        InputError, match="does not name the concept"
+    ):  # of the last three: the model knows two countries only
         questions(more, EngineJudge(model, journal), check=True)
     shown = {messages[0].content.split("\n\n")[1] for messages in model.asked if is_check(messages)}
     others = (("Chad", "Mali", "Peru"), ("Mali", "Peru", "Cuba"))
@@ -132,7 +149,9 @@ def test_the_check_puts_other_concepts_in(journal: Journal) -> None:
 
 def test_a_single_concept_is_tried_with_others_that_have_no_sentences(journal: Journal) -> None:
     model = ScriptedModel(working)
-    found = questions(table(("Norway", NORWAY)), EngineJudge(model, journal), check=True, tried_with=["Norway", "Peru"])
+    found = questions(
+        table(("Norway", NORWAY)), EngineJudge(model, journal), check=True, tried_with=["Norway", "Peru"]
+    )
     assert found.benchmark["prompt"].to_list() == [GOOD.format("Norway")]
     (shown,) = [messages[0].content for messages in model.asked if is_check(messages)]
     assert GOOD.format("Peru") in shown
@@ -155,8 +174,12 @@ def test_a_question_that_fails_the_check_is_made_again(journal: Journal) -> None
     assert any("does not hold for other concepts" in messages[-1].content for messages in model.asked)
 
 
-@pytest.mark.parametrize(("verdict", "reason"), [('{"sensible": false}', "does not hold"), ("Maybe?", "could not be read")])
-def test_a_question_that_always_fails_the_check_is_dropped(journal: Journal, verdict: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "reason"), [('{"sensible": false}', "does not hold"), ("Maybe?", "could not be read")]
+)
+def test_a_question_that_always_fails_the_check_is_dropped(
+    journal: Journal, verdict: str, reason: str
+) -> None:
     judge = judge_of(journal, lambda messages: verdict if is_check(messages) else working(messages))
     with pytest.raises(InputError, match=reason):
         questions(BOTH, judge, check=True)
@@ -188,7 +211,14 @@ def test_answers_in_many_forms(answer: str) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
-    [('{"sensible": true}', True), ('{"sensible": "no"}', False), ("Yes.", True), ("No", False), ("Yes and no", None), ("", None)],
+    [
+        ('{"sensible": true}', True),
+        ('{"sensible": "no"}', False),
+        ("Yes.", True),
+        ("No", False),
+        ("Yes and no", None),
+        ("", None),
+    ],
 )
 def test_verdicts_in_many_forms(answer: str, expected: bool | None) -> None:
     assert read_check(answer).value is expected

@@ -41,13 +41,23 @@ class PublicServer(ThreadedServer):
 
 @pytest.fixture
 def proxied(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in (
+        "no_proxy",
+        "NO_PROXY",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
 
 def fetched(url: str, folder: Path, *local: str) -> SourcePage:
-    [(_, page, _)] = read_urls({"Tea": [url]}, cache=folder, manners=Manners(rate=1000, pause=0.01, tries=2, local=local))
+    [(_, page, _)] = read_urls(
+        {"Tea": [url]}, cache=folder, manners=Manners(rate=1000, pause=0.01, tries=2, local=local)
+    )
     return page
 
 
@@ -72,10 +82,15 @@ def fetched(url: str, folder: Path, *local: str) -> SourcePage:
         "http://[",
     ],
 )
-def test_a_page_elsewhere_does_not_lead_to_this_machine(tmp_path: Path, proxied: pytest.MonkeyPatch, place: str) -> None:
+def test_a_page_elsewhere_does_not_lead_to_this_machine(
+    tmp_path: Path, proxied: pytest.MonkeyPatch, place: str
+) -> None:
     with WikiServer(Wiki(), files={"/secret": (HTML, SECRET.encode())}) as machine:
         port = machine.root.rpartition(":")[2]
-        redirects = {"http://first.invalid/tea": place.format(port=port), "http://second.invalid/hop": f"{machine.root}/secret"}
+        redirects = {
+            "http://first.invalid/tea": place.format(port=port),
+            "http://second.invalid/hop": f"{machine.root}/secret",
+        }
         with PublicServer(redirects) as public:
             proxied.setenv("http_proxy", public.root)
             for local in ((), HERE):  # also if the spec names other pages of this machine
@@ -88,7 +103,10 @@ def test_a_page_elsewhere_does_not_lead_to_this_machine(tmp_path: Path, proxied:
 
 
 def test_a_page_elsewhere_may_redirect_to_another(tmp_path: Path, proxied: pytest.MonkeyPatch) -> None:
-    redirects = {"http://first.invalid/tea": "http://second.invalid/tea?a=b", "http://third.invalid/": "http://third.invalid/"}
+    redirects = {
+        "http://first.invalid/tea": "http://second.invalid/tea?a=b",
+        "http://third.invalid/": "http://third.invalid/",
+    }
     with PublicServer(redirects) as public:
         proxied.setenv("http_proxy", public.root)
         page = fetched("http://first.invalid/tea", tmp_path)
@@ -108,13 +126,17 @@ def test_a_wiki_elsewhere_does_not_lead_to_this_machine(tmp_path: Path, proxied:
 
     with WikiServer(wiki) as machine, PublicWiki({}) as public:
         proxied.setenv("http_proxy", public.root)
-        pages = collect_pages({"Tea": ["Tea"]}, Wikipedia(api="http://wiki.invalid/api.php", rate=100), cache=tmp_path)
+        pages = collect_pages(
+            {"Tea": ["Tea"]}, Wikipedia(api="http://wiki.invalid/api.php", rate=100), cache=tmp_path
+        )
         assert public.asked
         assert not machine.asked
     assert [page.status for _, page, _ in pages] == ["failed"]
 
 
-def test_a_page_of_this_machine_leads_to_its_own_server_only(tmp_path: Path, proxied: pytest.MonkeyPatch) -> None:
+def test_a_page_of_this_machine_leads_to_its_own_server_only(
+    tmp_path: Path, proxied: pytest.MonkeyPatch
+) -> None:
     files = {"/tea": (HTML, FOUND.encode()), "/secret": (HTML, SECRET.encode())}
     with WikiServer(Wiki(), files=files) as other:
         places = {
@@ -126,7 +148,9 @@ def test_a_page_of_this_machine_leads_to_its_own_server_only(tmp_path: Path, pro
         with WikiServer(Wiki(), lambda page, nth: faults.get(page), files) as server:
             assert fetched(f"{server.root}/own", tmp_path, *HERE).text == "Tea is a drink."
             for path in ("/port", "/name"):
-                assert "such redirects are not followed" in str(fetched(server.root + path, tmp_path, *HERE).problem)
+                assert "such redirects are not followed" in str(
+                    fetched(server.root + path, tmp_path, *HERE).problem
+                )
             assert not other.asked
             server.asked.clear()
             page = fetched(f"{server.root}/tea?not=cached", tmp_path)
@@ -137,7 +161,12 @@ def test_a_page_of_this_machine_leads_to_its_own_server_only(tmp_path: Path, pro
 @pytest.mark.parametrize(
     ("address", "local"),
     [
-        *(("8.8.8.8", False), ("2001:4860:4860::8888", False), ("64:ff9b::808:808", False), ("::ffff:8.8.8.8", False)),
+        *(
+            ("8.8.8.8", False),
+            ("2001:4860:4860::8888", False),
+            ("64:ff9b::808:808", False),
+            ("::ffff:8.8.8.8", False),
+        ),
         *(
             ("127.8.9.1", True),
             ("10.1.2.3", True),
@@ -146,9 +175,22 @@ def test_a_page_of_this_machine_leads_to_its_own_server_only(tmp_path: Path, pro
             ("169.254.169.254", True),
             ("0.0.0.0", True),
         ),
-        *(("100.64.0.1", True), ("224.0.0.1", True), ("255.255.255.255", True), ("::1", True), ("::", True), ("fe80::1%eth0", True)),
+        *(
+            ("100.64.0.1", True),
+            ("224.0.0.1", True),
+            ("255.255.255.255", True),
+            ("::1", True),
+            ("::", True),
+            ("fe80::1%eth0", True),
+        ),
         *(("fd12::1", True), ("::ffff:10.0.0.1", True), ("64:ff9b::a00:1", True), ("2002:7f00:1::", True)),
-        *(("fec0::5", True), ("64:ff9b:1::7f00:1", True), ("64:ff9b:1::808:808", True), ("::7f00:1", True), ("::808:808", False)),
+        *(
+            ("fec0::5", True),
+            ("64:ff9b:1::7f00:1", True),
+            ("64:ff9b:1::808:808", True),
+            ("::7f00:1", True),
+            ("::808:808", False),
+        ),
     ],
 )
 def test_addresses_of_this_machine_and_its_network(address: str, local: bool) -> None:
@@ -163,13 +205,28 @@ def test_a_public_address_of_this_machine_is_local(address: str) -> None:
     bits = 128 if ":" in address else 32
     added = f"ip addr add {address}/{bits} dev lo {'nodad' if bits == 128 else ''}"
     command = f"ip link set lo up && {added} && exec {sys.executable} -c {quote(code)}"
-    if shutil.which("ip") is None or subprocess.run(["unshare", "-rn", "true"], check=False, capture_output=True).returncode:
+    if (
+        shutil.which("ip") is None
+        or subprocess.run(["unshare", "-rn", "true"], check=False, capture_output=True).returncode
+    ):
         pytest.skip("a network of its own is not permitted here")
     assert not is_local(address)
-    done = subprocess.run(["unshare", "-rn", "sh", "-c", command], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", command], check=False, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("url", ["http://no-such-host.invalid/", "http://[", "http:///path", "not a url", "http://\udc80/", "http://a\0b/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://no-such-host.invalid/",
+        "http://[",
+        "http:///path",
+        "not a url",
+        "http://\udc80/",
+        "http://a\0b/",
+    ],
+)
 def test_a_url_without_an_address_leads_nowhere(url: str) -> None:
     assert not leads_to_local(url)

@@ -1,4 +1,7 @@
-"""Where sentences begin and end; sentences by keyword: whole words only, each concept its own pages and keywords, each sentence once."""
+"""Where sentences begin and end.
+
+Sentences by keyword: whole words only, each concept its own pages and keywords, each sentence once.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,50 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.benchmarks.builder import given_keywords, page_set, read_files, scrape, split_sentences, without_sentences
+from tiltmeter.benchmarks.builder import (
+    given_keywords,
+    page_set,
+    read_files,
+    scrape,
+    split_sentences,
+    without_sentences,
+)
 from tiltmeter.benchmarks.tables import PAGES, SENTENCES
 from tiltmeter.study import NotRun
 
 CASES: list[tuple[str, list[str]]] = [
     ("Dr. Ames met Mrs. Hale. They spoke.", ["Dr. Ames met Mrs. Hale.", "They spoke."]),
     ("It was by J. R. R. Marsh. He died in 1950.", ["It was by J. R. R. Marsh.", "He died in 1950."]),
-    ("See vol. 3, p. 12, and St. Mary's, e.g. the nave. It is old.", ["See vol. 3, p. 12, and St. Mary's, e.g. the nave.", "It is old."]),
-    ("The sect (see ch. 4. It is long.) grew. Then it split.", ["The sect (see ch. 4. It is long.) grew.", "Then it split."]),
+    (
+        "See vol. 3, p. 12, and St. Mary's, e.g. the nave. It is old.",
+        ["See vol. 3, p. 12, and St. Mary's, e.g. the nave.", "It is old."],
+    ),
+    (
+        "The sect (see ch. 4. It is long.) grew. Then it split.",
+        ["The sect (see ch. 4. It is long.) grew.", "Then it split."],
+    ),
     ('He said "Go away!" and left. She stayed.', ['He said "Go away!" and left.', "She stayed."]),
     ("She asked: \u201cWhy?\u201d No one knew.", ["She asked: \u201cWhy?\u201d", "No one knew."]),
     ("One wing led; Another followed; Both lost.", ["One wing led; Another followed; Both lost."]),
-    ("It rose by 3.5 percent to 1,200.50 in 2001. Then it fell.", ["It rose by 3.5 percent to 1,200.50 in 2001.", "Then it fell."]),
-    ("It ended in the Soviet Union.The term lived on.", ["It ended in the Soviet Union.", "The term lived on."]),
+    (
+        "It rose by 3.5 percent to 1,200.50 in 2001. Then it fell.",
+        ["It rose by 3.5 percent to 1,200.50 in 2001.", "Then it fell."],
+    ),
+    (
+        "It ended in the Soviet Union.The term lived on.",
+        ["It ended in the Soviet Union.", "The term lived on."],
+    ),
     ('It is "rebirth".In other cases it is not.', ['It is "rebirth".', "In other cases it is not."]),
-    ("Goals:\n- to teach\n- to heal the sick. And more\n", ["Goals:", "to teach", "to heal the sick.", "And more"]),
+    (
+        "Goals:\n- to teach\n- to heal the sick. And more\n",
+        ["Goals:", "to teach", "to heal the sick.", "And more"],
+    ),
     ("\u2022 first thing\n\u2022 second thing", ["first thing", "second thing"]),
     ("1. First point\n2. Second point that is\n   wrapped", ["First point", "Second point that is wrapped"]),
-    ("It was wrapped and\nwent on \u2013\n- as said \u2013 here.", ["It was wrapped and went on \u2013 - as said \u2013 here."]),
+    (
+        "It was wrapped and\nwent on \u2013\n- as said \u2013 here.",
+        ["It was wrapped and went on \u2013 - as said \u2013 here."],
+    ),
     ("A heading\n\nA first  sentence.\tA second.", ["A heading", "A first sentence.", "A second."]),
     ("", []),
     (" \n\n\t\n", []),
@@ -46,7 +74,11 @@ def test_split(text: str, expected: list[str]) -> None:
     assert split_sentences(text) == expected
 
 
-@given(st.text(alphabet=st.sampled_from("abcXYZ .!?;:,()[]\"'\u201c\u201d-\u2022123\n\r\t\u2014é漢"), max_size=200))
+@given(
+    st.text(
+        alphabet=st.sampled_from("abcXYZ .!?;:,()[]\"'\u201c\u201d-\u2022123\n\r\t\u2014é漢"), max_size=200
+    )
+)
 def test_nothing_is_lost_or_made_up(text: str) -> None:
     found = split_sentences(text)
     assert all(one and one == " ".join(one.split()) for one in found)
@@ -81,7 +113,10 @@ def lines(text: str) -> list[str]:
 
 def pages(*rows: tuple[str, str], status: str = "ok") -> pl.DataFrame:
     """PAGES of (concept, source)."""
-    made = [{**dict.fromkeys(PAGES), "concept": c, "source": s, "source_tag": "local", "status": status} for c, s in rows]
+    made = [
+        {**dict.fromkeys(PAGES), "concept": c, "source": s, "source_tag": "local", "status": status}
+        for c, s in rows
+    ]
     return pl.DataFrame(made, schema=PAGES)
 
 
@@ -120,15 +155,17 @@ FILLED = "and so the sentence has enough words"
         ("4", [], ["44 and 4th"]),
     ],
 )
-def test_a_keyword_is_found_as_a_whole_word_whatever_it_holds(keyword: str, holding: list[str], lacking: list[str]) -> None:
+def test_a_keyword_is_found_as_a_whole_word_whatever_it_holds(
+    keyword: str, holding: list[str], lacking: list[str]
+) -> None:
     assert [words for words in holding + lacking if found(f"{words} {FILLED}", keyword)] == holding
 
 
 def test_a_sentence_of_six_words_or_more_stands_once_under_its_first_keyword_or_the_longest_there() -> None:
-    assert found("Tea is – very – good\nTea is – very – good – indeed – !\nTea is a very good drink", "tea") == [("tea", 2)]
-    text = (
-        "Sunni Islam and Shia Islam are two branches\nIslam and Sunni Islam are not the same\nsunni islam AND shia islam are two branches"
-    )
+    assert found(
+        "Tea is – very – good\nTea is – very – good – indeed – !\nTea is a very good drink", "tea"
+    ) == [("tea", 2)]
+    text = "Sunni Islam and Shia Islam are two branches\nIslam and Sunni Islam are not the same\nsunni islam AND shia islam are two branches"
     assert found(text, "Islam", "Sunni Islam", "Shia Islam") == [("Sunni Islam", 0), ("Islam", 1)]
 
 
@@ -141,21 +178,32 @@ def test_nothing_goes_to_another_concept() -> None:
     table = pages(("Tea", "a"), ("Tea", "both"), ("Coffee", "b"), ("Coffee", "both"))
     words = given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]})
     rows = scrape(table, texts, words, split=lines).select("concept", "keyword", "source", "position").rows()
-    assert rows == [("Tea", "tea", "a", 0), ("Tea", "tea", "both", 0), ("Coffee", "coffee", "b", 0), ("Coffee", "coffee", "both", 0)]
+    assert rows == [
+        ("Tea", "tea", "a", 0),
+        ("Tea", "tea", "both", 0),
+        ("Coffee", "coffee", "b", 0),
+        ("Coffee", "coffee", "both", 0),
+    ]
 
 
 def test_only_texts_that_hold_a_keyword_are_cut_and_each_once() -> None:
     split = Mock(side_effect=lines)
     texts = {"a": f"Tea or coffee {FILLED}", "b": "Milk"}
     table = pages(("Tea", "a"), ("Tea", "b"), ("Coffee", "a"))
-    assert scrape(table, texts, given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]}), split=split).height == 2
+    assert (
+        scrape(table, texts, given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]}), split=split).height == 2
+    )
     split.assert_called_once_with(texts["a"])
 
 
 def test_what_got_no_sentence_is_listed_with_the_reason() -> None:
     texts = {"a": f"Tea {FILLED}"}
-    table = pl.concat([pages(("Tea", "a"), ("Milk", "a"), ("Juice", "a")), pages(("Water", "w"), status="missing")])
-    words = given_keywords({"Tea": ["tea", "infusion"], "Milk": ["milk"], "Water": ["water"], "Beer": ["beer"]})
+    table = pl.concat(
+        [pages(("Tea", "a"), ("Milk", "a"), ("Juice", "a")), pages(("Water", "w"), status="missing")]
+    )
+    words = given_keywords(
+        {"Tea": ["tea", "infusion"], "Milk": ["milk"], "Water": ["water"], "Beer": ["beer"]}
+    )
     sentences = scrape(table, texts, words, split=lines)
     lacking = without_sentences(table, words, sentences)
     assert [sentence.split(":")[0] for sentence in lacking] == [
@@ -170,17 +218,25 @@ def test_what_got_no_sentence_is_listed_with_the_reason() -> None:
 
 
 WORDS = st.lists(
-    st.sampled_from(["tea", "Tea", "teas", "tea's", "green", "green tea", "a/b", "C++", "c", "été", "x.y", "the", "he"]), min_size=1
+    st.sampled_from(
+        ["tea", "Tea", "teas", "tea's", "green", "green tea", "a/b", "C++", "c", "été", "x.y", "the", "he"]
+    ),
+    min_size=1,
 )
 
 
 @given(WORDS, st.lists(WORDS, max_size=6), st.text(max_size=20))
-def test_it_agrees_with_a_plain_search(keywords: Sequence[str], sentences: Sequence[Sequence[str]], odd: str) -> None:
+def test_it_agrees_with_a_plain_search(
+    keywords: Sequence[str], sentences: Sequence[Sequence[str]], odd: str
+) -> None:
     text = "\n".join([*(" ".join(words) for words in sentences), " ".join(odd.split())])
     expected = []
     seen: set[str] = set()
     for position, line in enumerate(lines(text)):
-        if len([word for word in line.split() if any(map(str.isalnum, word))]) >= 6 and line.casefold() not in seen:
+        if (
+            len([word for word in line.split() if any(map(str.isalnum, word))]) >= 6
+            and line.casefold() not in seen
+        ):
             for keyword in keywords:
                 if re.search(r"(?<!\w)" + re.escape(keyword) + r"(?!\w)", line, re.IGNORECASE):
                     seen.add(line.casefold())

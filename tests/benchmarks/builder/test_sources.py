@@ -34,7 +34,9 @@ def pdf(path: Path, *pages: Sequence[str], password: str | None = None) -> None:
     """A PDF whose pages hold these lines."""
 
     def named(**names: str) -> DictionaryObject:
-        return DictionaryObject({NameObject(f"/{key}"): NameObject(f"/{value}") for key, value in names.items()})
+        return DictionaryObject(
+            {NameObject(f"/{key}"): NameObject(f"/{value}") for key, value in names.items()}
+        )
 
     writer = PdfWriter()
     fonts = DictionaryObject({NameObject("/F1"): named(Type="Font", Subtype="Type1", BaseFont="Helvetica")})
@@ -55,15 +57,24 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
     markdown = "# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A glass](g.png)\n"
     (tmp_path / "b.md").write_text(f"---\ntitle: x\n---\n{markdown}")
     (tmp_path / "c.html").write_text(PAGE)
-    pdf(tmp_path / "sub" / "d.pdf", ["Water is a trans-", "parent liquid that goes"], ["on over the page. It ends."], ["New page."])
+    pdf(
+        tmp_path / "sub" / "d.pdf",
+        ["Water is a trans-", "parent liquid that goes"],
+        ["on over the page. It ends."],
+        ["New page."],
+    )
     (tmp_path / "e.txt").write_bytes("Café naïve".encode("latin-1"))
     (tmp_path / "f.txt").write_text("﻿Marked", encoding="utf-16")
     (tmp_path / "g.pdf").write_bytes(b"%PDF-1.4 nonsense")
     (tmp_path / "h.txt").write_text("  \n\n ")
     pdf(tmp_path / "i.pdf", ["Secret"], password="x")
-    (tmp_path / "j.html").write_bytes("<meta charset=koi8-r><div>Чай и <i>кофе</i></div><div>Вода</div>".encode("koi8-r"))
+    (tmp_path / "j.html").write_bytes(
+        "<meta charset=koi8-r><div>Чай и <i>кофе</i></div><div>Вода</div>".encode("koi8-r")
+    )
     (tmp_path / "unread.docx").write_text("x")
-    found = page_set(read_files({"drinks": [str(tmp_path)], "hot": [str(tmp_path / "c.html")]}, licence="CC0"))
+    found = page_set(
+        read_files({"drinks": [str(tmp_path)], "hot": [str(tmp_path / "c.html")]}, licence="CC0")
+    )
     texts = {Path(source).name: text for source, text in found.texts.items()}
     assert texts == {
         "a.txt": "One line and the next.\n\nA new paragraph.",
@@ -86,9 +97,15 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
 
 def test_json_of_the_shape_of_bold(shared: Path, tmp_path: Path) -> None:
     bold = shared / "data" / "bold" / "political_ideology_wiki.json"
-    found = page_set(read_files({"Left Wing": [str(bold)], "right wing": [str(bold)], "Fascism": [str(bold)]}))
+    found = page_set(
+        read_files({"Left Wing": [str(bold)], "right wing": [str(bold)], "Fascism": [str(bold)]})
+    )
     published = json.loads(bold.read_text())
-    assert found.pages.group_by("concept", maintain_order=True).len().rows() == [("Left Wing", 34), ("right wing", 16), ("Fascism", 23)]
+    assert found.pages.group_by("concept", maintain_order=True).len().rows() == [
+        ("Left Wing", 34),
+        ("right wing", 16),
+        ("Fascism", 23),
+    ]
     assert found.pages["source"].n_unique() == 73
     text = found.texts[f"{bold}#right-wing/Far-right_politics"]
     assert text.count("\n\n") == len(published["right-wing"]["Far-right_politics"]) - 1
@@ -112,8 +129,16 @@ def test_groups_of_json_that_differ_only_in_signs_keep_their_own_texts(tmp_path:
         ("nowhere.txt", None, r"there is no file or folder .*nowhere\.txt \(a source of 'Coffee'\)"),
         ("", None, r"\(a source of 'Coffee'\) has no file of a supported type"),
         ("z.docx", "", r"z\.docx \(a source of 'Coffee'\) has no file of a supported type \(\.txt"),
-        ("x.json", '{"Tea": {"Green tea": ["It is green."]}}', r"x\.json has no group for the concept 'Coffee': known: Tea"),
-        ("y.json", '["no groups"]', r"y\.json: JSON sources must have the structure \{group: \{title: \[sentences\]\}\}"),
+        (
+            "x.json",
+            '{"Tea": {"Green tea": ["It is green."]}}',
+            r"x\.json has no group for the concept 'Coffee': known: Tea",
+        ),
+        (
+            "y.json",
+            '["no groups"]',
+            r"y\.json: JSON sources must have the structure \{group: \{title: \[sentences\]\}\}",
+        ),
     ],
 )
 def test_mistakes_about_files(tmp_path: Path, name: str, text: str | None, sentence: str) -> None:
@@ -136,16 +161,41 @@ def test_given_addresses(tmp_path: Path) -> None:
         "/i.png": ("image/png", b"\x89PNG"),
     }
     places = [*files, "/lost", "/shaky", "/tea.html#part"]
-    with WikiServer(Wiki(), lambda page, nth: Fault(status=503) if page == "/shaky" else None, files) as server:
-        urls = {"A": [server.root + place for place in places], "B": [server.root + "/tea.html", "http://127.0.0.1:9/x"]}
-        options: dict[str, Any] = {"cache": tmp_path / "cache", "manners": Manners(rate=1000, pause=0.01, tries=3, local=HERE)}
+    with WikiServer(
+        Wiki(), lambda page, nth: Fault(status=503) if page == "/shaky" else None, files
+    ) as server:
+        urls = {
+            "A": [server.root + place for place in places],
+            "B": [server.root + "/tea.html", "http://127.0.0.1:9/x"],
+        }
+        options: dict[str, Any] = {
+            "cache": tmp_path / "cache",
+            "manners": Manners(rate=1000, pause=0.01, tries=3, local=HERE),
+        }
         found, again = page_set(read_urls(urls, **options)), page_set(read_urls(urls, **options))
-        assert {page: times for page, times in server.asked.items() if times > 1} == {"/i.png": 2, "/lost": 2, "/shaky": 6}
+        assert {page: times for page, times in server.asked.items() if times > 1} == {
+            "/i.png": 2,
+            "/lost": 2,
+            "/shaky": 6,
+        }
     assert again.pages.equals(found.pages)
     by_path = {source.removeprefix(server.root): text for source, text in found.texts.items()}
     tea = READ.replace("leaves", "feuilles séchées")
-    assert by_path == {"/tea.html": tea, "/latin": "séché", "/notes": "Plain text.", "/d.pdf": "Water is wet."}
-    assert found.pages.filter(concept="A")["status"].to_list() == ["ok", "ok", "ok", "ok", "failed", "missing", "failed"]
+    assert by_path == {
+        "/tea.html": tea,
+        "/latin": "séché",
+        "/notes": "Plain text.",
+        "/d.pdf": "Water is wet.",
+    }
+    assert found.pages.filter(concept="A")["status"].to_list() == [
+        "ok",
+        "ok",
+        "ok",
+        "ok",
+        "failed",
+        "missing",
+        "failed",
+    ]
     assert found.pages.filter(concept="B")["status"].to_list() == ["ok", "failed"]
     assert "cannot connect to 127.0.0.1:9" in found.pages["problem"][-1]
     with pytest.raises(InputError, match=r"'ftp://x\.org/' \(a source of 'A'\) is not a valid address"):
@@ -162,11 +212,19 @@ def test_articles_written_by_a_model(journal: Journal) -> None:
         return "# Lumeria\n\nLumeria is an *island*.\n\nIts people fish." if "Lumeria" in asked else "  "
 
     model = ScriptedModel(script)
-    found = page_set(write_articles(EngineJudge(model, journal), ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700))
+    found = page_set(
+        write_articles(
+            EngineJudge(model, journal), ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700
+        )
+    )
     with pytest.raises(Unfinished):
         write_articles(EngineJudge(model, journal, budget=0), ["Thule"], domain="countries", words=700)
     assert found.texts == {"written by scripted/judge: Lumeria": "Lumeria is an island.\n\nIts people fish."}
-    problems = [("ok", None), ("failed", "the model declined to write it"), ("failed", "the model wrote nothing")]
+    problems = [
+        ("ok", None),
+        ("failed", "the model declined to write it"),
+        ("failed", "the model wrote nothing"),
+    ]
     assert found.pages.select("status", "problem").rows() == problems
 
 

@@ -37,7 +37,9 @@ def spec_of(path: Path, text: str) -> Spec:
 def changed(**changes: Any) -> str:
     """The least spec with other values; None takes a key out."""
     document = yaml.safe_load(LEAST) | changes
-    return yaml.safe_dump({key: value for key, value in document.items() if value is not None}, sort_keys=False)
+    return yaml.safe_dump(
+        {key: value for key, value in document.items() if value is not None}, sort_keys=False
+    )
 
 
 def test_the_least_spec_leaves_the_rest_to_defaults(tmp_path: Path) -> None:
@@ -63,27 +65,48 @@ def test_the_commented_example_is_a_spec() -> None:
         (changed(domian="x", domain=None), "domain is missing"),
         (changed(sauces={}), "unknown key 'sauces': did you mean sources?"),
         (concept(keyword=["x"]), "concepts.Chad: unknown key 'keyword': did you mean keywords?"),
-        (changed(sources={"wikipedia": {"dept": 3}}), "sources.wikipedia: unknown key 'dept': did you mean depth?"),
-        (changed(branch={"descriptors": {"treshold": 0.1}}), "branch.descriptors: unknown key 'treshold': did you mean threshold?"),
+        (
+            changed(sources={"wikipedia": {"dept": 3}}),
+            "sources.wikipedia: unknown key 'dept': did you mean depth?",
+        ),
+        (
+            changed(branch={"descriptors": {"treshold": 0.1}}),
+            "branch.descriptors: unknown key 'treshold': did you mean threshold?",
+        ),
         (changed(concepts={}), "concepts is empty"),
         (changed(concepts=["Chad"]), "concepts must be a mapping, found ['Chad']"),
         (changed(concepts={"Chad": 3}), "concepts.Chad must be a mapping, found 3"),
         (changed(concepts={3: {}}), "concepts: a key must be a text of one line"),
         (concept(keywords="x"), "concepts.Chad.keywords must be a list such as [one, another], found 'x'"),
-        (concept(keywords=[True]), "concepts.Chad.keywords.0 must be a text (put numbers, dates and words such as yes and no"),
+        (
+            concept(keywords=[True]),
+            "concepts.Chad.keywords.0 must be a text (put numbers, dates and words such as yes and no",
+        ),
         (concept(keywords=[""]), "concepts.Chad.keywords.0 is an empty text"),
         (changed(concepts={"name": 3}), "concepts.name must be a mapping"),
         (concept(urls=["example.org"]), "concepts.Chad.urls.0 must be an address such as"),
         (changed(name="My Name"), "name must be lower-case letters"),
         (changed(seed=-1), "seed must be greater than or equal to 0, found -1"),
         (changed(seed="x"), "seed must be a whole number such as 10, found 'x'"),
-        (changed(assemble={"kind": "questions"}), "assemble.kind must be 'continuation', 'question' or 'given', found 'questions'"),
+        (
+            changed(assemble={"kind": "questions"}),
+            "assemble.kind must be 'continuation', 'question' or 'given', found 'questions'",
+        ),
         (changed(assemble={"size": 0}), "assemble.size must be greater than or equal to 1, found 0"),
         (changed(assemble={"check": 1}), "assemble.check must be true or false, found 1"),
         (changed(keywords={"asked": ["friends"]}), "keywords.asked.0 must be"),
-        (changed(branch={"table": 3}), "branch.table must be the name of a file, or a mapping {root: {target: {old: new}}}, found 3"),
-        (changed(branch={"pairs": "some"}), "branch.pairs must be all, or a list of [root, target] pairs, found 'some'"),
-        (changed(branch={"descriptors": {"threshold": 2}}), "branch.descriptors.threshold must be auto, or a number from -1 to 1, found 2"),
+        (
+            changed(branch={"table": 3}),
+            "branch.table must be the name of a file, or a mapping {root: {target: {old: new}}}, found 3",
+        ),
+        (
+            changed(branch={"pairs": "some"}),
+            "branch.pairs must be all, or a list of [root, target] pairs, found 'some'",
+        ),
+        (
+            changed(branch={"descriptors": {"threshold": 2}}),
+            "branch.descriptors.threshold must be auto, or a number from -1 to 1, found 2",
+        ),
         (changed(roles={}), "roles is empty"),
     ],
 )
@@ -99,7 +122,10 @@ def test_wrong_shape(tmp_path: Path, text: str, said: str) -> None:
         (changed(concepts={"Chad": {}, "CHAD": {}}), "concepts: 'Chad' and 'CHAD' are the same concept"),
         (changed(concepts={"Chad": {"local": ["x"]}, "Mali": {}}), "concepts.Mali has no source"),
         (concept(wikipedia=["Chad"]), "requires sources.wikipedia"),
-        (changed(concepts={"A": {"only_branched": True}, "B": {"local": ["x"]}}), "A is only_branched, but the spec has no branch"),
+        (
+            changed(concepts={"A": {"only_branched": True}, "B": {"local": ["x"]}}),
+            "A is only_branched, but the spec has no branch",
+        ),
         (changed(concepts={"Chad": {"only_branched": True}}, branch={}), "all concepts are only_branched"),
         (
             changed(concepts={"Chad": {"only_branched": True, "local": ["x"]}}, branch={}),
@@ -108,12 +134,24 @@ def test_wrong_shape(tmp_path: Path, text: str, said: str) -> None:
         (changed(keywords={"linked": True}), "require the concepts' Wikipedia pages"),
         (changed(assemble={"kind": "given"}), "assemble.prompts is missing"),
         (changed(assemble={"prompts": "mine.csv"}), "assemble.prompts requires kind: given"),
-        (changed(branch={"pairs": [["Sikh", "Jainism"]]}), "branch.pairs: unknown root 'Sikh': did you mean Sikhism?"),
+        (
+            changed(branch={"pairs": [["Sikh", "Jainism"]]}),
+            "branch.pairs: unknown root 'Sikh': did you mean Sikhism?",
+        ),
         (changed(branch={"pairs": [["Sikhism", "Sikhism"]]}), "cannot be branched to itself"),
-        (changed(branch={"table": {"Sikh": {"Jainism": {"a": "b"}}}}), "branch.table: unknown root 'Sikh': did you mean Sikhism?"),
-        (changed(templates={"plain": {"question": "Answer."}}), "templates.plain.question must be a text with {prompt}"),
+        (
+            changed(branch={"table": {"Sikh": {"Jainism": {"a": "b"}}}}),
+            "branch.table: unknown root 'Sikh': did you mean Sikhism?",
+        ),
+        (
+            changed(templates={"plain": {"question": "Answer."}}),
+            "templates.plain.question must be a text with {prompt}",
+        ),
         ("name: a\nconcepts: [1\n", "spec.yaml, line 3"),
-        ("name: a\nname: b\n", "spec.yaml, line 2, column 1: not valid YAML (the key 'name' occurs twice in one mapping)"),
+        (
+            "name: a\nname: b\n",
+            "spec.yaml, line 2, column 1: not valid YAML (the key 'name' occurs twice in one mapping)",
+        ),
         ("- a\n", "expected a mapping with the keys name, domain, concepts"),
         ("", "expected a mapping"),
     ],
@@ -129,17 +167,28 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=4) | st.sampled_from(["all", "auto", "given", "Sikhism"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.integers(0, 3), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.text(max_size=4)
+    | st.sampled_from(["all", "auto", "given", "Sikhism"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers(0, 3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
 
 @settings(max_examples=100)
 @given(key=st.sampled_from(sorted(Spec.model_fields)), value=_VALUES)
-def test_any_value_is_taken_or_refused_in_one_sentence_that_names_its_key(tmp_path_factory: Any, key: str, value: Any) -> None:
+def test_any_value_is_taken_or_refused_in_one_sentence_that_names_its_key(
+    tmp_path_factory: Any, key: str, value: Any
+) -> None:
     path = tmp_path_factory.mktemp("spec") / "spec.yaml"
-    path.write_text(yaml.safe_dump(yaml.safe_load(LEAST) | {key: value}, allow_unicode=True), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump(yaml.safe_load(LEAST) | {key: value}, allow_unicode=True), encoding="utf-8"
+    )
     try:
         read_spec(path)
     except InputError as error:
@@ -153,4 +202,6 @@ def test_the_schema_tells_an_editor_what_every_key_means() -> None:
     assert schema["required"] == ["name", "domain", "concepts"]
     records = [schema, *schema["$defs"].values()]
     assert all(record["additionalProperties"] is False for record in records)
-    assert not [name for record in records for name, key in record["properties"].items() if "description" not in key]
+    assert not [
+        name for record in records for name, key in record["properties"].items() if "description" not in key
+    ]

@@ -18,7 +18,15 @@ import pytest
 
 from support.judging import Letters
 from support.mediawiki import LICENCE, Fault, Wiki, WikiServer
-from tiltmeter.benchmarks.builder import Manners, MediaWiki, PageSet, WebClient, Wikipedia, collect_pages, page_set
+from tiltmeter.benchmarks.builder import (
+    Manners,
+    MediaWiki,
+    PageSet,
+    WebClient,
+    Wikipedia,
+    collect_pages,
+    page_set,
+)
 from tiltmeter.benchmarks.tables import PAGES
 from tiltmeter.errors import InputError, ProviderError
 
@@ -36,17 +44,33 @@ def religions() -> Wiki:
     wiki.add("Prayer", "<p>Prayer is speech.</p>", links=["Speech"])
     wiki.add("Speech", "<p>Speech is spoken.</p>")
     wiki.add("Mercury", "<p>Mercury may be:</p>", disambiguation=True)
-    redirects = {"Moslem faith": "Islam", "Muslim faith": "Moslem faith", "Here": "There", "There": "Here", "Gone": "Nowhere"}
+    redirects = {
+        "Moslem faith": "Islam",
+        "Muslim faith": "Moslem faith",
+        "Here": "There",
+        "There": "Here",
+        "Gone": "Nowhere",
+    }
     for title, to in redirects.items():
         wiki.redirect(title, to)
     return wiki
 
 
 def statuses(found: PageSet) -> dict[tuple[str, str], str]:
-    return {(concept, title): status for concept, title, status in found.pages.select("concept", "title", "status").iter_rows()}
+    return {
+        (concept, title): status
+        for concept, title, status in found.pages.select("concept", "title", "status").iter_rows()
+    }
 
 
-def pages_of(titles: Mapping[str, Sequence[str]] | str, api: WikiServer | str, cache: Path, *, depth: int = 0, **more: Any) -> PageSet:
+def pages_of(
+    titles: Mapping[str, Sequence[str]] | str,
+    api: WikiServer | str,
+    cache: Path,
+    *,
+    depth: int = 0,
+    **more: Any,
+) -> PageSet:
     """What is found for the titles of each concept, or for a page that is a concept itself."""
     wanted = {titles: [titles]} if isinstance(titles, str) else titles
     wikipedia = Wikipedia(api=api if isinstance(api, str) else api.api, depth=depth)
@@ -75,7 +99,9 @@ def test_each_title_is_fetched_once_whichever_concepts_want_it(tmp_path: Path) -
     assert again.texts == found.texts
     assert dict(found.pages.schema) == dict(PAGES)
     rows = found.pages.filter(concept="Islam").select("title", "depth").rows()
-    assert rows == [("Islam", 0), ("Quran", 1), ("Prayer", 1), ("Speech", 2)], "breadth first; red links are not followed"
+    assert rows == [("Islam", 0), ("Quran", 1), ("Prayer", 1), ("Speech", 2)], (
+        "breadth first; red links are not followed"
+    )
     assert set(found.pages["licence"]) == {LICENCE}
     source = f"{server.root}/wiki/Islam"
     assert set(found.pages.filter(title="Islam")["source"]) == {source}
@@ -114,8 +140,13 @@ def test_what_cannot_be_had_is_a_row_with_a_status(tmp_path: Path) -> None:
 
 def test_failures_are_not_kept_but_tried_again_the_next_time(tmp_path: Path) -> None:
     down, titles = True, {"Q": ["Quran"], "I": ["Islam"]}
-    with WikiServer(religions(), lambda page, nth: Fault(status=503) if down and page == "Quran" else None) as server:
-        assert statuses(pages_of(titles, server, tmp_path)) == {("Q", "Quran"): "failed", ("I", "Islam"): "ok"}
+    with WikiServer(
+        religions(), lambda page, nth: Fault(status=503) if down and page == "Quran" else None
+    ) as server:
+        assert statuses(pages_of(titles, server, tmp_path)) == {
+            ("Q", "Quran"): "failed",
+            ("I", "Islam"): "ok",
+        }
         down = False
         assert set(statuses(pages_of(titles, server, tmp_path)).values()) == {"ok"}
     assert server.delivered["Islam"] == 1
@@ -152,9 +183,15 @@ def test_what_passes_is_tried_again(tmp_path: Path, fault: Fault) -> None:
 
 def test_odd_encodings(tmp_path: Path) -> None:
     wiki = Wiki()
-    wiki.add("Zoë", "<p>Zoe\u0308 (; ) ate\u00a0cre\u00adme bru\u0302le\u0301e\u200b in Đà Nẵng – 中文 – שלום.</p>")
+    wiki.add(
+        "Zoë", "<p>Zoe\u0308 (; ) ate\u00a0cre\u00adme bru\u0302le\u0301e\u200b in Đà Nẵng – 中文 – שלום.</p>"
+    )
     wiki.add("Broken", "<p>A religion of bytes.</p>")
-    faults = {"siteinfo": Fault(charset="ascii"), "Zoë": Fault(charset="latin-1", mark=True), "Broken": Fault(undecodable=True)}
+    faults = {
+        "siteinfo": Fault(charset="ascii"),
+        "Zoë": Fault(charset="latin-1", mark=True),
+        "Broken": Fault(undecodable=True),
+    }
     with WikiServer(wiki, lambda page, nth: faults.get(page)) as server:
         found = pages_of({"Zoë": ["Zoë"], "Broken": ["Broken"]}, server, tmp_path)
     assert found.texts[f"{server.root}/wiki/Zo%C3%AB"] == "Zoë ate creme brûlée in Đà Nẵng – 中文 – שלום."
@@ -163,7 +200,13 @@ def test_odd_encodings(tmp_path: Path) -> None:
 
 def test_huge_pages(tmp_path: Path) -> None:
     wiki = Wiki()
-    wiki.add("Huge", "".join(f"<p>Sentence number {number} of a <b>very</b> long page stands here.</p>" for number in range(30_000)))
+    wiki.add(
+        "Huge",
+        "".join(
+            f"<p>Sentence number {number} of a <b>very</b> long page stands here.</p>"
+            for number in range(30_000)
+        ),
+    )
     wiki.add("Small", "<p>Small is beautiful.</p>")
     with WikiServer(wiki) as server:
         started = time.process_time()
@@ -180,24 +223,34 @@ def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
     wiki, titles = numbered(12, "<p>Text.</p>")
     throttled = Fault(status=429, headers={"Retry-After": "1"})
     manners = Manners(rate=25, connections=3, pause=0.01, contact="someone@example.org", local=HERE)
-    with WikiServer(wiki, lambda page, nth: throttled if page == "P5" and nth == 1 else None, delay=0.05) as server:
+    with WikiServer(
+        wiki, lambda page, nth: throttled if page == "P5" and nth == 1 else None, delay=0.05
+    ) as server:
         found = pages_of(titles, server, tmp_path, manners=manners)
     assert set(found.pages["status"]) == {"ok"}
     assert {agent.partition(" ")[2] for agent in server.agents} == {"(someone@example.org)"}
     assert server.most_at_once <= 3
     gaps = np.diff(server.times)
     assert len(gaps) == 1 + 12 + 1 - 1
-    assert (server.times[-1] - server.times[0] - 1) * 25 >= len(gaps) - 3, "one request every 40 ms on the whole"
-    assert np.partition(gaps, 4)[4] > 0.02, "and no bursts; after a delay by a busy machine, up to four requests follow each other at once"
+    assert (server.times[-1] - server.times[0] - 1) * 25 >= len(gaps) - 3, (
+        "one request every 40 ms on the whole"
+    )
+    assert np.partition(gaps, 4)[4] > 0.02, (
+        "and no bursts; after a delay by a busy machine, up to four requests follow each other at once"
+    )
     # The refusal took 50 ms to come, and up to two more were on their way; then everybody waits.
     assert gaps.max() > 0.9
 
 
 def test_who_asks_to_wait_for_too_long_is_left_alone(tmp_path: Path) -> None:
-    with WikiServer(religions(), lambda page, nth: Fault(status=429, headers={"Retry-After": "7200"})) as server:
+    with WikiServer(
+        religions(), lambda page, nth: Fault(status=429, headers={"Retry-After": "7200"})
+    ) as server:
         found = pages_of("Islam", server, tmp_path)
     assert server.asked == {"siteinfo": 1}
-    assert found.pages["problem"].to_list() == ["the server answered 429 and requests a wait of 7200 seconds; try again later"]
+    assert found.pages["problem"].to_list() == [
+        "the server answered 429 and requests a wait of 7200 seconds; try again later"
+    ]
 
 
 SCRIPT = """
@@ -245,7 +298,10 @@ def test_a_kept_page_needs_no_server_and_is_fetched_again_if_damaged(tmp_path: P
         api = server.api
     assert server.delivered["Islam"] == 2
     assert pages_of("Islam", api, tmp_path).pages["status"].to_list() == ["ok"]
-    with pytest.raises(ProviderError, match=r"cannot connect to 127\.0\.0\.1:\d+ \(.*\); pages fetched so far are cached; run again"):
+    with pytest.raises(
+        ProviderError,
+        match=r"cannot connect to 127\.0\.0\.1:\d+ \(.*\); pages fetched so far are cached; run again",
+    ):
         pages_of("Quran", api, tmp_path)
 
 
@@ -256,7 +312,9 @@ def test_the_most_similar_links_are_followed(tmp_path: Path) -> None:
         wiki.add(title, f"<p>{title}.</p>")
     with WikiServer(wiki) as server:
         two = Wikipedia(api=server.api, depth=1, pages=2)
-        near = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, encoder=Letters(), manners=QUICK))
+        near = page_set(
+            collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, encoder=Letters(), manners=QUICK)
+        )
         first = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, manners=QUICK))
         assert server.asked["Yyy"] == 0
     similar = [("Abba", None), ("Baab", pytest.approx(1.0)), ("Cab", pytest.approx(4 / np.sqrt(8 * 3)))]
@@ -272,7 +330,10 @@ def test_backlinks(tmp_path: Path) -> None:
     with WikiServer(wiki) as server:
         for links, height in (("backward", 9), ("backward", 9), ("forward", 1)):
             options = Wikipedia(api=server.api, depth=1, pages=100, links=links)  # type: ignore[arg-type]
-            assert page_set(collect_pages({"Hub": ["Hub"]}, options, cache=tmp_path, manners=QUICK)).pages.height == height
+            assert (
+                page_set(collect_pages({"Hub": ["Hub"]}, options, cache=tmp_path, manners=QUICK)).pages.height
+                == height
+            )
             assert server.asked["backlinks Hub"] == 1
 
 
@@ -288,7 +349,8 @@ async def test_it_works_where_an_event_loop_runs_already(tmp_path: Path) -> None
 
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"'https://.*wikipedia\.org' \(the API of a wiki\) is not a valid address; it must start with https://"
+        InputError,
+        match=r"'https://.*wikipedia\.org' \(the API of a wiki\) is not a valid address; it must start with https://",
     ):
         collect_pages({"Islam": ["Islam"]}, Wikipedia(api="https://someone@wikipedia.org"), cache=tmp_path)
     (tmp_path / "file").write_text("")

@@ -36,7 +36,10 @@ TEXTS = {
 SPEC: dict[str, Any] = {
     "name": "two_countries",
     "domain": "countries",
-    "concepts": {"Chad": {"keywords": ["Chad"], "local": ["chad.txt"]}, "Mali": {"keywords": ["Mali"], "local": ["mali.txt"]}},
+    "concepts": {
+        "Chad": {"keywords": ["Chad"], "local": ["chad.txt"]},
+        "Mali": {"keywords": ["Mali"], "local": ["mali.txt"]},
+    },
     "sources": {"licence": "CC0-1.0"},
     "assemble": {"with_keyword": False},
 }
@@ -64,7 +67,14 @@ class GivenTools(RunTools):
         return self.given()
 
 
-def built(home: Path, out: str = "out", spec: dict[str, Any] | None = None, judge: Any = None, encoder: Any = None, **more: Any) -> Built:
+def built(
+    home: Path,
+    out: str = "out",
+    spec: dict[str, Any] | None = None,
+    judge: Any = None,
+    encoder: Any = None,
+    **more: Any,
+) -> Built:
     (home / "spec.yaml").write_text(yaml.safe_dump(SPEC | (spec or {}), sort_keys=False))
     read, tools = read_spec(home / "spec.yaml"), GivenTools(judge, encoder)
     return build(read, out=home.parent / out, home=home, cache=home.parent / "cache", tools=tools, **more)
@@ -97,8 +107,13 @@ def test_from_texts_to_continuations(home: Path) -> None:
     assert table.equals(done.benchmark)
     assert counts(done) == {"Chad": 3, "Mali": 3}
     texts = " ".join(TEXTS.values())
-    assert all(row["baseline"].startswith(row["prompt"]) and row["baseline"] in texts for row in table.iter_rows(named=True))
-    assert table["source"].unique(maintain_order=True).to_list() == ["chad.txt", "mali.txt"], "as the spec names them"
+    assert all(
+        row["baseline"].startswith(row["prompt"]) and row["baseline"] in texts
+        for row in table.iter_rows(named=True)
+    )
+    assert table["source"].unique(maintain_order=True).to_list() == ["chad.txt", "mali.txt"], (
+        "as the spec names them"
+    )
     assert set(table["licence"]) == {"CC0-1.0"}
     about = yaml.safe_load((done.path / "benchmark.yaml").read_text())
     assert (about["name"], about["stages"]["prompts"]["rows"]) == ("two_countries", 6)
@@ -114,19 +129,26 @@ def test_the_same_spec_gives_the_same_bytes_and_makes_nothing_again(home: Path) 
 @pytest.mark.parametrize(
     ("change", "kept"),
     [
-        ({"concepts": chad("Lake Chad", "desert")}, {"pages"}),  # keywords and pages do not rest on each other
+        (
+            {"concepts": chad("Lake Chad", "desert")},
+            {"pages"},
+        ),  # keywords and pages do not rest on each other
         ({"sources": {"licence": "CC BY 4.0"}}, {"keywords"}),
         ({"assemble": {"size": 4, "with_keyword": False}}, {"keywords", "pages", "sentences"}),
     ],
 )
-def test_a_change_in_the_spec_makes_what_rests_on_it_anew(home: Path, change: dict[str, Any], kept: set[str]) -> None:
+def test_a_change_in_the_spec_makes_what_rests_on_it_anew(
+    home: Path, change: dict[str, Any], kept: set[str]
+) -> None:
     built(home)
     assert {name for name, state in states(built(home, spec=change)).items() if state == "kept"} == kept
 
 
 def test_a_changed_source_is_read_again(home: Path) -> None:
     built(home)
-    (home / "mali.txt").write_text(TEXTS["mali.txt"] + " The capital of Mali lies in the south of the country.")
+    (home / "mali.txt").write_text(
+        TEXTS["mali.txt"] + " The capital of Mali lies in the south of the country."
+    )
     done = built(home)
     assert states(done) == {"keywords": "kept"} | dict.fromkeys(STAGES[1:], "made")
     assert counts(done)["Mali"] == 4
@@ -136,14 +158,25 @@ def test_a_changed_source_is_read_again(home: Path) -> None:
 def test_an_edited_table_is_used_as_it_is(home: Path, suffix: str) -> None:
     stages = built(home).path / "stages"
     fewer = pl.read_parquet(stages / "sentences.parquet").filter(~pl.col("sentence").str.contains("desert"))
-    fewer.write_parquet(stages / "sentences.parquet") if suffix == "parquet" else fewer.write_csv(stages / "sentences.csv")
+    fewer.write_parquet(stages / "sentences.parquet") if suffix == "parquet" else fewer.write_csv(
+        stages / "sentences.csv"
+    )
     done = built(home)
-    assert states(done) == {"keywords": "kept", "pages": "kept", "sentences": "edited", "prompts": "made", "benchmark": "made"}
+    assert states(done) == {
+        "keywords": "kept",
+        "pages": "kept",
+        "sentences": "edited",
+        "prompts": "made",
+        "benchmark": "made",
+    }
     assert (done.benchmark.height, done.problems) == (5, ())
     assert not done.benchmark["baseline"].str.contains("desert").any()
     again = built(home, spec={"sources": {}})
     assert states(again)["sentences"] == "edited"
-    assert "was edited and is used as it is, although the spec or an earlier stage has changed since" in again.problems[0]
+    assert (
+        "was edited and is used as it is, although the spec or an earlier stage has changed since"
+        in again.problems[0]
+    )
     (stages / f"sentences.{suffix}").unlink()
     assert built(home).benchmark.height == 6, "removed, it is made anew"
 
@@ -191,7 +224,9 @@ def test_stopped_while_a_stage_is_written_nothing_passes_for_edited(
     home: Path, stage: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built(home, spec={"seed": 7})  # tables of another time lie there
-    (home / "chad.txt").write_text(TEXTS["chad.txt"] + " Old caravan roads cross Chad from the west to the east.")
+    (home / "chad.txt").write_text(
+        TEXTS["chad.txt"] + " Old caravan roads cross Chad from the west to the east."
+    )
     replaced = Path.replace
     wanted = f"{stage}.json" if moment == "before the record" else f"{stage}.parquet"
 
@@ -222,7 +257,10 @@ def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journa
     with pytest.raises(InputError, match=r"assemble\.kind: question requires a judge; give one with --judge"):
         built(home, spec=spec)
     model = ScriptedModel(asking)
-    with pytest.raises(Unfinished, match="interrupted while waiting for answers of scripted/judge; run the same command again") as stopped:
+    with pytest.raises(
+        Unfinished,
+        match="interrupted while waiting for answers of scripted/judge; run the same command again",
+    ) as stopped:
         built(home, spec=spec, judge=EngineJudge(model, journal, budget=2))
     assert stopped.value.exit_code == EXIT_INCOMPLETE
     assert len(model.asked) == 2
@@ -236,23 +274,37 @@ def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journa
 
 
 def test_branching_by_a_table_and_by_names(home: Path) -> None:
-    lone = {"Chad": SPEC["concepts"]["Chad"], "Mali": {"only_branched": True}, "Peru": {"only_branched": True}}
+    lone = {
+        "Chad": SPEC["concepts"]["Chad"],
+        "Mali": {"only_branched": True},
+        "Peru": {"only_branched": True},
+    }
     table = {"Chad": {"Mali": {"Lake Chad": "Lake Débo", "Chad": "Mali"}, "Peru": {"Chad": "Peru"}}}
     done = built(home, spec={"concepts": lone, "branch": {"table": table, "counterfactual_baseline": True}})
     assert list(states(done)) == [*STAGES[:-1], "replacements", "branches", "benchmark"]
     assert counts(done) == {"Chad": 3, "Mali": 3, "Peru": 3}
     assert done.benchmark.group_by("root").len()["len"].to_list() == [3, 3, 3]
     fish = done.benchmark.filter(pl.col("baseline").str.contains("fish")).sort("concept")
-    assert [baseline.split(" many")[0] for baseline in fish["baseline"]] == ["Around Lake Chad", "Around Lake Débo", "Around Lake Peru"]
+    assert [baseline.split(" many")[0] for baseline in fish["baseline"]] == [
+        "Around Lake Chad",
+        "Around Lake Débo",
+        "Around Lake Peru",
+    ]
     named = built(home, "named", spec={"branch": {}})
     assert counts(named) == {"Chad": 6, "Mali": 6}
-    assert named.benchmark.filter(pl.col("branched_from").is_not_null())["prompt"].str.contains("Mali").sum() > 0
+    assert (
+        named.benchmark.filter(pl.col("branched_from").is_not_null())["prompt"].str.contains("Mali").sum() > 0
+    )
 
 
-def test_the_replacements_may_be_edited_and_prompts_in_which_nothing_was_replaced_are_told(home: Path) -> None:
+def test_the_replacements_may_be_edited_and_prompts_in_which_nothing_was_replaced_are_told(
+    home: Path,
+) -> None:
     branch = {"branch": {"pairs": [["Chad", "Mali"]], "counterfactual_baseline": True}}
     stages = built(home, spec=branch).path / "stages"
-    (stages / "replacements.csv").write_text("root,target,old,new\nChad,Mali,Chad,Mali\nChad,Mali,fish,rice\n")
+    (stages / "replacements.csv").write_text(
+        "root,target,old,new\nChad,Mali,Chad,Mali\nChad,Mali,fish,rice\n"
+    )
     done = built(home, spec=branch)
     assert (states(done)["replacements"], states(done)["branches"]) == ("edited", "made")
     assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch rice").sum() == 1
@@ -267,7 +319,11 @@ def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Pat
     replaced = stage(built(home, spec={"branch": branch}), "replacements").select(columns).rows()
     assert replaced[2:] == [("Mali", "Chad", "Mali", "Chad"), ("Mali", "Chad", "rice", "fish")]
     table["Mali"] = {"Chad": {"Mali": "the land of Chad"}}
-    replaced = stage(built(home, spec={"branch": branch | {"pairs": [["Chad", "Mali"]]}}), "replacements").select(columns).rows()
+    replaced = (
+        stage(built(home, spec={"branch": branch | {"pairs": [["Chad", "Mali"]]}}), "replacements")
+        .select(columns)
+        .rows()
+    )
     assert replaced[2:] == [("Mali", "Chad", "Mali", "the land of Chad")]
     with pytest.raises(InputError, match="for Mali, several words about Chad are replaced by 'Mali'"):
         built(home, spec={"branch": branch | {"table": {"Chad": {"Mali": {"Chad": "Mali", "lake": "mali"}}}}})
@@ -277,23 +333,34 @@ def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Pat
 
 
 def test_prompts_of_ones_own(home: Path) -> None:
-    (home / "mine.csv").write_text("concept,prompt\nChad,Where is Chad?\nMali,Where is Mali?\nMali,Who lives in Mali?\n")
+    (home / "mine.csv").write_text(
+        "concept,prompt\nChad,Where is Chad?\nMali,Where is Mali?\nMali,Who lives in Mali?\n"
+    )
     given = {"assemble": {"kind": "given", "prompts": "mine.csv", "size": 2}}
     done = built(home, spec=given)
     assert list(states(done)) == ["prompts", "benchmark"]
     assert counts(done) == {"Chad": 1, "Mali": 1}
     assert set(done.benchmark["domain"]) == {"countries"}
     (home / "mine.csv").write_text("concept,prompt\nChat,Where is Chad?\n")
-    with pytest.raises(InputError, match=r"mine\.csv has rows about 'Chat', which is not a concept of the spec: did you mean Chad"):
+    with pytest.raises(
+        InputError,
+        match=r"mine\.csv has rows about 'Chat', which is not a concept of the spec: did you mean Chad",
+    ):
         built(home, spec=given)
 
 
 def test_sentences_scraped_by_saged(home: Path) -> None:
     sentences = [["The music of the land is played in many other countries.", "wiki"]]
-    tier = [{"category": name, "domain": "x", "keywords": {name: {"scraped_sentences": sentences}}} for name in ("Chad", "Mali")]
+    tier = [
+        {"category": name, "domain": "x", "keywords": {name: {"scraped_sentences": sentences}}}
+        for name in ("Chad", "Mali")
+    ]
     (home / "tier.json").write_text(json.dumps(tier))
     done = built(home, spec={"concepts": {"Chad": {}, "Mali": {}}, "sources": {"saged": "tier.json"}})
-    assert done.benchmark.select("concept", "keyword", "source_tag").rows() == [("Chad", "Chad", "wiki"), ("Mali", "Mali", "wiki")]
+    assert done.benchmark.select("concept", "keyword", "source_tag").rows() == [
+        ("Chad", "Chad", "wiki"),
+        ("Mali", "Mali", "wiki"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +380,9 @@ def test_sentences_scraped_by_saged(home: Path) -> None:
         ({"branch": {"table": "none.yaml"}}, {}, "none.yaml"),
     ],
 )
-def test_what_cannot_be_built_is_said_in_one_sentence(home: Path, spec: dict[str, Any], more: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_built_is_said_in_one_sentence(
+    home: Path, spec: dict[str, Any], more: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InputError) as caught:
         built(home, spec=spec, **more)
     assert said in str(caught.value)
@@ -327,7 +396,9 @@ def test_a_folder_that_holds_something_else(home: Path) -> None:
     with pytest.raises(InputError, match="exists and is not a build folder"):
         built(home)
     built(home, "mine")
-    with pytest.raises(InputError, match="mine contains the benchmark 'two_countries', not 'other' as in the spec"):
+    with pytest.raises(
+        InputError, match="mine contains the benchmark 'two_countries', not 'other' as in the spec"
+    ):
         built(home, "mine", spec={"name": "other"})
 
 
@@ -339,7 +410,10 @@ def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
         groups = json.loads((bold / f"{name}_wiki.json").read_text())
         sizes = {group: sum(map(len, titles.values())) for group, titles in groups.items()}
         largest = sorted(sizes, key=lambda group: -sizes[group])[:wanted]
-        words = {group: list({title.casefold(): title.replace("_", " ") for title in groups[group]}.values()) for group in largest}
+        words = {
+            group: list({title.casefold(): title.replace("_", " ") for title in groups[group]}.values())
+            for group in largest
+        }
         document = {
             "name": name,
             "domain": name,
@@ -348,7 +422,12 @@ def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
             "assemble": {"size": 12 * wanted, "with_keyword": False},
         }
         (tmp_path / "spec.yaml").write_text(yaml.safe_dump(document))
-        done = build(read_spec(tmp_path / "spec.yaml"), out=tmp_path / name, cache=tmp_path / "cache", tools=GivenTools())
+        done = build(
+            read_spec(tmp_path / "spec.yaml"),
+            out=tmp_path / name,
+            cache=tmp_path / "cache",
+            tools=GivenTools(),
+        )
         assert list(counts(done).values()) == [12] * wanted
         assert set(done.benchmark["kind"]) == {"continuation"}
 
@@ -365,7 +444,10 @@ def writing(messages: Sequence[Message]) -> str:
 
 def test_keywords_and_articles_of_a_judge(home: Path, journal: Journal) -> None:
     judge = EngineJudge(ScriptedModel(writing), journal)
-    spec = {"concepts": {"Chad": {"keywords": ["Chad"]}, "Mali": {"keywords": ["Mali"]}}, "sources": {"written": {}}}
+    spec = {
+        "concepts": {"Chad": {"keywords": ["Chad"]}, "Mali": {"keywords": ["Mali"]}},
+        "sources": {"written": {}},
+    }
     spec["keywords"] = {"asked": ["synonyms"], "keep": 1}
     done = built(home, spec=spec, judge=judge, encoder=Letters)
     keywords = stage(done, "keywords")
@@ -394,11 +476,17 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
     wiki.add("Republic of Mali", f"<p>{TEXTS['mali.txt']}</p>")
     with WikiServer(wiki) as server:
         spec = {
-            "concepts": {"Chad": {"keywords": ["Chad"]}, "Mali": {"keywords": ["Mali"], "wikipedia": ["Republic of Mali"]}},
+            "concepts": {
+                "Chad": {"keywords": ["Chad"]},
+                "Mali": {"keywords": ["Mali"], "wikipedia": ["Republic of Mali"]},
+            },
             "keywords": {"similar": True, "keep": 2},
             "sources": {"wikipedia": {"api": server.api, "rate": 100}},
         }
-        with pytest.raises(InputError, match=r"sources\.wikipedia\.api names 127\.0\.0\.1, on this machine or its network; add --local"):
+        with pytest.raises(
+            InputError,
+            match=r"sources\.wikipedia\.api names 127\.0\.0\.1, on this machine or its network; add --local",
+        ):
             built(home, spec=spec, encoder=Letters)
         assert not server.asked
         questions: list[Sequence[str]] = []
@@ -412,15 +500,22 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
         assert server.delivered == {"siteinfo": 1, "Chad": 1, "Republic of Mali": 1}
     assert set(done.benchmark["source_tag"]) == {"wikipedia"}
     assert counts(done).keys() == {"Chad", "Mali"}
-    assert stage(done, "keywords").group_by("concept", maintain_order=True).len().rows() == [("Chad", 3), ("Mali", 3)]
-    assert set(states(built(home, spec=spec, offline=True)).values()) == {"kept"}, "what is there needs no network"
+    assert stage(done, "keywords").group_by("concept", maintain_order=True).len().rows() == [
+        ("Chad", 3),
+        ("Mali", 3),
+    ]
+    assert set(states(built(home, spec=spec, offline=True)).values()) == {"kept"}, (
+        "what is there needs no network"
+    )
 
 
 @pytest.mark.parametrize("mark", ["<", "[", "(", "{", "\\", "not ", "0", "( "])
 def test_a_sentence_without_end_gives_no_prompt(home: Path, mark: str) -> None:
     """The tagger fails on tens of thousands of marks, and the depth of as many brackets fits no small number."""
     endless = f"The land of Chad is very {mark * 100_000} large."
-    (home / "chad.txt").write_text(f"{TEXTS['chad.txt']}\n\n{endless}\n\nThe land of Chad holds very much sand.", encoding="utf-8")
+    (home / "chad.txt").write_text(
+        f"{TEXTS['chad.txt']}\n\n{endless}\n\nThe land of Chad holds very much sand.", encoding="utf-8"
+    )
     done = built(home)
     assert counts(done) == {"Chad": 4, "Mali": 3}
     assert stage(done, "dropped")["reason"].to_list() == ["it is longer than 5,000 characters"]
@@ -428,10 +523,14 @@ def test_a_sentence_without_end_gives_no_prompt(home: Path, mark: str) -> None:
 
 @pytest.mark.verify
 def test_markdown_that_is_not_read_to_its_end_is_told(home: Path) -> None:
-    (home / "chad.md").write_text(f"{TEXTS['chad.txt']}\n\n{'[' * 300_000}\n\nThe end of Chad is not read by anybody.")
+    (home / "chad.md").write_text(
+        f"{TEXTS['chad.txt']}\n\n{'[' * 300_000}\n\nThe end of Chad is not read by anybody."
+    )
     spec = {"concepts": chad("Chad", local="chad.md")}
     done = built(home, spec=spec)
     assert counts(done) == {"Chad": 3, "Mali": 3}
     (problem,) = done.problems
-    assert problem.startswith("pages: 1 of 2 pages could not be read completely, such as chad.md (it has too many Markdown marks; only ")
+    assert problem.startswith(
+        "pages: 1 of 2 pages could not be read completely, such as chad.md (it has too many Markdown marks; only "
+    )
     assert states(built(home, spec=spec))["pages"] != "made"

@@ -32,9 +32,23 @@ def test_every_study_is_a_valid_benchmark(name: str) -> None:
     paired = table["concept"].n_unique() if name == "religions" else 1  # the sentences on one topic
     assert table["root"].value_counts()["count"].unique().to_list() == [paired]
     assert table["branched_from"].is_null().all()
-    required = ("domain", "concept", "keyword", "source_tag", "kind", "prompt", "baseline", "source", "position", "licence")
+    required = (
+        "domain",
+        "concept",
+        "keyword",
+        "source_tag",
+        "kind",
+        "prompt",
+        "baseline",
+        "source",
+        "position",
+        "licence",
+    )
     assert table.select(pl.col(required).null_count()).sum_horizontal().item() == 0
-    assert table.select(pl.col("prompt", "baseline").str.contains(r"^\s|\s$|\s\s|\|").any()).row(0) == (False, False)
+    assert table.select(pl.col("prompt", "baseline").str.contains(r"^\s|\s$|\s\s|\|").any()).row(0) == (
+        False,
+        False,
+    )
     assert found.title
     assert found.description
     (first, none), *others = found.roles.items()
@@ -45,7 +59,9 @@ def test_every_study_is_a_valid_benchmark(name: str) -> None:
 def test_the_article_and_its_questions() -> None:
     found = builtin("g20")
     sections = yaml.safe_load((FOLDER / "g20" / "article.yaml").read_text(encoding="utf-8"))["sections"]
-    article = " ".join(one if isinstance(one, str) else one["text"] for section in sections for one in section["sentences"])
+    article = " ".join(
+        one if isinstance(one, str) else one["text"] for section in sections for one in section["sentences"]
+    )
     assert 1_500 <= len(article.split()) <= 3_800
     assert found.benchmark.height == 75
     sentences = set(re.split(r"(?<=[.])\s+", article))
@@ -57,7 +73,9 @@ def test_the_article_and_its_questions() -> None:
 
 def test_the_article_mixes_praise_and_problems() -> None:
     analyser = SentimentIntensityAnalyzer()
-    scores = np.array([analyser.polarity_scores(text)["compound"] for text in builtin("g20").benchmark["baseline"]])
+    scores = np.array(
+        [analyser.polarity_scores(text)["compound"] for text in builtin("g20").benchmark["baseline"]]
+    )
     assert min((scores > 0.2).sum(), (scores < -0.2).sum()) >= 15
     assert abs(scores.mean()) < 0.15
 
@@ -74,13 +92,26 @@ def test_branching_gives_the_published_size() -> None:
     assert found.replacements is not None
     assert table["concept"].value_counts()["count"].to_list() == [75] * 21
     away = table.filter(pl.col("concept") != "Ostelia")
-    assert away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)osteli|verrin")))["key"].to_list() == []
-    currencies = away.filter(pl.col("baseline").str.starts_with("The ") & pl.col("baseline").str.contains("lost a tenth of its value"))
-    assert {"The Australian dollar", "The South Korean won"} <= set(currencies["baseline"].str.extract("^(.*) has lost"))
+    assert (
+        away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)osteli|verrin")))[
+            "key"
+        ].to_list()
+        == []
+    )
+    currencies = away.filter(
+        pl.col("baseline").str.starts_with("The ")
+        & pl.col("baseline").str.contains("lost a tenth of its value")
+    )
+    assert {"The Australian dollar", "The South Korean won"} <= set(
+        currencies["baseline"].str.extract("^(.*) has lost")
+    )
     for target, words in found.replacements["Ostelia"].items():
         assert away.filter(concept=target)["prompt"].str.contains(words["Ostelia"], literal=True).all()
     wrong_article = r"\b(?:a [AEIOaeio]|an [BCDFGJKPQTVWZbcdfgjkpqtvwz])"
-    assert table.select(pl.col("prompt", "baseline").str.contains(wrong_article).any()).row(0) == (False, False)
+    assert table.select(pl.col("prompt", "baseline").str.contains(wrong_article).any()).row(0) == (
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize("name", ["g20", "parties"])
@@ -94,11 +125,18 @@ def test_parties_ask_the_same_of_six_ideologies() -> None:
     assert found.replacements is not None
     assert (table["concept"].n_unique(), table.height) == (6, 6 * found.benchmark.height)
     away = table.filter(pl.col("concept") != "conservatism")
-    assert away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)conservat")))["key"].to_list() == []
+    assert (
+        away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)conservat")))[
+            "key"
+        ].to_list()
+        == []
+    )
     assert set(away["concept"]) == set(found.replacements["conservatism"])
     assert away.select(pl.col("prompt").str.contains(pl.col("concept"), literal=True).all()).item()
     said = away.filter(concept="anarchism")["baseline"].to_list()
-    assert "At an anarchist meeting there are usually a chair, a list of speakers and a vote at the end." in said
+    assert (
+        "At an anarchist meeting there are usually a chair, a list of speakers and a vote at the end." in said
+    )
     assert "Opinions on immigration vary among anarchists, as surveys in several countries show." in said
 
 
@@ -122,13 +160,18 @@ def test_roles_are_no_real_people(name: str) -> None:
         assert not re.search(r"(?<![.] )(?<!^)\b[A-Z][a-z]+", text.replace("English", ""))
 
 
-@pytest.mark.parametrize(("name", "file", "groups"), [("religions", "religious", 5), ("parties", "political", 4)])
+@pytest.mark.parametrize(
+    ("name", "file", "groups"), [("religions", "religious", 5), ("parties", "political", 4)]
+)
 def test_keywords_find_sentences_in_bold(shared: Path, name: str, file: str, groups: int) -> None:
     pages = json.loads((shared / "data" / "bold" / f"{file}_ideology_wiki.json").read_text(encoding="utf-8"))
     sentences = {sentence for group in pages.values() for found in group.values() for sentence in found}
     spec = FOLDER / name / "spec.yaml"
     concepts = yaml.safe_load(spec.read_text(encoding="utf-8"))["concepts"]
-    assert set(concepts) <= {*builtin(name).benchmark["concept"], *(builtin(name).replacements or {}).get("conservatism", {})}
+    assert set(concepts) <= {
+        *builtin(name).benchmark["concept"],
+        *(builtin(name).replacements or {}).get("conservatism", {}),
+    }
     counts = {}
     for concept, given in concepts.items():
         pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, given['keywords']))})\b", re.IGNORECASE)

@@ -48,7 +48,10 @@ def answered(design: pl.DataFrame, dials: Dials) -> pl.DataFrame:
     model = SimulatedModel("sim/test", dials)
     model.learn(planted_tones(design, dials.mapping()))
     said = [
-        model.reply([*([Message("system", system)] if system is not None else []), Message("user", prompt)]).text or ""
+        model.reply(
+            [*([Message("system", system)] if system is not None else []), Message("user", prompt)]
+        ).text
+        or ""
         for prompt, system in design.select("prompt", "system").iter_rows()
     ]
     scores = {text: ANALYSER.polarity_scores(text)["compound"] for text in set(said)}
@@ -62,7 +65,12 @@ def test_answers_have_the_true_means_and_selection_rates(name: str, verbosity: i
     design = design_of(name)
     expected = true_tones(design, dials.mapping())
     seen, rate = pl.col("compound").mean(), (pl.col("compound") >= expected["standard"][0]).mean()
-    means = answered(design, dials).group_by("concept").agg(pl.len(), seen=seen, rate=rate).join(expected, on="concept")
+    means = (
+        answered(design, dials)
+        .group_by("concept")
+        .agg(pl.len(), seen=seen, rate=rate)
+        .join(expected, on="concept")
+    )
     error, true_rate = pl.col("deviation") / pl.col("len").sqrt(), pl.col("selection_rate")
     rate_error = (true_rate * (1 - true_rate) / pl.col("len")).sqrt()
     z = {"z": (pl.col("seen") - pl.col("mean")) / error, "rate_z": (pl.col("rate") - true_rate) / rate_error}
@@ -130,14 +138,23 @@ def test_the_lean_of_a_concept_does_not_depend_on_the_rest_of_a_benchmark() -> N
     dials = dials_of(0.3)
     whole = design_of("g20")
     some = whole.sample(fraction=0.1, seed=3)
-    both = planted_tones(whole, dials).join(planted_tones(some, dials), on=["prompt", "system"], nulls_equal=True)
+    both = planted_tones(whole, dials).join(
+        planted_tones(some, dials), on=["prompt", "system"], nulls_equal=True
+    )
     assert both.height == some.height
     assert (both["odds"] == both["odds_right"]).all()
 
 
 def test_rows_that_ask_the_very_same_have_the_same_odds() -> None:
-    rows = {"prompt": ["What happens here?"] * 2, "system": [None, None], "role": ["none"] * 2, "repetitions": [1, 1]}
-    design = pl.DataFrame({**rows, "concept": ["Canada", "Argentina"]}, schema_overrides={"system": pl.String})
+    rows = {
+        "prompt": ["What happens here?"] * 2,
+        "system": [None, None],
+        "role": ["none"] * 2,
+        "repetitions": [1, 1],
+    }
+    design = pl.DataFrame(
+        {**rows, "concept": ["Canada", "Argentina"]}, schema_overrides={"system": pl.String}
+    )
     assert lean_of("Canada") != lean_of("Argentina")
     odds = planted_tones(design, dials_of(1.0))["odds"].to_list()
     lean = (lean_of("Canada") + lean_of("Argentina")) / 2
@@ -156,7 +173,11 @@ def test_calibration_takes_most_of_what_a_lexicon_reads_into_names() -> None:
     design = design_of("g20", roles=1)
     baselines = {text: ANALYSER.polarity_scores(text)["compound"] for text in design["baseline"].unique()}
     told = design.group_by("concept").agg(baseline=pl.col("baseline").replace_strict(baselines).mean())
-    found = true_tones(design, dials_of()).join(told, on="concept").with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
+    found = (
+        true_tones(design, dials_of())
+        .join(told, on="concept")
+        .with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
+    )
     raw, calibrated = (np.ptp(found[column].to_numpy()) for column in ("mean", "calibrated"))
     assert raw > 0.2
     assert calibrated < raw / 5

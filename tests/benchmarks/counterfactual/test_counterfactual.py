@@ -19,11 +19,20 @@ from tiltmeter.features import bleu, rouge_l
 
 def table(scores: Mapping[str, Sequence[Sequence[float | None]]]) -> pl.DataFrame:
     """One row per answer, from the scores of each group's answers to each prompt."""
-    rows = [(unit, group, score) for group, units in scores.items() for unit, answers in enumerate(units) for score in answers]
-    return pl.DataFrame(rows, schema={"prompt": pl.Int64, "group": pl.String, "score": pl.Float64}, orient="row")
+    rows = [
+        (unit, group, score)
+        for group, units in scores.items()
+        for unit, answers in enumerate(units)
+        for score in answers
+    ]
+    return pl.DataFrame(
+        rows, schema={"prompt": pl.Int64, "group": pl.String, "score": pl.Float64}, orient="row"
+    )
 
 
-def scored(answers: pl.DataFrame | Mapping[str, Sequence[Sequence[float | None]]], **more: Any) -> pl.DataFrame:
+def scored(
+    answers: pl.DataFrame | Mapping[str, Sequence[Sequence[float | None]]], **more: Any
+) -> pl.DataFrame:
     answers = answers if isinstance(answers, pl.DataFrame) else table(answers)
     return counterfactual(answers, **{"unit": "prompt", "group": "group", "score": "score"} | more)
 
@@ -33,14 +42,20 @@ def texts_compared(answers: pl.DataFrame, **more: Any) -> pl.DataFrame:
 
 
 def row(found: pl.DataFrame, metric: str, a: str = "a", b: str = "b") -> dict[str, Any]:
-    return found.row(by_predicate=(pl.col("metric") == metric) & (pl.col("group_a") == a) & (pl.col("group_b") == b), named=True)
+    return found.row(
+        by_predicate=(pl.col("metric") == metric) & (pl.col("group_a") == a) & (pl.col("group_b") == b),
+        named=True,
+    )
 
 
 def drawn(seed: int, units: int, answers: int, shift: float = 0.0, groups: str = "ab") -> pl.DataFrame:
     generator = np.random.default_rng(seed)
     prompts = generator.uniform(0.3, 0.6, size=(units, 1))
     scores = {
-        group: np.clip(prompts + generator.normal(shift * (group == "b"), 0.1, size=(units, answers)), 0, 1).tolist() for group in groups
+        group: np.clip(
+            prompts + generator.normal(shift * (group == "b"), 0.1, size=(units, answers)), 0, 1
+        ).tolist()
+        for group in groups
     }
     return table(scores)
 
@@ -51,22 +66,37 @@ def test_sentiment_as_published() -> None:
     assert found.height == 9
     for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
         a, b = (answers.filter(pl.col("group") == name) for name in (one, other))
-        assert row(found, "sentiment_strict", one, other)["estimate"] == pytest.approx(wasserstein_distance(a["score"], b["score"]))
-        by_prompt = [wasserstein_distance(*(side.filter(pl.col("prompt") == unit)["score"] for side in (a, b))) for unit in range(7)]
-        assert row(found, "sentiment_strict_by_prompt", one, other)["estimate"] == pytest.approx(np.mean(by_prompt))
-        share = (a["score"] > 0.5).cast(pl.Float64).to_numpy().mean() - (b["score"] > 0.5).cast(pl.Float64).to_numpy().mean()
+        assert row(found, "sentiment_strict", one, other)["estimate"] == pytest.approx(
+            wasserstein_distance(a["score"], b["score"])
+        )
+        by_prompt = [
+            wasserstein_distance(*(side.filter(pl.col("prompt") == unit)["score"] for side in (a, b)))
+            for unit in range(7)
+        ]
+        assert row(found, "sentiment_strict_by_prompt", one, other)["estimate"] == pytest.approx(
+            np.mean(by_prompt)
+        )
+        share = (a["score"] > 0.5).cast(pl.Float64).to_numpy().mean() - (b["score"] > 0.5).cast(
+            pl.Float64
+        ).to_numpy().mean()
         assert row(found, "sentiment_weak", one, other)["estimate"] == pytest.approx(share)
 
 
 def test_answer_i_is_paired_with_answer_i_and_gaps_are_counted() -> None:
-    answers = table({"a": [[0.1, 0.9, 0.2], [0.4], [0.3], []], "b": [[0.5, None], [float("nan")], [0.3, 0.3], [0.9]]})
+    answers = table(
+        {"a": [[0.1, 0.9, 0.2], [0.4], [0.3], []], "b": [[0.5, None], [float("nan")], [0.3, 0.3], [0.9]]}
+    )
     found = row(scored(answers), "sentiment_weak")
-    # Prompt 0: one pair whole, one with a side missing, one answer alone; 1: a side missing; 2: a pair and one alone; 3: one alone.
+    # Prompt 0: one pair whole, one with a side missing, one answer alone; 1: a side missing; 2: a pair and
+    # one alone; 3: one alone.
     assert [found[name] for name in ("n", "prompts", "missing", "unpaired", "estimate")] == [2, 2, 2, 3, 0.0]
 
 
 def test_permutation_p_is_the_share_of_all_exchanges_of_whole_prompts() -> None:
-    scores = {"a": [[0.9, 0.8], [0.6, 0.9], [0.2, 0.7], [0.8, 0.8]], "b": [[0.1, 0.4], [0.5, 0.3], [0.4, 0.1], [0.3, 0.9]]}
+    scores = {
+        "a": [[0.9, 0.8], [0.6, 0.9], [0.2, 0.7], [0.8, 0.8]],
+        "b": [[0.1, 0.4], [0.5, 0.3], [0.4, 0.1], [0.3, 0.9]],
+    }
     found = scored(scores, resamples=10, permutations=20_000)
     strict, weak = [], []
     for swaps in product((False, True), repeat=4):
@@ -100,7 +130,11 @@ def test_by_prompt_answers_are_exchanged_within_pairs() -> None:
 def test_interval_of_a_share_is_that_of_the_prompts() -> None:
     answers = drawn(3, units=150, answers=3, shift=0.05)
     found = row(scored(answers, resamples=2000), "sentiment_weak")
-    above = answers.with_columns((pl.col("score") > 0.5).cast(pl.Float64)).group_by("prompt", "group").agg(pl.col("score").mean())
+    above = (
+        answers.with_columns((pl.col("score") > 0.5).cast(pl.Float64))
+        .group_by("prompt", "group")
+        .agg(pl.col("score").mean())
+    )
     wide = above.pivot("group", index="prompt", values="score")
     half = 1.96 * float(np.std(wide["a"].to_numpy() - wide["b"].to_numpy(), ddof=1)) / np.sqrt(150)
     expected = [found["estimate"] - half, found["estimate"] + half]
@@ -162,10 +196,14 @@ def test_texts_are_compared_pair_by_pair() -> None:
         one = row(found, metric, "she", "he")
         assert one["estimate"] == pytest.approx(np.mean(measure(first, second).to_numpy()))
         assert (one["n"], one["missing"], one["p"]) == (3, 1, None)
-        # Neighbours: she/x, he/x, he/y; the only other answer of she/y is blank. The mean is over prompts and groups.
+        # Neighbours: she/x, he/x, he/y; the only other answer of she/y is blank. The mean is over prompts and
+        # groups.
         within = measure([TEXTS["text"][at] for at in (0, 4, 6)], [TEXTS["text"][at] for at in (1, 5, 7)])
         assert one["chance"] == pytest.approx(np.mean(within.to_numpy()))
-    assert texts_compared(TEXTS.with_columns(text=pl.lit(""))).select("estimate", "missing").rows() == [(None, 4), (None, 4)]
+    assert texts_compared(TEXTS.with_columns(text=pl.lit(""))).select("estimate", "missing").rows() == [
+        (None, 4),
+        (None, 4),
+    ]
 
 
 def test_masked_words_no_longer_tell_the_groups_apart() -> None:
@@ -191,7 +229,9 @@ def test_cosine_of_the_sentence_embeddings() -> None:
     encoder = Lengths()
     found = row(texts_compared(TEXTS, encoder=encoder), "cosine", "she", "he")
     vectors = encoder.encode(TEXTS["text"].str.replace("^ $", "x").to_list()).astype(float)
-    assert found["estimate"] == pytest.approx(np.mean([vectors[at] @ vectors[at + 4] for at in range(3)]), abs=1e-6)
+    assert found["estimate"] == pytest.approx(
+        np.mean([vectors[at] @ vectors[at + 4] for at in range(3)]), abs=1e-6
+    )
     assert 0.5 < found["estimate"] < 1
     assert (found["n"], found["missing"]) == (3, 1)
 
@@ -233,6 +273,8 @@ def test_all_scores_missing_or_all_the_same_or_one_prompt() -> None:
     ],
 )
 def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
-    answers = table({"a": [[0.5]], "b": [[0.5]]}).with_columns(one=pl.lit("x"), gap=pl.Series(["a", None]), wide=pl.Series([7.0, 0.1]))
+    answers = table({"a": [[0.5]], "b": [[0.5]]}).with_columns(
+        one=pl.lit("x"), gap=pl.Series(["a", None]), wide=pl.Series([7.0, 0.1])
+    )
     with pytest.raises(InputError, match=message):
         scored(answers, **changes)

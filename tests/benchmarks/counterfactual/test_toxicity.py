@@ -13,21 +13,34 @@ from hypothesis import given, settings, strategies as st
 from tiltmeter.benchmarks.counterfactual import toxicity
 from tiltmeter.errors import InputError
 
-SCORES = st.lists(st.lists(st.sampled_from([0.0, 0.1, 0.45, 0.5, 0.7, 0.99]), min_size=1, max_size=7), min_size=1, max_size=5)
+SCORES = st.lists(
+    st.lists(st.sampled_from([0.0, 0.1, 0.45, 0.5, 0.7, 0.99]), min_size=1, max_size=7),
+    min_size=1,
+    max_size=5,
+)
 
 
 def table(prompts: list[list[float | None]], group: str = "g") -> pl.DataFrame:
-    rows = [{"prompt": unit, "score": score, "group": group} for unit, scores in enumerate(prompts) for score in scores]
+    rows = [
+        {"prompt": unit, "score": score, "group": group}
+        for unit, scores in enumerate(prompts)
+        for score in scores
+    ]
     return pl.DataFrame(rows, schema={"prompt": pl.Int64, "score": pl.Float64, "group": pl.String})
 
 
 def measured(answers: pl.DataFrame, **settings: Any) -> dict[str, dict[str, Any]]:
-    return {one["metric"]: one for one in toxicity(answers, prompt="prompt", score="score", **settings).iter_rows(named=True)}
+    return {
+        one["metric"]: one
+        for one in toxicity(answers, prompt="prompt", score="score", **settings).iter_rows(named=True)
+    }
 
 
 @given(SCORES, st.integers(1, 4))
 @settings(max_examples=80)
-def test_more_answers_than_asked_for_give_the_expectation_over_all_choices(prompts: list[list[float]], k: int) -> None:
+def test_more_answers_than_asked_for_give_the_expectation_over_all_choices(
+    prompts: list[list[float]], k: int
+) -> None:
     found = measured(table([list(scores) for scores in prompts]), answers_per_prompt=k, resamples=5)
     whole = [scores for scores in prompts if len(scores) >= k]
     greatest = [np.mean([max(chosen) for chosen in combinations(scores, k)]) for scores in whole]
@@ -49,19 +62,37 @@ def test_25_answers_a_prompt_as_published() -> None:
     assert found["toxicity_probability"]["estimate"] == pytest.approx((greatest >= 0.5).mean())
     assert found["toxic_fraction"]["estimate"] == pytest.approx((scores >= 0.5).mean())
     half = 1.96 * greatest.std(ddof=1) / np.sqrt(40)
-    assert [one["low"], one["high"]] == pytest.approx([one["estimate"] - half, one["estimate"] + half], abs=0.25 * half)
+    assert [one["low"], one["high"]] == pytest.approx(
+        [one["estimate"] - half, one["estimate"] + half], abs=0.25 * half
+    )
     never = measured(table([[0.0]] * 30), answers_per_prompt=1)["toxicity_probability"]
     expected = (0.0, 0.0, pytest.approx(1 - 0.025 ** (1 / 30)))
-    assert (never["estimate"], never["low"], never["high"]) == expected, "never toxic is not known for certain"
+    assert (never["estimate"], never["low"], never["high"]) == expected, (
+        "never toxic is not known for certain"
+    )
 
 
 def test_a_missing_score_is_missing_and_its_prompt_incomplete() -> None:
-    found = measured(table([[0.9, 0.1, None], [0.2, 0.8, 0.4], [None, float("nan"), None]]), answers_per_prompt=3)
+    found = measured(
+        table([[0.9, 0.1, None], [0.2, 0.8, 0.4], [None, float("nan"), None]]), answers_per_prompt=3
+    )
     one = found["expected_maximum_toxicity"]
     names = ("estimate", "n", "prompts", "incomplete", "missing", "note", "low")
-    assert [one[name] for name in names] == [pytest.approx(0.8), 3, 1, 2, 4, "no interval: only one prompt", None]
+    assert [one[name] for name in names] == [
+        pytest.approx(0.8),
+        3,
+        1,
+        2,
+        4,
+        "no interval: only one prompt",
+        None,
+    ]
     fraction = found["toxic_fraction"]
-    assert (fraction["estimate"], fraction["n"], fraction["prompts"]) == (pytest.approx((1 / 2 + 1 / 3) / 2), 5, 2)
+    assert (fraction["estimate"], fraction["n"], fraction["prompts"]) == (
+        pytest.approx((1 / 2 + 1 / 3) / 2),
+        5,
+        2,
+    )
 
 
 def test_groups_are_kept_apart() -> None:

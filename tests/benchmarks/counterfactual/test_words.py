@@ -18,7 +18,23 @@ from tiltmeter.errors import InputError
 GROUPS = {"women": ["she", "her", "woman"], "men": ["he", "man"], "others": ["they"]}
 TARGETS = ["kind", "nurse", "brave", "pilot", "unheard"]
 STOP = ["the", "a", "is"]
-FILLER = ["the", "a", "is", "walks", "sees", "garden", "night", "kind", "nurse", "brave", "she", "he", "they", "man", "her"]
+FILLER = [
+    "the",
+    "a",
+    "is",
+    "walks",
+    "sees",
+    "garden",
+    "night",
+    "kind",
+    "nurse",
+    "brave",
+    "she",
+    "he",
+    "they",
+    "man",
+    "her",
+]
 
 
 def texts(seed: int, count: int, words: int = 12) -> list[str]:
@@ -32,7 +48,12 @@ def brief(measure: Callable[..., pl.DataFrame], *given: Any, **more: Any) -> pl.
 
 
 def single(found: pl.DataFrame, **values: str | None) -> dict[str, Any]:
-    return found.row(by_predicate=pl.all_horizontal(pl.col(name).eq_missing(pl.lit(value)) for name, value in values.items()), named=True)
+    return found.row(
+        by_predicate=pl.all_horizontal(
+            pl.col(name).eq_missing(pl.lit(value)) for name, value in values.items()
+        ),
+        named=True,
+    )
 
 
 def test_stereotypical_associations_as_published() -> None:
@@ -49,7 +70,10 @@ def test_stereotypical_associations_as_published() -> None:
         if total:
             expected[target] = sum(abs(count / total - 1 / 3) for count in counts.values()) / 2
             one = single(found, target=target)
-            assert (one["estimate"], one["most"]) == (pytest.approx(expected[target]), max(counts, key=lambda group: counts[group]))
+            assert (one["estimate"], one["most"]) == (
+                pytest.approx(expected[target]),
+                max(counts, key=lambda group: counts[group]),
+            )
     assert set(expected) == {"kind", "nurse", "brave"}
     mean = single(found, target=None)
     assert mean["estimate"] == pytest.approx(np.mean(list(expected.values())))
@@ -81,22 +105,36 @@ def test_cooccurrence_bias_as_published(window: int | None, beta: float) -> None
     for a, b in (("women", "men"), ("women", "others"), ("men", "others")):
         published, balanced = {}, {}
         for target in ("kind", "nurse", "brave"):
-            p = {group: (met[target, group] / surroundings[group]) / (named[group] / references) for group in (a, b)}
+            p = {
+                group: (met[target, group] / surroundings[group]) / (named[group] / references)
+                for group in (a, b)
+            }
             published[target] = math.log10(p[a] / p[b])
-            balanced[target] = math.log10((met[target, a] / surroundings[a]) / (met[target, b] / surroundings[b]))
+            balanced[target] = math.log10(
+                (met[target, a] / surroundings[a]) / (met[target, b] / surroundings[b])
+            )
         for metric, values in (("cooccurrence_bias", published), ("cooccurrence_bias_balanced", balanced)):
             for target, value in values.items():
-                assert single(found, metric=metric, group_a=a, group_b=b, target=target)["estimate"] == pytest.approx(value, abs=1e-12)
+                assert single(found, metric=metric, group_a=a, group_b=b, target=target)[
+                    "estimate"
+                ] == pytest.approx(value, abs=1e-12)
             mean = single(found, metric=metric, group_a=a, group_b=b, target=None)
             assert mean["estimate"] == pytest.approx(np.mean(np.abs(list(values.values()))))
-            assert mean["note"] == "2 of 5 targets do not co-occur with both groups and are excluded, as published"
+            assert (
+                mean["note"]
+                == "2 of 5 targets do not co-occur with both groups and are excluded, as published"
+            )
 
 
 def test_texts_of_all_lengths_keep_their_own_words() -> None:
-    """Texts are worked on by length; shuffling or lengthening them must not mix them up, in resamples neither."""
+    """Texts are worked on by length.
+
+    Shuffling or lengthening them must not mix them up, in resamples neither.
+    """
     given = [*texts(3, 30), " ".join(texts(4, 60)), *texts(5, 30)]
     found = cooccurrence_bias(given, GROUPS, TARGETS, stop=STOP, resamples=200, permutations=50)
-    # The one long text dominates all sums: whether a resample holds it decides, so intervals are wide but hold the estimate.
+    # The one long text dominates all sums: whether a resample holds it decides, so intervals are wide but
+    # hold the estimate.
     for one in found.drop_nulls(["estimate", "target"]).iter_rows(named=True):
         assert one["low"] <= one["estimate"] <= one["high"]
     again = cooccurrence_bias(given[::-1], GROUPS, TARGETS, stop=STOP, resamples=1, permutations=0)
@@ -106,18 +144,30 @@ def test_texts_of_all_lengths_keep_their_own_words() -> None:
 def test_naming_one_group_less_is_bias_as_published_only() -> None:
     given = ["she is kind"] * 10 + ["he is kind"] * 20
     found = brief(cooccurrence_bias, given, {"f": ["she"], "m": ["he"]}, ["kind"])
-    ends = [single(found, metric=f"cooccurrence_bias{end}", target="kind")["estimate"] for end in ("", "_balanced")]
+    ends = [
+        single(found, metric=f"cooccurrence_bias{end}", target="kind")["estimate"]
+        for end in ("", "_balanced")
+    ]
     assert ends == pytest.approx([math.log10(2), 0.0])
 
 
 def test_whole_words_in_any_case_phrases_and_possessives() -> None:
-    given = ["The WOMAN\u2019s nurse-like shell.", "A white  Man is a human nurse", "Nurses shed her heroine", "The well-read man's NURSE!"]
+    given = [
+        "The WOMAN\u2019s nurse-like shell.",
+        "A white  Man is a human nurse",
+        "Nurses shed her heroine",
+        "The well-read man's NURSE!",
+    ]
     groups = {"women": ["woman", "she", "her"], "white men": ["white man"], "men": ["man"]}
     found = brief(stereotypical_associations, given, groups, ["nurse", "well-read"])
     # "nurse" beside: woman (1 of 3 words), white man (1 of 1), man (1 of 1).
     shares = np.array([1 / 3, 1, 1]) / (7 / 3)
     nurse = single(found, target="nurse")
-    assert (nurse["estimate"], nurse["n"], nurse["most"]) == (pytest.approx(np.abs(shares - 1 / 3).sum() / 2), 3, None)
+    assert (nurse["estimate"], nurse["n"], nurse["most"]) == (
+        pytest.approx(np.abs(shares - 1 / 3).sum() / 2),
+        3,
+        None,
+    )
     assert single(found, target="well-read")["most"] == "men"
 
 
@@ -127,7 +177,9 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
     for _ in range(300):
         who = generator.choice(["she", "he"])
         job = generator.choice(["nurse", "pilot"], p=[0.8, 0.2] if who == "she" else [0.2, 0.8])
-        given.append(f"today {who} met the {job} who was {generator.choice(['kind', 'brave'])} and left the house again")
+        given.append(
+            f"today {who} met the {job} who was {generator.choice(['kind', 'brave'])} and left the house again"
+        )
     groups = {"f": ["she"], "m": ["he"]}
     found = stereotypical_associations(given, groups, ["nurse", "pilot", "kind", "brave"])
     for target, most in (("nurse", "f"), ("pilot", "m")):
@@ -136,7 +188,9 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
     assert single(found, target="kind")["low"] == 0
     both = cooccurrence_bias(given, groups, ["nurse", "pilot", "kind", "brave"])
     for metric in ("cooccurrence_bias", "cooccurrence_bias_balanced"):
-        nurse, pilot, kind, mean = (single(both, metric=metric, target=target) for target in ("nurse", "pilot", "kind", None))
+        nurse, pilot, kind, mean = (
+            single(both, metric=metric, target=target) for target in ("nurse", "pilot", "kind", None)
+        )
         assert pilot["high"] < -0.3 < 0.3 < nurse["low"]
         assert mean["p"] < 0.01 < 0.05 < kind["p"]
 
@@ -146,7 +200,10 @@ def test_p_of_words_is_uniform_without_an_association() -> None:
     p: dict[str, list[float]] = {"tv": [], "ratio": []}
     for seed in range(60):
         given = texts(seed, 90, 9), {"f": ["she", "her"], "m": ["he", "man"]}, ["kind", "nurse"]
-        found, ratios = (brief(measure, *given, permutations=99) for measure in (stereotypical_associations, cooccurrence_bias))
+        found, ratios = (
+            brief(measure, *given, permutations=99)
+            for measure in (stereotypical_associations, cooccurrence_bias)
+        )
         p["tv"].append(single(found, target="kind")["p"])
         p["ratio"].append(single(ratios, metric="cooccurrence_bias", target="kind")["p"])
     for values in p.values():
@@ -156,7 +213,9 @@ def test_p_of_words_is_uniform_without_an_association() -> None:
 
 
 def test_texts_that_say_nothing_are_counted_and_shift_no_other_text() -> None:
-    found = brief(stereotypical_associations, [None, " ", "she is kind", "..."], {"f": ["she"], "m": ["he"]}, ["kind"])
+    found = brief(
+        stereotypical_associations, [None, " ", "she is kind", "..."], {"f": ["she"], "m": ["he"]}, ["kind"]
+    )
     assert found.select("texts", "missing", "estimate").row(0) == (2, 2, pytest.approx(0.5))
     given = ["she is kind", "...", "he sees the nurse", "?!", "the garden is kind to her"]
     plain = [text for text in given if text[0].isalpha()]
@@ -169,7 +228,9 @@ def test_texts_that_say_nothing_are_counted_and_shift_no_other_text() -> None:
 @pytest.mark.parametrize("given", [[], [None, ""], ["nothing of the kind is said here"]])
 def test_without_a_word_of_a_group_there_is_no_value(given: list[str | None]) -> None:
     groups = {"f": ["she"], "m": ["he"]}
-    found, both = (measure(given, groups, ["kind"]) for measure in (stereotypical_associations, cooccurrence_bias))
+    found, both = (
+        measure(given, groups, ["kind"]) for measure in (stereotypical_associations, cooccurrence_bias)
+    )
     assert found["estimate"].to_list() == [None] * 2
     assert found["note"][0] == "no target co-occurs with a word of a group"
     assert both.select("estimate", "note").rows() == [(None, "no text contains a word of f")] * 4

@@ -13,7 +13,15 @@ from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
-from tiltmeter.benchmarks.findings import DEFAULT_STATISTICS, Diagnosis, SummaryOptions, calibrate, decompose, diagnose, overall_means
+from tiltmeter.benchmarks.findings import (
+    DEFAULT_STATISTICS,
+    Diagnosis,
+    SummaryOptions,
+    calibrate,
+    decompose,
+    diagnose,
+    overall_means,
+)
 from tiltmeter.errors import InputError
 from tiltmeter.stats import STATISTICS
 
@@ -33,15 +41,22 @@ def paired(groups: int, units: int, columns: int, seed: int = 0) -> pl.DataFrame
     values = rng.normal(size=(columns, 1, units)) + rng.normal(size=(columns, groups, units))
     named = {f"x{number}": column.ravel() for number, column in enumerate(values)}
     names = [f"g{group:02}" for group in range(groups)]
-    return pl.DataFrame({"group": np.repeat(names, units), "root": np.tile(np.arange(units), groups), **named})
+    return pl.DataFrame(
+        {"group": np.repeat(names, units), "root": np.tile(np.arange(units), groups), **named}
+    )
 
 
 def test_figure_6() -> None:
     frame = pl.DataFrame({"fruit": ["Apple", "Apple", "Pear", "Pear"], "x": [0.5, 0.75, 0.25, 0.2]})
-    told = found_in(frame, ["x"], groups=["fruit"], statistics=["mean", "selection_rate"], resamples=50, permutations=50)
+    told = found_in(
+        frame, ["x"], groups=["fruit"], statistics=["mean", "selection_rate"], resamples=50, permutations=50
+    )
     assert_allclose(told.statistics.filter(statistic="mean")["estimate"], [0.625, 0.225])
     assert_allclose(told.statistics.filter(statistic="selection_rate")["estimate"], [1.0, 0.0])
-    found = {row["statistic"] + " " + row["comparison"]: row for row in told.disparities.drop_nulls("estimate").to_dicts()}
+    found = {
+        row["statistic"] + " " + row["comparison"]: row
+        for row in told.disparities.drop_nulls("estimate").to_dicts()
+    }
     assert found["mean range"]["estimate"] == pytest.approx(0.4)
     assert found["selection_rate ratio"]["estimate"] == 0.0
     assert (found["mean max"]["group"], found["mean min"]["group"]) == ("Apple", "Pear")
@@ -55,7 +70,9 @@ def test_permutation_p_is_uniform_without_an_effect(unit: str | None) -> None:
     frame = paired(5, 30, STUDIES, seed=4)
     if unit is None:  # without pairing, rows must be independent
         rng = np.random.default_rng(8)
-        frame = frame.with_columns(pl.Series(f"x{at}", rng.normal(size=frame.height)) for at in range(STUDIES))
+        frame = frame.with_columns(
+            pl.Series(f"x{at}", rng.normal(size=frame.height)) for at in range(STUDIES)
+        )
     told = found_in(frame, MANY, unit=unit, statistics=["mean", "sd"], permutations=499).disparities
     for statistic, comparison in product(("mean", "sd"), ("range", "sd", "max_abs_z", "dixon_q")):
         p = told.filter(statistic=statistic, comparison=comparison)["p"].to_numpy()
@@ -63,10 +80,14 @@ def test_permutation_p_is_uniform_without_an_effect(unit: str | None) -> None:
         assert kstest(p, "uniform").pvalue > 0.01, (statistic, comparison)
 
 
-@pytest.mark.parametrize(("groups", "units"), [(3, 20), (8, 40), pytest.param(21, 75, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(
+    ("groups", "units"), [(3, 20), (8, 40), pytest.param(21, 75, marks=pytest.mark.verify)]
+)
 def test_four_fifths_is_not_flagged_without_cause(groups: int, units: int) -> None:
     frame = paired(groups, units, STUDIES, seed=groups)
-    told = found_in(frame, MANY, unit="root", statistics=["selection_rate"], resamples=300, permutations=300).groups
+    told = found_in(
+        frame, MANY, unit="root", statistics=["selection_rate"], resamples=300, permutations=300
+    ).groups
     flagged = told.group_by("column").agg(pl.col("below_four_fifths").any())["below_four_fifths"].sum()
     assert flagged <= 0.05 * STUDIES
     assert (told["impact_high"] >= told["impact_ratio"]).all()
@@ -76,7 +97,9 @@ def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
     frame = paired(8, 75, 1, seed=2).rename({"x0": "noise"})
     hit = pl.col("group") == "g03"
     frame = frame.with_columns(baseline_x=pl.col("noise") + pl.when(hit).then(-2.0).otherwise(0.0))
-    frame = frame.with_columns(m_x=pl.col("baseline_x") + pl.Series(np.random.default_rng(1).normal(0, 0.3, frame.height)))
+    frame = frame.with_columns(
+        m_x=pl.col("baseline_x") + pl.Series(np.random.default_rng(1).normal(0, 0.3, frame.height))
+    )
     baselines = {"m_x": "baseline_x", "baseline_x": "baseline_x"}
     frame = calibrate(frame, baselines)
     asked: dict[str, Any] = {"statistics": ["mean", "selection_rate"], "resamples": 200, "permutations": 200}
@@ -91,7 +114,11 @@ def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
     assert means.filter(comparison="max_abs_z", column="m_x")["group"].item() == "g03"
     assert told.groups.filter("outlier", statistic="mean", column="m_x")["group"].to_list() == ["g03"]
     assert told.groups.filter("below_four_fifths", column="m_x")["group"].to_list() == ["g03"]
-    parts = decompose(told.disparities, baselines).filter(statistic="mean", comparison="range", column="m_x").row(0, named=True)
+    parts = (
+        decompose(told.disparities, baselines)
+        .filter(statistic="mean", comparison="range", column="m_x")
+        .row(0, named=True)
+    )
     assert parts["raw"] == pytest.approx(parts["contextual"] + parts["model"])
     assert parts["tool"] > 1.5 > 0.3 > parts["model"]
     apart = paired(6, 50, 1).with_columns(x0=pl.col("x0") + pl.col("group").str.slice(1).cast(pl.Int64))
@@ -104,7 +131,9 @@ def test_the_same_whatever_stands_beside_it() -> None:
     alone = found_in(frame, ["x1"], statistics=["sd"], **known)
     beside = found_in(frame, ["x0", "x1", "x2"], statistics=["mean", "sd"], **known)
     for one, other in zip(alone, beside, strict=True):
-        assert one.drop("q", strict=False).equals(other.filter(column="x1", statistic="sd").drop("q", strict=False))
+        assert one.drop("q", strict=False).equals(
+            other.filter(column="x1", statistic="sd").drop("q", strict=False)
+        )
 
 
 def test_intervals_cover_the_mean_of_a_group() -> None:
@@ -135,7 +164,8 @@ UNLIKE = [([40] * 5 + [8], 3.0), ([40] * 5 + [8], 1 / 3), ([12] * 6, 3.0), ([12]
 
 
 @pytest.mark.parametrize(
-    ("studies", "least", "most"), [(300, 0.015, 0.09), pytest.param(2000, 0.03, 0.07, marks=pytest.mark.verify)]
+    ("studies", "least", "most"),
+    [(300, 0.015, 0.09), pytest.param(2000, 0.03, 0.07, marks=pytest.mark.verify)],
 )  # three standard errors
 @pytest.mark.parametrize(("sizes", "sd"), UNLIKE)
 def test_groups_that_differ_in_size_and_spread_only_are_rarely_told_apart(
@@ -158,7 +188,11 @@ def test_pairs_with_unlike_noise_are_rarely_told_apart(groups: int) -> None:
     rng = np.random.default_rng(groups)
     scales = np.array([1.0] * (groups - 1) + [3.0])[:, None]
     values = rng.standard_normal((300, groups, 12)) * scales + 2 * rng.standard_normal((300, 1, 12))
-    frame = paired(groups, 12, 1).select("group", "root").with_columns(pl.Series(f"x{at}", one.ravel()) for at, one in enumerate(values))
+    frame = (
+        paired(groups, 12, 1)
+        .select("group", "root")
+        .with_columns(pl.Series(f"x{at}", one.ravel()) for at, one in enumerate(values))
+    )
     told = found_in(frame, [f"x{at}" for at in range(300)], unit="root", resamples=200, permutations=399)
     p = told.disparities.filter(comparison="range")["p"]
     assert 0.015 <= (p < 0.05).mean() <= 0.095  # type: ignore[operator]
@@ -167,8 +201,14 @@ def test_pairs_with_unlike_noise_are_rarely_told_apart(groups: int) -> None:
 
 def test_one_small_noisy_group_does_not_hide_the_others() -> None:
     sizes, shifts = [9_000, 2_000, 1_500, 100], [0.0, 0.03, -0.03, 0.0]
-    frame = independent(sizes, 2.0, 3, 1).with_columns(pl.col(f"x{at}") * 0.3 + np.repeat(shifts, sizes) for at in range(3))
-    asked: dict[str, Any] = {"resamples": 200, "permutations": 200, "statistics": ["mean", "selection_rate", "median"]}
+    frame = independent(sizes, 2.0, 3, 1).with_columns(
+        pl.col(f"x{at}") * 0.3 + np.repeat(shifts, sizes) for at in range(3)
+    )
+    asked: dict[str, Any] = {
+        "resamples": 200,
+        "permutations": 200,
+        "statistics": ["mean", "selection_rate", "median"],
+    }
     told = found_in(frame, ["x0", "x1", "x2"], **asked)
     spread = told.disparities.filter(statistic="mean", comparison="range")
     assert (spread["q"] < 0.01).all()
@@ -177,7 +217,9 @@ def test_one_small_noisy_group_does_not_hide_the_others() -> None:
     found = told.groups.filter(statistic="mean").with_columns(told=pl.col("q") < 0.05)
     assert found.filter("told")["group"].unique().sort().to_list() == ["g1", "g2"]
     assert (found.filter("told")["difference"].sign() == found.filter("told")["difference_low"].sign()).all()
-    own, rest = (frame.filter((pl.col("group") == "g1") == is_own)["x0"].to_numpy().mean() for is_own in (True, False))
+    own, rest = (
+        frame.filter((pl.col("group") == "g1") == is_own)["x0"].to_numpy().mean() for is_own in (True, False)
+    )
     assert found.filter(column="x0", group="g1")["difference"].item() == pytest.approx(own - rest)
     as_package = found_in(frame, ["x0"], definition="saged", **asked)
     assert as_package.groups["difference"].null_count() == as_package.groups.height
@@ -185,7 +227,13 @@ def test_one_small_noisy_group_does_not_hide_the_others() -> None:
 
 
 def test_values_that_do_not_vary_are_no_difference() -> None:
-    frame = pl.DataFrame({"group": ["a", "b", "c"] * 8, "root": [at // 3 for at in range(24)], "x0": [at // 3 / 10 for at in range(24)]})
+    frame = pl.DataFrame(
+        {
+            "group": ["a", "b", "c"] * 8,
+            "root": [at // 3 for at in range(24)],
+            "x0": [at // 3 / 10 for at in range(24)],
+        }
+    )
     for unit in (None, "root"):
         same = found_in(frame.with_columns(x0=pl.lit(0.1)), unit=unit, resamples=50, permutations=50)
         assert same.disparities.filter(comparison="range")["p"].to_list() == [1.0]
@@ -198,10 +246,18 @@ def test_values_that_do_not_vary_are_no_difference() -> None:
 
 
 def test_several_grouping_columns_are_one_level() -> None:
-    frame = paired(4, 10, 1).with_columns(role=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")))
+    frame = paired(4, 10, 1).with_columns(
+        role=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b"))
+    )
     told = found_in(frame, groups=["group", "role"])
-    assert told.statistics.select("group", "role").height == told.statistics.select("group", "role").unique().height == 8
-    assert told.disparities.filter(comparison="max")["group"].item() in {f"g{at:02} / {role}" for at in range(4) for role in "ab"}
+    assert (
+        told.statistics.select("group", "role").height
+        == told.statistics.select("group", "role").unique().height
+        == 8
+    )
+    assert told.disparities.filter(comparison="max")["group"].item() in {
+        f"g{at:02} / {role}" for at in range(4) for role in "ab"
+    }
 
 
 def test_awkward_values_are_null_with_a_note() -> None:
@@ -223,13 +279,25 @@ def test_awkward_values_are_null_with_a_note() -> None:
     found = told.disparities
     assert found.filter(column="missing")["note"].null_count() == 0
     assert set(found.filter(column="missing", statistic="mean")["note"]) == {"no value in any group"}
-    assert found.filter(column="lone", statistic="mean", comparison="range")["note"].to_list() == ["only one group has a value"]
-    assert found.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == ["all groups are equal"]
-    assert found.filter(column="negative", statistic="mean", comparison="ratio")["note"].item().startswith("a ratio requires")
-    assert found.filter(column="lone", statistic="kl")["note"].unique().to_list() == ["needs the column's baseline"]
+    assert found.filter(column="lone", statistic="mean", comparison="range")["note"].to_list() == [
+        "only one group has a value"
+    ]
+    assert found.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == [
+        "all groups are equal"
+    ]
+    assert (
+        found.filter(column="negative", statistic="mean", comparison="ratio")["note"]
+        .item()
+        .startswith("a ratio requires")
+    )
+    assert found.filter(column="lone", statistic="kl")["note"].unique().to_list() == [
+        "needs the column's baseline"
+    ]
     few = "no interval and no test: at least two groups with 5 values each are needed"
     assert set(found.filter(pl.col("estimate").is_not_null())["note"]) == {few}
-    assert found.filter(pl.col("estimate").is_null(), pl.col("note").is_in([None, few], nulls_equal=True)).is_empty()
+    assert found.filter(
+        pl.col("estimate").is_null(), pl.col("note").is_in([None, few], nulls_equal=True)
+    ).is_empty()
     numbers = found.select(pl.col(pl.Float64)).unpivot()["value"].drop_nulls()
     assert numbers.is_finite().all()
 
@@ -269,7 +337,12 @@ def test_incomplete_units_and_groups_of_other_units() -> None:
 def test_every_statistic_is_offered_by_name() -> None:
     assert set(DEFAULT_STATISTICS) <= set(STATISTICS)
     options, baselines = SummaryOptions(standard="median", method="smaller"), {"x0": "x1"}
-    every: dict[str, Any] = {"statistics": list(STATISTICS), "resamples": 30, "permutations": 30, "options": options}
+    every: dict[str, Any] = {
+        "statistics": list(STATISTICS),
+        "resamples": 30,
+        "permutations": 30,
+        "options": options,
+    }
     told = found_in(paired(3, 20, 2), baselines=baselines, unit="root", **every)
     assert told.statistics.select("estimate", "low").null_count().row(0) == (0, 0)
 
@@ -279,17 +352,30 @@ def means(table: pl.DataFrame, columns: list[str], *, unit: str | None, resample
 
 
 def asked_alike(units: int, effect: float, seed: int) -> pl.DataFrame:
-    """Two groups asked the same prompts; `x` is the prompt's own value plus little noise, so rows of a prompt say the same."""
+    """Two groups asked the same prompts.
+
+    `x` is the prompt's own value plus little noise, so rows of a prompt say the same.
+    """
     rng = np.random.default_rng(seed)
     base = rng.normal(effect, 1, units)
-    rows = [{"group": group, "root": i, "x": base[i] + rng.normal(0, 0.01)} for i in range(units) for group in ("a", "b")]
+    rows = [
+        {"group": group, "root": i, "x": base[i] + rng.normal(0, 0.01)}
+        for i in range(units)
+        for group in ("a", "b")
+    ]
     return pl.DataFrame(rows)
 
 
 @settings(max_examples=30)
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.floats(-5, 5))), min_size=1, max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.floats(-5, 5))), min_size=1, max_size=30
+    )
+)
 def test_it_is_the_mean_of_what_is_there(rows: list[tuple[str, float | None]]) -> None:
-    table = pl.DataFrame(rows, schema={"group": pl.String, "x": pl.Float64}, orient="row").with_columns(none=pl.lit(None, pl.Float64))
+    table = pl.DataFrame(rows, schema={"group": pl.String, "x": pl.Float64}, orient="row").with_columns(
+        none=pl.lit(None, pl.Float64)
+    )
     found = means(table, ["x", "none"], unit=None, resamples=20)
     assert found["column"].to_list() == ["x", "none"]
     assert found["estimate"].to_list() == pytest.approx([table["x"].mean(), None])
@@ -307,7 +393,11 @@ def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_
     rng = np.random.default_rng(5)
     groups = ["few"] * 4 + ["enough"] * 5 + ["many"] * 30
     frame = pl.DataFrame({"group": groups, "x0": rng.normal(size=39)})
-    asked: dict[str, Any] = {"resamples": 100, "permutations": 100, "statistics": ["mean", "median", "selection_rate"]}
+    asked: dict[str, Any] = {
+        "resamples": 100,
+        "permutations": 100,
+        "statistics": ["mean", "median", "selection_rate"],
+    }
     diagnosis = found_in(frame, **asked)
     few = diagnosis.statistics.filter(group="few")
     assert few["estimate"].null_count() == 0
@@ -318,13 +408,20 @@ def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_
     assert rest["note"].null_count() == rest.height
     apart = diagnosis.groups.filter(group="few")
     assert apart["difference"].null_count() == 0
-    assert apart.select("difference_low", "difference_high", "p", "q", "impact_low", "impact_high").null_count().row(0) == (3,) * 6
+    assert (
+        apart.select("difference_low", "difference_high", "p", "q", "impact_low", "impact_high")
+        .null_count()
+        .row(0)
+        == (3,) * 6
+    )
     of_all = diagnosis.disparities.filter(comparison="range")
     assert of_all["p"].null_count() == 0, "two groups have five values"
     fewer = found_in(frame.filter(pl.col("group") != "many"), **asked).disparities.filter(comparison="range")
     assert fewer["estimate"].null_count() == 0
     assert fewer.select("low", "high", "p", "q").null_count().row(0) == (3,) * 4
-    assert set(fewer["note"]) == {"no interval and no test: at least two groups with 5 values each are needed"}
+    assert set(fewer["note"]) == {
+        "no interval and no test: at least two groups with 5 values each are needed"
+    }
     published = found_in(frame, definition="saged", **asked)
     assert published.statistics["low"].null_count() == 0
     assert published.statistics["note"].null_count() == published.statistics.height
@@ -332,7 +429,9 @@ def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_
 
 def test_a_ratio_of_nothing_has_an_upper_end_above_0() -> None:
     """No value of one group reaches the standard, in the data and in every resample: that says nothing about how rare it is."""
-    frame = pl.DataFrame({"group": ["a"] * 12 + ["b"] * 12, "root": [*range(12)] * 2, "x0": [0.0] * 12 + [1.0] * 11 + [0.0]})
+    frame = pl.DataFrame(
+        {"group": ["a"] * 12 + ["b"] * 12, "root": [*range(12)] * 2, "x0": [0.0] * 12 + [1.0] * 11 + [0.0]}
+    )
     diagnosis = found_in(frame, unit="root", statistics=["selection_rate"], resamples=300, permutations=300)
     ratio = diagnosis.disparities.filter(comparison="ratio").row(0, named=True)
     assert (ratio["estimate"], ratio["low"]) == (0.0, 0.0)
@@ -353,7 +452,11 @@ def test_intervals_are_those_of_the_units() -> None:
 
 def test_the_truth_is_inside_as_often_as_it_says() -> None:
     studies = [asked_alike(40, 0.3, seed) for seed in range(200)]
-    table = studies[0].select("group", "root").with_columns(pl.Series(f"x{at}", study["x"]) for at, study in enumerate(studies))
+    table = (
+        studies[0]
+        .select("group", "root")
+        .with_columns(pl.Series(f"x{at}", study["x"]) for at, study in enumerate(studies))
+    )
     found = means(table, [f"x{at}" for at in range(200)], unit="root", resamples=300)
     inside = ((found["low"] <= 0.3) & (found["high"] >= 0.3)).mean()
     assert isinstance(inside, float)
@@ -365,7 +468,13 @@ def test_no_resamples_no_interval_and_the_same_seed_the_same() -> None:
     assert means(table, ["x"], unit="root", resamples=0).row(0)[2:] == (None, None)
     once, again = (means(table, ["x"], unit="root", resamples=100) for _ in range(2))
     assert once.equals(again)
-    # Without pairs each group is drawn within itself: all resamples agree, and only the exact bound of 99 degrees of freedom is left.
+    # Without pairs each group is drawn within itself: all resamples agree, and only the exact bound of 99
+    # degrees of freedom is left.
     apart = pl.DataFrame({"group": ["a"] * 50 + ["b"] * 50, "x": [0.0] * 50 + [10.0] * 50})
     bound = 10 * (1 - 0.025 ** (1 / 99))
-    assert means(apart, ["x"], unit=None, resamples=50).row(0) == ("x", 5.0, pytest.approx(5 - bound), pytest.approx(5 + bound))
+    assert means(apart, ["x"], unit=None, resamples=50).row(0) == (
+        "x",
+        5.0,
+        pytest.approx(5 - bound),
+        pytest.approx(5 + bound),
+    )

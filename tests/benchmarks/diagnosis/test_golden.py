@@ -13,7 +13,15 @@ import pytest
 from tiltmeter.benchmarks.findings import Diagnosis, SummaryOptions, calibrate, diagnose
 
 FRAMES = {"small_raw": "small_extraction.parquet", "g20_raw": "g20_extraction.parquet"}
-COMPARISONS = {"Max": "max", "Min": "min", "Min/Max": "ratio", "Max-Min": "range", "Avg": "average", "Std": "sd", "Max Z-Score": "max_z"}
+COMPARISONS = {
+    "Max": "max",
+    "Min": "min",
+    "Min/Max": "ratio",
+    "Max-Min": "range",
+    "Avg": "average",
+    "Std": "sd",
+    "Max Z-Score": "max_z",
+}
 OTHER_NAMES = {"variance_ddof1": "variance", "kl_common10_eps1e-10": "kl_divergence_wrt_baseline_bin_10"}
 FEATURE = re.compile(r"(?P<generation>[^_]+)_(?P<feature>.+)")
 
@@ -43,13 +51,27 @@ def asked(name: str) -> tuple[str, SummaryOptions]:
     return {"standard_deviation": "sd"}.get(name, name), SummaryOptions()
 
 
-def by_statistic(frame: pl.DataFrame, golden: pl.DataFrame, definition: str, name: str) -> Iterator[tuple[str, pl.DataFrame, Diagnosis]]:
+def by_statistic(
+    frame: pl.DataFrame, golden: pl.DataFrame, definition: str, name: str
+) -> Iterator[tuple[str, pl.DataFrame, Diagnosis]]:
     """Each statistic of the golden values (in the column `name`), its values, and what is diagnosed of its columns."""
     for (original,), values in golden.group_by(name, maintain_order=True):
         columns = values["column"].unique(maintain_order=True).to_list()
         statistic, options = asked(OTHER_NAMES.get(str(original), str(original)))
-        known: dict[str, Any] = {"baselines": baselines_of(columns), "definition": definition, "options": options}
-        found = diagnose(frame, groups=["concept"], columns=columns, statistics=[statistic], resamples=0, permutations=0, **known)
+        known: dict[str, Any] = {
+            "baselines": baselines_of(columns),
+            "definition": definition,
+            "options": options,
+        }
+        found = diagnose(
+            frame,
+            groups=["concept"],
+            columns=columns,
+            statistics=[statistic],
+            resamples=0,
+            permutations=0,
+            **known,
+        )
         yield str(original), values, found
 
 
@@ -57,7 +79,10 @@ def compared(ours: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
     """Every golden value is ours within 1e-9, null where null; gives how many there were."""
     both = golden.join(ours, on=on, how="left", nulls_equal=True)
     assert both.height == golden.height
-    apart = both.filter((pl.col("estimate").is_null() != pl.col("value").is_null()) | ((pl.col("estimate") - pl.col("value")).abs() > 1e-9))
+    apart = both.filter(
+        (pl.col("estimate").is_null() != pl.col("value").is_null())
+        | ((pl.col("estimate") - pl.col("value")).abs() > 1e-9)
+    )
     assert apart.is_empty(), apart
     return both.height
 
@@ -76,7 +101,8 @@ def test_statistics_of_the_package(shared: Path, run: str) -> None:
 def test_disparities_of_the_package(shared: Path, run: str) -> None:
     frame = pl.read_parquet(shared / "golden/saged" / FRAMES[run])
     golden = pl.read_parquet(shared / "golden/saged/disparity_saged_code.parquet").filter(run=run)
-    # The original's Dixon's Q is a text (from the wrong range, and of the low end only): what it says, not a number.
+    # The original's Dixon's Q is a text (from the wrong range, and of the low end only): what it says, not a
+    # number.
     said = golden.filter(pl.col("disparity_metric") == "Dixon Q").select("statistics", "column", "value")
     golden = golden.filter(pl.col("disparity_metric") != "Dixon Q")
     seen = 0
@@ -89,23 +115,35 @@ def test_disparities_of_the_package(shared: Path, run: str) -> None:
         told = values.select(
             "column",
             comparison=pl.col("disparity_metric").replace_strict(COMPARISONS),
-            value=pl.coalesce(text.str.extract(r": ([^)]+)\)$").cast(pl.Float64), text.cast(pl.Float64, strict=False)),
+            value=pl.coalesce(
+                text.str.extract(r": ([^)]+)\)$").cast(pl.Float64), text.cast(pl.Float64, strict=False)
+            ),
             of=text.str.extract(r"^\((.*),ALL,ALL: "),
         )
         seen += compared(ours, told.drop("of"), ["column", "comparison"])
-        # Which group: but for groups that rounding alone tells apart, as where a baseline is correlated with itself.
+        # Which group: but for groups that rounding alone tells apart, as where a baseline is correlated with
+        # itself.
         tied = ours.filter(pl.col("estimate") < 1e-12, comparison="range")["column"].to_list()
-        ends = told.drop_nulls("of").filter(~pl.col("column").is_in(tied)).join(ours, on=["column", "comparison"])
+        ends = (
+            told.drop_nulls("of")
+            .filter(~pl.col("column").is_in(tied))
+            .join(ours, on=["column", "comparison"])
+        )
         assert ends["of"].to_list() == ends["group"].to_list()
     assert seen == {"small_raw": 27 * 7 * 6, "g20_raw": 2 * 7 * 105}[run]
 
 
 def test_the_printed_formulas(shared: Path) -> None:
     frame = pl.read_parquet(shared / "golden/saged/g20_extraction.parquet")
-    golden = pl.read_parquet(shared / "golden/saged/statistics_printed_formulas.parquet").with_columns(pl.col("value").cast(pl.Float64))
+    golden = pl.read_parquet(shared / "golden/saged/statistics_printed_formulas.parquet").with_columns(
+        pl.col("value").cast(pl.Float64)
+    )
     assert set(golden["statistic"]) == {"variance_ddof1", "kl_common10_eps1e-10"}
     for _, values, ours in by_statistic(frame, golden, "default", "statistic"):
-        assert compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"]) == 2205
+        assert (
+            compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"])
+            == 2205
+        )
 
 
 def test_the_printed_disparities(shared: Path) -> None:

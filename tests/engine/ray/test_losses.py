@@ -30,7 +30,9 @@ from tiltmeter.models.text_models import SentenceEncoder
 
 pytestmark = [
     pytest.mark.verify,
-    pytest.mark.filterwarnings("ignore:Importing from 'sentence_transformers.models' is deprecated:DeprecationWarning"),  # saving one
+    pytest.mark.filterwarnings(
+        "ignore:Importing from 'sentence_transformers.models' is deprecated:DeprecationWarning"
+    ),  # saving one
 ]
 STORE = 80 * 2**20
 STORYTELLER = Path(__file__).parents[2] / "fixtures" / "storyteller"
@@ -42,7 +44,11 @@ def cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 4, "health_check_initial_delay_ms": 0}
+    quick = {
+        "health_check_period_ms": 500,
+        "health_check_failure_threshold": 4,
+        "health_check_initial_delay_ms": 0,
+    }
     head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "_system_config": quick}
     made = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
@@ -71,7 +77,9 @@ def test_a_lost_worker_and_a_lost_node_are_retries(cluster: Any, journal: Journa
         thread = threading.Thread(target=harm, daemon=True)
         with open_engine("ray", {"workers": "3"}) as three:
             thread.start()
-            tally = three.generate(model, iter(requests), Sampling(), journal=journal, limits=Limits(max_connections=12))
+            tally = three.generate(
+                model, iter(requests), Sampling(), journal=journal, limits=Limits(max_connections=12)
+            )
         thread.join()
         assert tally.complete
         keys = [Keys(model.fingerprint, Sampling())(*request) for request in requests]
@@ -89,7 +97,9 @@ def test_a_pool_grows_with_the_work_and_vectors_come_from_two_nodes(cluster: Any
     assert np.array_equal(vectors, SentenceEncoder(folder, store=None).encode(texts))
 
 
-def test_a_module_that_workers_lack_is_named(cluster: Any, journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_workers_lack_is_named(
+    cluster: Any, journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "absent_there.py").write_text("def answer(prompt):\n    return prompt\n")
     monkeypatch.syspath_prepend(tmp_path)
     model = create_model("python/absent_there:answer")
@@ -124,7 +134,8 @@ def test_a_killed_run_resumes(cluster: Any, tmp_path: Path) -> None:
         held, answered = map(int, done.stdout.split())
         assert held > 0
         assert held + answered == 1500
-        # What was asked in the last half second before the kill, and until the cluster noticed it, was paid twice.
+        # What was asked in the last half second before the kill, and until the cluster noticed it, was paid
+        # twice.
         assert 1500 <= server.paid.total() <= 1500 + 400
 
 
@@ -133,14 +144,28 @@ def test_vllm_is_looked_for_where_the_gpus_are(cluster: Any, journal: Journal) -
     assert isinstance(model, BulkModel)
     node = cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=STORE)
     try:
-        with open_engine("ray", {"workers": "1", "gpus": "1"}) as engine, pytest.raises(ProviderError, match="pip install vllm"):
+        with (
+            open_engine("ray", {"workers": "1", "gpus": "1"}) as engine,
+            pytest.raises(ProviderError, match="pip install vllm"),
+        ):
             engine.generate(model, prompts(2, "vllm"), Sampling(), journal=journal)
     finally:
         cluster.remove_node(node)
 
 
 def test_the_command_starts_a_cluster_of_its_own_and_ends_it(tmp_path: Path, tiltmeter: Tiltmeter) -> None:
-    study = ["run", "associations/gender", "-m", "sim/biased", "--judge", "sim/fair", "--limit", "12", "-P", "encoder=none"]
+    study = [
+        "run",
+        "associations/gender",
+        "-m",
+        "sim/biased",
+        "--judge",
+        "sim/fair",
+        "--limit",
+        "12",
+        "-P",
+        "encoder=none",
+    ]
     for engine in (["local"], ["ray", "-E", "workers=2"]):
         out, mine = engine[0], str(tmp_path / f"runs-{engine[0]}")
         done = tiltmeter(*study, "--display", "plain", "--engine", *engine, "--out", out, TILTMETER_RUNS=mine)
@@ -151,6 +176,10 @@ def test_the_command_starts_a_cluster_of_its_own_and_ends_it(tmp_path: Path, til
     assert local.height
     assert ray.equals(local)
     deadline = time.monotonic() + 60  # a worker checks once a second whether the cluster still exists
-    while left := [one for one in psutil.process_iter(["environ", "cmdline"]) if (one.info["environ"] or {}).get("TILTMETER_RUNS") == mine]:
+    while left := [
+        one
+        for one in psutil.process_iter(["environ", "cmdline"])
+        if (one.info["environ"] or {}).get("TILTMETER_RUNS") == mine
+    ]:
         assert time.monotonic() < deadline, [one.info["cmdline"] for one in left]
         time.sleep(0.1)

@@ -127,7 +127,10 @@ def test_a_lost_worker_is_replaced_and_its_calls_asked_again() -> None:
 
 
 def test_a_call_that_loses_every_worker_ends_the_session_with_one_sentence() -> None:
-    with pytest.raises(ProviderError, match=r"echo: workers of the cluster were lost \d times in a row \(ActorDiedError.*are kept"):
+    with pytest.raises(
+        ProviderError,
+        match=r"echo: workers of the cluster were lost \d times in a row \(ActorDiedError.*are kept",
+    ):
         carry_out(pool_of(2, 2), 8, lambda session: session.call("fatal"))
 
 
@@ -161,7 +164,9 @@ def in_vllm() -> BulkModel:
     return bulk
 
 
-def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: list[dict[str, Any]] = []
 
     class Engine:
@@ -176,7 +181,11 @@ def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(journa
             if int(request_id) % 10 == 7:
                 raise ValueError("odd")
             for tokens in ([1, 2], list(range(40 if int(request_id) % 2 else 5))):
-                yield SimpleNamespace(outputs=[SimpleNamespace(text=f"told {len(prompt['prompt_token_ids'])}", token_ids=tokens)])
+                yield SimpleNamespace(
+                    outputs=[
+                        SimpleNamespace(text=f"told {len(prompt['prompt_token_ids'])}", token_ids=tokens)
+                    ]
+                )
 
         def shutdown(self) -> None:
             given.append({})
@@ -187,7 +196,13 @@ def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(journa
     tally = generate(in_vllm(), requests, Sampling(temperature=0.7, max_tokens=40), journal=journal)
     assert (tally.answered, tally.failed) == (18, {"internal": 2, "context_length": 1})
     assert given == [
-        {"model": str(STORYTELLER), "tensor_parallel_size": 2, "dtype": "auto", "trust_remote_code": False, "load_format": "safetensors"},
+        {
+            "model": str(STORYTELLER),
+            "tensor_parallel_size": 2,
+            "dtype": "auto",
+            "trust_remote_code": False,
+            "load_format": "safetensors",
+        },
         {},
     ]
 
@@ -213,7 +228,9 @@ def test_a_vllm_that_failed_for_good_ends_its_worker(monkeypatch: pytest.MonkeyP
 def test_without_whole_gpus_or_a_cluster_it_says_what_is_needed(journal: Journal) -> None:
     bulk = create_model(f"hf/{STORYTELLER}", options={"runner": "vllm"})
     with pytest.raises(ProviderError, match="needs whole GPUs for each worker: give -E gpus=1"):
-        RayEngine("ray", RayOptions((1, 1), 1.0, 0.5)).generate(bulk, prompts(2, "no"), Sampling(), journal=journal)
+        RayEngine("ray", RayOptions((1, 1), 1.0, 0.5)).generate(
+            bulk, prompts(2, "no"), Sampling(), journal=journal
+        )
     with pytest.raises(ProviderError, match="-M runner=vllm needs --engine ray"):
         generate(bulk, prompts(2, "no"), Sampling(), journal=journal)
 
@@ -229,5 +246,7 @@ def test_limits_are_for_all_workers_together(journal: Journal, monkeypatch: pyte
     monkeypatch.setattr("tiltmeter.engine.local_engine.run_to_end", seen.append)
     engine = RayEngine("ray", RayOptions((2, 8)))
     for model in ("sim/mild", f"hf/{STORYTELLER}"):
-        engine.generate(create_model(model), [], Sampling(), journal=journal, limits=Limits(max_connections=60))
+        engine.generate(
+            create_model(model), [], Sampling(), journal=journal, limits=Limits(max_connections=60)
+        )
     assert [(run._model._slots, run._limits.max_connections) for run in seen] == [(8, 60), (60, 480)]

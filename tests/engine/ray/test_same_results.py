@@ -25,7 +25,9 @@ from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
 
 pytestmark = [
     pytest.mark.verify,
-    pytest.mark.filterwarnings("ignore:Importing from 'sentence_transformers.models' is deprecated:DeprecationWarning"),  # saving one
+    pytest.mark.filterwarnings(
+        "ignore:Importing from 'sentence_transformers.models' is deprecated:DeprecationWarning"
+    ),  # saving one
 ]
 TEXTS = [f"the {'nurse ' * (number % 40)}{number} is kind" for number in range(400)] + ["", "a " * 3000]
 GREEDY = Sampling(temperature=0.0)
@@ -38,14 +40,25 @@ def engine() -> Iterator[RayEngine]:
         yield opened
 
 
-def test_answers_are_those_of_the_local_engine_and_asked_once(engine: RayEngine, journal: Journal, tmp_path: Path) -> None:
+def test_answers_are_those_of_the_local_engine_and_asked_once(
+    engine: RayEngine, journal: Journal, tmp_path: Path
+) -> None:
     model, requests = create_model("sim/mild"), prompts(1500, "same")
     keys = [Keys(model.fingerprint, GREEDY)(*request) for request in requests]
     spread = engine.generate(model, iter(requests * 2), GREEDY, journal=journal)
     with open_journal(tmp_path / "local.db") as other:
         local = generate(model, iter(requests * 2), GREEDY, journal=other)
         assert other.fetch(keys).equals(journal.fetch(keys))
-    for name in ("total", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost"):
+    for name in (
+        "total",
+        "answered",
+        "failed",
+        "errors",
+        "input_tokens",
+        "output_tokens",
+        "unmetered",
+        "cost",
+    ):
         assert getattr(spread, name) == getattr(local, name)
     again = engine.generate(model, iter(requests), GREEDY, journal=journal)
     assert (again.held, again.answered, again.total) == (1500, 0, 1500)
@@ -55,29 +68,47 @@ def test_an_endpoint_is_asked_no_harder_than_the_limits_say(engine: RayEngine, j
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         if nth == 1 and request["messages"][-1]["content"].endswith("77"):
             return hang(60.0)
-        return rate_limited(0.05) if nth == 1 and request["messages"][-1]["content"].endswith("8") else slow(0.02)
+        return (
+            rate_limited(0.05)
+            if nth == 1 and request["messages"][-1]["content"].endswith("8")
+            else slow(0.02)
+        )
 
     with MisbehavingServer(script) as server:
-        model, limits = create_model("compatible/m", base_url=server.url), Limits(max_connections=6, timeout=4.0)
+        model, limits = (
+            create_model("compatible/m", base_url=server.url),
+            Limits(max_connections=6, timeout=4.0),
+        )
         tally = engine.generate(model, prompts(120, "limits"), GREEDY, journal=journal, limits=limits)
         assert (tally.answered, tally.errors) == (120, {"rate_limit": 12, "timeout": 1})
         assert 1 < server.max_concurrent <= 6
     with MisbehavingServer(lambda request, nth: hang(5.0)) as server:
         model, limits = create_model("compatible/m", base_url=server.url), Limits(timeout=0.5, retries=0)
         request = prompts(1, "late")[0]
-        assert engine.generate(model, [request], GREEDY, journal=journal, limits=limits).failed == {"timeout": 1}
+        assert engine.generate(model, [request], GREEDY, journal=journal, limits=limits).failed == {
+            "timeout": 1
+        }
         failed = journal.fetch([Keys(model.fingerprint, GREEDY)(*request)])
         assert failed["error"].to_list() == ["timeout: no answer within 0.5 s"]
     with MisbehavingServer(lambda request, nth: slow(0.05)) as server:
         model = create_model("compatible/m", base_url=server.url)
-        assert engine.generate(model, prompts(5, "one"), GREEDY, journal=journal, limits=Limits(max_connections=1)).answered == 5
+        assert (
+            engine.generate(
+                model, prompts(5, "one"), GREEDY, journal=journal, limits=Limits(max_connections=1)
+            ).answered
+            == 5
+        )
         assert server.max_concurrent == 1
         begun = time.monotonic()
-        engine.generate(model, prompts(7, "rate"), GREEDY, journal=journal, limits=Limits(requests_per_minute=240))
+        engine.generate(
+            model, prompts(7, "rate"), GREEDY, journal=journal, limits=Limits(requests_per_minute=240)
+        )
         assert time.monotonic() - begun > 6 / 4
 
 
-def test_a_model_that_fails_ends_only_itself_with_the_sentence_of_the_local_engine(engine: RayEngine, journal: Journal) -> None:
+def test_a_model_that_fails_ends_only_itself_with_the_sentence_of_the_local_engine(
+    engine: RayEngine, journal: Journal
+) -> None:
     with MisbehavingServer(lambda request, nth: wrong_key()) as server:
         model, said = create_model("compatible/m", base_url=server.url), []
         for asked in (generate, engine.generate):
@@ -96,7 +127,9 @@ def test_what_cannot_be_sent_is_named(engine: RayEngine, journal: Journal) -> No
         engine.generate(model, prompts(1, "no"), GREEDY, journal=journal)
 
 
-def test_an_interrupted_run_keeps_its_answers_and_resumes(engine: RayEngine, journal: Journal, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_run_keeps_its_answers_and_resumes(
+    engine: RayEngine, journal: Journal, capfd: pytest.CaptureFixture[str]
+) -> None:
     with MisbehavingServer(lambda request, nth: slow(0.05)) as server:
         model, requests = create_model("compatible/m", base_url=server.url), prompts(800, "stop")
 
@@ -108,7 +141,14 @@ def test_an_interrupted_run_keeps_its_answers_and_resumes(engine: RayEngine, jou
         thread = threading.Thread(target=interrupt, daemon=True)
         thread.start()
         with open_display("plain", 800, "asking") as progress:
-            tally = engine.generate(model, iter(requests), GREEDY, journal=journal, progress=progress, limits=Limits(max_connections=16))
+            tally = engine.generate(
+                model,
+                iter(requests),
+                GREEDY,
+                journal=journal,
+                progress=progress,
+                limits=Limits(max_connections=16),
+            )
         thread.join()
         assert tally.interrupted
         assert 100 <= tally.answered == journal.counts()["ok"] == server.paid.total() < 800
@@ -118,7 +158,9 @@ def test_an_interrupted_run_keeps_its_answers_and_resumes(engine: RayEngine, jou
         assert set(server.paid.values()) == {1}
 
 
-def test_vectors_and_scores_are_those_of_this_process_to_the_last_bit(engine: RayEngine, tmp_path: Path) -> None:
+def test_vectors_and_scores_are_those_of_this_process_to_the_last_bit(
+    engine: RayEngine, tmp_path: Path
+) -> None:
     folder, store = save_encoder(tmp_path / "encoder"), tmp_path / "vectors.sqlite"
     here, there = SentenceEncoder(folder, store=None), engine.encoder(folder, store=store)
     assert there.name == here.name
@@ -127,7 +169,10 @@ def test_vectors_and_scores_are_those_of_this_process_to_the_last_bit(engine: Ra
     assert here.cut(TEXTS).any()
     assert np.array_equal(SentenceEncoder(folder, store=store).encode(TEXTS[:9]), here.encode(TEXTS)[:9])
     folder = save_classifier(tmp_path / "classifier", ["kind", "not"])
-    labels, scores = TextClassifier(folder, store=None), engine.classifier(folder, store=tmp_path / "scores.sqlite")
+    labels, scores = (
+        TextClassifier(folder, store=None),
+        engine.classifier(folder, store=tmp_path / "scores.sqlite"),
+    )
     assert (scores.name, scores.labels) == (labels.name, labels.labels)
     assert np.array_equal(scores.scores(TEXTS), labels.scores(TEXTS))
 
@@ -148,7 +193,9 @@ def test_findings_of_a_run_are_those_of_the_local_engine(
     made = {}
     for name in ("local", "ray"):
         monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / name))
-        made[name] = tm.run("genderbench", model=["sim/biased", "sim/fair"], limit=2, engine=name, out=tmp_path / name / "run")
+        made[name] = tm.run(
+            "genderbench", model=["sim/biased", "sim/fair"], limit=2, engine=name, out=tmp_path / name / "run"
+        )
     assert made["ray"].about["engine"] == "ray"
     for table in ("findings", "responses"):
         local, ray = (getattr(made[name], table) for name in ("local", "ray"))

@@ -22,9 +22,7 @@ from tiltmeter.errors import InputError
 
 PAGE = 4096
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-HOLD = (
-    "import sys; from tiltmeter.engine import open_journal; j = open_journal(sys.argv[1]); j.counts(); print('open', flush=True); input()"
-)
+HOLD = "import sys; from tiltmeter.engine import open_journal; j = open_journal(sys.argv[1]); j.counts(); print('open', flush=True); input()"
 FILL_THE_DISK = """
     import resource, sys
     from tiltmeter.engine.upkeep import repair
@@ -40,7 +38,11 @@ FILL_THE_DISK = """
 def long_row(number: int) -> Row:
     """Rows of very different lengths, those of every seventh in several pages of their own."""
     length = 9_000 + number if number % 7 == 0 else 40 * (number % 30)
-    return row(number, f"{number}:" + (LETTERS * (1 + length // 13))[number * 31 % 26 :][:length], input_tokens=number % 400)
+    return row(
+        number,
+        f"{number}:" + (LETTERS * (1 + length // 13))[number * 31 % 26 :][:length],
+        input_tokens=number % 400,
+    )
 
 
 ROWS = [long_row(number) if number % 11 else failure(number) for number in range(600)]
@@ -74,7 +76,10 @@ def with_log(path: Path) -> Iterator[sqlite3.Connection]:
 def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
     """One transaction."""
     connection.execute("BEGIN")
-    connection.executemany(f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})", rows)
+    connection.executemany(
+        f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})",
+        rows,
+    )
     connection.execute("COMMIT")
 
 
@@ -98,7 +103,11 @@ def place(folder: Path, main: bytes, logged: bytes) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and not path.name.endswith("-shm")}
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.is_file() and not path.name.endswith("-shm")
+    }
 
 
 def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
@@ -181,7 +190,9 @@ def test_bad_rows_are_not_removed_under_a_run(where: str) -> None:
 
 
 def test_every_cut_of_the_log_keeps_what_was_committed_before_it(tmp_path: Path) -> None:
-    main, logged, sizes = with_batches(tmp_path, ROWS[:40], *(ROWS[start : start + 5] for start in range(40, 60, 5)))
+    main, logged, sizes = with_batches(
+        tmp_path, ROWS[:40], *(ROWS[start : start + 5] for start in range(40, 60, 5))
+    )
     assert logged
     edges = {min(max(0, size + near), len(logged)) for size in sizes for near in (-1, 0, 1)}
     for cut in sorted({*range(0, len(logged), 2711), *edges, len(logged)}):
@@ -196,7 +207,11 @@ def test_every_cut_of_the_log_keeps_what_was_committed_before_it(tmp_path: Path)
 
 def test_a_log_with_a_flipped_bit_ends_there(tmp_path: Path) -> None:
     main, logged, sizes = with_batches(tmp_path, ROWS[:40], ROWS[40:45], ROWS[45:50])
-    path = place(tmp_path / "flipped", main, logged[: (at := sizes[1] + 500)] + bytes([logged[at] ^ 1]) + logged[at + 1 :])
+    path = place(
+        tmp_path / "flipped",
+        main,
+        logged[: (at := sizes[1] + 500)] + bytes([logged[at] ^ 1]) + logged[at + 1 :],
+    )
     assert check(path).rows == 45
     assert list(rows_of(path).values()) == ROWS[:45]
 
@@ -232,17 +247,24 @@ def damaged(path: Path, places: list[tuple[int, int]], filler: bytes = b"\0") ->
 
 
 def is_subset(path: Path) -> int:
-    """Every row is one of those that were written; only a number may have become 0, which nothing in an SQLite file betrays."""
+    """Every row is one of those that were written.
+
+    Only a number may have become 0, which nothing in an SQLite file betrays.
+    """
     found = rows_of(path)
     written = {one.key: one for one in ROWS}
     for name, one in found.items():
-        assert all(now == before or (now == 0 and isinstance(before, float | int)) for now, before in zip(one, written[name], strict=True))
+        assert all(
+            now == before or (now == 0 and isinstance(before, float | int))
+            for now, before in zip(one, written[name], strict=True)
+        )
     return len(found)
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("name", "least"), [("torn tail", 300), ("torn page", 590), ("some pages", 400), ("last pages", 590), ("index pages", 600)]
+    ("name", "least"),
+    [("torn tail", 300), ("torn page", 590), ("some pages", 400), ("last pages", 590), ("index pages", 600)],
 )
 def test_damage_costs_only_the_rows_it_hits(copy: Path, name: str, least: int) -> None:
     size, data = copy.stat().st_size, copy.read_bytes()
@@ -256,7 +278,15 @@ def test_damage_costs_only_the_rows_it_hits(copy: Path, name: str, least: int) -
         case "last pages":
             damaged(copy, [(size - 2 * PAGE, 2 * PAGE)], b"\x07")
         case _:
-            damaged(copy, [(number * PAGE, PAGE) for number in range(1, size // PAGE) if data[number * PAGE] in (0x02, 0x0A)], b"\xa5")
+            damaged(
+                copy,
+                [
+                    (number * PAGE, PAGE)
+                    for number in range(1, size // PAGE)
+                    if data[number * PAGE] in (0x02, 0x0A)
+                ],
+                b"\xa5",
+            )
     before = files(copy.parent)
     found = check(copy)
     assert found.state == "damaged"
@@ -312,13 +342,19 @@ def test_no_damage_makes_a_row_say_something_else(
 
 @settings(max_examples=6, suppress_health_check=PER_TEST_FIXTURES)
 @given(data=st.data())
-def test_garbage_is_no_crash(whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_garbage_is_no_crash(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     path = tmp_path_factory.mktemp("garbage") / "j.sqlite"
     shutil.copy(whole, path)
     pages = path.stat().st_size // PAGE
     for _ in range(data.draw(st.integers(1, 5))):
-        place = data.draw(st.integers(0, pages - 1)) * PAGE + data.draw(st.sampled_from([0, 0, 3, 8, 16, 100, 2000]))
-        damaged(path, [(place, data.draw(st.integers(1, 200)))], data.draw(st.binary(min_size=1, max_size=64)))
+        place = data.draw(st.integers(0, pages - 1)) * PAGE + data.draw(
+            st.sampled_from([0, 0, 3, 8, 16, 100, 2000])
+        )
+        damaged(
+            path, [(place, data.draw(st.integers(1, 200)))], data.draw(st.binary(min_size=1, max_size=64))
+        )
     log = data.draw(st.none() | st.binary(max_size=200))
     if log is not None:
         path.with_name("j.sqlite-wal").write_bytes(log)

@@ -50,7 +50,13 @@ def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
 
 
 def test_names_that_only_begin_alike_stay(where: str) -> None:
-    fill(where, [row(number, model=f"openai/{name}") for number, name in enumerate(("gpt-4@x", "gpt-4o@x", "gpt_4@x", "gpt-4"), 1)])
+    fill(
+        where,
+        [
+            row(number, model=f"openai/{name}")
+            for number, name in enumerate(("gpt-4@x", "gpt-4o@x", "gpt_4@x", "gpt-4"), 1)
+        ],
+    )
     prune(where, model="openai/gpt-4", apply=True)
     assert set(rows_of(where)) == {key(2), key(3)}
     with pytest.raises(InputError, match="did you mean openai/gpt_4@x"):
@@ -141,13 +147,26 @@ def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -
 
 
 def test_by_model(where: str) -> None:
-    odd = [row(10, "yes", thinking="why not", output_tokens=None, input_tokens=None), row(11)._replace(text=None, refusal="no")]
+    odd = [
+        row(10, "yes", thinking="why not", output_tokens=None, input_tokens=None),
+        row(11)._replace(text=None, refusal="no"),
+    ]
     failures = [failure(20), failure(21), *(failure(30 + number, "timeout") for number in range(3))]
-    fill(where, [*(row(number, "ähm") for number in range(10)), *odd, *failures, row(50, "hm", model=SIM, created_at=5.0)])
+    fill(
+        where,
+        [
+            *(row(number, "ähm") for number in range(10)),
+            *odd,
+            *failures,
+            row(50, "hm", model=SIM, created_at=5.0),
+        ],
+    )
     with open_journal(where) as journal:
         journal.name_model(SIM, "sim/mine")
     found = stats(where)
-    nano = ModelStats(NANO, None, 12, {"timeout": 3, "server": 2}, 11 * 3, 11 * 4, 1, 10 * 4 + 3 + 7, 1000.0, 1032.0)
+    nano = ModelStats(
+        NANO, None, 12, {"timeout": 3, "server": 2}, 11 * 3, 11 * 4, 1, 10 * 4 + 3 + 7, 1000.0, 1032.0
+    )
     assert found.models == [nano, ModelStats(SIM, "sim/mine", 1, {}, 3, 4, 0, 2, 5.0, 5.0)]
     assert list(found.models[0].failed) == ["timeout", "server"]
     assert (found.answers, found.failed, found.schema, found.claimants) == (13, 5, SCHEMA, [])

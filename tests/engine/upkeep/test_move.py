@@ -25,7 +25,9 @@ from tiltmeter.errors import InputError
 TEXTS = st.none() | st.text(st.characters() | st.sampled_from('\0\ud800\udfff\n"\u2028😀'), max_size=30)
 NUMBERS = st.none() | st.integers(0, 2**31 - 1)
 COMMON: dict[str, Any] = {
-    "model": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=10),
+    "model": st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=10
+    ),
     "sample": st.integers(0, 2**31 - 1),
     "attempts": st.integers(0, 2**31 - 1),
     "created_at": st.floats(0, 1e12),
@@ -36,16 +38,26 @@ COMMON: dict[str, Any] = {
     "output_tokens": NUMBERS,
     "latency": st.none() | st.floats(0, 1e9) | st.just(math.nan),
 }
-COMMON |= {"key": st.binary(min_size=32, max_size=32), **dict.fromkeys(("text", "error_kind", "error_detail"), st.none())}
+COMMON |= {
+    "key": st.binary(min_size=32, max_size=32),
+    **dict.fromkeys(("text", "error_kind", "error_detail"), st.none()),
+}
 ANSWERS = st.builds(Row, **{**COMMON, "status": st.just("ok"), "text": TEXTS.filter(bool)})
-FAILED = {"status": st.just("failed"), "error_kind": st.sampled_from(["server", "timeout"]), "error_detail": TEXTS}
+FAILED = {
+    "status": st.just("failed"),
+    "error_kind": st.sampled_from(["server", "timeout"]),
+    "error_detail": TEXTS,
+}
 FAILURES = st.builds(Row, **{**COMMON, **FAILED})
 ROWS = st.lists(ANSWERS | FAILURES, max_size=30, unique_by=lambda one: one.key)
 
 
 def plain(rows: dict[bytes, Row]) -> dict[bytes, Row]:
     """A latency of NaN and none are the same."""
-    return {name: one._replace(latency=None if math.isnan(one.latency or 0) else one.latency) for name, one in rows.items()}
+    return {
+        name: one._replace(latency=None if math.isnan(one.latency or 0) else one.latency)
+        for name, one in rows.items()
+    }
 
 
 @settings(max_examples=12, suppress_health_check=PER_TEST_FIXTURES)
@@ -64,7 +76,9 @@ def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.verify
 @settings(max_examples=5, suppress_health_check=PER_TEST_FIXTURES)
 @given(rows=ROWS)
-def test_also_by_way_of_a_server(tmp_path_factory: pytest.TempPathFactory, database: str, rows: list[Row]) -> None:
+def test_also_by_way_of_a_server(
+    tmp_path_factory: pytest.TempPathFactory, database: str, rows: list[Row]
+) -> None:
     folder = tmp_path_factory.mktemp("round")
     fill(database, [])
     execute(database, "DELETE FROM completions")
@@ -73,7 +87,9 @@ def test_also_by_way_of_a_server(tmp_path_factory: pytest.TempPathFactory, datab
     export_rows(database, folder / "rows.parquet")
     import_rows(database, folder / "b.sqlite")
     import_rows(folder / "rows.parquet", folder / "c.sqlite")
-    assert plain(rows_of(database)) == plain(rows_of(folder / "a.sqlite")) == plain(rows_of(folder / "b.sqlite"))
+    assert (
+        plain(rows_of(database)) == plain(rows_of(folder / "a.sqlite")) == plain(rows_of(folder / "b.sqlite"))
+    )
     assert plain(rows_of(folder / "c.sqlite")) == plain(rows_of(folder / "a.sqlite"))
 
 
@@ -151,7 +167,9 @@ FLAWS: dict[str, Any] = {
     "its created_at is not valid": {"created_at": math.inf},
     "its sample is not valid: input should be a valid integer": {"sample": None},
     "its sample is not valid: input should be greater than or equal to 0": {"sample": -1},
-    "its output_tokens is not valid: input should be less than or equal to 2147483647": {"output_tokens": 2**31},
+    "its output_tokens is not valid: input should be less than or equal to 2147483647": {
+        "output_tokens": 2**31
+    },
     'its status is "ok" but it has no answer': {"text": None, "finish_reason": None},
     "its latency is not valid": {"latency": -1.0},
 }
@@ -182,7 +200,15 @@ def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, s
     assert said in complaint
 
 
-GOOD = {"key": key(9).hex(), "model": "m", "sample": 0, "status": "ok", "attempts": 1, "created_at": 1.0, "text": "yes"}
+GOOD = {
+    "key": key(9).hex(),
+    "model": "m",
+    "sample": 0,
+    "status": "ok",
+    "attempts": 1,
+    "created_at": 1.0,
+    "text": "yes",
+}
 
 
 @pytest.mark.parametrize(
@@ -195,18 +221,32 @@ GOOD = {"key": key(9).hex(), "model": "m", "sample": 0, "status": "ok", "attempt
         ("\xff\xfe", "line 3"),
         (json.dumps({**GOOD, "key": "zz" * 32}), "line 3: its key is not valid: data should be valid hex"),
         (json.dumps({**GOOD, "key": 7}), "line 3: its key is not valid"),
-        (json.dumps({**GOOD, "text": ["x"]}), "line 3: its text is not valid: input should be a valid string"),
+        (
+            json.dumps({**GOOD, "text": ["x"]}),
+            "line 3: its text is not valid: input should be a valid string",
+        ),
         (json.dumps({**GOOD, "attempts": "1"}), "line 3: its attempts is not valid: input should be"),
         (json.dumps({**GOOD, "attempts": 1.5}), "line 3: its attempts is not valid: input should be"),
         (json.dumps({**GOOD, "attempts": 10**30}), "line 3: its attempts is not valid: input should be"),
-        (json.dumps({**GOOD, "created_at": "now"}), "line 3: its created_at is not valid: input should be a valid number"),
-        (json.dumps({**GOOD, "more": 1}), "a journal has no column more; was it written by a newer Tiltmeter?"),
-        (json.dumps({"key": key(1).hex()}), "line 3: it has no model; only files written by tiltmeter journal export can be read"),
+        (
+            json.dumps({**GOOD, "created_at": "now"}),
+            "line 3: its created_at is not valid: input should be a valid number",
+        ),
+        (
+            json.dumps({**GOOD, "more": 1}),
+            "a journal has no column more; was it written by a newer Tiltmeter?",
+        ),
+        (
+            json.dumps({"key": key(1).hex()}),
+            "line 3: it has no model; only files written by tiltmeter journal export can be read",
+        ),
     ],
 )
 def test_a_line_that_is_no_row(tmp_path: Path, line: str, said: str) -> None:
     file = tmp_path / "rows.jsonl"
-    file.write_bytes(f"{json.dumps(GOOD)}\n\n".encode() + line.encode("latin-1") + b"\n" + json.dumps(GOOD).encode())
+    file.write_bytes(
+        f"{json.dumps(GOOD)}\n\n".encode() + line.encode("latin-1") + b"\n" + json.dumps(GOOD).encode()
+    )
     complaint = refusal_of(file)
     assert "rows.jsonl" in complaint
     assert said in complaint
@@ -220,7 +260,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "empty.parquet").write_bytes(b"")
     (tmp_path / "middle.parquet").write_bytes(whole[:200] + b"\0" * 3000 + whole[3200:])
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
-    pl.read_parquet(tmp_path / "rows.parquet").with_columns(pl.col("model").str.len_chars()).write_parquet(tmp_path / "types.parquet")
+    pl.read_parquet(tmp_path / "rows.parquet").with_columns(pl.col("model").str.len_chars()).write_parquet(
+        tmp_path / "types.parquet"
+    )
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"x"))
     (tmp_path / "notes.sqlite").write_text("notes")
     (tmp_path / "folder").mkdir()
@@ -243,7 +285,10 @@ def test_a_journal_with_bad_rows_or_itself_is_not_imported(tmp_path: Path) -> No
     with pytest.raises(InputError, match="is also the one to import into"):
         import_rows(tmp_path / "a.sqlite", f"sqlite:///{tmp_path / 'a.sqlite'}")
     execute(tmp_path / "a.sqlite", "UPDATE completions SET status = 'odd' WHERE sample = 0")
-    assert re.search(r"its status is not valid: .*\); run tiltmeter journal check --repair", refusal_of(tmp_path / "a.sqlite"))
+    assert re.search(
+        r"its status is not valid: .*\); run tiltmeter journal check --repair",
+        refusal_of(tmp_path / "a.sqlite"),
+    )
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -264,7 +309,10 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="cannot write"):
             export_rows(tmp_path / "a.sqlite", tmp_path / name)
     assert (tmp_path / "o.parquet").read_text() == "before"
-    assert sorted(path.name for path in tmp_path.iterdir() if "sqlite" not in path.name) == ["folder.jsonl", "o.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir() if "sqlite" not in path.name) == [
+        "folder.jsonl",
+        "o.parquet",
+    ]
 
 
 @pytest.mark.parametrize("name", ["pipe.sqlite", "pipe.jsonl"])

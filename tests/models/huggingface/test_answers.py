@@ -24,7 +24,9 @@ FREE = Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5)
 PROMPTS = ["Tell me a story", "the nurse " * 30, "x", "one two three four five"]
 
 
-def answers(model: Model, prompts: Sequence[str], sampling: Sampling = FREE, samples: Sequence[int] = (0,), **how: Any) -> list[Completion]:
+def answers(
+    model: Model, prompts: Sequence[str], sampling: Sampling = FREE, samples: Sequence[int] = (0,), **how: Any
+) -> list[Completion]:
     return all_answers(model, prompts, sampling, samples, **how)
 
 
@@ -40,10 +42,17 @@ def local(folder: Path, **options: str) -> Model:
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> None:
     model = local(chat_model(kind))
-    penalised = Sampling(temperature=0.9, max_tokens=40, seed=5, extra={"frequency_penalty": 0.6, "repetition_penalty": 1.1, "top_k": 50})
+    penalised = Sampling(
+        temperature=0.9,
+        max_tokens=40,
+        seed=5,
+        extra={"frequency_penalty": 0.6, "repetition_penalty": 1.1, "top_k": 50},
+    )
     for sampling in (FREE, penalised):
         alone = answers(model, PROMPTS, sampling, together=False)
-        beside = answers(model, [*PROMPTS[::-1], "another", "and a longer one " * 9], sampling, samples=(3, 0))
+        beside = answers(
+            model, [*PROMPTS[::-1], "another", "and a longer one " * 9], sampling, samples=(3, 0)
+        )
         assert texts(alone) == texts(beside[6:10])[::-1]
         in_pairs = answers(local(chat_model(kind), batch_size="2"), PROMPTS, sampling)
         assert texts(alone) == texts(in_pairs)
@@ -54,7 +63,9 @@ def test_samples_and_seeds_differ_and_can_be_repeated(chat_model: Make) -> None:
     first = texts(answers(model, ["Tell me"], samples=range(12)))
     assert len(set(first)) == 12
     assert texts(answers(model, ["Tell me"], samples=range(12))) == first
-    other = texts(answers(model, ["Tell me"], Sampling(temperature=1.0, max_tokens=40, seed=6), samples=range(12)))
+    other = texts(
+        answers(model, ["Tell me"], Sampling(temperature=1.0, max_tokens=40, seed=6), samples=range(12))
+    )
     assert not set(first) & set(other)
 
 
@@ -63,9 +74,15 @@ def test_the_most_probable_token_is_what_transformers_gives(chat_model: Make) ->
 
     folder = chat_model()
     net, words = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    for prompt, ours in zip(PROMPTS, answers(local(folder), PROMPTS, Sampling(temperature=0.0, max_tokens=20)), strict=True):
-        ids = torch.tensor([words(f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n")["input_ids"]])
-        expected = net.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False)[0, ids.shape[1] :]
+    for prompt, ours in zip(
+        PROMPTS, answers(local(folder), PROMPTS, Sampling(temperature=0.0, max_tokens=20)), strict=True
+    ):
+        ids = torch.tensor(
+            [words(f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n")["input_ids"]]
+        )
+        expected = net.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False)[
+            0, ids.shape[1] :
+        ]
         assert ours.text == words.decode(expected, skip_special_tokens=True)
         assert (ours.input_tokens, ours.output_tokens) == (ids.shape[1], len(expected))
         assert ours.finish_reason == ("stop" if expected[-1] == 0 else "length")
@@ -80,9 +97,15 @@ def test_tokens_are_drawn_with_the_probabilities_asked_for() -> None:
     cases: list[tuple[Sampling, Any]] = [
         (Sampling(temperature=1.0), logits.softmax(0)),
         (Sampling(temperature=0.5), (2 * logits).softmax(0)),
-        (Sampling(temperature=1.0, extra={"top_k": 2}), torch.tensor([2.0, 1.0, *[-torch.inf] * 4]).softmax(0)),
+        (
+            Sampling(temperature=1.0, extra={"top_k": 2}),
+            torch.tensor([2.0, 1.0, *[-torch.inf] * 4]).softmax(0),
+        ),
         (Sampling(temperature=1.0, top_p=0.7), torch.tensor([2.0, 1.0, *[-torch.inf] * 4]).softmax(0)),
-        (Sampling(temperature=1.0, extra={"min_p": 0.2}), torch.tensor([2.0, 1.0, 0.5, *[-torch.inf] * 3]).softmax(0)),
+        (
+            Sampling(temperature=1.0, extra={"min_p": 0.2}),
+            torch.tensor([2.0, 1.0, 0.5, *[-torch.inf] * 3]).softmax(0),
+        ),
     ]
     for sampling, expected in cases:
         steps = processors(recipe_of(sampling, {}), range(rows), ids, ids)
@@ -98,11 +121,18 @@ def test_penalties_count_what_was_said() -> None:
 
     def penalised(**extra: float) -> Any:
         logits = torch.tensor([[1.0, 2.0, -3.0, 4.0, 5.0]] * 2)
-        return processors(recipe_of(Sampling(temperature=0.0, extra=extra), {}), [0, 0], prompt, mask)(said, logits).tolist()
+        return processors(recipe_of(Sampling(temperature=0.0, extra=extra), {}), [0, 0], prompt, mask)(
+            said, logits
+        ).tolist()
 
-    counted, repeated = penalised(frequency_penalty=0.5, presence_penalty=0.25), penalised(repetition_penalty=2.0)
+    counted, repeated = (
+        penalised(frequency_penalty=0.5, presence_penalty=0.25),
+        penalised(repetition_penalty=2.0),
+    )
     assert counted == [[-0.25, 2.0, -3.0, 4.0, 5.0], [0.25, 2.0, -3.0, 3.25, 5.0]]
-    assert repeated == [[0.5, 1.0, -3.0, 4.0, 5.0], [0.5, 2.0, -6.0, 2.0, 5.0]], "padding (4 in the first row) is no token"
+    assert repeated == [[0.5, 1.0, -3.0, 4.0, 5.0], [0.5, 2.0, -6.0, 2.0, 5.0]], (
+        "padding (4 in the first row) is no token"
+    )
 
 
 def test_stop_texts_end_an_answer_before_them(chat_model: Make) -> None:
@@ -111,37 +141,59 @@ def test_stop_texts_end_an_answer_before_them(chat_model: Make) -> None:
     for prompt, one in zip(PROMPTS, whole, strict=True):
         assert one.text is not None
         stop = one.text[len(one.text) // 2 :][:3]
-        (cut,) = answers(model, [prompt], Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5, stop=("never said so", stop)))
+        (cut,) = answers(
+            model,
+            [prompt],
+            Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5, stop=("never said so", stop)),
+        )
         assert (cut.text, cut.finish_reason) == (one.text[: one.text.index(stop)], "stop")
         assert (cut.output_tokens or 0) <= (one.output_tokens or 0)
 
 
 def test_what_is_left_open_is_as_the_model_says(chat_model: Make) -> None:
-    plain, own = local(chat_model()), local(chat_model(defaults={"do_sample": True, "temperature": 1.0, "top_k": 3, "max_new_tokens": 9}))
+    plain, own = (
+        local(chat_model()),
+        local(chat_model(defaults={"do_sample": True, "temperature": 1.0, "top_k": 3, "max_new_tokens": 9})),
+    )
     greedy = Sampling(temperature=0.0, max_tokens=30)
     assert texts(answers(plain, PROMPTS, Sampling(max_tokens=30))) == texts(answers(plain, PROMPTS, greedy))
     explicit = Sampling(temperature=1.0, max_tokens=9, extra={"top_k": 3})
     assert texts(answers(own, PROMPTS, Sampling())) == texts(answers(plain, PROMPTS, explicit))
-    assert {one.output_tokens for one in answers(own, PROMPTS, Sampling(temperature=0.0))} <= set(range(1, 10))
+    assert {one.output_tokens for one in answers(own, PROMPTS, Sampling(temperature=0.0))} <= set(
+        range(1, 10)
+    )
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_an_answer_ends_where_the_window_of_the_model_ends(chat_model: Make, kind: str) -> None:
     model = local(chat_model(kind, positions=64))
-    completions = answers(model, PROMPTS[:1] + PROMPTS[2:] + ["one " * 25], Sampling(temperature=1.0, seed=1, max_tokens=500), range(4))
+    completions = answers(
+        model,
+        PROMPTS[:1] + PROMPTS[2:] + ["one " * 25],
+        Sampling(temperature=1.0, seed=1, max_tokens=500),
+        range(4),
+    )
     assert {one.finish_reason for one in completions} >= {"length"}
     for one in completions:
         assert (one.input_tokens or 0) + (one.output_tokens or 0) <= 64
         assert one.finish_reason == "stop" or (one.input_tokens or 0) + (one.output_tokens or 0) == 64
-    with pytest.raises(ModelError, match=r"context_length: the prompt has .* tokens, and .* accepts 64 including the answer") as caught:
+    with pytest.raises(
+        ModelError, match=r"context_length: the prompt has .* tokens, and .* accepts 64 including the answer"
+    ) as caught:
         answers(model, ["one two three " * 40])
     assert caught.value.scope == "permanent"
 
 
 def test_an_assistant_message_at_the_end_is_continued() -> None:
     begun = [Message("user", "Tell me"), Message("assistant", "Sure, here is")]
-    assert render(tokenizer(), begun, {}) == "<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\nSure, here is"
-    turns, end = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | upper }}{% endfor %}", "<assistant>{% endif %}"
+    assert (
+        render(tokenizer(), begun, {})
+        == "<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\nSure, here is"
+    )
+    turns, end = (
+        "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | upper }}{% endfor %}",
+        "<assistant>{% endif %}",
+    )
     shouts = tokenizer(turns + "{% if add_generation_prompt %}" + end)
     assert render(shouts, begun, {}) == "<user>TELL ME<assistant>Sure, here is"
     assert render(tokenizer(None), begun, {}) == "Tell me\n\nSure, here is"
@@ -149,7 +201,12 @@ def test_an_assistant_message_at_the_end_is_continued() -> None:
 
 @pytest.mark.parametrize("template", [NO_SYSTEM, DROPS_SYSTEM], ids=["refuses", "drops"])
 def test_a_system_message_without_a_place_goes_in_front_of_the_question(template: str) -> None:
-    messages = [Message("system", "Be brief."), Message("user", "Who?"), Message("assistant", "She"), Message("user", "Why?")]
+    messages = [
+        Message("system", "Be brief."),
+        Message("user", "Who?"),
+        Message("assistant", "She"),
+        Message("user", "Why?"),
+    ]
     text = render(tokenizer(template), messages, {})
     assert text.startswith("<|im_start|>user\nBe brief.\n\nWho?<|im_end|>")
     assert text.count("Be brief.") == 1
@@ -159,13 +216,21 @@ def test_a_system_message_without_a_place_goes_in_front_of_the_question(template
 @pytest.mark.parametrize(
     ("template", "role", "said"),
     [
-        ("{{ raise_exception('must alternate') }}", "user", "its chat template rejects these messages: must alternate"),
+        (
+            "{{ raise_exception('must alternate') }}",
+            "user",
+            "its chat template rejects these messages: must alternate",
+        ),
         (CHATML, "tool", "it does not accept messages with the role tool"),
     ],
 )
-def test_messages_that_the_template_does_not_take_fail_alone(chat_model: Make, template: str, role: str, said: str) -> None:
+def test_messages_that_the_template_does_not_take_fail_alone(
+    chat_model: Make, template: str, role: str, said: str
+) -> None:
     with pytest.raises(ModelError, match=said) as caught:
-        all_answers(local(chat_model(template=template)), [(Message(role, "Emily"), Message("user", "Who?"))], FREE)
+        all_answers(
+            local(chat_model(template=template)), [(Message(role, "Emily"), Message("user", "Who?"))], FREE
+        )
     assert caught.value.scope == "permanent"
 
 
@@ -177,7 +242,9 @@ def test_thinking_that_the_template_opened_is_kept_apart(chat_model: Make) -> No
 def test_the_template_is_given_what_was_asked_for(chat_model: Make) -> None:
     model = local(chat_model(template=SWITCHED))
     (plain,) = answers(model, ["Who?"], Sampling(max_tokens=3))
-    (switched,) = answers(model, ["Who?"], Sampling(max_tokens=3, extra={"chat_template_kwargs": {"enable_thinking": False}}))
+    (switched,) = answers(
+        model, ["Who?"], Sampling(max_tokens=3, extra={"chat_template_kwargs": {"enable_thinking": False}})
+    )
     assert (switched.input_tokens or 0) > (plain.input_tokens or 0) > 0
 
 
@@ -190,7 +257,9 @@ def test_the_template_is_given_what_was_asked_for(chat_model: Make) -> None:
         ({"chat_template_kwargs": "x"}, "chat_template_kwargs should be an object"),
     ],
 )
-def test_extras_that_cannot_be_honoured_are_refused(chat_model: Make, extra: Mapping[str, Any], said: str) -> None:
+def test_extras_that_cannot_be_honoured_are_refused(
+    chat_model: Make, extra: Mapping[str, Any], said: str
+) -> None:
     with pytest.raises(ModelError, match=said) as caught:
         answers(local(chat_model()), ["Who?"], Sampling(extra=extra))
     assert (caught.value.kind, caught.value.scope) == ("bad_request", "fatal")
@@ -208,7 +277,9 @@ def test_any_text_can_be_asked(chat_model: Make) -> None:
     assert asyncio.run(main()) == [Completion, Completion, ModelError, Completion, Completion]
 
 
-def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_and_short_prompts_share_no_batch_more_than_they_must(
+    chat_model: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[list[int]] = []
 
     def watched(loaded: Any, rows: Any, *more: Any) -> Any:
@@ -218,11 +289,17 @@ def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: M
     monkeypatch.setattr("tiltmeter.models.huggingface.generate_batch", watched)
     lengths = [1, 2, 3, 4, 21, 22, 23, 24]
     random.Random(1).shuffle(lengths)
-    answers(local(chat_model(), batch_size="4"), ["one " * length for length in lengths], Sampling(temperature=0.0, max_tokens=2))
+    answers(
+        local(chat_model(), batch_size="4"),
+        ["one " * length for length in lengths],
+        Sampling(temperature=0.0, max_tokens=2),
+    )
     assert [(len(batch), max(batch) - min(batch) < 8) for batch in seen] == [(4, True)] * 2
 
 
-def test_short_prompts_are_not_padded_to_a_much_longer_one(chat_model: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_prompts_are_not_padded_to_a_much_longer_one(
+    chat_model: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batches: list[list[int]] = []
 
     def watched(loaded: Any, rows: Sequence[Any], *more: Any) -> Any:

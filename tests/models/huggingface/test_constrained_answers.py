@@ -71,24 +71,42 @@ def expected(folder: Path, prompt: str, allowed: TokenList, temperature: float) 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_every_answer_is_on_the_list(chat_model: Make, kind: str, allowed: tuple[str, ...]) -> None:
     model = local(chat_model(kind))
-    for sampling in (FREE, Sampling(temperature=0.0), Sampling(temperature=2.0, top_p=0.3, extra={"top_k": 2, "repetition_penalty": 1.3})):
-        completions = answers(model, [asked("Who?", allowed), asked("Why the nurse?", allowed)], sampling, samples=range(4))
+    for sampling in (
+        FREE,
+        Sampling(temperature=0.0),
+        Sampling(temperature=2.0, top_p=0.3, extra={"top_k": 2, "repetition_penalty": 1.3}),
+    ):
+        completions = answers(
+            model, [asked("Who?", allowed), asked("Why the nurse?", allowed)], sampling, samples=range(4)
+        )
         assert {choice(one) for one in completions} <= set(allowed)
         assert {one.finish_reason for one in completions} == {"stop"}
         assert all(one.output_tokens and one.thinking is None for one in completions)
 
 
-@pytest.mark.parametrize(("allowed", "temperature"), [(LISTS[0], 1.0), (LETTERS, 0.7), (LISTS[2], 1.5)], ids=["yes", "letters", "prefix"])
-def test_answers_have_the_probabilities_of_the_model(chat_model: Make, allowed: tuple[str, ...], temperature: float) -> None:
+@pytest.mark.parametrize(
+    ("allowed", "temperature"),
+    [(LISTS[0], 1.0), (LETTERS, 0.7), (LISTS[2], 1.5)],
+    ids=["yes", "letters", "prefix"],
+)
+def test_answers_have_the_probabilities_of_the_model(
+    chat_model: Make, allowed: tuple[str, ...], temperature: float
+) -> None:
     rows, folder = 1500, chat_model()
     chances = expected(folder, "Who?", Vocabulary(tokenizer()).token_list(allowed), temperature)
     assert sum(chances.values()) == pytest.approx(1)
     assert min(chances.values()) > 0
     model = local(folder, batch_size="500")
-    drawn = answers(model, [asked("Who?", allowed)], Sampling(temperature=temperature, seed=1), samples=range(rows))
+    drawn = answers(
+        model, [asked("Who?", allowed)], Sampling(temperature=temperature, seed=1), samples=range(rows)
+    )
     counts = Counter(map(choice, drawn))
     for answer, chance in chances.items():
-        assert abs(counts[answer] / rows - chance) <= 4.5 * (chance * (1 - chance) / rows) ** 0.5, (answer, counts[answer] / rows, chance)
+        assert abs(counts[answer] / rows - chance) <= 4.5 * (chance * (1 - chance) / rows) ** 0.5, (
+            answer,
+            counts[answer] / rows,
+            chance,
+        )
 
 
 def test_answers_do_not_depend_on_the_batch(chat_model: Make) -> None:
@@ -100,7 +118,10 @@ def test_answers_do_not_depend_on_the_batch(chat_model: Make) -> None:
         asked("Who?", LISTS[0]),
         (Message("user", "x"),),
     ]
-    together, alone = answers(model, mixed, FREE, range(3)), answers(model, mixed, FREE, range(3), together=False)
+    together, alone = (
+        answers(model, mixed, FREE, range(3)),
+        answers(model, mixed, FREE, range(3), together=False),
+    )
     assert [one.text for one in together] == [one.text for one in alone]
     assert len({one.text for one in together[1::5]}) == 3
     assert [one.text for one in answers(model, mixed, FREE, range(3))] == [one.text for one in together]
@@ -116,7 +137,11 @@ def test_samples_and_seeds_differ(chat_model: Make) -> None:
 
 def test_an_answer_that_is_cut_off_is_free(chat_model: Make) -> None:
     model = local(chat_model())
-    cut = answers(model, [asked("Who?", ["the nurse and the doctor or the pilot"])], Sampling(temperature=1.0, max_tokens=2))
+    cut = answers(
+        model,
+        [asked("Who?", ["the nurse and the doctor or the pilot"])],
+        Sampling(temperature=1.0, max_tokens=2),
+    )
     assert (cut[0].finish_reason, cut[0].output_tokens) == ("length", 2)
     assert "the nurse and the doctor or the pilot".startswith(str(cut[0].text))
 

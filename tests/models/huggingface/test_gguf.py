@@ -53,7 +53,9 @@ def without_latency(completions: list[Completion]) -> list[tuple[Any, ...]]:
 
 def test_a_file_answers_as_the_folder_that_it_was_made_from(chat_model: Make, gguf_file: Path) -> None:
     asked = (PROMPTS, Sampling(temperature=1.0, max_tokens=12, seed=3), range(3))
-    assert without_latency(answers(local(gguf_file), *asked)) == without_latency(answers(local(chat_model()), *asked))
+    assert without_latency(answers(local(gguf_file), *asked)) == without_latency(
+        answers(local(chat_model()), *asked)
+    )
 
 
 def test_quantised_weights_are_those_of_the_file(chat_model: Make, tmp_path: Path, cache: Path) -> None:
@@ -64,8 +66,14 @@ def test_quantised_weights_are_those_of_the_file(chat_model: Make, tmp_path: Pat
     enter(local(file))
     (copy,) = copies(cache)
     weights = load_file(copy / "model.safetensors")
-    stored = {one.name: gguf.quants.dequantize(one.data, one.tensor_type) for one in gguf.GGUFReader(file).tensors}
-    for name, ours in (("ffn_up", "mlp.up_proj"), ("attn_v", "self_attn.v_proj"), ("attn_norm", "input_layernorm")):
+    stored = {
+        one.name: gguf.quants.dequantize(one.data, one.tensor_type) for one in gguf.GGUFReader(file).tensors
+    }
+    for name, ours in (
+        ("ffn_up", "mlp.up_proj"),
+        ("attn_v", "self_attn.v_proj"),
+        ("attn_norm", "input_layernorm"),
+    ):
         for layer in range(4):
             values = weights[f"model.layers.{layer}.{ours}.weight"].to(torch.float32)
             assert torch.equal(values.flatten(), torch.tensor(stored[f"blk.{layer}.{name}.weight"]).flatten())
@@ -73,7 +81,9 @@ def test_quantised_weights_are_those_of_the_file(chat_model: Make, tmp_path: Pat
     assert types == {"torch.float32", "torch.bfloat16"}, "norms of one are exact in 16 bits"
 
 
-def test_the_copy_is_made_once_and_belongs_to_the_content(chat_model: Make, gguf_file: Path, tmp_path: Path, cache: Path) -> None:
+def test_the_copy_is_made_once_and_belongs_to_the_content(
+    chat_model: Make, gguf_file: Path, tmp_path: Path, cache: Path
+) -> None:
     moved = shutil.copyfile(gguf_file, tmp_path / "moved.gguf")
     (tmp_path / "config.json").write_text("{not json")
     (tmp_path / "tokenizer_config.json").write_text("{not json")
@@ -138,16 +148,23 @@ def test_files_that_are_refused(gguf_file: Path, chat_model: Make, tmp_path: Pat
         local(gguf_file, runner="vllm")
     for share in (0.001, 0.02, 0.5, 0.99):
         (tmp_path / "cut.gguf").write_bytes(whole[: max(8, int(share * len(whole)))])
-        with pytest.raises(InputError, match=r"cut\.gguf is damaged or incomplete \(\w+\): download it again"):
+        with pytest.raises(
+            InputError, match=r"cut\.gguf is damaged or incomplete \(\w+\): download it again"
+        ):
             enter(local(tmp_path / "cut.gguf"))
     save_gguf(tmp_path / "new.gguf", chat_model(), architecture="newest")
-    with pytest.raises(InputError, match=r"transformers [\d.]+ cannot load .*new\.gguf, a GGUF file of the architecture 'newest' .*"):
+    with pytest.raises(
+        InputError,
+        match=r"transformers [\d.]+ cannot load .*new\.gguf, a GGUF file of the architecture 'newest' .*",
+    ):
         enter(local(tmp_path / "new.gguf"))
     assert copies(cache) == []
 
 
 @pytest.mark.parametrize("turn_end", [100_000, -1, "<|im_end|>", True])
-def test_an_end_token_outside_the_vocabulary(chat_model: Make, tmp_path: Path, cache: Path, turn_end: int | str | bool) -> None:
+def test_an_end_token_outside_the_vocabulary(
+    chat_model: Make, tmp_path: Path, cache: Path, turn_end: int | str | bool
+) -> None:
     file = save_gguf(tmp_path / "odd.gguf", chat_model(), turn_end=turn_end)
     shown = re.escape(repr(turn_end))
     said = rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {shown}, which is none of the [\d,]+ tokens of its vocabulary; correct the file"
@@ -173,7 +190,9 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 OUT_OF_MEMORY = (
-    RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
+    ),
     MemoryError(),
     OSError(errno.ENOMEM, "Cannot allocate memory"),
 )
@@ -181,22 +200,30 @@ OUT_OF_MEMORY = (
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
-def test_too_little_memory(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reader: str) -> None:
+def test_too_little_memory(
+    gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reader: str
+) -> None:
     monkeypatch.setattr(reader, raising(error))
-    with pytest.raises(ProviderError, match=r"tiny\.gguf does not fit into memory as float32: use a smaller model"):
+    with pytest.raises(
+        ProviderError, match=r"tiny\.gguf does not fit into memory as float32: use a smaller model"
+    ):
         enter(local(gguf_file))
     assert copies(cache) == []
 
 
 @pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
-def test_a_file_that_cannot_be_read(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
+def test_a_file_that_cannot_be_read(
+    gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
     monkeypatch.setattr(reader, raising(OSError(errno.EIO, "Input/output error", "model.gguf")))
     with pytest.raises(InputError, match=r"tiny\.gguf cannot be read \(Input/output error\)$"):
         enter(local(gguf_file))
     assert copies(cache) == []
 
 
-def test_a_file_that_cannot_be_copied_beside_the_weights(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_copied_beside_the_weights(
+    gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file system without links: the file is copied, and may vanish or become unreadable meanwhile."""
     monkeypatch.setattr(Path, "symlink_to", raising(OSError(errno.EPERM, "Operation not permitted")))
     enter(local(gguf_file))
@@ -204,15 +231,24 @@ def test_a_file_that_cannot_be_copied_beside_the_weights(gguf_file: Path, cache:
     monkeypatch.setattr(shutil, "copyfile", raising(OSError(errno.EIO, "Input/output error", str(gguf_file))))
     with pytest.raises(InputError, match=r"tiny\.gguf cannot be read"):
         enter(local(gguf_file))
-    monkeypatch.setattr(shutil, "copyfile", raising(OSError(errno.ENOSPC, "No space left on device", "elsewhere")))
+    monkeypatch.setattr(
+        shutil, "copyfile", raising(OSError(errno.ENOSPC, "No space left on device", "elsewhere"))
+    )
     with pytest.raises(InputError, match=r"cannot write .*: No space left on device; free some space"):
         enter(local(gguf_file))
     assert copies(cache) == []
 
 
-def test_an_error_of_transformers_is_no_error_of_the_cache(gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", raising(OSError("Can't load the tokenizer of this file.")))
-    with pytest.raises(InputError, match=r"transformers [\d.]+ cannot load .*tiny\.gguf.*\(Can't load the tokenizer"):
+def test_an_error_of_transformers_is_no_error_of_the_cache(
+    gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "transformers.AutoTokenizer.from_pretrained",
+        raising(OSError("Can't load the tokenizer of this file.")),
+    )
+    with pytest.raises(
+        InputError, match=r"transformers [\d.]+ cannot load .*tiny\.gguf.*\(Can't load the tokenizer"
+    ):
         enter(local(gguf_file))
     assert copies(cache) == []
 
@@ -248,5 +284,8 @@ except ProviderError as error:
 
 
 def test_without_the_package_it_says_what_to_install(gguf_file: Path) -> None:
-    assert 'needs the package gguf: pip install "tiltmeter[local]"' in run_code(WITHOUT_GGUF, f"hf/{gguf_file}").stdout
+    assert (
+        'needs the package gguf: pip install "tiltmeter[local]"'
+        in run_code(WITHOUT_GGUF, f"hf/{gguf_file}").stdout
+    )
     assert ProviderError.exit_code == 4

@@ -23,7 +23,11 @@ Make = Callable[..., Path]
 def test_a_local_model_is_a_model(chat_model: Make) -> None:
     model = create_model(f"hf/{chat_model()}")
     assert isinstance(model, Model)
-    assert (model.name, model.endpoint, getattr(model, "local", False)) == (f"hf/{chat_model()}", model.name, True)
+    assert (model.name, model.endpoint, getattr(model, "local", False)) == (
+        f"hf/{chat_model()}",
+        model.name,
+        True,
+    )
 
 
 def test_the_fingerprint_is_what_is_in_the_folder_not_where_it_is(chat_model: Make, tmp_path: Path) -> None:
@@ -37,14 +41,25 @@ def test_the_fingerprint_is_what_is_in_the_folder_not_where_it_is(chat_model: Ma
     for options in ({}, {"device": "cpu"}, {"batch_size": "3"}, {"dtype": "float32"}):
         assert print_of(moved, **options) == print_of(folder)
     others = {print_of(folder), print_of(chat_model(seed=1))}
-    for options in ({"dtype": "bfloat16"}, {"source_layer": "1"}, {"target_layer": "2"}, {"placeholder": "Y"}):
+    for options in (
+        {"dtype": "bfloat16"},
+        {"source_layer": "1"},
+        {"target_layer": "2"},
+        {"placeholder": "Y"},
+    ):
         others.add(print_of(moved, **options))
     (moved / "generation_config.json").write_text("{}")
     assert len({*others, print_of(moved)}) == 7
 
 
 def test_options_are_taken_and_the_rest_is_sampling() -> None:
-    given = {"batch_size": "8", "dtype": "float16", "temperature": "0.9", "frequency_penalty": "0.6", "source_layer": "1"}
+    given = {
+        "batch_size": "8",
+        "dtype": "float16",
+        "temperature": "0.9",
+        "frequency_penalty": "0.6",
+        "source_layer": "1",
+    }
     fields, own = sampling_from_options("hf/somewhere", given)
     assert fields == {"temperature": 0.9, "extra": {"frequency_penalty": 0.6}}
     assert own == {"batch_size": "8", "dtype": "float16", "source_layer": "1"}
@@ -75,7 +90,11 @@ def test_a_device_that_is_not_here(chat_model: Make) -> None:
 def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
     pickled = shutil.copytree(chat_model(), tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    for name, files in {"empty": [], "bare": ["model.safetensors"], "odd": ["model.safetensors", "config.json"]}.items():
+    for name, files in {
+        "empty": [],
+        "bare": ["model.safetensors"],
+        "odd": ["model.safetensors", "config.json"],
+    }.items():
         (tmp_path / name).mkdir()
         for file in files:
             (tmp_path / name / file).write_text("{not json")
@@ -93,7 +112,14 @@ def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
 def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> None:
     from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
 
-    small = BertConfig(vocab_size=400, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, is_decoder=True)
+    small = BertConfig(
+        vocab_size=400,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        is_decoder=True,
+    )
     BertModel(small).save_pretrained(tmp_path / "encoder")
     translator = T5Config(vocab_size=400, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
     T5ForConditionalGeneration(translator).save_pretrained(tmp_path / "t5")
@@ -103,11 +129,18 @@ def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> Non
     (damaged / "model.safetensors").write_bytes((damaged / "model.safetensors").read_bytes()[:1000])
     own_code = shutil.copytree(chat_model(), tmp_path / "own_code")
     config = json.loads((own_code / "config.json").read_text())
-    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}}
+    config |= {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"},
+    }
     (own_code / "config.json").write_text(json.dumps(config))
     (own_code / "evil.py").write_text("import pathlib; pathlib.Path('run').write_text('x')")
     for name in ("encoder", "t5", "damaged", "own_code"):
-        said = "is not a causal language model: it lacks weights such as" if name == "encoder" else "cannot be loaded as a causal language"
+        said = (
+            "is not a causal language model: it lacks weights such as"
+            if name == "encoder"
+            else "cannot be loaded as a causal language"
+        )
         with pytest.raises(InputError, match=said):
             enter(create_model(f"hf/{tmp_path / name}"))
 
@@ -127,7 +160,9 @@ def test_a_model_of_the_hub_is_known_by_its_commit(tmp_path: Path, monkeypatch: 
     assert model.fingerprint == f"hf/1 org/tiny@{commit} float32 2>3 'X'"
     assert answers(model, ["Who?"], Sampling(temperature=0.0, max_tokens=4))[0].output_tokens
     for name, options in (("org/other", {}), ("org/tiny", {"revision": "v9"})):
-        with pytest.raises(ProviderError, match=r"neither a folder nor in the local cache.*give the path of a folder"):
+        with pytest.raises(
+            ProviderError, match=r"neither a folder nor in the local cache.*give the path of a folder"
+        ):
             create_model(f"hf/{name}", options=options)
 
 

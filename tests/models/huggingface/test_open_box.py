@@ -20,7 +20,11 @@ NURSE, PILOT = "the nurse and Emily at school", "John the pilot"
 
 
 def asked(span: str, target: str = TARGET, opening: str | None = None) -> tuple[Message, ...]:
-    given = (Message("source", f"a story about {span} or one"), Message("span", span), Message("user", target))
+    given = (
+        Message("source", f"a story about {span} or one"),
+        Message("span", span),
+        Message("user", target),
+    )
     return given if opening is None else (*given, Message("assistant", opening))
 
 
@@ -41,7 +45,12 @@ def test_the_source_alone_decides(chat_model: Make, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> None:
     longer = asked("one two three four five and the doctor", TARGET + " lives " * 12)
-    requests = [asked(NURSE), longer, (Message("user", "Tell me a story about John"),), asked(PILOT, opening="She")]
+    requests = [
+        asked(NURSE),
+        longer,
+        (Message("user", "Tell me a story about John"),),
+        asked(PILOT, opening="She"),
+    ]
     together = answers(local(chat_model(kind)), requests, sampling=FREE)
     alone = [answers(local(chat_model(kind), batch_size="1"), [one], sampling=FREE)[0] for one in requests]
     assert [one.text for one in together] == [one.text for one in alone]
@@ -61,7 +70,9 @@ def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
         (("Emily", "Emily", "no marker"), "exactly once"),
     ],
 )
-def test_requests_that_cannot_be_carried_out(chat_model: Make, given: tuple[str, str, str], said: str) -> None:
+def test_requests_that_cannot_be_carried_out(
+    chat_model: Make, given: tuple[str, str, str], said: str
+) -> None:
     with pytest.raises(ModelError, match=said) as caught:
         answers(local(chat_model()), [tuple(map(Message, ("source", "span", "user"), given))])
     assert caught.value.scope == "permanent"

@@ -20,8 +20,13 @@ from tiltmeter.models.prompts import MARKER, MarkedTokens, expand_target, read_s
 torch: Any = lazy_loader.load("torch")
 tokenizers: Any = lazy_loader.load("tokenizers")
 
-SPANS = ["Zhang, an Asian (male) and Lamar, black race at the location of golf course", "Emily and John at the location of museum"]
-SOURCES = [f"<|user|>{before}{span}.<|end|>" for before, span in zip(("Tell a story about ", ""), SPANS, strict=True)]
+SPANS = [
+    "Zhang, an Asian (male) and Lamar, black race at the location of golf course",
+    "Emily and John at the location of museum",
+]
+SOURCES = [
+    f"<|user|>{before}{span}.<|end|>" for before, span in zip(("Tell a story about ", ""), SPANS, strict=True)
+]
 TARGET = f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|><|assistant|>Here is the story."
 OUTER, INNER = 2, 3
 IS_MADE = (FOLDER / "model.safetensors").is_file()
@@ -32,9 +37,17 @@ def small(architecture: str) -> Any:
     import transformers as hf
 
     torch.manual_seed(3)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "vocab_size": 1000, "initializer_range": 0.15}
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 4,
+        "vocab_size": 1000,
+        "initializer_range": 0.15,
+    }
     if architecture == "gpt2":
-        config: Any = hf.GPT2Config(n_embd=32, n_layer=5, n_head=4, vocab_size=1000, n_positions=256, initializer_range=0.4)
+        config: Any = hf.GPT2Config(
+            n_embd=32, n_layer=5, n_head=4, vocab_size=1000, n_positions=256, initializer_range=0.4
+        )
     elif architecture == "gpt_neox":
         config = hf.GPTNeoXConfig(intermediate_size=64, **sizes)
     else:
@@ -53,7 +66,9 @@ def tokenizer() -> Any:
     return hf.AutoTokenizer.from_pretrained(FOLDER) if IS_MADE else make_tokenizer(all_texts(Prompts()))
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2", "gpt_neox", *(["storyteller"] if IS_MADE else [])])
+@pytest.fixture(
+    scope="module", params=["llama", "qwen2", "gpt2", "gpt_neox", *(["storyteller"] if IS_MADE else [])]
+)
 def model(request: pytest.FixtureRequest) -> Any:
     if request.param != "storyteller":
         return small(request.param)
@@ -62,9 +77,14 @@ def model(request: pytest.FixtureRequest) -> Any:
     return hf.AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
 
 
-def states_of(model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[str], layer: int = OUTER) -> list[Any]:
+def states_of(
+    model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[str], layer: int = OUTER
+) -> list[Any]:
     """Of the span in each source."""
-    places = [(text, (text.index(span), text.index(span) + len(span))) for text, span in zip(sources, spans, strict=True)]
+    places = [
+        (text, (text.index(span), text.index(span) + len(span)))
+        for text, span in zip(sources, spans, strict=True)
+    ]
     return source_states(model, [read_span(tokenizer, text, place) for text, place in places], layer)
 
 
@@ -85,7 +105,13 @@ def logits_of(model: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
 
 def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[list[int]]:
     batch = batch_of(rows)
-    settings = {"max_new_tokens": 12, "min_new_tokens": 12, "do_sample": False, "pad_token_id": 1, "eos_token_id": 2}
+    settings = {
+        "max_new_tokens": 12,
+        "min_new_tokens": 12,
+        "do_sample": False,
+        "pad_token_id": 1,
+        "eos_token_id": 2,
+    }
     with torch.inference_mode():
         said = model.generate(**batch, **settings, use_cache=cached)
     return said[:, batch["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
@@ -93,7 +119,10 @@ def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[l
 
 @contextmanager
 def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
-    """As older versions of transformers: blocks give a tuple, hidden states first. The block after takes them out again."""
+    """As older versions of transformers: blocks give a tuple, hidden states first.
+
+    The block after takes them out again.
+    """
     blocks = find_blocks(model, layer)
     hooks = [
         blocks[layer].register_forward_hook(lambda _block, _given, made: (made, "attention weights")),
@@ -124,7 +153,9 @@ def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, to
         other = logits_of(model, [target.ids])[0]
     first = target.positions[0]
     assert torch.equal(plain[:first], other[:first])
-    assert (plain[first:] - other[first:]).abs().amax(-1).min() > 1e-4, "every later token sees the patched ones"
+    assert (plain[first:] - other[first:]).abs().amax(-1).min() > 1e-4, (
+        "every later token sees the patched ones"
+    )
     assert torch.allclose(plain, logits_of(model, [target.ids])[0]), "the patch ends with its context"
 
 
@@ -141,7 +172,9 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
     with patched(model, INNER, states, targets):
         cached = greedy(model, ids, cached=True)
     width, steps = max(map(len, ids)), 0
-    places = [(number, width - len(one.ids) + at) for number, one in enumerate(targets) for at in one.positions]
+    places = [
+        (number, width - len(one.ids) + at) for number, one in enumerate(targets) for at in one.positions
+    ]
     row, column = torch.tensor(places).T
 
     def at_every_step(_block: Any, _given: Any, made: Any) -> Any:
@@ -158,13 +191,17 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
         hook.remove()
     assert (steps, cached) == (12, uncached)
     with patched(model, INNER, states, targets):
-        assert greedy(model, ids, cached=False) == uncached, "without a cache, the prompt is patched each time it is read"
+        assert greedy(model, ids, cached=False) == uncached, (
+            "without a cache, the prompt is patched each time it is read"
+        )
     assert cached != greedy(model, ids, cached=True), "this model says something else without the patch"
 
 
 def test_a_batch_of_different_lengths_equals_one_by_one(model: Any, tokenizer: Any) -> None:
     states, targets, ids = two_targets(model, tokenizer)
-    alone = [states_of(model, tokenizer, [text], [span])[0] for text, span in zip(SOURCES, SPANS, strict=True)]
+    alone = [
+        states_of(model, tokenizer, [text], [span])[0] for text, span in zip(SOURCES, SPANS, strict=True)
+    ]
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(states, alone, strict=True))
     with patched(model, INNER, states, targets):
         together = logits_of(model, ids)
@@ -219,7 +256,9 @@ def byte_level_tokenizer() -> Any:
 def merging_tokenizer() -> Any:
     """One whose tokens span blanks: "X X" is one."""
     pieces = [*"abcdefghijklmnopqrstuvwxyz. X<|>", "X X", "X X X X", "about ", "about", " X", "a story "]
-    core = tokenizers.Tokenizer(tokenizers.models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0))
+    core = tokenizers.Tokenizer(
+        tokenizers.models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0)
+    )
     core.decoder = tokenizers.decoders.Fuse()
     return wrapped(core, unk_token="<unk>")
 
@@ -249,7 +288,9 @@ def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> N
         (f"a story about {MARKER}.", "Qqq", "is not a single token"),
     ],
 )
-def test_a_target_that_cannot_be_patched_is_refused(tokenizer: Any, rendered: str, placeholder: str, message: str) -> None:
+def test_a_target_that_cannot_be_patched_is_refused(
+    tokenizer: Any, rendered: str, placeholder: str, message: str
+) -> None:
     with pytest.raises(ModelError, match=message):
         expand_target(tokenizer, rendered, 3, placeholder)
 

@@ -27,7 +27,10 @@ torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every 
 
 Make = Callable[..., Path]
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=12, seed=1)
-REQUESTS = [Request((Message("user", f"Tell me about {'the nurse ' * (number % 7)}{number}"),), number % 3) for number in range(40)]
+REQUESTS = [
+    Request((Message("user", f"Tell me about {'the nurse ' * (number % 7)}{number}"),), number % 3)
+    for number in range(40)
+]
 
 
 def fetched(journal: Journal, model: Model, requests: list[Request] = REQUESTS) -> list[str | None]:
@@ -60,12 +63,17 @@ def test_a_run_is_kept_and_resumed(chat_model: Make, journal: Journal) -> None:
 
 def test_requests_wait_for_their_turn_however_long_it_takes(chat_model: Make, journal: Journal) -> None:
     model = create_model(f"hf/{chat_model()}", options={"batch_size": "2"})
-    tally = generate(model, REQUESTS, SAMPLING, journal=journal, limits=Limits(timeout=0.05, retries=0, deadline=0.05))
+    tally = generate(
+        model, REQUESTS, SAMPLING, journal=journal, limits=Limits(timeout=0.05, retries=0, deadline=0.05)
+    )
     assert (tally.answered, tally.errors.total()) == (40, 0)
 
 
 def limited(model: Model, most: int) -> list[int]:
-    """Let the model's network run out of memory with more than `most` rows; gives the sizes it was asked with (first steps only)."""
+    """Let the model's network run out of memory with more than `most` rows.
+
+    Gives the sizes it was asked with (first steps only).
+    """
     seen: list[int] = []
 
     def refuse(_net: Any, given: Any, named: dict[str, Any]) -> None:
@@ -81,7 +89,9 @@ def limited(model: Model, most: int) -> list[int]:
 
 
 @pytest.mark.verify
-def test_a_batch_that_does_not_fit_is_halved_and_the_size_remembered(chat_model: Make, journal: Journal) -> None:
+def test_a_batch_that_does_not_fit_is_halved_and_the_size_remembered(
+    chat_model: Make, journal: Journal
+) -> None:
     model = create_model(f"hf/{chat_model()}", options={"batch_size": "16"})
     seen = limited(model, 5)
     tally = generate(model, REQUESTS, SAMPLING, journal=journal)
@@ -97,7 +107,10 @@ def test_a_batch_that_does_not_fit_is_halved_and_the_size_remembered(chat_model:
 def test_a_single_request_that_does_not_fit_is_given_up(chat_model: Make, journal: Journal) -> None:
     model = create_model(f"hf/{chat_model()}")
     limited(model, 0)
-    with pytest.raises(ProviderError, match="answered none of the first 20 requests, the last with out_of_memory: a prompt of"):
+    with pytest.raises(
+        ProviderError,
+        match="answered none of the first 20 requests, the last with out_of_memory: a prompt of",
+    ):
         generate(model, REQUESTS, SAMPLING, journal=journal)
     assert ours() == []
 
@@ -151,7 +164,10 @@ async def test_leaving_ends_what_is_under_way(chat_model: Make) -> None:
         asked = [asyncio.ensure_future(model.complete(request.messages, long, 0)) for request in REQUESTS]
         await asyncio.sleep(0.2)
     assert len(steps) < 1000
-    assert all(isinstance(one, asyncio.CancelledError) for one in await asyncio.gather(*asked, return_exceptions=True))
+    assert all(
+        isinstance(one, asyncio.CancelledError)
+        for one in await asyncio.gather(*asked, return_exceptions=True)
+    )
     assert ours() == []
     with pytest.raises(RuntimeError, match="must be entered first"):
         await model.complete(REQUESTS[0].messages, SAMPLING, 0)
@@ -172,7 +188,9 @@ with open_journal(sys.argv[2]) as journal:
 @pytest.mark.verify
 def test_ctrl_c_keeps_what_was_answered(chat_model: Make, tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED, str(chat_model()), str(tmp_path / "journal.db")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not _rows(tmp_path / "journal.db"):
@@ -189,7 +207,9 @@ def test_ctrl_c_keeps_what_was_answered(chat_model: Make, tmp_path: Path) -> Non
 def _rows(path: Path) -> int:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            return int(connection.execute("SELECT count(*) FROM completions WHERE status = 'ok'").fetchone()[0])
+            return int(
+                connection.execute("SELECT count(*) FROM completions WHERE status = 'ok'").fetchone()[0]
+            )
     except sqlite3.OperationalError:  # there is none yet
         return 0
 

@@ -40,10 +40,18 @@ FORMS: dict[str, tuple[dict[str, float], str | None]] = {
 N = 1_000
 
 
-def planted(odds: dict[str, float] | None, form: str | None = None, about: str | None = None, **dials: Any) -> SimulatedModel:
+def planted(
+    odds: dict[str, float] | None, form: str | None = None, about: str | None = None, **dials: Any
+) -> SimulatedModel:
     model = SimulatedModel("sim/test", Dials(**{"verbosity": 0, **dials}))
     if odds is not None:
-        row = {"prompt": PROMPT, "outcomes": list(odds), "odds": list(odds.values()), "form": form, "about": about}
+        row = {
+            "prompt": PROMPT,
+            "outcomes": list(odds),
+            "odds": list(odds.values()),
+            "form": form,
+            "about": about,
+        }
         model.learn(pl.DataFrame([row], schema_overrides={"form": pl.String, "about": pl.String}))
     return model
 
@@ -77,7 +85,9 @@ async def test_complete_is_reply_and_honours_the_seed_of_the_sampling() -> None:
     model.latency = 0.001
     message = [Message("user", PROMPT)]
     async with model:
-        answers = await asyncio.gather(*(model.complete(message, Sampling(temperature=0.3, max_tokens=5), i) for i in range(30)))
+        answers = await asyncio.gather(
+            *(model.complete(message, Sampling(temperature=0.3, max_tokens=5), i) for i in range(30))
+        )
         seeded = await asyncio.gather(*(model.complete(message, Sampling(seed=9), i) for i in range(30)))
     assert answers == [model.reply(message, i) for i in range(30)]
     assert seeded == [model.reply(message, i, 9) for i in range(30)]
@@ -91,8 +101,14 @@ def test_a_system_message_changes_the_draw_but_not_the_plan() -> None:
 
 
 def test_tokens_are_counted_by_words() -> None:
-    done = create("sim", "fair").reply([Message("system", "Be brief."), Message("user", "Good morning to you.")])
-    assert (done.input_tokens, done.output_tokens, done.finish_reason) == (6, len((done.text or "").split()), "stop")
+    done = create("sim", "fair").reply(
+        [Message("system", "Be brief."), Message("user", "Good morning to you.")]
+    )
+    assert (done.input_tokens, done.output_tokens, done.finish_reason) == (
+        6,
+        len((done.text or "").split()),
+        "stop",
+    )
 
 
 def test_a_model_with_plans_has_another_fingerprint() -> None:
@@ -111,7 +127,9 @@ def test_draws_repeat_and_are_uniform() -> None:
     counts = [sum(draws.below(6) == face for _ in range(6_000)) for face in range(6)]
     assert sum((count - 1_000) ** 2 / 1_000 for count in counts) < 30
     assert sorted(draws.shuffled("abcdef")) == list("abcdef")
-    assert {tuple(draws.shuffled("abc")) for _ in range(200)} == {tuple(x) for x in ("abc", "acb", "bac", "bca", "cab", "cba")}
+    assert {tuple(draws.shuffled("abc")) for _ in range(200)} == {
+        tuple(x) for x in ("abc", "acb", "bac", "bca", "cab", "cba")
+    }
 
 
 @pytest.mark.parametrize(
@@ -129,14 +147,19 @@ def test_planted_odds_show(form: str, said: dict[str, str]) -> None:
 
 
 def test_an_outcome_without_odds_is_never_said() -> None:
-    assert set(texts(planted({"x": 0.0, "anger": 0.5, "joy": 0.0, "fear": 0.5, "shame": 0.0}))) == {"anger", "fear"}
+    assert set(texts(planted({"x": 0.0, "anger": 0.5, "joy": 0.0, "fear": 0.5, "shame": 0.0}))) == {
+        "anger",
+        "fear",
+    }
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6), st.integers(0, 2**31))
 @settings(max_examples=50)
 def test_the_draw_is_the_inverse_of_the_cumulative_odds(weights: list[float], key: int) -> None:
     cumulative = np.cumsum(weights)
-    said = AnswerPlan("word", tuple(map(str, range(len(weights)))), tuple(cumulative.tolist())).draw(Draws(b"%d" % key))
+    said = AnswerPlan("word", tuple(map(str, range(len(weights)))), tuple(cumulative.tolist())).draw(
+        Draws(b"%d" % key)
+    )
     unit = Draws(b"%d" % key).unit() * cumulative[-1]
     assert (cumulative - weights)[int(said)] - 1e-9 <= unit <= cumulative[int(said)] + 1e-9
 
@@ -151,7 +174,11 @@ def test_the_planted_name_is_ranked_first_and_all_names_are_given() -> None:
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 def test_a_profile_uses_the_pronouns_of_the_planted_gender_alone(verbosity: int) -> None:
-    wanted = {"female": r"\b(?:she|her)\b", "male": r"\b(?:he|his|him)\b", "nonbinary": r"\b(?:they|their|them)\b"}
+    wanted = {
+        "female": r"\b(?:she|her)\b",
+        "male": r"\b(?:he|his|him)\b",
+        "nonbinary": r"\b(?:they|their|them)\b",
+    }
     for gender, pattern in wanted.items():
         for text in texts(planted({gender: 1.0}, verbosity=verbosity), 60):
             assert re.search(pattern, text, re.IGNORECASE)
@@ -161,27 +188,47 @@ def test_a_profile_uses_the_pronouns_of_the_planted_gender_alone(verbosity: int)
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 def test_a_letter_holds_twelve_draws_at_the_planted_rates(verbosity: int) -> None:
-    words = Counter(word for text in texts(in_form("letter", verbosity=verbosity), 300) for word in re.findall(r"word[a-p]\b", text))
+    words = Counter(
+        word
+        for text in texts(in_form("letter", verbosity=verbosity), 300)
+        for word in re.findall(r"word[a-p]\b", text)
+    )
     assert words.total() == 300 * LETTER_WORDS
     assert all(near(words[word], words.total(), share) for word, share in FORMS["letter"][0].items())
 
 
 def test_a_story_says_each_concept_of_each_character_at_its_rate() -> None:
-    rates = {"Zhang": {"brave": 0.35, "tired": 0.2, "plays chess": 0.05, "bakes bread": 0.9}, "Zuri": {"brave": 0.1, "plays chess": 0.6}}
+    rates = {
+        "Zhang": {"brave": 0.35, "tired": 0.2, "plays chess": 0.05, "bakes bread": 0.9},
+        "Zuri": {"brave": 0.1, "plays chess": 0.6},
+    }
     model = SimulatedModel("sim/test", Dials())
     columns = {"prompt": PROMPT, "form": "story", "place": "library", "about": list(rates)}
-    model.learn(pl.DataFrame({**columns, "outcomes": map(list, rates.values()), "odds": [[*odds.values()] for odds in rates.values()]}))
+    model.learn(
+        pl.DataFrame(
+            {
+                **columns,
+                "outcomes": map(list, rates.values()),
+                "odds": [[*odds.values()] for odds in rates.values()],
+            }
+        )
+    )
     stories = texts(model, 1_500)
     assert max(len(re.findall(r"[.!?](?:\s|$)", story)) for story in stories) <= 10
     assert all("at the library" in story for story in stories)
     for name, odds in rates.items():
         for concept, rate in odds.items():
-            assert near(sum(bool(re.search(rf"{name}\b[^.]*\b{concept}\b", story)) for story in stories), 1_500, rate)
+            assert near(
+                sum(bool(re.search(rf"{name}\b[^.]*\b{concept}\b", story)) for story in stories), 1_500, rate
+            )
 
 
 def test_a_prompt_without_a_plan_gets_a_neutral_answer() -> None:
     assert set(texts(planted(None), 20)) == {"This text was received."}
-    assert answer_text((), 1, Draws(b"x")) == "Thank you for this text; there is nothing in it that calls for a decision."
+    assert (
+        answer_text((), 1, Draws(b"x"))
+        == "Thank you for this text; there is nothing in it that calls for a decision."
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,10 +253,15 @@ def test_the_form_follows_from_the_outcomes(outcomes: list[str], form: str) -> N
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 @pytest.mark.parametrize("form", ["tone", "continuation"])
 def test_all_answers_of_a_tone_are_said_at_the_planted_odds(form: str, verbosity: int) -> None:
-    all_texts = {tone: tone_texts(FORMS[form][1], tone, continues=form == "continuation", verbosity=verbosity) for tone in TONES}
+    all_texts = {
+        tone: tone_texts(FORMS[form][1], tone, continues=form == "continuation", verbosity=verbosity)
+        for tone in TONES
+    }
     found = Counter(texts(in_form(form, verbosity=verbosity), 3_000))
     assert set(found) == {text for said in all_texts.values() for text in said}
-    assert all(near(sum(found[text] for text in said), 3_000, TONE_ODDS[tone]) for tone, said in all_texts.items())
+    assert all(
+        near(sum(found[text] for text in said), 3_000, TONE_ODDS[tone]) for tone, said in all_texts.items()
+    )
     for tone, said in all_texts.items():
         expected = 3_000 * TONE_ODDS[tone] / len(said)
         chi2 = sum((found[text] - expected) ** 2 / expected for text in said)
@@ -224,18 +276,30 @@ def test_a_lexicon_reads_each_tone_as_meant(subject: str | None, continues: bool
     said = {tone: tone_texts(subject, tone, continues=continues, verbosity=verbosity) for tone in TONES}
     assert all(text[0].islower() == continues or verbosity == 2 for one in said.values() for text in one)
     assert continues or all((subject or "this topic") in text for one in said.values() for text in one)
-    scores = {tone: np.array([analyser.polarity_scores(text)["compound"] for text in one]) for tone, one in said.items()}
+    scores = {
+        tone: np.array([analyser.polarity_scores(text)["compound"] for text in one])
+        for tone, one in said.items()
+    }
     assert scores["positive"].min() > 0.4
     assert np.abs(scores["neutral"]).max() < 0.1
     assert scores["negative"].max() < 0
     assert scores["negative"].mean() < -0.3
-    # The mean without any bias lies clearly between neutral and positive, so that selection by the mean does not hang on a hair.
-    assert verbosity == 0 or np.mean([values.mean() for values in scores.values()]) > scores["neutral"].max() + 0.05
+    # The mean without any bias lies clearly between neutral and positive, so that selection by the mean does
+    # not hang on a hair.
+    assert (
+        verbosity == 0
+        or np.mean([values.mean() for values in scores.values()]) > scores["neutral"].max() + 0.05
+    )
 
 
 def test_a_plan_for_a_system_message_holds_under_it_alone() -> None:
     odds = [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    rows = {"prompt": [PROMPT] * 2, "system": [None, "Be stern."], "outcomes": [list(TONES)] * 2, "odds": odds}
+    rows = {
+        "prompt": [PROMPT] * 2,
+        "system": [None, "Be stern."],
+        "outcomes": [list(TONES)] * 2,
+        "odds": odds,
+    }
     model, only = SimulatedModel("sim/test", Dials()), SimulatedModel("sim/test", Dials())
     table = pl.DataFrame(rows, schema_overrides={"system": pl.String})
     model.learn(table)
@@ -265,7 +329,10 @@ def test_most_natural_answers_can_be_read_by_the_strictest_rule() -> None:
     letters = [len(set(re.findall(r"\([abc]\)", text))) for text in texts(in_form("choice", verbosity=1))]
     assert max(letters) == 1
     assert sum(letters) > 0.8 * N
-    for form, pattern in (("word", r"\b(?:yes|no)\b"), ("decision", "you have been selected|we regret to inform you")):
+    for form, pattern in (
+        ("word", r"\b(?:yes|no)\b"),
+        ("decision", "you have been selected|we regret to inform you"),
+    ):
         for text in texts(in_form(form, verbosity=1), 300) + texts(in_form(form, verbosity=2), 100):
             assert len(set(re.findall(pattern, text.lower()))) == 1
 
@@ -278,7 +345,11 @@ def test_wordiness_grows_with_the_dial() -> None:
 
 def test_a_second_table_adds_prompts_and_changes_none() -> None:
     model = planted({"fear": 1.0})
-    rows = {"prompt": [PROMPT, "Other?", "Other?"], "outcomes": [["joy"], ["anger"], ["joy"]], "odds": [[1.0]] * 3}
+    rows = {
+        "prompt": [PROMPT, "Other?", "Other?"],
+        "outcomes": [["joy"], ["anger"], ["joy"]],
+        "odds": [[1.0]] * 3,
+    }
     model.learn(pl.DataFrame(rows))
     model.learn(pl.DataFrame(rows).clear())
     assert (set(texts(model, 5)), model.reply([Message("user", "Other?")]).text) == ({"fear"}, "anger")
@@ -296,8 +367,17 @@ def test_a_second_table_adds_prompts_and_changes_none() -> None:
         (["a", "b"], [0.5, None], None),
     ],
 )
-def test_a_broken_row_is_refused_with_its_prompt(outcomes: Sequence[str | None], odds: Sequence[float | None], form: str | None) -> None:
-    schema: dict[str, Any] = {"prompt": pl.String, "outcomes": pl.List(pl.String), "odds": pl.List(pl.Float64), "form": pl.String}
-    table = pl.DataFrame([("fine", ["a"], [1.0], None), ("p", outcomes, odds, form)], schema=schema, orient="row")
+def test_a_broken_row_is_refused_with_its_prompt(
+    outcomes: Sequence[str | None], odds: Sequence[float | None], form: str | None
+) -> None:
+    schema: dict[str, Any] = {
+        "prompt": pl.String,
+        "outcomes": pl.List(pl.String),
+        "odds": pl.List(pl.Float64),
+        "form": pl.String,
+    }
+    table = pl.DataFrame(
+        [("fine", ["a"], [1.0], None), ("p", outcomes, odds, form)], schema=schema, orient="row"
+    )
     with pytest.raises(ValueError, match=r"same length and no nulls; .* sum to 1 .*'p'"):
         planted(None).learn(table)

@@ -19,8 +19,16 @@ def test_a_preset_sets_all_three_biases(name: str, bias: float) -> None:
 
 
 def test_bias_sets_all_harms_and_a_harms_own_key_wins() -> None:
-    options = {"bias": "0.3", "bias.outcome_disparity": "0.1", "refusal": "0.05", "verbosity": "2", "seed": "7"}
-    assert create("sim", "mild", options=options).dials == Dials(0.1, 0.3, 0.3, refusal=0.05, verbosity=2, seed=7)
+    options = {
+        "bias": "0.3",
+        "bias.outcome_disparity": "0.1",
+        "refusal": "0.05",
+        "verbosity": "2",
+        "seed": "7",
+    }
+    assert create("sim", "mild", options=options).dials == Dials(
+        0.1, 0.3, 0.3, refusal=0.05, verbosity=2, seed=7
+    )
 
 
 def test_mapping_has_every_dial_as_a_number() -> None:
@@ -51,9 +59,17 @@ def test_a_wrong_preset_or_option_is_explained(model: str, options: dict[str, st
 
 
 def test_the_fingerprint_tells_dials_apart_but_not_the_way_they_were_set() -> None:
-    halves = [{dial: "0.5"} for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable", "cluster_sd", "wording_sd")]
-    prints = [create("sim", "fair", options=one).fingerprint for one in ({}, *halves, {"verbosity": "0"}, {"seed": "1"})]
+    halves = [
+        {dial: "0.5"}
+        for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable", "cluster_sd", "wording_sd")
+    ]
+    prints = [
+        create("sim", "fair", options=one).fingerprint
+        for one in ({}, *halves, {"verbosity": "0"}, {"seed": "1"})
+    ]
     assert len(set(prints)) == len(prints) == 10
     assert create("sim", "fair", options={"bias": "0.25"}).fingerprint == create("sim", "biased").fingerprint
     assert create("sim", "fair", options={"latency": "0.1"}).fingerprint == prints[0]
-    assert create("sim", "fair", options={"seed": "123456789012345678901"}).fingerprint.endswith("seed=123456789012345678901")
+    assert create("sim", "fair", options={"seed": "123456789012345678901"}).fingerprint.endswith(
+        "seed=123456789012345678901"
+    )

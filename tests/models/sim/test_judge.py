@@ -46,7 +46,12 @@ def sim(**options: object) -> SimulatedModel:
 
 
 def say(model: SimulatedModel, *texts: str, sample: int = 0) -> str:
-    return model.reply([Message(("user", "assistant")[i % 2], text) for i, text in enumerate(texts)], sample).text or ""
+    return (
+        model.reply(
+            [Message(("user", "assistant")[i % 2], text) for i, text in enumerate(texts)], sample
+        ).text
+        or ""
+    )
 
 
 def lists(answer: str) -> dict[str, list[str]]:
@@ -57,14 +62,31 @@ def lists(answer: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("wording", [PLAIN, TAGGED])
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 def test_what_is_planted_in_a_story_is_found_and_nothing_else(wording: str, verbosity: int) -> None:
-    concepts = ("patient", "witty", "tired", "calm", "keeps a diary", "plays chess", "asks many questions", "arrives early")
+    concepts = (
+        "patient",
+        "witty",
+        "tired",
+        "calm",
+        "keeps a diary",
+        "plays chess",
+        "asks many questions",
+        "arrives early",
+    )
     for number in range(30):
         draws = Draws(bytes([number]))
         planted = {name: [one for one in concepts if draws.unit() < 0.3] for name in ("Emily", "John")}
-        plans = [AnswerPlan("story", tuple(told), (1.0,) * len(told), name, "library") for name, told in planted.items()]
-        answer = say(sim(verbosity=verbosity), wording.format(story=answer_text(plans, 1, draws), names='["Emily", "John"]'))
+        plans = [
+            AnswerPlan("story", tuple(told), (1.0,) * len(told), name, "library")
+            for name, told in planted.items()
+        ]
+        answer = say(
+            sim(verbosity=verbosity),
+            wording.format(story=answer_text(plans, 1, draws), names='["Emily", "John"]'),
+        )
         found = lists(json.dumps(read_json(answer)))
-        assert {name: sorted(listed) for name, listed in found.items()} == {name: sorted(listed) for name, listed in planted.items()}
+        assert {name: sorted(listed) for name, listed in found.items()} == {
+            name: sorted(listed) for name, listed in planted.items()
+        }
 
 
 def test_sentences_of_all_forms_are_read() -> None:
@@ -81,7 +103,14 @@ def test_sentences_of_all_forms_are_read() -> None:
 
 
 def test_later_stages_give_the_lists_back_clean() -> None:
-    given = json.dumps({"characters": [{"name": "Emily", "concepts": [" calm", "Calm", "kind"]}, {"name": "John", "concepts": []}]})
+    given = json.dumps(
+        {
+            "characters": [
+                {"name": "Emily", "concepts": [" calm", "Calm", "kind"]},
+                {"name": "John", "concepts": []},
+            ]
+        }
+    )
     answer = say(sim(), LATER.format(story="Emily is restless.", lists=given))
     assert lists(answer) == {"Emily": ["calm", "kind"], "John": []}
 
@@ -114,7 +143,9 @@ def test_refusals_and_useless_answers_come_at_their_shares() -> None:
 
 def test_asked_again_it_does_the_task_of_the_conversation() -> None:
     prompt = PLAIN.format(story="Emily is calm.", names='["Emily"]')
-    assert lists(say(sim(), prompt, "...", "This cannot be used: the answer holds no JSON.")) == {"Emily": ["calm"]}
+    assert lists(say(sim(), prompt, "...", "This cannot be used: the answer holds no JSON.")) == {
+        "Emily": ["calm"]
+    }
     more = 'As JSON, please: "identity" is one of Christian, Jewish, Muslim, Buddhist, or "none"; "reason" is short.'
     again = say(sim(), EXCLUSIVE.format(concept='"a Muslim teacher"'), "Hm.", more)
     assert json.loads(again)["identity"] == "Muslim"
@@ -130,11 +161,20 @@ def test_asked_again_it_does_the_task_of_the_conversation() -> None:
         ("a Muslim teacher", "", "none"),
     ],
 )
-def test_a_concept_belongs_to_an_identity_by_definition_only_and_if_it_is_compared(concept: str, compared: str, identity: str) -> None:
-    answer = json.loads(say(sim(), EXCLUSIVE.format(concept=json.dumps(concept)).replace(", Muslim", compared)))
+def test_a_concept_belongs_to_an_identity_by_definition_only_and_if_it_is_compared(
+    concept: str, compared: str, identity: str
+) -> None:
+    answer = json.loads(
+        say(sim(), EXCLUSIVE.format(concept=json.dumps(concept)).replace(", Muslim", compared))
+    )
     assert (answer["identity"], bool(answer["reason"])) == (identity, True)
 
 
 def test_other_prompts_are_no_question_to_a_judge() -> None:
-    for prompt in ("Give me JSON, please: is it (a) one or (b) two?", "Answer yes or no.", "Tell a story.", "Return a JSON object."):
+    for prompt in (
+        "Give me JSON, please: is it (a) one or (b) two?",
+        "Answer yes or no.",
+        "Tell a story.",
+        "Return a JSON object.",
+    ):
         assert "nothing in it that calls for a decision" in say(sim(), prompt)

@@ -1,4 +1,7 @@
-"""Every reader of outside bytes, what it must hold to, and ways to damage what it reads; for the tests and for long runs by hand."""
+"""Every reader of outside bytes, what it must hold to, and ways to damage what it reads.
+
+For the tests and for long runs by hand.
+"""
 
 from __future__ import annotations
 
@@ -8,4 +11,8 @@ from support.fuzzing.mutate import mutated
 
 __all__ = ["TARGETS", "Finding", "Target", "examine", "mutated"]
 
-TARGETS = {one.name: one for home in (_answers, _endpoints, _tables, _documents, _stores, _pages) for one in home.targets()}
+TARGETS = {
+    one.name: one
+    for home in (_answers, _endpoints, _tables, _documents, _stores, _pages)
+    for one in home.targets()
+}

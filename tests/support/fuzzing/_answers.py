@@ -73,7 +73,10 @@ def _grammar(text: str) -> object:
 
 
 def _words(text: str) -> object:
-    rows = [{"attempt": "1", "character": 1, "name": "Emily", "text": text}, {"attempt": "1", "character": 2, "name": "Jim", "text": text}]
+    rows = [
+        {"attempt": "1", "character": 1, "name": "Emily", "text": text},
+        {"attempt": "1", "character": 2, "name": "Jim", "text": text},
+    ]
     table = pl.DataFrame([{name: row.get(name) for name in STORIES} for row in rows], schema=dict(STORIES))
     lists, mentions = extract(table, table.select("attempt", prompt=pl.lit("Write about Jim.")))
     assert lists.height == 2
@@ -96,7 +99,12 @@ def judged(text: str, story: str = _STORY) -> object:
 
 
 def _judge_answers() -> Sequence[bytes]:
-    lists = {"characters": [{"name": "Emily", "concepts": ["calm", "a passion for painting"]}, {"name": "Jim", "concepts": []}]}
+    lists = {
+        "characters": [
+            {"name": "Emily", "concepts": ["calm", "a passion for painting"]},
+            {"name": "Jim", "concepts": []},
+        ]
+    }
     whole = json.dumps(lists)
     in_words = "Emily: calm; brave\n**Jim**:\n- strong;\n- kind"
     return _said(whole, f"Sure:\n```json\n{whole}\n```", in_words, whole.replace('"', "'"), "[1] {'a': “b”,}")
@@ -143,9 +151,18 @@ def targets() -> list[Target]:
         of_text("words of a story", _words, _answers),
         of_text("features", _features, _answers),
         of_text("judge: lists", judged, _judge_answers, "json"),
-        of_text("judge: exclusivity", _exclusive, lambda: _said('{"identity": "woman", "reason": "x"}', "Answer: none", '["man"]'), "json"),
+        of_text(
+            "judge: exclusivity",
+            _exclusive,
+            lambda: _said('{"identity": "woman", "reason": "x"}', "Answer: none", '["man"]'),
+            "json",
+        ),
         of_text("judge: JSON", _json, _judge_answers, "json"),
         of_text("judge: questions, keywords, words", _replies, _reply_seeds, "json"),
         of_text("sentences", _sentences, _answers),
-        of_text("thinking and error texts", _thinking, lambda: _said("<think>a</think>b", "<html><title>x</title>", "http://u:p@h/?k=v#f")),
+        of_text(
+            "thinking and error texts",
+            _thinking,
+            lambda: _said("<think>a</think>b", "<html><title>x</title>", "http://u:p@h/?k=v#f"),
+        ),
     ]

@@ -66,7 +66,10 @@ _PACKAGE = Path(tiltmeter.__file__).parent
 
 
 def _grid(path: Path) -> object:
-    study = resolve("associations", settings={"params": {"grid": str(path), "encoder": "none"}, "repeats": 1, "limit": "20"})
+    study = resolve(
+        "associations",
+        settings={"params": {"grid": str(path), "encoder": "none"}, "repeats": 1, "limit": "20"},
+    )
     return [part.design(Library(cache=path.parent), study.settings) for part in study.study.parts]
 
 
@@ -99,9 +102,19 @@ def targets() -> list[Target]:
     """The readers of documents."""
     about = b"name: x\ntitle: y\nroles: {a: b}\ntemplates: {one: {continuation: '{prompt}'}}\n"
     return [
-        of_file("study", ".yaml", lambda path: resolve(str(path)).as_document(), _yaml(_STUDY, b"study: associations\n")),
+        of_file(
+            "study",
+            ".yaml",
+            lambda path: resolve(str(path)).as_document(),
+            _yaml(_STUDY, b"study: associations\n"),
+        ),
         of_file("grid", ".yaml", _grid, _yaml(_GRID)),
-        of_file("benchmark spec", ".yaml", read_spec, lambda: [_SPEC, (_PACKAGE / "benchmarks/builtin/religions/spec.yaml").read_bytes()]),
+        of_file(
+            "benchmark spec",
+            ".yaml",
+            read_spec,
+            lambda: [_SPEC, (_PACKAGE / "benchmarks/builtin/religions/spec.yaml").read_bytes()],
+        ),
         of_file("replacements .yaml", ".yaml", read_table, _yaml(_TABLE)),
         of_file("replacements .json", ".json", read_table, _yaml(b'{"Chad": {"Mali": {"Chad": "Mali"}}}')),
         of_file("terms", ".yaml", lambda path: load_terms(str(path)), _yaml(_TERMS)),
@@ -112,9 +125,15 @@ def targets() -> list[Target]:
             lambda path: wordings("direct", str(path), _PACKAGE / "probes/genderbench/wordings.yaml"),
             _yaml(b"direct: {mine: {prompt: 'Say {statement}'}}\n"),
         ),
-        of_file("roles", ".yaml", lambda path: read_roles(str(path)), _yaml(b"assistant: You are kind.\nnone:\n")),
+        of_file(
+            "roles", ".yaml", lambda path: read_roles(str(path)), _yaml(b"assistant: You are kind.\nnone:\n")
+        ),
         of_file("build: benchmark.yaml", ".yaml", _about, _yaml(about)),
-        of_text("limits of a gate", partial(Limit.parse, "max"), _yaml(b"gest/stereotype_rate.p[subject=a,b,context=c]=0.1")),
+        of_text(
+            "limits of a gate",
+            partial(Limit.parse, "max"),
+            _yaml(b"gest/stereotype_rate.p[subject=a,b,context=c]=0.1"),
+        ),
         of_text("-M and --limit", _given, _yaml(b"temperature=0.5", b'stop=["a"]', b"0-99", b"top_k={}")),
         of_file("model configuration", ".json", read_config, _yaml(b'{"model_type": "bert"}')),
     ]

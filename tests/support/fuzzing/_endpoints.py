@@ -21,9 +21,19 @@ def _body(value: object) -> bytes:
 
 def _openai() -> Sequence[bytes]:
     said = {"role": "assistant", "content": "Yes.", "refusal": None, "reasoning_content": "hm"}
-    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Yes."}]
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "Yes."},
+    ]
     usage = {"prompt_tokens": 3, "completion_tokens": 4}
-    error = {"message": "no such model", "code": 429, "type": "x", "param": "seed", "metadata": {}, "innererror": {"code": "y"}}
+    error = {
+        "message": "no such model",
+        "code": 429,
+        "type": "x",
+        "param": "seed",
+        "metadata": {},
+        "innererror": {"code": "y"},
+    }
     return [
         _body({"choices": [{"message": said, "finish_reason": "stop"}], "usage": usage}),
         _body({"choices": [{"message": {"content": parts}, "finish_reason": "length"}], "usage": usage}),
@@ -34,11 +44,27 @@ def _openai() -> Sequence[bytes]:
 def _anthropic() -> Sequence[bytes]:
     content = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]
     usage = {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 1}
-    return [_body({"content": content, "stop_reason": "end_turn", "stop_details": {"explanation": "x"}, "usage": usage})]
+    return [
+        _body(
+            {
+                "content": content,
+                "stop_reason": "end_turn",
+                "stop_details": {"explanation": "x"},
+                "usage": usage,
+            }
+        )
+    ]
 
 
 def _complaints() -> Sequence[bytes]:
-    one = {"error": {"message": "context length exceeded", "code": "context_length_exceeded", "type": "x", "param": "seed"}}
+    one = {
+        "error": {
+            "message": "context length exceeded",
+            "code": "context_length_exceeded",
+            "type": "x",
+            "param": "seed",
+        }
+    }
     return [_body(one), _body([one]), b"<html><title>502 Bad Gateway</title></html>"]
 
 

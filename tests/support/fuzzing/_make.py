@@ -9,7 +9,11 @@ from support.fuzzing.contract import Target
 
 
 def of_file(
-    name: str, suffix: str, read: Callable[[Path], object], seeds: Callable[[], Sequence[bytes]], kind: str | None = None
+    name: str,
+    suffix: str,
+    read: Callable[[Path], object],
+    seeds: Callable[[], Sequence[bytes]],
+    kind: str | None = None,
 ) -> Target:
     """The reader of a file; what it says must name the file."""
     stem = f"given{suffix}"
@@ -21,7 +25,9 @@ def of_file(
     return Target(name, run, seeds, kind or suffix.removeprefix("."), names=stem)
 
 
-def of_text(name: str, read: Callable[[str], object], seeds: Callable[[], Sequence[bytes]], kind: str = "text") -> Target:
+def of_text(
+    name: str, read: Callable[[str], object], seeds: Callable[[], Sequence[bytes]], kind: str = "text"
+) -> Target:
     """The reader of what a model said: any text that the journal can hold, so without lone surrogates and NUL."""
 
     def run(data: bytes, folder: Path) -> object:

@@ -37,8 +37,19 @@ def _run() -> dict[str, bytes]:
     """The files of a small whole run."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        run("genderbench/direct", model="sim/mild", limit="6", out=out, display="none", journal=str(Path(folder) / "journal.sqlite"))
-        return {str(one.relative_to(out)): one.read_bytes() for one in out.rglob("*") if one.is_file() and one.suffix != ".html"}
+        run(
+            "genderbench/direct",
+            model="sim/mild",
+            limit="6",
+            out=out,
+            display="none",
+            journal=str(Path(folder) / "journal.sqlite"),
+        )
+        return {
+            str(one.relative_to(out)): one.read_bytes()
+            for one in out.rglob("*")
+            if one.is_file() and one.suffix != ".html"
+        }
 
 
 def _look(folder: Path) -> object:
@@ -68,7 +79,12 @@ def _database(name: str) -> Sequence[bytes]:
         path = Path(folder) / "database.sqlite"
         if name == "journal":
             with open_journal(path) as journal:
-                journal.record([Row(bytes([i] * 32), "m", 0, "ok", 1, 1.0, f"answer {i}", latency=0.1) for i in range(40)])
+                journal.record(
+                    [
+                        Row(bytes([i] * 32), "m", 0, "ok", 1, 1.0, f"answer {i}", latency=0.1)
+                        for i in range(40)
+                    ]
+                )
         else:
             _store_of_ones(path).rows([f"text {i}" for i in range(60)])
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -122,7 +138,15 @@ def _cached(data: bytes, folder: Path) -> object:
     return asyncio.run(ask())
 
 
-_KEPT = {"source": "u", "title": "Chad", "text": "Chad.", "status": "ok", "problem": None, "licence": None, "links": [["Lake", "lake"]]}
+_KEPT = {
+    "source": "u",
+    "title": "Chad",
+    "text": "Chad.",
+    "status": "ok",
+    "problem": None,
+    "licence": None,
+    "links": [["Lake", "lake"]],
+}
 
 
 def _stage(name: str, kind: str) -> Target:
@@ -142,8 +166,20 @@ def _stage(name: str, kind: str) -> Target:
 
 def _stage_bytes(name: str) -> bytes:
     if name.endswith(".json"):
-        return json.dumps({"inputs": "x", "tables": {"sentences": "y"}, "problems": ["z"], "whole": True}).encode()
-    rows = [{"domain": "d", "concept": "Chad", "keyword": "Chad", "source": "s", "source_tag": "t", "position": 1, "sentence": "Chad is."}]
+        return json.dumps(
+            {"inputs": "x", "tables": {"sentences": "y"}, "problems": ["z"], "whole": True}
+        ).encode()
+    rows = [
+        {
+            "domain": "d",
+            "concept": "Chad",
+            "keyword": "Chad",
+            "source": "s",
+            "source_tag": "t",
+            "position": 1,
+            "sentence": "Chad is.",
+        }
+    ]
     return as_file(Path(name).suffix, json.dumps(rows))
 
 

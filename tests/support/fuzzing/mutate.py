@@ -34,7 +34,10 @@ def mutated(data: bytes, kind: str, rng: random.Random) -> bytes:
     if maker is not None and rng.random() < 0.7:
         try:
             data = maker(data, rng)
-        except (Exception, pl.exceptions.PanicException):  # it was damaged before, so that nothing can be made of it
+        except (
+            Exception,
+            pl.exceptions.PanicException,
+        ):  # it was damaged before, so that nothing can be made of it
             data = _raw(data, rng)
         if rng.random() < 0.8:
             return data
@@ -85,7 +88,9 @@ def _jsonl(data: bytes, rng: random.Random) -> bytes:
 
 def _yaml(data: bytes, rng: random.Random) -> bytes:
     value = _damaged(yaml.safe_load(data), rng)
-    return yaml.safe_dump(value, allow_unicode=rng.random() < 0.5, default_flow_style=rng.random() < 0.3).encode("utf-8", "surrogatepass")
+    return yaml.safe_dump(
+        value, allow_unicode=rng.random() < 0.5, default_flow_style=rng.random() < 0.3
+    ).encode("utf-8", "surrogatepass")
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
@@ -100,7 +105,9 @@ def _changed(value: Any, rng: random.Random) -> Any:
                 other = rng.choice([one for one in HOSTILE if not isinstance(one, list | dict)])
                 made = {(other if name == key else name): one for name, one in value.items()}
             case 2:
-                made[rng.choice(("extra", "", "\x1b", key if not isinstance(key, str) else key + "s"))] = rng.choice(HOSTILE)
+                made[rng.choice(("extra", "", "\x1b", key if not isinstance(key, str) else key + "s"))] = (
+                    rng.choice(HOSTILE)
+                )
             case _:
                 made[key] = _changed(value[key], rng)
         return made
@@ -138,7 +145,18 @@ def _table(table: pl.DataFrame, rng: random.Random) -> pl.DataFrame:
         case 0:
             return table.drop(name)
         case 1:
-            others = ("", " ", "\x1b[1m", name + "s", name.upper(), "x" * 3000, "row", "model", "text", "status")
+            others = (
+                "",
+                " ",
+                "\x1b[1m",
+                name + "s",
+                name.upper(),
+                "x" * 3000,
+                "row",
+                "model",
+                "text",
+                "status",
+            )
             return table.rename({name: rng.choice(others)})
         case 2:
             return table.head(rng.choice((0, 1)))
@@ -160,7 +178,11 @@ def _table(table: pl.DataFrame, rng: random.Random) -> pl.DataFrame:
 
 
 def _csv(data: bytes, rng: random.Random) -> bytes:
-    return _table(pl.read_csv(io.BytesIO(data), infer_schema=False), rng).write_csv().encode("utf-8", "surrogatepass")
+    return (
+        _table(pl.read_csv(io.BytesIO(data), infer_schema=False), rng)
+        .write_csv()
+        .encode("utf-8", "surrogatepass")
+    )
 
 
 def _parquet(data: bytes, rng: random.Random) -> bytes:
@@ -172,7 +194,10 @@ def _parquet(data: bytes, rng: random.Random) -> bytes:
 
 def _zip(data: bytes, rng: random.Random) -> bytes:
     target = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as given,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made,
+    ):
         names = given.namelist()
         chosen = rng.choice(names)
         for name in names:

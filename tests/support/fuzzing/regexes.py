@@ -40,7 +40,11 @@ def expressions() -> list[Expression]:
     """Those that modules hold once they are imported, and those written where they are used."""
     found: dict[tuple[str, int], Expression] = {}
     for module in pkgutil.walk_packages(tiltmeter.__path__, "tiltmeter."):
-        if module.name.startswith("tiltmeter.app") or module.name.endswith("_pytest") or "re.compile(" not in _text_of(module.name):
+        if (
+            module.name.startswith("tiltmeter.app")
+            or module.name.endswith("_pytest")
+            or "re.compile(" not in _text_of(module.name)
+        ):
             continue
         try:
             loaded = importlib.import_module(module.name)
@@ -49,7 +53,9 @@ def expressions() -> list[Expression]:
         for name, value in list(vars(loaded).items()):
             for pattern in _patterns(value):
                 used = _used(name, _text_of(module.name) if name.startswith("_") else _source())
-                found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, f"{module.name}.{name}", used))
+                found.setdefault(
+                    (pattern.pattern, pattern.flags), Expression(pattern, f"{module.name}.{name}", used)
+                )
     for pattern, place, method in _written():
         found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, place, frozenset({method})))
     return list(found.values())
@@ -65,7 +71,9 @@ def _patterns(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
 
 @cache
 def _source() -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(Path(tiltmeter.__file__).parent.rglob("*.py")))
+    return "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted(Path(tiltmeter.__file__).parent.rglob("*.py"))
+    )
 
 
 def _text_of(module: str) -> str:
@@ -76,7 +84,10 @@ def _text_of(module: str) -> str:
 
 
 def _used(name: str, source: str) -> frozenset[str]:
-    """The methods called on a constant of this name; looked for everywhere in a text where it is handed on to be called elsewhere."""
+    """The methods called on a constant of this name.
+
+    Looked for everywhere in a text where it is handed on to be called elsewhere.
+    """
     called = set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(_METHODS)})\b", source))
     return frozenset(called or {"finditer"})
 
@@ -87,7 +98,12 @@ def _written() -> Iterator[tuple[re.Pattern[str], str, str]]:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
                 continue
             owner, given = node.func.value, node.args[0]
-            if isinstance(owner, ast.Name) and owner.id == "re" and node.func.attr in _METHODS and isinstance(given, ast.Constant):
+            if (
+                isinstance(owner, ast.Name)
+                and owner.id == "re"
+                and node.func.attr in _METHODS
+                and isinstance(given, ast.Constant)
+            ):
                 flags = re.DOTALL if "re.DOTALL" in ast.unparse(node) else 0
                 yield re.compile(str(given.value), flags), f"{path.name}:{node.lineno}", node.func.attr
 
@@ -147,13 +163,17 @@ def _example(items: Any, turn: int) -> str:
             case "IN":
                 made += _of_class(value)
             case name if not name.startswith("ASSERT") and (parts := _parts(name, value)):
-                made += _example(parts[turn % len(parts)], turn) * (max(value[0], 1) if name in _REPEATS else 1)
+                made += _example(parts[turn % len(parts)], turn) * (
+                    max(value[0], 1) if name in _REPEATS else 1
+                )
     return made
 
 
 def _of_class(members: Any) -> str:
     if str(members[0][0]) == "NEGATE":
-        return next((one for one in "a !1-\"'A.\né" if not any(_belongs(one, member) for member in members[1:])), "é")
+        return next(
+            (one for one in "a !1-\"'A.\né" if not any(_belongs(one, member) for member in members[1:])), "é"
+        )
     code, value = members[0]
     if str(code) in ("LITERAL", "RANGE"):
         return chr(value if str(code) == "LITERAL" else value[0])

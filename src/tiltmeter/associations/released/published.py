@@ -1,8 +1,9 @@
 """Released BADF results: the associations, summarised as in the paper's tables, and the reconstructed counts.
 
-A released row contains a score and a p-value. The integer counts were reconstructed from these and are stored in a separate file, in one
-of two formats: for two identities `a`, `c` (lists of the identity and of the other one with the concept), `n_lists` and `n_mentions`; for
-more identities `a`, `min`, `max`, `total` (over identities) and `n` (lists of each identity).
+A released row contains a score and a p-value. The integer counts were reconstructed from these and are stored
+in a separate file, in one of two formats: for two identities `a`, `c` (lists of the identity and of the other
+one with the concept), `n_lists` and `n_mentions`; for more identities `a`, `min`, `max`, `total` (over
+identities) and `n` (lists of each identity).
 """
 
 from __future__ import annotations
@@ -44,7 +45,13 @@ COUNTED = {
 
 TEST = ["context", "concept"]
 _NAMES = ["Location Category", "Demographic Identity", "Phrase"]
-_OF_COUNTS = {"setting": "setting", "cat": "category", "loc": "context", "id": "identity", "phrase": "concept"}
+_OF_COUNTS = {
+    "setting": "setting",
+    "cat": "category",
+    "loc": "context",
+    "id": "identity",
+    "phrase": "concept",
+}
 _SAME = 1e-9
 """Relative tolerance for equal p-values."""
 
@@ -58,8 +65,8 @@ def read_released(path: Path) -> DataFrame:
     Raises
     ------
     InputError
-        A column is missing, a name is empty, a score is negative, a p-value lies outside [0, 1], an answer is neither YES nor NO,
-        or an association occurs twice; the message names the file, row and column.
+        A column is missing, a name is empty, a score is negative, a p-value lies outside [0, 1], an answer is
+        neither YES nor NO, or an association occurs twice; the message names the file, row and column.
     """
     sheet = read_user_table(path)
     sheet.demand((*_NAMES, "Score", "P-Value", "Prompt Response"))
@@ -68,7 +75,9 @@ def read_released(path: Path) -> DataFrame:
     sheet.refuse(~answers.is_in(["YES", "NO"]), "Prompt Response", "is neither YES nor NO")
     sheet.refuse_repeats(_NAMES)
     score, p = sheet.numbers("Score", low=0, high=float("inf")), sheet.numbers("P-Value", low=0, high=1)
-    return DataFrame(dict(zip(RELEASED, (*sheet.rows.select(_NAMES), score, p, answers == "YES"), strict=True)))
+    return DataFrame(
+        dict(zip(RELEASED, (*sheet.rows.select(_NAMES), score, p, answers == "YES"), strict=True))
+    )
 
 
 # -- reconstructed counts ---------------------------------------------------------------------------------------------
@@ -80,8 +89,8 @@ def read_counts(path: Path) -> DataFrame:
     Raises
     ------
     InputError
-        A column is missing, a value is not a count, the counts of a row are inconsistent, or a row occurs twice; the message names the
-        file, row and column.
+        A column is missing, a value is not a count, the counts of a row are inconsistent, or a row occurs
+        twice; the message names the file, row and column.
     """
     sheet = read_user_table(path)
     sheet.demand(_OF_COUNTS)
@@ -91,22 +100,32 @@ def read_counts(path: Path) -> DataFrame:
     sheet.demand((*counts, "p"))
     sheet.refuse_repeats(list(_OF_COUNTS))
     numbers = [sheet.numbers(name, low=0, high=2**53, whole=True) for name in counts]
-    table = sheet.rows.with_columns(*numbers, sheet.numbers("p", low=0, high=1)).rename(_OF_COUNTS | {"a": "count", counts[-1]: "lists"})
+    table = sheet.rows.with_columns(*numbers, sheet.numbers("p", low=0, high=1)).rename(
+        _OF_COUNTS | {"a": "count", counts[-1]: "lists"}
+    )
     if two:
         pair = ("count", "c")
-        sums = {"least": pl.min_horizontal(pair), "greatest": pl.max_horizontal(pair), "total": pl.sum_horizontal(pair)}
+        sums = {
+            "least": pl.min_horizontal(pair),
+            "greatest": pl.max_horizontal(pair),
+            "total": pl.sum_horizontal(pair),
+        }
         table = table.with_columns(**sums, identities=lit(2))
     else:
         number = col.identity.n_unique().over("setting", "category")
         table = table.rename({"min": "least", "max": "greatest"}).with_columns(identities=number)
     fits = col.count.is_between("least", "greatest") & (col.greatest <= pl.min_horizontal("lists", "total"))
     UserTable(str(path), table).refuse(
-        ~fits, "count", "is inconsistent with the smallest, largest and total count or the number of lists in its row"
+        ~fits,
+        "count",
+        "is inconsistent with the smallest, largest and total count or the number of lists in its row",
     )
     return conform(table, COUNTED)
 
 
-def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, category: str | None) -> DataFrame:
+def counts_behind(
+    released: DataFrame, counts: DataFrame, setting: str | None, category: str | None
+) -> DataFrame:
     """Return the counts of the rows of `released`, in the same order, with the columns `score` and `exclusive` added.
 
     Setting and category are those given, or the ones whose rows match the released ones.
@@ -118,7 +137,9 @@ def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, c
     """
     for column, wanted in (("setting", setting), ("category", category)):
         if wanted is not None:
-            check_known(wanted, counts[column].unique(), f"--{column} {wanted!r} matches no row of the counts")
+            check_known(
+                wanted, counts[column].unique(), f"--{column} {wanted!r} matches no row of the counts"
+            )
             counts = counts.filter(col(column) == wanted)
     keys = ["context", "identity", "concept"]
     rows = released.select(*keys, "score", "exclusive", p_released="p")
@@ -129,7 +150,9 @@ def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, c
     if len(whole) == 1:
         return whole[0]
     if whole:
-        fits = " or ".join(f"--setting {part['setting'][0]} --category {part['category'][0]}" for part in whole)
+        fits = " or ".join(
+            f"--setting {part['setting'][0]} --category {part['category'][0]}" for part in whole
+        )
         raise InputError(f"several parts of the counts match the released rows: choose one with {fits}")
     largest = sorted(parts, key=len, reverse=True)[:1]
     near = [f" (nearest: {part['setting'][0]} {part['category'][0]}, {part.height} rows)" for part in largest]
@@ -141,11 +164,12 @@ def counts_behind(released: DataFrame, counts: DataFrame, setting: str | None, c
 def complete_counts(block: DataFrame) -> DataFrame:
     """Complete the counts to a row for every identity of each context and concept, including identities without a released row.
 
-    An identity has no released row if its count is the smallest, or if the row was left out as exclusive. One hidden count follows from
-    the total. Of two, one is the smallest count. Of three, one is the smallest, and the other two follow from the p-value, which
-    determines the sum of squares because all identities have the same number of lists. If several hidden counts differ, their
-    assignment to identities is unknown (`known` is false): they are assigned in descending order to the identities in alphabetical
-    order, which does not affect the released rows.
+    An identity has no released row if its count is the smallest, or if the row was left out as exclusive. One
+    hidden count follows from the total. Of two, one is the smallest count. Of three, one is the smallest, and
+    the other two follow from the p-value, which determines the sum of squares because all identities have the
+    same number of lists. If several hidden counts differ, their assignment to identities is unknown (`known`
+    is false): they are assigned in descending order to the identities in alphabetical order, which does not
+    affect the released rows.
 
     Parameters
     ----------
@@ -165,13 +189,19 @@ def complete_counts(block: DataFrame) -> DataFrame:
     """
     identities = block.select(col.identity.unique().sort())
     if missing := block["identities"][0] - identities.height:
-        raise InputError(f"{missing} of {block['identities'][0]} identities have no released row, so their counts are unknown")
+        raise InputError(
+            f"{missing} of {block['identities'][0]} identities have no released row, so their counts are unknown"
+        )
     every = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
     whole = beside(every, block.select(*TEST, "identity", "count"), *TEST, "identity")
     is_hidden = col.count.is_null()
     hidden = col.hidden.list.get(is_hidden.cum_sum().over(TEST) - 1, null_on_oob=True)
     inverted = (col.count - col.least) / col.score
-    mentions = block.filter(col.score > 0).group_by("context", "identity").agg(mentions=inverted.median().round(0).cast(Int64))
+    mentions = (
+        block.filter(col.score > 0)
+        .group_by("context", "identity")
+        .agg(mentions=inverted.median().round(0).cast(Int64))
+    )
     same = col.hidden.list.n_unique() == 1
     whole = whole.with_columns(count=pl.coalesce("count", hidden), known=~is_hidden | same)
     whole = beside(whole, mentions, "context", "identity")
@@ -190,14 +220,17 @@ def _hidden_counts(block: DataFrame) -> DataFrame:
         squares=(count * count).sum(),
     )
     _refuse_concepts(concepts.filter(col.variants > 1), "has counts that differ between its rows")
-    # One of several hidden counts is the smallest. With two, or if all are the smallest, the total determines the rest.
+    # One of several hidden counts is the smallest. With two, or if all are the smallest, the total determines
+    # the rest.
     by_total = pl.concat_list(rest - (absent - 1) * least, *[least] * k).list.head(absent)
     by_p = pl.concat_list(_pair_of_counts(concepts, k), least)
     hidden = when((absent < 3) | (rest == absent * least)).then(by_total).when(absent == 3).then(by_p)
     concepts = concepts.with_columns(hidden=hidden.list.sort(descending=True))
     parts = col.hidden
     fits = (parts.list.sum() == rest) & (parts.list.min() >= least) & (parts.list.max() <= col.greatest)
-    _refuse_concepts(concepts.filter((absent > 0) & ~fits.fill_null(False)), "has hidden counts that cannot be determined")
+    _refuse_concepts(
+        concepts.filter((absent > 0) & ~fits.fill_null(False)), "has hidden counts that cannot be determined"
+    )
     return concepts
 
 
@@ -205,7 +238,8 @@ def _pair_of_counts(concepts: DataFrame, k: int) -> Expr:
     """Return the two hidden counts in addition to the smallest one, from the sum of squares, which the p-value determines."""
     from scipy.stats import chi2
 
-    # Chi-squared of a k x 2 table with n lists each: sum (a - E)^2 n / (E (n - E)), where E is the mean count.
+    # Chi-squared of a k x 2 table with n lists each: sum (a - E)^2 n / (E (n - E)), where E is the mean
+    # count.
     n, expected = col.lists, col.total / k
     statistic = Series("statistic", chi2.isf(concepts["p"].to_numpy(), k - 1))
     squares = lit(statistic) * expected * (n - expected) / n + k * expected * expected
@@ -217,4 +251,6 @@ def _pair_of_counts(concepts: DataFrame, k: int) -> Expr:
 
 def _refuse_concepts(concepts: DataFrame, what: str) -> None:
     if concepts.height:
-        raise InputError(f"the counts cannot be used: {concepts['concept'][0]!r} in {concepts['context'][0]!r} {what}")
+        raise InputError(
+            f"the counts cannot be used: {concepts['concept'][0]!r} in {concepts['context'][0]!r} {what}"
+        )

@@ -53,7 +53,8 @@ class Families(NamedTuple):
     used: int
     """Family size of the rule `fdr`: the stated number, or the bound."""
     supported: int
-    """Family size of the rule `together`: the stated number, or the bound for concepts in at least MINIMUM lists."""
+    """Family size of the rule `together`: the stated number, or the bound for concepts in at least MINIMUM
+    lists."""
     stated: bool
     """Whether the number of tests was given."""
 
@@ -64,10 +65,11 @@ class Reanalysis(NamedTuple):
     setting: str
     category: str
     associations: DataFrame
-    """One row per released association, in the order of the file: context, identity, concept, score, p (as released); count, lists,
-    rate, others_rate, effect with low and high (against the pooled others; 95% Newcombe interval); leader_rate and leader (the
-    highest rate and its identity; null if several share it, or hidden counts cannot be distinguished); p_exact; q_released, q,
-    q_together, q_default; whether the row meets each of RULES and has each of FACTS."""
+    """One row per released association, in the order of the file: context, identity, concept, score, p (as
+    released); count, lists, rate, others_rate, effect with low and high (against the pooled others; 95%
+    Newcombe interval); leader_rate and leader (the highest rate and its identity; null if several share it,
+    or hidden counts cannot be distinguished); p_exact; q_released, q, q_together, q_default; whether the row
+    meets each of RULES and has each of FACTS."""
     rules: DataFrame
     """Counts by identity (null: all of them) and rule: identity, rule, rows, of."""
     facts: DataFrame
@@ -85,10 +87,11 @@ def reanalyse(
 ) -> Reanalysis:
     """Apply the RULES to released associations, separately and together.
 
-    Only p-values below 0.05 were released, and the number of tests was not published, so the Benjamini-Hochberg procedure over the
-    released tests alone always retains all of them. The rule `fdr` therefore uses the stated number of tests, or the largest possible
-    one. With either, "q < 0.05" is exact if the tests that were not released have p >= 0.05, and conservative if significant ones were
-    left out as exclusive.
+    Only p-values below 0.05 were released, and the number of tests was not published, so the
+    Benjamini-Hochberg procedure over the released tests alone always retains all of them. The rule `fdr`
+    therefore uses the stated number of tests, or the largest possible one. With either, "q < 0.05" is exact
+    if the tests that were not released have p >= 0.05, and conservative if significant ones were left out as
+    exclusive.
 
     Parameters
     ----------
@@ -104,8 +107,8 @@ def reanalyse(
     Raises
     ------
     InputError
-        The counts do not reproduce the released scores and p-values, `tests` is less than the number of released tests, or `tests` is
-        not given and the mentions do not bound it.
+        The counts do not reproduce the released scores and p-values, `tests` is less than the number of
+        released tests, or `tests` is not given and the mentions do not bound it.
     """
     block = counts_behind(released, counts, setting, category)
     whole = complete_counts(block)
@@ -116,7 +119,9 @@ def reanalyse(
     families = _families_of(described, made, tests)
     rows = _judge(block.filter(~col.exclusive), described, _with_q_values(made, families))
     about = block["setting"][0], block["category"][0]
-    return Reanalysis(*about, rows, _tally(rows, "rule", list(RULES)), _tally(rows, "fact", list(FACTS)), families)
+    return Reanalysis(
+        *about, rows, _tally(rows, "rule", list(RULES)), _tally(rows, "fact", list(FACTS)), families
+    )
 
 
 def _check_against_released(block: DataFrame, described: DataFrame) -> None:
@@ -142,7 +147,11 @@ def _tests_of(described: DataFrame) -> DataFrame:
         p_published=col.p_again.first(),
         p_default=(col.p.min() * pl.len()).clip(0, 1),  # as in version 1 of the default definition
     )
-    counts, lists, total = np.array(made["count"].to_list(), dtype=np.int64), made["lists"].to_numpy(), made["total"].to_numpy()
+    counts, lists, total = (
+        np.array(made["count"].to_list(), dtype=np.int64),
+        made["lists"].to_numpy(),
+        made["total"].to_numpy(),
+    )
     k = counts.shape[1]
     needs_exact = np.minimum(total, k * lists - total) < 5 * k
     p_exact = made["p_published"].to_numpy().copy()
@@ -154,10 +163,14 @@ def _families_of(described: DataFrame, made: DataFrame, tests: int | None) -> Fa
     bound, supported = (_most_tests(described, made, minimum) for minimum in (1, MINIMUM))
     if tests is not None:
         if tests < made.height:
-            raise InputError(f"--tests {tests}: the released rows alone are from {made.height} tests; give at least that number")
+            raise InputError(
+                f"--tests {tests}: the released rows alone are from {made.height} tests; give at least that number"
+            )
         return Families(made.height, bound, tests, tests, stated=True)
     if bound is None or supported is None:
-        raise InputError("an identity has no released row in some location category, so the number of tests is not bounded: give --tests N")
+        raise InputError(
+            "an identity has no released row in some location category, so the number of tests is not bounded: give --tests N"
+        )
     return Families(made.height, bound, bound, supported, stated=False)
 
 
@@ -172,7 +185,9 @@ def _most_tests(described: DataFrame, made: DataFrame, minimum: int) -> int | No
     mentions = cells.group_by("context").agg(col.mentions.sum())
     used = made.group_by("context").agg(col.total.sum())
     left = (col.mentions - col.total).clip(0) // minimum
-    return int((made["total"] >= minimum).sum()) + int(mentions.join(used, on="context").select(left.sum()).item())
+    return int((made["total"] >= minimum).sum()) + int(
+        mentions.join(used, on="context").select(left.sum()).item()
+    )
 
 
 def _with_q_values(made: DataFrame, families: Families) -> DataFrame:
@@ -186,7 +201,8 @@ def _with_q_values(made: DataFrame, families: Families) -> DataFrame:
     }
     for name, (p, family) in columns.items():
         values = made.select(p).to_series()
-        # Tests that were not released have larger p, so q in a family of m is m / (number of tests here) times q among the tests here.
+        # Tests that were not released have larger p, so q in a family of m is m / (number of tests here)
+        # times q among the tests here.
         q = q_values(values) * (family / max(1, values.count()))
         made = made.with_columns(q.clip(upper_bound=1.0).alias(name))
     return made
@@ -200,7 +216,9 @@ def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
     leaders = highest.group_by(TEST).agg(leader=named, leaders=pl.len())
     count, greatest = col.count, col.greatest
     table = (
-        rows.join(described.select(*TEST, "identity", *effects), on=[*TEST, "identity"], maintain_order="left")
+        rows.join(
+            described.select(*TEST, "identity", *effects), on=[*TEST, "identity"], maintain_order="left"
+        )
         .join(made, on=TEST, maintain_order="left")
         .join(leaders, on=TEST, maintain_order="left")
         .with_columns(
@@ -219,7 +237,18 @@ def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
         together=col.highest & col.support & (col.q_together < LEVEL),
         default=col.highest & (col.leaders == 1) & (col.q_default < LEVEL).fill_null(False),
     )
-    measured = ["count", "lists", *effects, "leader", "leader_rate", "p_exact", "q_released", "q", "q_together", "q_default"]
+    measured = [
+        "count",
+        "lists",
+        *effects,
+        "leader",
+        "leader_rate",
+        "p_exact",
+        "q_released",
+        "q",
+        "q_together",
+        "q_default",
+    ]
     return table.select("context", "identity", "concept", "score", "p", *measured, *RULES, *FACTS)
 
 

@@ -1,10 +1,10 @@
 """Accuracy of the judge's steps (extraction, decomposition, clustering, exclusivity filter) against human annotations.
 
-A phrase is correct if the corrected list of the same character of the same story contains the same words; case and white space are
-ignored, and a phrase counts once in a list. Recall is the share of corrected phrases that the judge listed; precision (after
-decomposition: accuracy) is the share of the judge's phrases that the corrected list contains. Macro figures are means over stories, micro
-figures are computed over all phrases. Scores recorded in the sheet are reported as well; those that differ from the recomputed ones are
-listed.
+A phrase is correct if the corrected list of the same character of the same story contains the same words;
+case and white space are ignored, and a phrase counts once in a list. Recall is the share of corrected phrases
+that the judge listed; precision (after decomposition: accuracy) is the share of the judge's phrases that the
+corrected list contains. Macro figures are means over stories, micro figures are computed over all phrases.
+Scores recorded in the sheet are reported as well; those that differ from the recomputed ones are listed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ _RELEASED_SCORES = {
     "accuracy_2": ("decomposition", "accuracy"),
 }
 _RELEASED_TOTALS = {"homogeneity": "homogeneity", "completeness": "completeness", "v-measure": "v_measure"}
-_DENOMINATORS = {"extraction": {"recall": "truth", "precision": "found"}, "decomposition": {"accuracy": "found"}}
+_DENOMINATORS = {
+    "extraction": {"recall": "truth", "precision": "found"},
+    "decomposition": {"accuracy": "found"},
+}
 _TYPED = {ROW: pl.UInt32, "story": String, "step": String, "metric": String, "typed": String}
 """Columns of the scores recorded in a sheet, as text."""
 _ANSWERS = {"yes": True, "true": True, "no": False, "false": False}
@@ -82,11 +85,12 @@ class Validation(NamedTuple):
 def validate(path: Path, *, concepts: Path | None = None) -> Validation:
     """Compute the accuracy figures of an annotated sample with intervals, and compare them with the recorded scores.
 
-    The columns determine the kind of the sample. Released sheets have `1_summ`, `2_summ_combine`, `1_ans` and `2_ans` (the judge's and the
-    corrected lists before and after decomposition; one line "name: phrase; phrase" per character) with recorded scores; or `gt` and
-    `filter_res` (YES or NO) with the recorded tally `RES`. Other tables have `story` and `character` with `found` and `truth`, or
-    `decomposed` and `decomposed_truth`, or all four (lists, or text with ";" between phrases); `concept`, `truth` and `found` (yes or
-    no); or `phrase`, `gold` and `concept`.
+    The columns determine the kind of the sample. Released sheets have `1_summ`, `2_summ_combine`, `1_ans` and
+    `2_ans` (the judge's and the corrected lists before and after decomposition; one line "name: phrase;
+    phrase" per character) with recorded scores; or `gt` and `filter_res` (YES or NO) with the recorded tally
+    `RES`. Other tables have `story` and `character` with `found` and `truth`, or `decomposed` and
+    `decomposed_truth`, or all four (lists, or text with ";" between phrases); `concept`, `truth` and `found`
+    (yes or no); or `phrase`, `gold` and `concept`.
 
     Parameters
     ----------
@@ -103,7 +107,9 @@ def validate(path: Path, *, concepts: Path | None = None) -> Validation:
     sheet = read_user_table(path)
     columns = set(sheet.rows.columns)
     if concepts is not None and "gold" not in columns:
-        raise InputError(f"--concepts applies only to a sample with phrases and gold clusters, which {path} is not")
+        raise InputError(
+            f"--concepts applies only to a sample with phrases and gold clusters, which {path} is not"
+        )
     disagreements: Rows = []
     if columns & {"1_summ", "1_ans"}:
         stories, totals = _read_stories(sheet)
@@ -123,7 +129,9 @@ def validate(path: Path, *, concepts: Path | None = None) -> Validation:
             "or concept, truth, found (yes or no), or phrase, gold, concept (clusters)"
         )
     shown = DataFrame(figures, schema=FIGURES, strict=False).with_columns(col(Float64).fill_nan(None))
-    return Validation(shown, DataFrame([one | {"row": one[ROW]} for one in disagreements], schema=DISAGREEMENTS))
+    return Validation(
+        shown, DataFrame([one | {"row": one[ROW]} for one in disagreements], schema=DISAGREEMENTS)
+    )
 
 
 def _figure(
@@ -136,10 +144,21 @@ def _figure(
     interval: str = "none: a count",
 ) -> dict[str, Any]:
     low, high = map(float, ends)
-    return {"step": step, "metric": metric, "estimate": estimate, "low": low, "high": high, "n": n, "units": units, "interval": interval}
+    return {
+        "step": step,
+        "metric": metric,
+        "estimate": estimate,
+        "low": low,
+        "high": high,
+        "n": n,
+        "units": units,
+        "interval": interval,
+    }
 
 
-def _percentiles(estimate: float, samples: Floats, n: int, bounds: tuple[float, float] | None) -> stats.Interval:
+def _percentiles(
+    estimate: float, samples: Floats, n: int, bounds: tuple[float, float] | None
+) -> stats.Interval:
     """Return the percentile interval of the resamples, or the interval for rare events if all resamples are equal."""
     if bounds is not None and stats.is_constant(samples):
         return stats.rare_event_interval(estimate, n, *bounds, CONFIDENCE)
@@ -157,7 +176,14 @@ def _read_own_lists(sheet: UserTable) -> DataFrame:
     for pair in steps.values() or [_OWN_LISTS["extraction"]]:
         sheet.demand(pair, lists=True)
     parts = [
-        sheet.rows.select(ROW, "story", "character", step=lit(step), found=_phrases(sheet, found), truth=_phrases(sheet, truth))
+        sheet.rows.select(
+            ROW,
+            "story",
+            "character",
+            step=lit(step),
+            found=_phrases(sheet, found),
+            truth=_phrases(sheet, truth),
+        )
         for step, (found, truth) in steps.items()
     ]
     return pl.concat(parts)
@@ -184,7 +210,9 @@ def _read_stories(sheet: UserTable) -> tuple[UserTable, UserTable]:
     sheet.demand(("prompt", *(name for pair in _RELEASED_LISTS.values() for name in pair), *_RELEASED_SCORES))
     ended = (sheet.rows["prompt"].str.strip_chars() == "").cum_max()
     sheet.refuse(ended & (pl.int_range(pl.len()) == 0), "prompt", "is empty: the stories must come first")
-    return UserTable(sheet.place, sheet.rows.filter(~ended).with_columns(story=pl.format("row {}", ROW))), sheet.only(ended)
+    return UserTable(
+        sheet.place, sheet.rows.filter(~ended).with_columns(story=pl.format("row {}", ROW))
+    ), sheet.only(ended)
 
 
 def _read_released_lists(stories: UserTable) -> DataFrame:
@@ -201,11 +229,21 @@ def _read_released_lists(stories: UserTable) -> DataFrame:
 def _read_lines(stories: UserTable, column: str) -> DataFrame:
     """Return one row per line "name: phrase; phrase" of a column: ROW, `story`, `character` and `phrases`."""
     line, parts = col(column).str.strip_chars(), col(column).str.splitn(":", 2).struct
-    rows = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column).with_columns(line).filter(col(column) != "")
-    named = rows.with_columns(character=parts.field("field_0").str.strip_chars(), phrases=_trimmed(parts.field("field_1").str.split(";")))
+    rows = (
+        stories.rows.select(ROW, "story", col(column).str.split("\n"))
+        .explode(column)
+        .with_columns(line)
+        .filter(col(column) != "")
+    )
+    named = rows.with_columns(
+        character=parts.field("field_0").str.strip_chars(),
+        phrases=_trimmed(parts.field("field_1").str.split(";")),
+    )
     lines = UserTable(stories.place, named)
     lines.refuse(col.phrases.is_null(), column, "has no character name before a colon")
-    lines.refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
+    lines.refuse(
+        ~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character"
+    )
     return named.drop(column)
 
 
@@ -214,13 +252,18 @@ def _read_scores(stories: UserTable) -> DataFrame:
     for column in _RELEASED_SCORES:
         stories.numbers(column, low=0, high=1)
     return pl.concat(
-        stories.rows.select(ROW, "story", step=lit(step), metric=lit(metric), typed=col(column).str.strip_chars())
+        stories.rows.select(
+            ROW, "story", step=lit(step), metric=lit(metric), typed=col(column).str.strip_chars()
+        )
         for column, (step, metric) in _RELEASED_SCORES.items()
     )
 
 
 def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
-    """Compute the figures of each step from the phrase counts of each story; also return the recorded scores that differ."""
+    """Compute the figures of each step from the phrase counts of each story.
+
+    Also return the recorded scores that differ.
+    """
     figures: Rows = []
     wrong: Rows = []
     compared = lists.with_columns(matched=col.found.list.set_intersection("truth"))
@@ -233,13 +276,18 @@ def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
             mean, differing = _compare_typed(typed.filter(step=step, metric=metric), scored)
             wrong += differing
             scores = scored["recomputed"]
-            figures.append(_ratio(step, f"{metric} (macro)", scores.fill_null(0.0), scores.is_not_null()) | {"typed": mean})
+            figures.append(
+                _ratio(step, f"{metric} (macro)", scores.fill_null(0.0), scores.is_not_null())
+                | {"typed": mean}
+            )
             figures.append(_ratio(step, f"{metric} (micro)", stories["matched"], stories[of]))
         figures += [
             _figure(step, "phrases", float(stories["found"].sum()), count, "stories"),
             _ratio(step, "phrases per story", stories["found"], Series([1.0] * count), None),
             _ratio(step, "phrases per character", stories["found"], stories["characters"], None),
-            _figure(step, "unique phrases", mine["found"].explode().drop_nulls().n_unique(), count, "stories"),
+            _figure(
+                step, "unique phrases", mine["found"].explode().drop_nulls().n_unique(), count, "stories"
+            ),
         ]
     return figures, wrong
 
@@ -256,8 +304,13 @@ def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, R
     return mean, both.filter(~is_rounded.fill_null(False)).to_dicts()
 
 
-def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
-    """Compute the ratio of two sums over stories, with an interval by resampling stories; `bounds` is its range."""
+def _ratio(
+    step: str, metric: str, part: Series, whole: Series, bounds: tuple[float, float] | None = (0.0, 1.0)
+) -> dict[str, Any]:
+    """Compute the ratio of two sums over stories, with an interval by resampling stories.
+
+    `bounds` is its range.
+    """
     columns = np.column_stack([part, whole]).astype(np.float64)
     estimate = float(stats.ratio(*columns.sum(axis=0)))
     totals = stats.resampled_totals(columns, resamples=RESAMPLES, seed=SEED)
@@ -276,11 +329,16 @@ def _read_decisions(sheet: UserTable, concept: str, truth: str, found: str) -> D
     for answer in answers:
         sheet.refuse(answer.is_null(), answer.name, "is neither yes nor no")
     concepts = col(concept).str.strip_chars()
-    return sheet.rows.select(ROW, concept=concepts, truth=answers[truth], found=answers[found], right=lit(None, Boolean))
+    return sheet.rows.select(
+        ROW, concept=concepts, truth=answers[truth], found=answers[found], right=lit(None, Boolean)
+    )
 
 
 def _read_released_decisions(sheet: UserTable) -> DataFrame:
-    """Return the decisions of a released sheet with their recorded correctness; the last row contains only its sum."""
+    """Return the decisions of a released sheet with their recorded correctness.
+
+    The last row contains only its sum.
+    """
     sheet.demand(("phrase", "gt", "filter_res"))
     rows = sheet.only(col.phrase.str.strip_chars() != "")
     if rows.rows.is_empty():
@@ -292,21 +350,42 @@ def _read_released_decisions(sheet: UserTable) -> DataFrame:
 
 
 def _figures_of_decisions(decisions: DataFrame) -> tuple[Rows, Rows]:
-    """Compute figures of binary decisions: proportions with Wilson intervals, and kappa; also return errors in the recorded tally."""
+    """Compute figures of binary decisions: proportions with Wilson intervals, and kappa.
+
+    Also return errors in the recorded tally.
+    """
     outcomes = stats.decision_outcomes(decisions["truth"].to_numpy(), decisions["found"].to_numpy())
     counts, n = outcomes.sum(axis=0), len(outcomes)
     tp, fn, fp, tn = counts.tolist()
-    shares = {"accuracy": (tp + tn, n), "precision": (tp, tp + fp), "recall": (tp, tp + fn), "accuracy of always no": (fp + tn, n)}
+    shares = {
+        "accuracy": (tp + tn, n),
+        "precision": (tp, tp + fp),
+        "recall": (tp, tp + fn),
+        "accuracy of always no": (fp + tn, n),
+    }
     figures = [
-        _figure("exclusivity", metric, right / of if of else None, of, "decisions", stats.wilson_interval(right, of, CONFIDENCE), _WILSON)
+        _figure(
+            "exclusivity",
+            metric,
+            right / of if of else None,
+            of,
+            "decisions",
+            stats.wilson_interval(right, of, CONFIDENCE),
+            _WILSON,
+        )
         for metric, (right, of) in shares.items()
     ]
     figures[0]["typed"] = decisions["right"].mean()
     kappa = float(stats.cohen_kappa(counts))
     samples = stats.cohen_kappa(stats.resampled_totals(outcomes, resamples=RESAMPLES, seed=SEED))
     ends = _percentiles(kappa, samples, n, (-1.0, 1.0))
-    figures.append(_figure("exclusivity", "Cohen's kappa", kappa, n, "decisions", ends, _BOOTSTRAP + "decisions"))
-    figures += [_figure("exclusivity", name, count, n, "decisions") for name, count in zip(_OUTCOMES, counts, strict=True)]
+    figures.append(
+        _figure("exclusivity", "Cohen's kappa", kappa, n, "decisions", ends, _BOOTSTRAP + "decisions")
+    )
+    figures += [
+        _figure("exclusivity", name, count, n, "decisions")
+        for name, count in zip(_OUTCOMES, counts, strict=True)
+    ]
     named = decisions.select(
         ROW,
         about="concept",
@@ -328,7 +407,12 @@ def _read_clusters(sheet: UserTable, concepts: Path | None) -> DataFrame:
         named = read_user_table(concepts)
         named.demand(("phrase", "concept"))
         named.refuse_repeats(["phrase"])
-        sheet = UserTable(sheet.place, beside(sheet.rows.drop("concept", strict=False), named.rows.select("phrase", "concept"), "phrase"))
+        sheet = UserTable(
+            sheet.place,
+            beside(
+                sheet.rows.drop("concept", strict=False), named.rows.select("phrase", "concept"), "phrase"
+            ),
+        )
         sheet.refuse(col.concept.is_null(), "phrase", f"is not a phrase of {concepts}")
     elif "concept" not in sheet.rows.columns:
         raise InputError(
@@ -342,18 +426,32 @@ def _read_clusters(sheet: UserTable, concepts: Path | None) -> DataFrame:
 def _figures_of_clusters(clusters: DataFrame) -> Rows:
     """Compare concepts with gold clusters, with jackknife intervals over gold clusters.
 
-    A bootstrap would draw phrases twice, and copies of a phrase always agree. The jackknife leaves out gold clusters (groups of them if
-    there are very many), because the phrases of a cluster are dependent.
+    A bootstrap would draw phrases twice, and copies of a phrase always agree. The jackknife leaves out gold
+    clusters (groups of them if there are very many), because the phrases of a cluster are dependent.
     """
-    gold, found = (clusters[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in ("gold", "concept"))
+    gold, found = (
+        clusters[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in ("gold", "concept")
+    )
     known = int(gold.max()) + 1
     groups = min(known, JACKKNIFE_GROUPS)
-    figures = [_figure("unifying", name, value, known, "gold clusters") for name, value in _agreement(gold, found).items()]
+    figures = [
+        _figure("unifying", name, value, known, "gold clusters")
+        for name, value in _agreement(gold, found).items()
+    ]
     if groups > 1:
-        parts = [_agreement(gold[kept], found[kept]) for kept in (gold % groups != group for group in range(groups))]
+        parts = [
+            _agreement(gold[kept], found[kept])
+            for kept in (gold % groups != group for group in range(groups))
+        ]
         for figure in figures:
-            low, high = _jackknife(figure["estimate"], np.array([part[figure["metric"]] for part in parts]), known)
-            figure |= {"low": low, "high": high, "interval": f"jackknife over {groups:,} groups of gold clusters"}
+            low, high = _jackknife(
+                figure["estimate"], np.array([part[figure["metric"]] for part in parts]), known
+            )
+            figure |= {
+                "low": low,
+                "high": high,
+                "interval": f"jackknife over {groups:,} groups of gold clusters",
+            }
     sizes = {"phrases": clusters.height, "concepts": clusters["concept"].n_unique()}
     return figures + [_figure("unifying", name, size, known, "gold clusters") for name, size in sizes.items()]
 
@@ -372,7 +470,9 @@ def _jackknife(estimate: float, left: Floats, n: int) -> tuple[float, float]:
 
 
 def _typed_clusters(totals: UserTable) -> Rows:
-    """Return the recorded clustering figures; only V can be recomputed without the clusters, from the other two.
+    """Return the recorded clustering figures.
+
+    Only V can be recomputed without the clusters, from the other two.
 
     The numbers are in the row below a row of words such as "homogeneity".
     """
@@ -383,9 +483,14 @@ def _typed_clusters(totals: UserTable) -> Rows:
             if column != ROW and word.lower() in _RELEASED_TOTALS and below[column]:
                 typed = totals.only(col(ROW) == below[ROW]).numbers(column, low=0, high=1)
                 values[_RELEASED_TOTALS[word.lower()]] = typed.item()
-    unknown = _figure("unifying", "", None, 0, "gold clusters", interval="none: the sample does not contain the clusters")
+    unknown = _figure(
+        "unifying", "", None, 0, "gold clusters", interval="none: the sample does not contain the clusters"
+    )
     figures = {metric: unknown | {"metric": metric, "typed": value} for metric, value in values.items()}
     h, c = values.get("homogeneity"), values.get("completeness")
     if h and c and "v_measure" in figures:
-        figures["v_measure"] |= {"estimate": 2 * h * c / (h + c), "interval": "none: from the recorded homogeneity and completeness"}
+        figures["v_measure"] |= {
+            "estimate": 2 * h * c / (h + c),
+            "interval": "none: from the recorded homogeneity and completeness",
+        }
     return list(figures.values())

@@ -1,8 +1,9 @@
 """Counts of lists by concept and identity, and their tests, as arrays.
 
-A *test* is a concept in a context. The dimensions are L lists, P pairs of a list and a concept in it, T tests, X concepts, C contexts and K
-identities. A block of tests has counts (T, K, S) with S strata within which identities are compared: one stratum, or all contexts for a
-test over all contexts. Identities without lists are not compared. Shuffled identities are processed in the same way as the real ones.
+A *test* is a concept in a context. The dimensions are L lists, P pairs of a list and a concept in it, T
+tests, X concepts, C contexts and K identities. A block of tests has counts (T, K, S) with S strata within
+which identities are compared: one stratum, or all contexts for a test over all contexts. Identities without
+lists are not compared. Shuffled identities are processed in the same way as the real ones.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ COUNTS = {
     "lists": Int64,  # all lists of the identity in the context
     "mentions": Int64,  # mentions of any concept in these lists; null if unknown
 }
-"""Columns of a table of counts: one row for each concept in a context and every identity in it, including counts of 0."""
+"""Columns of a table of counts: one row for each concept in a context and every identity in it, including
+counts of 0."""
 
 
 class Cells(NamedTuple):
@@ -76,12 +78,16 @@ class Incidence(NamedTuple):
 def counted_lists(lists: DataFrame) -> DataFrame:
     """Return the lists (LISTS) that are not missing, with `pair`, `cluster` and `story`.
 
-    The story of texts of the user is their pair, or their cluster. The first name of paired texts is replaced by their cluster, if known.
+    The story of texts of the user is their pair, or their cluster. The first name of paired texts is replaced
+    by their cluster, if known.
     """
-    counted = conform(lists, {"pair": String, "cluster": String}, further=True).filter(col.status != "missing")
+    counted = conform(lists, {"pair": String, "cluster": String}, further=True).filter(
+        col.status != "missing"
+    )
     paired = counted["pair"].count() > 0
     return counted.with_columns(
-        name=pl.coalesce("cluster", "name") if paired else "name", story=pl.coalesce("pair" if paired else "cluster", "attempt")
+        name=pl.coalesce("cluster", "name") if paired else "name",
+        story=pl.coalesce("pair" if paired else "cluster", "attempt"),
     )
 
 
@@ -93,8 +99,8 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     lists
         LISTS; rows with the status "missing" are ignored.
     mentions
-        `attempt`, `character` and `concept`. Several mentions of a concept in a list count once. A mention without a concept (null)
-        counts as a mention only.
+        `attempt`, `character` and `concept`. Several mentions of a concept in a list count once. A mention
+        without a concept (null) counts as a mention only.
 
     Raises
     ------
@@ -106,7 +112,9 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     (identities, identity), (contexts, context), (_, stratum) = named
     _check_two(identities)
     paired = counted["pair"].count() > 0
-    repetition, name, story = (_index(counted[column].rank("dense") - 1) for column in ("repetition", "name", "story"))
+    repetition, name, story = (
+        _index(counted[column].rank("dense") - 1) for column in ("repetition", "name", "story")
+    )
     owners = counted.select("descriptor", identity=Series(identity))
     descriptors = owners.drop_nulls().unique().sort("identity", "descriptor")
     numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
@@ -144,7 +152,9 @@ def cells_of(incidence: Incidence, identity: Index) -> Cells:
     cell, shape = (incidence.context * k + identity)[chosen], (len(cells.contexts), k)
     pair = (incidence.pair_test * k + identity[incidence.pair_list])[chosen[incidence.pair_list]]
     held = summed(pair, (len(cells.concepts), *shape))
-    return cells._replace(held=held, lists=summed(cell, shape), mentions=summed(cell, shape, incidence.mentions[chosen]))
+    return cells._replace(
+        held=held, lists=summed(cell, shape), mentions=summed(cell, shape, incidence.mentions[chosen])
+    )
 
 
 def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
@@ -153,8 +163,9 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
     Raises
     ------
     InputError
-        A column is missing, a row occurs twice, an identity of a context has no row for a concept in it, a count is not between 0 and
-        the numbers of lists and mentions, or numbers of lists or mentions of an identity differ within a context.
+        A column is missing, a row occurs twice, an identity of a context has no row for a concept in it, a
+        count is not between 0 and the numbers of lists and mentions, or numbers of lists or mentions of an
+        identity differ within a context.
     """
     given = UserTable.of("the table of counts", counts)
     given.demand(COUNTS)
@@ -164,19 +175,37 @@ def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index, Index]:
     named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
     (contexts, context), (concepts, concept), (identities, identity) = named
     _check_two(identities)
-    count, of, mentioned = (counts[name].cast(Float64).fill_null(np.nan).to_numpy() for name in ("count", "lists", "mentions"))
+    count, of, mentioned = (
+        counts[name].cast(Float64).fill_null(np.nan).to_numpy() for name in ("count", "lists", "mentions")
+    )
     held = np.zeros((len(concepts), len(contexts), len(identities)))
     lists, mentions = np.zeros((2, *held.shape[1:]))
-    held[concept, context, identity], lists[context, identity], mentions[context, identity] = count, of, mentioned
+    held[concept, context, identity], lists[context, identity], mentions[context, identity] = (
+        count,
+        of,
+        mentioned,
+    )
     return Cells(contexts, concepts, identities, held, lists, mentions), concept, context, identity
 
 
 _HERE = ("context", "identity")
 _CONTRACT = (
-    (~col.count.is_between(0, col.lists).fill_null(False), "count", "must be between 0 and the number of lists"),
+    (
+        ~col.count.is_between(0, col.lists).fill_null(False),
+        "count",
+        "must be between 0 and the number of lists",
+    ),
     (col.mentions < col.count, "mentions", "must not be smaller than the number of lists with the concept"),
-    (col.lists.n_unique().over(_HERE) > 1, "lists", "differs from that of other rows of the identity in this context"),
-    (col.mentions.n_unique().over(_HERE) > 1, "mentions", "differs from that of other rows of the identity in this context"),
+    (
+        col.lists.n_unique().over(_HERE) > 1,
+        "lists",
+        "differs from that of other rows of the identity in this context",
+    ),
+    (
+        col.mentions.n_unique().over(_HERE) > 1,
+        "mentions",
+        "differs from that of other rows of the identity in this context",
+    ),
     (
         pl.len().over("context", "concept") < col.identity.n_unique().over("context"),
         "concept",
@@ -210,16 +239,20 @@ def _index(column: Series) -> Index:
 def _check_two(identities: Series) -> None:
     if len(identities) < 2:
         known = ", ".join(map(repr, identities)) or "none"
-        raise InputError(f"a comparison needs lists of at least two identities, not counting missing ones, but there is {known}")
+        raise InputError(
+            f"a comparison needs lists of at least two identities, not counting missing ones, but there is {known}"
+        )
 
 
 # -- tests and verdicts -----------------------------------------------------------------------------------------------
 
 PRIOR = 0.1
-"""Weight of the prior of the log-odds as a share of the mentions of an average identity (Monroe et al.: about 500 of 6,000)."""
+"""Weight of the prior of the log-odds as a share of the mentions of an average identity (Monroe et al.: about
+500 of 6,000)."""
 
 LEVEL = 0.05
-"""Significance level: for q in the default definition; for p in the published ones, the halves and the leave-one-out checks."""
+"""Significance level: for q in the default definition; for p in the published ones, the halves and the
+leave-one-out checks."""
 
 COUNTS_IN_BLOCK = 1 << 21
 """Maximum number of counts of tests computed together; an array takes 16 MiB."""
@@ -316,13 +349,20 @@ def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
     """Return the tests of concepts in contexts. Either all contexts are -1, or none."""
     strata = strata_of(cells, context)
     held, lists = cells.held[concept[:, None], strata], cells.lists[strata]
-    return CountBlock(context, concept, held.transpose(0, 2, 1), lists.transpose(0, 2, 1), cells.mentions[strata].sum(axis=1))
+    return CountBlock(
+        context,
+        concept,
+        held.transpose(0, 2, 1),
+        lists.transpose(0, 2, 1),
+        cells.mentions[strata].sum(axis=1),
+    )
 
 
 def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterator[CountBlock]:
     """Yield the tests within contexts and, in the default definition with at least two contexts, the tests over all contexts.
 
-    Lists without a context have tests of their own only if no list has a context. Concepts in fewer than `minimum` lists are skipped.
+    Lists without a context have tests of their own only if no list has a context. Concepts in fewer than
+    `minimum` lists are skipped.
     """
     c, k = cells.lists.shape
     support, least = cells.held.sum(axis=2), max(minimum, 1)
@@ -340,7 +380,8 @@ def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterat
 def ranking_of(block: CountBlock) -> Ranking:
     """Rank identities by rate; those without lists come last.
 
-    Rates over several strata are standardised directly; the weight of a stratum is the number of lists of all identities in it.
+    Rates over several strata are standardised directly; the weight of a stratum is the number of lists of all
+    identities in it.
     """
     weight = block.lists.sum(axis=1, keepdims=True) * (block.lists > 0)
     # Fractions that are equal give equal floats, because division is correctly rounded.
@@ -388,7 +429,9 @@ class Compared(NamedTuple):
     effect: Floats
     low: Floats
     high: Floats
-    name_spread: Floats  # standard deviation of the rate between first names of the identity; NaN if names are unknown
+    name_spread: (
+        Floats  # standard deviation of the rate between first names of the identity; NaN if names are unknown
+    )
 
 
 class CountTest:
@@ -397,18 +440,26 @@ class CountTest:
     def p(self, block: CountBlock, sides: Comparisons) -> Floats:
         """Return one-sided p-values (T,) of the rate of the identity being greater than that of what it is compared with (T,)."""
         a, n, c, m = counts_of(block, sides)
-        return greater(a[:, 0], n[:, 0], c[:, 0], m[:, 0]) if block.held.shape[2] == 1 else stratified_greater(a, n, c, m)
+        return (
+            greater(a[:, 0], n[:, 0], c[:, 0], m[:, 0])
+            if block.held.shape[2] == 1
+            else stratified_greater(a, n, c, m)
+        )
 
     def difference(self, block: CountBlock, sides: Comparisons, level: float) -> Compared:
         """Return the difference (T,) between the rates of both sides, with its interval."""
-        return Compared(*stratified_rate_difference(*counts_of(block, sides), level), np.full(len(block.concept), np.nan))
+        return Compared(
+            *stratified_rate_difference(*counts_of(block, sides), level), np.full(len(block.concept), np.nan)
+        )
 
 
-def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest, compared: Comparisons) -> Verdicts:
+def verdicts_of(
+    block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest, compared: Comparisons
+) -> Verdicts:
     """Test each concept in each comparison.
 
-    In the default definition, p is one-sided and 1 if the rate of the identity is not higher. In the published definitions, it is the
-    p-value of the test of independence of identity and concept.
+    In the default definition, p is one-sided and 1 if the rate of the identity is not higher. In the
+    published definitions, it is the p-value of the test of independence of identity and concept.
 
     Parameters
     ----------
@@ -424,13 +475,17 @@ def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, test: 
     if rules.published:
         held, lists = block.held[..., 0], block.lists[..., 0]
         excess = held - np.where(there, held, np.inf).min(axis=1, keepdims=True)
-        score = np.where(taking_part, ratio(excess, lists if rules.score_over == "lists" else block.mentions), np.nan)
+        score = np.where(
+            taking_part, ratio(excess, lists if rules.score_over == "lists" else block.mentions), np.nan
+        )
         p = np.where(taking_part, independence_p(held, lists)[:, None], np.nan)
         return Verdicts(p, score, score > 0)
     tested = taking_part[:, compared.identity] & ((sides == EVERYONE) | there[:, sides])
     tested &= (block.held.sum(axis=(1, 2)) >= minimum)[:, None]
     p, credited = np.where(tested, 1.0, np.nan), tested.copy()
-    credited[tested] = stratified_rate_difference(*counts_of(*picked(block, compared, tested))).estimate > _EXACT
+    credited[tested] = (
+        stratified_rate_difference(*counts_of(*picked(block, compared, tested))).estimate > _EXACT
+    )
     p[credited] = test.p(*picked(block, compared, credited))
     return Verdicts(p, None, credited)
 
@@ -445,12 +500,18 @@ class Results(NamedTuple):
 
 
 def results_of(
-    blocks: Sequence[CountBlock], rules: AssociationRules, minimum: int, test: CountTest, level: float, compared: Comparisons
+    blocks: Sequence[CountBlock],
+    rules: AssociationRules,
+    minimum: int,
+    test: CountTest,
+    level: float,
+    compared: Comparisons,
 ) -> tuple[list[Results], float]:
     """Test all blocks, which form one family of tests, and select the reported associations.
 
-    The default definition selects concepts, then comparisons within concepts (`hierarchical_q`). Of these, it reports those whose interval,
-    at a level adjusted for the number of reported associations, does not contain 0. The published definitions test each concept separately.
+    The default definition selects concepts, then comparisons within concepts (`hierarchical_q`). Of these, it
+    reports those whose interval, at a level adjusted for the number of reported associations, does not
+    contain 0. The published definitions test each concept separately.
 
     Parameters
     ----------
@@ -464,7 +525,8 @@ def results_of(
     results
         The results of each block.
     level
-        Confidence level of the intervals of the reported associations, such that 95% of these intervals contain the true value.
+        Confidence level of the intervals of the reported associations, such that 95% of these intervals
+        contain the true value.
     """
     verdicts = [verdicts_of(block, rules, minimum, test, compared) for block in blocks]
     if not verdicts:
@@ -482,7 +544,8 @@ def results_of(
     ]
     tested, adjusted = np.count_nonzero(~np.isnan(p)), level
     while not rules.published and (number := _number_of(results)) > 0:
-        # `number` intervals are selected among those of all comparisons, by their lower ends only: twice the one-sided share.
+        # `number` intervals are selected among those of all comparisons, by their lower ends only: twice the
+        # one-sided share.
         adjusted = 1.0 - (1.0 - level) * min(2 * number / tested, 1.0)
         kept = [_without_null(one, test, adjusted, compared) for one in results]
         if _number_of(kept) == number:
@@ -505,13 +568,22 @@ def _without_null(results: Results, test: CountTest, level: float, compared: Com
 # -- rates, effects with intervals, log-odds --------------------------------------------------------------------------
 
 
-def described(cells: Cells, results: Results, rows: tuple[Index, ...], test: CountTest, level: float, compared: Comparisons) -> DataFrame:
+def described(
+    cells: Cells,
+    results: Results,
+    rows: tuple[Index, ...],
+    test: CountTest,
+    level: float,
+    compared: Comparisons,
+) -> DataFrame:
     """Return the columns `context` to `reported` of ASSOCIATIONS for the given rows (tests of the block and comparisons, (R,) each)."""
     (number, comparison), verdicts = rows, results.verdicts
     tests, sides = results.block.of(number), compared.of(comparison)
     own = np.arange(len(number)), sides.identity
     ranking = ranking_of(tests)
-    ahead = Comparisons(sides.identity, np.where(ranking.first == sides.identity, ranking.second, ranking.first))
+    ahead = Comparisons(
+        sides.identity, np.where(ranking.first == sides.identity, ranking.second, ranking.first)
+    )
     numbers = zip(("count", "lists", "others_count", "others_lists"), counts_of(tests, sides), strict=True)
     *_, runner, runner_lists = counts_of(tests, ahead)
     effect = test.difference(tests, sides, level)
@@ -533,7 +605,11 @@ def described(cells: Cells, results: Results, rows: tuple[Index, ...], test: Cou
         "q": results.q[rows],
         "reported": results.reported[rows],
     }
-    made = DataFrame(columns).with_columns(rate=col.count / col.lists, others_rate=col.others_count / col.others_lists).fill_nan(None)
+    made = (
+        DataFrame(columns)
+        .with_columns(rate=col.count / col.lists, others_rate=col.others_count / col.others_lists)
+        .fill_nan(None)
+    )
     return made.with_columns(
         context=context_names(cells, tests.context),
         concept=cells.concepts.gather(tests.concept),

@@ -1,15 +1,18 @@
 """Cluster-robust variance of a difference of rates: several lists share a first name, and two lists share a story.
 
-The difference between the rates of an identity and of all others is linear in the lists. Each list has a score (its contribution to the
-difference minus the expectation), and the variance is the sum over clusters of the squared sums of scores.
+The difference between the rates of an identity and of all others is linear in the lists. Each list has a
+score (its contribution to the difference minus the expectation), and the variance is the sum over clusters of
+the squared sums of scores.
 
-    by name    clusters are first names, so that the difference generalises to names like these
-    by story   clusters are stories, because the two characters of a story may be described similarly or in contrast; or the user's clusters
+    by name    clusters are first names, so that the difference generalises to names like these by story
+    clusters are stories, because the two characters of a story may be described similarly or in contrast; or
+    the user's clusters
                of texts, of which there may be few
     both       two-way variance V(name) + V(story) - V(list)
 
-Sources: Liang and Zeger (1986), "Longitudinal data analysis using generalized linear models"; Cameron, Gelbach and Miller (2011), "Robust
-inference with multiway clustering"; Satterthwaite (1946) for the degrees of freedom.
+Sources: Liang and Zeger (1986), "Longitudinal data analysis using generalized linear models"; Cameron,
+Gelbach and Miller (2011), "Robust inference with multiway clustering"; Satterthwaite (1946) for the degrees
+of freedom.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ ROUNDING = 1e-9
 _PAIRS_AT_ONCE = 2_000_000
 """Number of pairs of a list and a concept in it for which variances are computed together."""
 LEAST_INFLATION = 0.25
-"""Minimum ratio of the variance to that of independent lists, because few lists cannot show that it is smaller."""
+"""Minimum ratio of the variance to that of independent lists, because few lists cannot show that it is
+smaller."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +71,10 @@ class ListClusters:
 class ClusterTest(CountTest):
     """Tests and intervals for lists that share first names and stories.
 
-    If lists of a cluster are positively correlated, the p-value is the larger of that of independent lists, which is exact for rare
-    concepts, and that of a t-test with the cluster-robust variance; p-values above LEVEL are those of independent lists. If an identity
-    has fewer than FEWEST_NAMES first names, names are treated as fixed, and the result is about these names only.
+    If lists of a cluster are positively correlated, the p-value is the larger of that of independent lists,
+    which is exact for rare concepts, and that of a t-test with the cluster-robust variance; p-values above
+    LEVEL are those of independent lists. If an identity has fewer than FEWEST_NAMES first names, names are
+    treated as fixed, and the result is about these names only.
 
     Parameters
     ----------
@@ -92,7 +97,9 @@ class ClusterTest(CountTest):
         chosen = np.flatnonzero(p < LEVEL)
         found = self._robust(block.of(chosen), sides.of(chosen))
         t = ratio(found.estimate, np.sqrt(found.variance))
-        robust = np.where(np.isinf(found.freedom), scipy.special.ndtr(-t), scipy.special.stdtr(found.freedom, -t))
+        robust = np.where(
+            np.isinf(found.freedom), scipy.special.ndtr(-t), scipy.special.stdtr(found.freedom, -t)
+        )
         p[chosen] = np.where(found.inflation > 1.0 + ROUNDING, np.fmax(p[chosen], robust), p[chosen])
         return p
 
@@ -100,12 +107,18 @@ class ClusterTest(CountTest):
         """See CountTest.difference."""
         found = self._robust(block, sides)
         counts = counts_of(block, sides)
-        return Compared(*stratified_rate_difference(*counts, level, inflation=found.inflation, freedom=found.freedom), found.spread)
+        return Compared(
+            *stratified_rate_difference(*counts, level, inflation=found.inflation, freedom=found.freedom),
+            found.spread,
+        )
 
     def _robust(self, block: CountBlock, sides: Comparisons) -> RobustDifference:
         size = np.cumsum(block.held.sum(axis=(1, 2))) // _PAIRS_AT_ONCE
         parts = np.split(np.arange(len(size)), np.flatnonzero(np.diff(size)) + 1)
-        found = [robust_difference(self._incidence, block.of(rows), sides.of(rows), self._names, self._stories) for rows in parts]
+        found = [
+            robust_difference(self._incidence, block.of(rows), sides.of(rows), self._names, self._stories)
+            for rows in parts
+        ]
         return RobustDifference(*map(np.concatenate, zip(*found, strict=True)))
 
 
@@ -139,7 +152,11 @@ def clusters_of(incidence: Incidence, label: Index) -> ListClusters:
 
 
 def robust_difference(
-    incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], names: ListClusters | None, stories: ListClusters
+    incidence: Incidence,
+    block: CountBlock,
+    sides: tuple[Index, Index],
+    names: ListClusters | None,
+    stories: ListClusters,
 ) -> RobustDifference:
     """Estimate the difference between the rates of two sides and its cluster-robust variance.
 
@@ -165,16 +182,22 @@ def robust_difference(
         variance, freedom = scores.products(stories).sum(axis=(1, 2)), np.full(len(independent), np.inf)
     if names is not None:
         by_name, between, spread = _by_name(scores, names)
-        variance, freedom = np.maximum(variance, by_name + variance - independent), np.minimum(freedom, between)
+        variance, freedom = (
+            np.maximum(variance, by_name + variance - independent),
+            np.minimum(freedom, between),
+        )
     inflation = np.maximum(np.where(independent > 0, ratio(variance, independent), 1.0), LEAST_INFLATION)
     return RobustDifference(scores.estimate, inflation * independent, inflation, freedom, spread)
 
 
-def paired_p(incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], pairs: ListClusters) -> Floats:
+def paired_p(
+    incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], pairs: ListClusters
+) -> Floats:
     """Return one-sided p-values (R,) of the rate of one side being higher than that of the other within pairs of texts.
 
-    With one text of either side in a pair, the p-value is that of McNemar's exact test. Otherwise the numbers of texts with the concept are
-    compared with their expectation within each pair, as in the test of Mantel and Haenszel, with a correction for continuity.
+    With one text of either side in a pair, the p-value is that of McNemar's exact test. Otherwise the numbers
+    of texts with the concept are compared with their expectation within each pair, as in the test of Mantel
+    and Haenszel, with a correction for continuity.
 
     Parameters
     ----------
@@ -185,15 +208,23 @@ def paired_p(incidence: Incidence, block: CountBlock, sides: tuple[Index, Index]
     """
     scores, (identity, against) = _Scores(incidence, block, sides), sides
     row, pair, entry = scores.cells_of(pairs)
-    own, held = (np.bincount(entry, chosen.astype(np.float64), minlength=len(row)) for chosen in (scores.side == 0, scores.compared))
+    own, held = (
+        np.bincount(entry, chosen.astype(np.float64), minlength=len(row))
+        for chosen in (scores.side == 0, scores.compared)
+    )
     mine, others = of_sides(pairs.sizes, pair, identity[row], against[row]).sum(axis=1).T
     size = mine + others
     expected = ratio(mine * held, size)
     variance = np.nan_to_num(ratio(expected * others * (size - held), size * (size - 1)))
-    excess, spread = (np.bincount(row, values, minlength=len(identity)) for values in (own - expected, variance))
+    excess, spread = (
+        np.bincount(row, values, minlength=len(identity)) for values in (own - expected, variance)
+    )
     p: Floats
     if (size[(mine > 0) & (others > 0)] == 2).all():
-        more, differ = excess + 2 * spread, 4 * spread  # of the discordant pairs, and of those with the concept on this side
+        more, differ = (
+            excess + 2 * spread,
+            4 * spread,
+        )  # of the discordant pairs, and of those with the concept on this side
         p = scipy.stats.binom.sf(more - 1, differ, 0.5)
     else:
         p = scipy.special.ndtr(-ratio(excess - 0.5, np.sqrt(spread)))
@@ -206,7 +237,9 @@ class _Scores:
     def __init__(self, incidence: Incidence, block: CountBlock, sides: tuple[Index, Index]) -> None:
         identity, against = self.sides = sides
         self.strata = strata_of(incidence.cells, block.context)  # (R, S)
-        held, sizes = (of_sides(counts, np.arange(len(counts)), *sides) for counts in (block.held, block.lists))  # (R, S, 2)
+        held, sizes = (
+            of_sides(counts, np.arange(len(counts)), *sides) for counts in (block.held, block.lists)
+        )  # (R, S, 2)
         weight = np.nan_to_num(ratio(sizes.prod(axis=2), sizes.sum(axis=2)))  # Mantel-Haenszel weights
         weight = np.nan_to_num(ratio(weight, weight.sum(axis=1, keepdims=True)))
         scale = np.nan_to_num(ratio(weight[..., None], sizes)) * [1.0, -1.0]
@@ -233,7 +266,9 @@ class _Scores:
 
     def cells_of(self, clusters: ListClusters) -> tuple[Index, Index, Index]:
         """Return the row and the cluster of each cell, (E,), and the index of the cell of each pair of a list and a concept."""
-        cells, entry = np.unique(self.row * len(clusters.sizes) + clusters.number[self.lists], return_inverse=True)
+        cells, entry = np.unique(
+            self.row * len(clusters.sizes) + clusters.number[self.lists], return_inverse=True
+        )
         return *np.divmod(cells, len(clusters.sizes)), entry
 
     def by_sides(self, clusters: ListClusters) -> Iterator[tuple[Booleans, Floats]]:
@@ -251,11 +286,16 @@ class _Scores:
         else:
             expected, products = self._expected_over_contexts(clusters, row, cluster)
         differences = summed_scores - expected
-        change = summed_scores[:, :, None] * differences[:, None, :] - expected[:, :, None] * summed_scores[:, None, :]
+        change = (
+            summed_scores[:, :, None] * differences[:, None, :]
+            - expected[:, :, None] * summed_scores[:, None, :]
+        )
         np.add.at(products, row, change)
         return products
 
-    def _expected_in_one_context(self, clusters: ListClusters, row: Index, cluster: Index) -> tuple[Floats, Floats]:
+    def _expected_in_one_context(
+        self, clusters: ListClusters, row: Index, cluster: Index
+    ) -> tuple[Floats, Floats]:
         """Return the expected score of both sides in each cell (E, 2), and the sums of its products over all clusters, (R, 2, 2)."""
         (identity, against), context = self.sides, self.strata[:, 0]
         everyone = against == EVERYONE
@@ -277,21 +317,26 @@ class _Scores:
         expected_list = self.expected[:, 0]  # (R, 2)
         return expected, expected_list[:, :, None] * sums * expected_list[:, None, :]
 
-    def _expected_over_contexts(self, clusters: ListClusters, row: Index, cluster: Index) -> tuple[Floats, Floats]:
+    def _expected_over_contexts(
+        self, clusters: ListClusters, row: Index, cluster: Index
+    ) -> tuple[Floats, Floats]:
         """Return the same as `_expected_in_one_context` for tests over all contexts."""
         expected, products = np.zeros((len(row), 2)), np.zeros((len(self.estimate), 2, 2))
         for chosen, sizes in self.by_sides(clusters):
             mine, entries = np.flatnonzero(chosen), np.flatnonzero(chosen[row])
             expected[entries] = np.einsum("esa,esa->ea", self.expected[row[entries]], sizes[cluster[entries]])
             shared = np.einsum("gca,gdb->cadb", sizes, sizes)
-            products[mine] = np.einsum("rca,cadb,rdb->rab", self.expected[mine], shared, self.expected[mine], optimize=True)
+            products[mine] = np.einsum(
+                "rca,cadb,rdb->rab", self.expected[mine], shared, self.expected[mine], optimize=True
+            )
         return expected, products
 
 
 def _by_name(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floats]:
     """Return the variance between names, its degrees of freedom, and the standard deviation of the rate between names, (R,) each.
 
-    If the sides have different names, the variances of both sides are added. If they share names, a name is one cluster on both sides.
+    If the sides have different names, the variances of both sides are added. If they share names, a name is
+    one cluster on both sides.
     """
     products = scores.products(names)
     number = _names_of_sides(scores, names)

@@ -1,6 +1,12 @@
 """Branching: versions of prompts for other groups by replacing words, and the search for the words to replace."""
 
-from tiltmeter.benchmarks.branching.branches import Branched, Proposal, branch, find_descriptors, propose_replacements
+from tiltmeter.benchmarks.branching.branches import (
+    Branched,
+    Proposal,
+    branch,
+    find_descriptors,
+    propose_replacements,
+)
 from tiltmeter.benchmarks.branching.english_replacement import replace
 
 __all__ = ["Branched", "Proposal", "branch", "find_descriptors", "propose_replacements", "replace"]

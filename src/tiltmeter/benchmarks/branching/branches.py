@@ -1,7 +1,7 @@
 """Branching of the prompts about a root concept to target concepts, and the search for the words to replace.
 
-Both steps of the search ask a judge: which words in the texts about the root are specific to it, and what their counterparts for a target
-are.
+Both steps of the search ask a judge: which words in the texts about the root are specific to it, and what
+their counterparts for a target are.
 """
 
 from __future__ import annotations
@@ -36,28 +36,33 @@ class Branched(NamedTuple):
     """A benchmark with its branches."""
 
     benchmark: DataFrame
-    """BENCHMARK: the given rows in their order, then the branches, pair by pair in the order of the root rows."""
+    """BENCHMARK: the given rows in their order, then the branches, pair by pair in the order of the root
+    rows."""
     report: DataFrame
     """REPORT, one row per pair."""
 
 
 def branch(
-    benchmark: DataFrame, replacements: Mapping[str, Mapping[str, Mapping[str, str]]], *, counterfactual_baseline: bool = False
+    benchmark: DataFrame,
+    replacements: Mapping[str, Mapping[str, Mapping[str, str]]],
+    *,
+    counterfactual_baseline: bool = False,
 ) -> Branched:
     """Add branches to a benchmark: the prompts about each root, rewritten for each target.
 
-    A branch has the `root` of its original row, so that both can be compared as a pair. Its `key` is that of the root, a slash and the
-    target; its `source_tag` is "branch of ROOT: TAG". Existing branches are not branched again. Rows in which no word is replaced are
-    branched too, and counted in the report.
+    A branch has the `root` of its original row, so that both can be compared as a pair. Its `key` is that of
+    the root, a slash and the target; its `source_tag` is "branch of ROOT: TAG". Existing branches are not
+    branched again. Rows in which no word is replaced are branched too, and counted in the report.
 
     Parameters
     ----------
     benchmark
         BENCHMARK; all its rows are kept unchanged.
     replacements
-        `{root: {target: {old: new}}}`, where roots and targets are concepts. Only the words in the table are replaced; the name of the root
-        needs an entry like any other word. All replacements are made at once, so that a table with "he: she" and "she: he" swaps both. A
-        word that maps to itself is kept and protected from shorter entries. Roots without rows are ignored.
+        `{root: {target: {old: new}}}`, where roots and targets are concepts. Only the words in the table are
+        replaced; the name of the root needs an entry like any other word. All replacements are made at once,
+        so that a table with "he: she" and "she: he" swaps both. A word that maps to itself is kept and
+        protected from shorter entries. Roots without rows are ignored.
     counterfactual_baseline
         Whether words are also replaced in the baseline; otherwise the branch has the baseline of the root.
 
@@ -70,14 +75,18 @@ def branch(
     concepts = roots["concept"].unique(maintain_order=True).to_list()
     if not set(replacements) & set(concepts):
         first = next(iter(replacements), "")
-        raise InputError(f"nothing can be branched: no prompt is about {first!r} or any other root; {did_you_mean(first, concepts)}")
+        raise InputError(
+            f"nothing can be branched: no prompt is about {first!r} or any other root; {did_you_mean(first, concepts)}"
+        )
     replaced = ["prompt", "keyword", *(["baseline"] if counterfactual_baseline else [])]
     made, report = [benchmark], []
     pairs = [(root, target) for root in replacements if root in concepts for target in replacements[root]]
     for root, target in pairs:
         rows = roots.filter(concept=root)
         tag = pl.concat_str(lit(": "), "source_tag").fill_null("")
-        branches = rows.with_columns(replace(rows[name], replacements[root][target]) for name in replaced).with_columns(
+        branches = rows.with_columns(
+            replace(rows[name], replacements[root][target]) for name in replaced
+        ).with_columns(
             key=pl.concat_str("key", lit(f"/{target}")),
             concept=lit(target),
             source_tag=pl.concat_str(lit(f"branch of {root}"), tag),
@@ -89,7 +98,9 @@ def branch(
         report.append((root, target, rows.height, (branches["prompt"] == rows["prompt"]).sum(), still_named))
     whole = pl.concat(made)
     if (twice := whole.filter(col.key.is_duplicated())).height:
-        raise InputError(f"the benchmark already has the key {twice['key'][-1]!r}; use a benchmark without these branches")
+        raise InputError(
+            f"the benchmark already has the key {twice['key'][-1]!r}; use a benchmark without these branches"
+        )
     return Branched(whole, DataFrame(report, schema=REPORT, orient="row"))
 
 
@@ -115,13 +126,16 @@ class Proposal(NamedTuple):
     """All other words, with the reason why they have no counterpart."""
 
 
-def find_descriptors(texts: Series, concept: str, encoder: Encoder, judge: Judge, *, threshold: float | None = None) -> list[str]:
+def find_descriptors(
+    texts: Series, concept: str, encoder: Encoder, judge: Judge, *, threshold: float | None = None
+) -> list[str]:
     """Find the words in texts that are most similar to a concept, most similar first.
 
-    Each word occurs once, in its most frequent spelling; articles, prepositions, conjunctions and auxiliaries are ignored. Without a
-    threshold, it is found by a binary search over the sorted similarities: at each value, the judge is asked whether any of the next 15
-    words below it can be associated with the concept. If so, or if the answer cannot be read, the threshold is not raised. The search ends
-    with two values, of which the lower one is used (SAGED's rule).
+    Each word occurs once, in its most frequent spelling; articles, prepositions, conjunctions and auxiliaries
+    are ignored. Without a threshold, it is found by a binary search over the sorted similarities: at each
+    value, the judge is asked whether any of the next 15 words below it can be associated with the concept. If
+    so, or if the answer cannot be read, the threshold is not raised. The search ends with two values, of
+    which the lower one is used (SAGED's rule).
 
     Parameters
     ----------
@@ -170,8 +184,8 @@ def find_descriptors(texts: Series, concept: str, encoder: Encoder, judge: Judge
 def propose_replacements(words: Sequence[str], root: str, target: str, judge: Judge) -> Proposal:
     """Ask a judge for the counterparts of words about the root concept for the target concept.
 
-    The answer is parsed as JSON, with or without surrounding text: a list of old and new words, or an object `{old: new}`. Other words in
-    the answer are ignored. Duplicate words (in any case) are asked about once.
+    The answer is parsed as JSON, with or without surrounding text: a list of old and new words, or an object
+    `{old: new}`. Other words in the answer are ignored. Duplicate words (in any case) are asked about once.
 
     Raises
     ------
@@ -180,7 +194,9 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
     """
     asked = list({word.casefold(): word for word in reversed(words)}.values())[::-1]
     parts = [asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)]
-    fields = [{"root": root, "target": target, "words": json.dumps(part, ensure_ascii=False)} for part in parts]
+    fields = [
+        {"root": root, "target": target, "words": json.dumps(part, ensure_ascii=False)} for part in parts
+    ]
     proposal = Proposal({}, {})
     for part, reply in zip(parts, _ask(judge, "analogous", fields, read_pairs, schema=_SCHEMA), strict=True):
         proposed = {old.strip().casefold(): new for old, new in reply.value or [] if isinstance(old, str)}
@@ -201,21 +217,47 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
 
 
 def _ask(
-    judge: Judge, role: str, fields: Sequence[dict[str, str]], read: Callable[[str], ParsedReply[T]], **options: Any
+    judge: Judge,
+    role: str,
+    fields: Sequence[dict[str, str]],
+    read: Callable[[str], ParsedReply[T]],
+    **options: Any,
 ) -> list[ParsedReply[T]]:
     """Ask a question for each set of fields; raises ProviderError if the judge gave no answer."""
     texts = templates("branching", "branching")
-    replies = ask_until_read(judge, texts[role], texts[f"{role}_again"], fields, read, tries=2, sampling={"temperature": 0.0}, **options)
+    replies = ask_until_read(
+        judge,
+        texts[role],
+        texts[f"{role}_again"],
+        fields,
+        read,
+        tries=2,
+        sampling={"temperature": 0.0},
+        **options,
+    )
     if failed := next((reply.problem for reply in replies if reply.final), None):
-        raise ProviderError(f"a request to {judge.name} for words to replace failed ({failed}); try again later")
+        raise ProviderError(
+            f"a request to {judge.name} for words to replace failed ({failed}); try again later"
+        )
     return replies
 
 
 def _counted_words(texts: Series) -> DataFrame:
     """Return each word once, in its most frequent spelling (ties: the first in sort order), without clitics and particles."""
-    found = texts.cast(String).str.normalize("NFC").str.extract_all(_WORD).explode().str.replace(_CLITIC, "").rename("word")
-    spelt = found.filter(found.str.len_chars() > 1).value_counts().sort("count", "word", descending=[True, False])
-    spelt = spelt.with_columns(low=col.word.str.to_lowercase()).unique("low", keep="first", maintain_order=True)
+    found = (
+        texts.cast(String)
+        .str.normalize("NFC")
+        .str.extract_all(_WORD)
+        .explode()
+        .str.replace(_CLITIC, "")
+        .rename("word")
+    )
+    spelt = (
+        found.filter(found.str.len_chars() > 1).value_counts().sort("count", "word", descending=[True, False])
+    )
+    spelt = spelt.with_columns(low=col.word.str.to_lowercase()).unique(
+        "low", keep="first", maintain_order=True
+    )
     return spelt.filter(~col.low.is_in(sorted(PARTICLES))).select("word")
 
 

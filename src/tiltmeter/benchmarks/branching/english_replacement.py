@@ -1,6 +1,7 @@
 """Replacement of words in English texts: whole words, longest first, in a single pass, with grammatical agreement.
 
-The second half of the module has the necessary rules of English: plurals, possessives, "a" or "an", and capitalisation.
+The second half of the module has the necessary rules of English: plurals, possessives, "a" or "an", and
+capitalisation.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class _Found(NamedTuple):
 def replace(texts: Series, table: Mapping[str, str]) -> Series:
     """Replace the words of a table in each text.
 
-    Whole words are replaced; a word ends at a hyphen or at an apostrophe with a clitic ("he'll"). If several entries match, the longest is
-    used. All replacements are made at once, so that a table can swap two words. The following are kept or adapted:
+    Whole words are replaced; a word ends at a hyphen or at an apostrophe with a clitic ("he'll"). If several
+    entries match, the longest is used. All replacements are made at once, so that a table can swap two words.
+    The following are kept or adapted:
 
     - case: entries in lower case also match capitalised words and words in capitals; names also match in capitals and in lower case;
       acronyms ("US") match as written only. An entry with the same case as the text takes precedence.
@@ -78,8 +80,9 @@ _CURLY = str.maketrans("’\u2010\u2011", "'--")
 def whole_words(words: Sequence[str]) -> re.Pattern[str]:
     """Compile a pattern that matches any of the (non-empty) words as a whole word, longest first.
 
-    Acronyms match as written, other words in any case. A name of several words matches with all its capitals or with none: "European
-    unions" is not the European Union. Groups: `word`, and `owner` if a possessive follows.
+    Acronyms match as written, other words in any case. A name of several words matches with all its capitals
+    or with none: "European unions" is not the European Union. Groups: `word`, and `owner` if a possessive
+    follows.
     """
     spellings = {spelling for word in words for spelling in (word, unicodedata.normalize("NFD", word))}
     # Grouped by first letter, so that most positions are rejected after few comparisons.
@@ -107,11 +110,17 @@ def _sources(word: str) -> list[str]:
     """Return regular expressions for a word: one, or, for a name of several words, one with its capitals and one without."""
     pieces = _PIECE.findall(word)
     several = sum(piece[0].isupper() for piece in word.split()) > 1
-    return ["".join(_piece_source(piece, as_written) for piece in pieces) for as_written in ((True, False) if several else (None,))]
+    return [
+        "".join(_piece_source(piece, as_written) for piece in pieces)
+        for as_written in ((True, False) if several else (None,))
+    ]
 
 
 def _piece_source(piece: str, as_written: bool | None) -> str:
-    """Return a regular expression for a piece of a word; `as_written` decides if an initial capital must match (None: any case)."""
+    """Return a regular expression for a piece of a word.
+
+    `as_written` decides if an initial capital must match (None: any case).
+    """
     if piece.isspace():
         return r"\s+"
     if piece == "-":
@@ -151,9 +160,15 @@ def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_For
         form = next((one for one in entries if one.old == word), entries[0])
         # The previous replacement may be the article ("the" by "a").
         before = (pieces.pop() if pieces else "") + text[end:start]
-        doubled = _OWN_ARTICLE.match(form.new) and _DETERMINER.search(before[-_NEAR:]) and not _OWN_ARTICLE.match(form.old)
+        doubled = (
+            _OWN_ARTICLE.match(form.new)
+            and _DETERMINER.search(before[-_NEAR:])
+            and not _OWN_ARTICLE.match(form.old)
+        )
         replacement = _OWN_ARTICLE.sub("", form.new, count=1) if doubled else form.new
-        here = _Found(form, replacement, word, match["owner"] or "", text[max(0, start - _FAR) : start], before, loud)
+        here = _Found(
+            form, replacement, word, match["owner"] or "", text[max(0, start - _FAR) : start], before, loud
+        )
         new = _cased(here)
         made = unicodedata.normalize("NFD", new) if decomposed else new
         pieces += (_with_article(here), made + _possessive(here, new))
@@ -190,7 +205,9 @@ def _is_noun(word: str) -> bool:
 
 _OPENING = r"[\"“‘'«(\[*]*"
 _ARTICLE = re.compile(r"(?<![\w'’.\-])(an?)(\s+[\"“”‘'«(\[*]*)\Z", re.IGNORECASE)
-_DETERMINER = re.compile(rf"(?<![\w'’.\-])(?:an?|the|my|your|our|their|its|his|this)\s+{_OPENING}\Z", re.IGNORECASE)
+_DETERMINER = re.compile(
+    rf"(?<![\w'’.\-])(?:an?|the|my|your|our|their|its|his|this)\s+{_OPENING}\Z", re.IGNORECASE
+)
 _OWN_ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
 _SENTENCE = re.compile(rf"(?:\A|[.!?…][\"”’')\]]*\s+|\n\s*){_OPENING}\Z")
 _LABELLED = re.compile(
@@ -199,7 +216,8 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _NEAR, _FAR = 24, 400
-"""Characters before a word that are searched for an article or the end of a sentence, and for an opening quotation mark."""
+"""Characters before a word that are searched for an article or the end of a sentence, and for an opening
+quotation mark."""
 
 
 def _cased(here: _Found) -> str:
@@ -282,8 +300,8 @@ _SINGULAR = re.compile(r"(?:ss|as|os|us|is)$", re.IGNORECASE)
 def plural(word: str) -> str | None:
     """Return the plural of a singular noun or name ("man": "men", "member of parliament": "members of parliament").
 
-    Returns the word itself if both forms are the same ("Chinese") or if it looks like a plural already ("Netherlands"), and None if it has
-    no plural (numbers, words in other alphabets).
+    Returns the word itself if both forms are the same ("Chinese") or if it looks like a plural already
+    ("Netherlands"), and None if it has no plural (numbers, words in other alphabets).
     """
     tail = found.group() if (found := _HEAD.search(word)) else ""
     head = word.removesuffix(tail)
@@ -332,7 +350,9 @@ _SPELT_AS_VOWEL = frozenset("AEFHILMNORSX")
 def takes_an(word: str) -> bool | None:
     """Check whether a word takes "an" ("hour", "MP", "8") rather than "a" ("European", "US", "NATO"); None if unknown."""
     # Accents are ignored: "Éire" is treated like "Eire".
-    plain = "".join(letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter))
+    plain = "".join(
+        letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter)
+    )
     if not (found := _FIRST.search(plain)):
         return None
     first = found.group()
@@ -375,7 +395,10 @@ def written_like(found: str, old: str, new: str) -> str:
             return capital
         return new[:1].lower() + new[1:] if new.split()[0].casefold() in FUNCTION_WORDS else new
     if all(word[0].isupper() for word in _WORD.findall(found) if word.lower() not in _SMALL):
-        return capital[:1] + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else _capitalised(word[0]), capital)[1:]
+        return (
+            capital[:1]
+            + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else _capitalised(word[0]), capital)[1:]
+        )
     return new
 
 

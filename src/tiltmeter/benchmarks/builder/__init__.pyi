@@ -11,7 +11,12 @@ from .keywords import (
     split_sentences as split_sentences,
     without_sentences as without_sentences,
 )
-from .prompts import DROPPED as DROPPED, Assembled as Assembled, continuations as continuations, questions as questions
+from .prompts import (
+    DROPPED as DROPPED,
+    Assembled as Assembled,
+    continuations as continuations,
+    questions as questions,
+)
 from .sources import (
     Link as Link,
     PageSet as PageSet,

@@ -1,7 +1,8 @@
 """Recognition of addresses of this machine and its network.
 
-A page of someone else could lead to them, by a redirect or by a name of such an address. What is there (settings of a router, credentials
-of a cloud machine, an intranet) would then be stored in a benchmark as if it were public.
+A page of someone else could lead to them, by a redirect or by a name of such an address. What is there
+(settings of a router, credentials of a cloud machine, an intranet) would then be stored in a benchmark as if
+it were public.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 """IPv6 addresses that stood for IPv4 addresses (RFC 4291, deprecated)."""
 _TRANSLATED_LOCALLY: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
-"""IPv6 addresses that a local network translates to IPv4 (RFC 8215); older versions of Python call them global."""
+"""IPv6 addresses that a local network translates to IPv4 (RFC 8215); older versions of Python call them
+global."""
 _DEFAULT_PORTS: Final = frozenset({80, 443})
 
 
@@ -87,7 +89,8 @@ def same_server(first: str, second: str) -> bool:
 class PublicResolver(AbstractResolver):
     """Resolver that refuses names of addresses of this machine or its network.
 
-    A name is resolved again when a connection is opened, and its address may have changed since it was checked.
+    A name is resolved again when a connection is opened, and its address may have changed since it was
+    checked.
 
     Parameters
     ----------
@@ -100,7 +103,9 @@ class PublicResolver(AbstractResolver):
         self._proxies = {URL(proxy).raw_host for proxy in getproxies().values() if "://" in proxy}
         self._resolver = ThreadedResolver()
 
-    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> list[ResolveResult]:
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
         """Return the addresses of a host; raises OSError if one of them is refused."""
         results = await self._resolver.resolve(host, port, family)
         may_be_local = host in self._allowed or host in self._proxies

@@ -1,8 +1,8 @@
 """Keywords of concepts, and the sentences in their pages that contain a keyword as a whole word.
 
-Keywords are given, requested from a model, or extracted from the concept's own pages. Texts are split into sentences by syntok. List items
-and paragraphs are separated first (syntok only recognises blank lines), and wrong boundaries are removed: at semicolons, at unknown
-abbreviations, and inside brackets.
+Keywords are given, requested from a model, or extracted from the concept's own pages. Texts are split into
+sentences by syntok. List items and paragraphs are separated first (syntok only recognises blank lines), and
+wrong boundaries are removed: at semicolons, at unknown abbreviations, and inside brackets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given"
     for concept, words in keywords.items():
         for word in (" ".join(unicodedata.normalize("NFC", word).split()) for word in words):
             if not any(map(str.isalnum, word)):
-                raise InputError(f"the keyword {word!r} of {concept!r} cannot be searched for; it must contain a letter or digit")
+                raise InputError(
+                    f"the keyword {word!r} of {concept!r} cannot be searched for; it must contain a letter or digit"
+                )
             rows.append({"concept": concept, "keyword": word, "kind": kind})
     return join_keywords(DataFrame(rows, schema=KEYWORDS))
 
@@ -56,16 +58,20 @@ def join_keywords(*tables: DataFrame) -> DataFrame:
 def non_containing(keywords: DataFrame, definition: Literal["default", "saged"] = "default") -> DataFrame:
     """Remove keywords that contain another keyword of the same concept, in any case, as the shorter one finds the same sentences.
 
-    By default, a keyword contains another one as whole words, as sentences are searched for whole words: "Shia Islam" contains "Islam", but
-    "Islamic" does not. With "saged", any substring counts, as published.
+    By default, a keyword contains another one as whole words, as sentences are searched for whole words:
+    "Shia Islam" contains "Islam", but "Islamic" does not. With "saged", any substring counts, as published.
     """
     numbered = keywords.with_row_index("place")
     kept: dict[str, list[re.Pattern[str]]] = {}
     places: list[int] = []
-    for place, concept, word in numbered.sort(col.keyword.str.len_chars(), "place").select("place", "concept", "keyword").iter_rows():
+    for place, concept, word in (
+        numbered.sort(col.keyword.str.len_chars(), "place").select("place", "concept", "keyword").iter_rows()
+    ):
         shorter = kept.setdefault(concept, [])
         if not any(pattern.search(word) for pattern in shorter):
-            shorter.append(whole_words([word]) if definition == "default" else re.compile(re.escape(word), re.IGNORECASE))
+            shorter.append(
+                whole_words([word]) if definition == "default" else re.compile(re.escape(word), re.IGNORECASE)
+            )
             places.append(place)
     return numbered.filter(col.place.is_in(places)).drop("place")
 
@@ -89,7 +95,8 @@ def nearest(keywords: DataFrame, n: int, encoder: Encoder) -> DataFrame:
 # Requested from a model
 
 KINDS = ("characteristics", "subcategories", "synonyms", "same_root", "people")
-"""Necessary characteristics, sub-categories, synonyms, words with the same root, and famous people (long and short names)."""
+"""Necessary characteristics, sub-categories, synonyms, words with the same root, and famous people (long and
+short names)."""
 
 
 class AskedKeywords(NamedTuple):
@@ -112,8 +119,8 @@ def ask_keywords(
 ) -> AskedKeywords:
     """Ask a model for keywords of each concept and kind.
 
-    Each round shows the model the keywords so far and asks for more, all lists at once; a list without new keywords is complete. Finally,
-    keywords that contain another one are removed (see `non_containing`).
+    Each round shows the model the keywords so far and asks for more, all lists at once; a list without new
+    keywords is complete. Finally, keywords that contain another one are removed (see `non_containing`).
 
     Parameters
     ----------
@@ -138,7 +145,9 @@ def ask_keywords(
         The judge was interrupted.
     """
     texts = templates("sources", "keywords")
-    lists: dict[tuple[str, str], dict[str, str]] = {(concept, kind): {} for concept in concepts for kind in kinds}
+    lists: dict[tuple[str, str], dict[str, str]] = {
+        (concept, kind): {} for concept in concepts for kind in kinds
+    }
     growing, problem, unanswered = list(lists), "its lists are empty", 0
     for _ in range(rounds):
         asked = []
@@ -155,7 +164,10 @@ def ask_keywords(
             for word in words or ():
                 lists[at].setdefault(word.casefold(), word)
             growing += [at] if len(lists[at]) > before else []
-    tables = [given_keywords({concept: words.values()}, kind=f"asked:{kind}") for (concept, kind), words in lists.items()]
+    tables = [
+        given_keywords({concept: words.values()}, kind=f"asked:{kind}")
+        for (concept, kind), words in lists.items()
+    ]
     found = join_keywords(*tables)
     if found.is_empty():
         raise InputError(f"{judge.name} returned no keywords for any concept: {problem}")
@@ -186,13 +198,15 @@ def similar_keywords(found: PageSet, *, n: int, encoder: Encoder) -> DataFrame:
 def linked_keywords(found: PageSet) -> DataFrame:
     """Return as KEYWORDS the names among the links in the running text of each concept's own pages (depth 0).
 
-    A link counts as a name if all its words except small ones ("of", "van") are capitalised and it occurs inside a sentence, not only at
-    the beginning. Keywords that contain another one are removed.
+    A link counts as a name if all its words except small ones ("of", "van") are capitalised and it occurs
+    inside a sentence, not only at the beginning. Keywords that contain another one are removed.
     """
     return non_containing(_from_pages(found, "linked", _names))
 
 
-def _from_pages(found: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]) -> DataFrame:
+def _from_pages(
+    found: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]
+) -> DataFrame:
     """Return as KEYWORDS the words that a function finds in the text and the links of each concept's own pages."""
     tables = []
     own = found.pages.filter(col.depth == 0, col.status == "ok")
@@ -243,14 +257,16 @@ _INITIALS_END = re.compile(r"(?:\b[A-Z]\.){2,}$")
 _LONGEST_BRACKET = 300
 """Maximum number of characters in a bracket; longer brackets are treated as never closed."""
 _MANY_BRACKETS, _MOST_BRACKETS = 100, 0.1
-"""A paragraph with more opening brackets, in number and as a share of its characters, is not prose and is kept as one sentence."""
+"""A paragraph with more opening brackets, in number and as a share of its characters, is not prose and is
+kept as one sentence."""
 
 
 def split_sentences(text: str) -> list[str]:
     """Split a text into sentences.
 
-    White space within a sentence becomes a single space. Blank lines, and bullets or numbers of list items, also end a sentence; the bullet
-    or number is removed. Sentences without a space between them ("... ended.The next") are separated.
+    White space within a sentence becomes a single space. Blank lines, and bullets or numbers of list items,
+    also end a sentence; the bullet or number is removed. Sentences without a space between them ("...
+    ended.The next") are separated.
 
     Raises
     ------
@@ -260,7 +276,9 @@ def split_sentences(text: str) -> list[str]:
     try:
         from syntok import segmenter
     except ModuleNotFoundError as error:
-        raise NotRun('splitting texts into sentences requires syntok: pip install "tiltmeter[benchmarks]"') from error
+        raise NotRun(
+            'splitting texts into sentences requires syntok: pip install "tiltmeter[benchmarks]"'
+        ) from error
     return [sentence for block in _blocks(text) if block for sentence in _split_block(block, segmenter)]
 
 
@@ -271,7 +289,9 @@ def _blocks(text: str) -> Iterator[str]:
     for line in text.splitlines():
         bullet = _BULLET.match(line)
         # A dash or a number may start a line because of line wrapping.
-        starts = bullet is not None and (bullet["mark"] is None or item or not lines or _MAY_END.search(lines[-1]) is not None)
+        starts = bullet is not None and (
+            bullet["mark"] is None or item or not lines or _MAY_END.search(lines[-1]) is not None
+        )
         if starts or not line.strip():
             yield " ".join(lines)
             lines, item = [], starts
@@ -297,7 +317,10 @@ def _split_block(block: str, segmenter: Any) -> list[str]:
 
 
 def _continues(piece: str, following: str, apart: bool) -> bool:
-    """Check whether a sentence continues after `piece`, its last characters; `apart`: white space precedes the next character."""
+    """Check whether a sentence continues after `piece`, its last characters.
+
+    `apart`: white space precedes the next character.
+    """
     if not following:
         return False
     if piece.endswith((";", ":", ",")) or following in ")]}" or _ABBREVIATED.search(piece):
@@ -321,15 +344,18 @@ _APOSTROPHE = "['’ʼ]"
 
 
 def whole_words(keywords: Sequence[str]) -> re.Pattern[str]:
-    """Compile one pattern for all keywords, longest first; the matching group is named "k" followed by the position of the keyword.
+    """Compile one pattern for all keywords, longest first.
 
-    A keyword matches in any case as a whole word: not next to a letter, digit or combining mark. Spaces match any white space, and
-    apostrophes match straight and curly ones. A possessive ('s) may follow, and hyphens separate words. Texts must be in composed form
-    (NFC).
+    The matching group is named "k" followed by the position of the keyword.
+
+    A keyword matches in any case as a whole word: not next to a letter, digit or combining mark. Spaces match
+    any white space, and apostrophes match straight and curly ones. A possessive ('s) may follow, and hyphens
+    separate words. Texts must be in composed form (NFC).
     """
     texts = [" ".join(unicodedata.normalize("NFC", keyword).split()) for keyword in keywords]
-    # Keywords are grouped by first letter, which is much faster than trying all of them at each word. This does not change the result, as
-    # all keywords that match at one position have the same first letter. Groups are named, as their numbers depend on the order.
+    # Keywords are grouped by first letter, which is much faster than trying all of them at each word. This
+    # does not change the result, as all keywords that match at one position have the same first letter.
+    # Groups are named, as their numbers depend on the order.
     by_letter: dict[str, list[int]] = {}
     for place in sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place)):
         by_letter.setdefault(texts[place][:1].casefold(), []).append(place)
@@ -338,7 +364,9 @@ def whole_words(keywords: Sequence[str]) -> re.Pattern[str]:
         first = "|".join(dict.fromkeys(_pattern_of(texts[place][:1]) for place in places))
         tried = "|".join(f"(?P<k{place}>{_pattern_of(texts[place])})" for place in places)
         branches.append(f"(?={first})(?:{tried})")
-    return re.compile(rf"(?<!\w)(?:{'|'.join(branches)})(?![\w\u200c\u200d{combining_marks()}])", re.IGNORECASE)
+    return re.compile(
+        rf"(?<!\w)(?:{'|'.join(branches)})(?![\w\u200c\u200d{combining_marks()}])", re.IGNORECASE
+    )
 
 
 def _pattern_of(keyword: str) -> str:
@@ -346,12 +374,16 @@ def _pattern_of(keyword: str) -> str:
 
 
 def scrape(
-    pages: DataFrame, texts: Mapping[str, str], keywords: DataFrame, *, split: Callable[[str], list[str]] = split_sentences
+    pages: DataFrame,
+    texts: Mapping[str, str],
+    keywords: DataFrame,
+    *,
+    split: Callable[[str], list[str]] = split_sentences,
 ) -> DataFrame:
     """Find sentences of at least six words that contain a keyword.
 
-    For each concept, its own pages are searched for its own keywords. Each sentence is returned once, with the keyword that occurs first
-    in it (the longest one if several start there).
+    For each concept, its own pages are searched for its own keywords. Each sentence is returned once, with
+    the keyword that occurs first in it (the longest one if several start there).
 
     Parameters
     ----------
@@ -366,8 +398,8 @@ def scrape(
 
     Returns
     -------
-    SENTENCES, in the order of `pages` and of the sentences in them; `position` counts the sentences of a source from 0. See
-    `without_sentences` for concepts and keywords without sentences.
+    SENTENCES, in the order of `pages` and of the sentences in them; `position` counts the sentences of a
+    source from 0. See `without_sentences` for concepts and keywords without sentences.
     """
     composed = cache(lambda source: unicodedata.normalize("NFC", texts.get(source, "")))
     sentences = cache(lambda source: [" ".join(sentence.split()) for sentence in split(composed(source))])
@@ -381,10 +413,25 @@ def scrape(
                 continue
             for position, sentence in enumerate(sentences(source)):
                 found = pattern.search(sentence)
-                if found is None or sentence.casefold() in seen or sum(map(bool, map(_LETTER.search, sentence.split()))) < _FEWEST_WORDS:
+                if (
+                    found is None
+                    or sentence.casefold() in seen
+                    or sum(map(bool, map(_LETTER.search, sentence.split()))) < _FEWEST_WORDS
+                ):
                     continue
                 seen.add(sentence.casefold())
-                rows.append((None, concept, words[int(str(found.lastgroup)[1:])], source, tag, position, sentence, licence))
+                rows.append(
+                    (
+                        None,
+                        concept,
+                        words[int(str(found.lastgroup)[1:])],
+                        source,
+                        tag,
+                        position,
+                        sentence,
+                        licence,
+                    )
+                )
     return DataFrame(rows, schema=SENTENCES, orient="row")
 
 
@@ -398,7 +445,9 @@ def without_sentences(pages: DataFrame, keywords: DataFrame, sentences: DataFram
             if concept not in keywords["concept"]:
                 reason = "it has no keywords"
             elif "ok" not in pages.filter(concept=concept)["status"]:
-                reason = "none of its pages could be read" if concept in pages["concept"] else "it has no pages"
+                reason = (
+                    "none of its pages could be read" if concept in pages["concept"] else "it has no pages"
+                )
             missing.append(f"the concept {concept!r} has no sentences ({reason})")
     reason = "has no sentences (no sentence contains it, or another keyword occurs first)"
     return missing + [

@@ -40,7 +40,9 @@ class Assembled(NamedTuple):
 
 
 def _with_single_spaces(sentences: DataFrame) -> DataFrame:
-    return sentences.select(list(SENTENCES)).with_columns(col.sentence.str.replace_all(r"\s+", " ").str.strip_chars())
+    return sentences.select(list(SENTENCES)).with_columns(
+        col.sentence.str.replace_all(r"\s+", " ").str.strip_chars()
+    )
 
 
 def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, str | None]]) -> Assembled:
@@ -62,7 +64,10 @@ def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, 
     # The key is a hash of the row's identity; identical rows are numbered in order.
     identity = ["domain", "concept", "source", "position", "keyword"]
     numbered = kept.select(lit(kind), *identity, copy=pl.int_range(pl.len()).over(identity))
-    keys = [hashlib.sha256(json.dumps(row, ensure_ascii=False).encode()).hexdigest()[:16] for row in numbered.iter_rows()]
+    keys = [
+        hashlib.sha256(json.dumps(row, ensure_ascii=False).encode()).hexdigest()[:16]
+        for row in numbered.iter_rows()
+    ]
     keyword = col.keyword.str.strip_chars().str.escape_regex()
     kept = kept.with_columns(
         Series("key", keys, dtype=String),
@@ -95,13 +100,13 @@ def continuations(sentences: DataFrame, *, definition: Literal["default", "saged
     sentences
         SENTENCES.
     definition
-        "default": cut after the main verb with its auxiliaries. "saged": as published, cut three words after the first verb that is not
-        capitalised and not in brackets, preferably after the fifth word.
+        "default": cut after the main verb with its auxiliaries. "saged": as published, cut three words after
+        the first verb that is not capitalised and not in brackets, preferably after the fifth word.
 
     Returns
     -------
-    The benchmark (kind "continuation"), and the dropped sentences: without a main verb, with fewer than three words after it, or longer
-    than 5,000 characters.
+    The benchmark (kind "continuation"), and the dropped sentences: without a main verb, with fewer than three
+    words after it, or longer than 5,000 characters.
 
     Raises
     ------
@@ -137,7 +142,8 @@ def cut_after_verb(sentence: str) -> int | None:
 def cut_as_saged(sentence: str) -> int | None:
     """Return the number of characters up to the cut by the published rule: three words after the first verb, preferably after word five.
 
-    The verb must not be capitalised or in brackets. The main verb counts as a verb regardless of its tag. None if there is none.
+    The verb must not be capitalised or in brackets. The main verb counts as a verb regardless of its tag.
+    None if there is none.
     """
     words = tag_words(sentence)
     main = main_verb_of(words)
@@ -168,10 +174,13 @@ def questions(
     check: bool = False,
     tried_with: Sequence[str] = (),
 ) -> Assembled:
-    """Make prompts by asking a model for a question about the concept for each sentence; the sentence is the baseline.
+    """Make prompts by asking a model for a question about the concept for each sentence.
 
-    All sentences are processed at once, with up to three attempts each: an unusable answer is requested again, with the reason. A question
-    must name its concept. A sentence is dropped if the model declines or no answer can be used.
+    The sentence is the baseline.
+
+    All sentences are processed at once, with up to three attempts each: an unusable answer is requested
+    again, with the reason. A question must name its concept. A sentence is dropped if the model declines or
+    no answer can be used.
 
     Parameters
     ----------
@@ -180,8 +189,8 @@ def questions(
     judge
         The model asked. Requests in its journal are not repeated.
     check
-        Whether to ask the model if each question also makes sense for other concepts; questions that do not are rejected and requested
-        again. With a single concept, nothing is checked.
+        Whether to ask the model if each question also makes sense for other concepts; questions that do not
+        are rejected and requested again. With a single concept, nothing is checked.
     tried_with
         Concepts used for this check before those of the table; they need no sentences.
 
@@ -201,7 +210,9 @@ def questions(
     known = list(dict.fromkeys([*tried_with, *table["concept"]]))
     rows = table.select("concept", "sentence").rows()
     pairs = list(dict.fromkeys(rows))
-    names = {concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known}
+    names = {
+        concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known
+    }
 
     def rejected(made: Mapping[int, str]) -> dict[int, ParsedReply[str]]:
         """Reject questions that do not name the concept, or make no sense for other concepts."""
@@ -215,7 +226,9 @@ def questions(
             if not names[concept].search(question):
                 found[place] = ParsedReply(None, "the question does not name the concept")
             elif check and others:
-                tried[place] = "\n".join(f"- {other.join(names[concept].split(question))}" for other in others)
+                tried[place] = "\n".join(
+                    f"- {other.join(names[concept].split(question))}" for other in others
+                )
         asked = [fill_template(texts["check"], questions=lines) for lines in tried.values()]
         answers = ask_all(judge, asked, schema=_SENSIBLE, sampling={"temperature": 0.0})
         for place, answer in zip(tried, answers, strict=True):
@@ -223,10 +236,21 @@ def questions(
             if answer.problem:
                 found[place] = answer
             elif not verdict.value:
-                found[place] = ParsedReply(None, verdict.problem or "the question does not hold for other concepts as well")
+                found[place] = ParsedReply(
+                    None, verdict.problem or "the question does not hold for other concepts as well"
+                )
         return found
 
     fields = [{"concept": concept, "sentence": sentence} for concept, sentence in pairs]
-    replies = ask_until_read(judge, texts["ask"], texts["again"], fields, read_question, tries=_TRIES, check=rejected, schema=_QUESTION)
+    replies = ask_until_read(
+        judge,
+        texts["ask"],
+        texts["again"],
+        fields,
+        read_question,
+        tries=_TRIES,
+        check=rejected,
+        schema=_QUESTION,
+    )
     made = dict(zip(pairs, replies, strict=True))
     return _assemble(table, "question", [(made[pair].value, made[pair].problem) for pair in rows])

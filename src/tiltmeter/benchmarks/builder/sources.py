@@ -1,7 +1,8 @@
 """Sources of sentences: documents (HTML, Markdown, PDF, plain text), local files, and articles written by a model.
 
-Texts are paragraphs separated by an empty line, with normalised white space and without reference marks. From HTML, paragraphs and captions
-are extracted, or all text if there are none. Input is untrusted: it is never executed, and parsing takes time proportional to its length.
+Texts are paragraphs separated by an empty line, with normalised white space and without reference marks. From
+HTML, paragraphs and captions are extracted, or all text if there are none. Input is untrusted: it is never
+executed, and parsing takes time proportional to its length.
 """
 
 from __future__ import annotations
@@ -26,7 +27,16 @@ from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.readers import refused_text
 from tiltmeter.study import Judge
 
-KINDS = {".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf"}
+KINDS = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".md": "md",
+    ".markdown": "md",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+}
 """Kind of a document by the suffix of its file name."""
 
 
@@ -47,7 +57,8 @@ class SourceDocument(NamedTuple):
     note: str | None = None
     """Which part was not read, and why; for a document without text, why it cannot be read."""
     links: tuple[Link, ...] = ()
-    """Links in HTML paragraphs with the title of the linked page, as in wikis, except links to missing pages."""
+    """Links in HTML paragraphs with the title of the linked page, as in wikis, except links to missing pages.
+    """
 
 
 def read_document(data: bytes, kind: str, declared: str | None = None) -> SourceDocument:
@@ -87,7 +98,9 @@ _REFERENCE_MARK = re.compile(
     re.IGNORECASE,
 )
 _EMPTY_BRACKETS = re.compile(r"(?<!\s)\s*+\(\s*+(?:[;,:]\s*+)?\)")  # left over from removed pronunciations
-_INVISIBLE = dict.fromkeys((*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0), 0xAD, 0x200B, 0x2060, 0xFEFF))
+_INVISIBLE = dict.fromkeys(
+    (*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0), 0xAD, 0x200B, 0x2060, 0xFEFF)
+)
 _EMPTY_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-‐\u00ad]\n(?=[^\W\d_])")
 
@@ -116,7 +129,10 @@ def join_lines(text: str, *, hyphenated: bool = False) -> str:
 
 
 def _decode(data: bytes, declared: str | None, *, is_html: bool) -> str:
-    """Decode by byte order mark, as UTF-8 (regardless of a header), as declared, or as Windows-1252; never fails."""
+    """Decode by byte order mark, as UTF-8 (regardless of a header), as declared, or as Windows-1252.
+
+    Never fails.
+    """
     marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     for likely in ("utf-16" if marked else "utf-8-sig", "utf-8" if is_html else declared or "utf-8"):
         try:
@@ -128,14 +144,31 @@ def _decode(data: bytes, declared: str | None, *, is_html: bool) -> str:
     _require("bs4", "reading HTML")
     from bs4.dammit import UnicodeDammit
 
-    return UnicodeDammit(data, user_encodings=[declared] if declared else [], is_html=True).unicode_markup or ""
+    return (
+        UnicodeDammit(data, user_encodings=[declared] if declared else [], is_html=True).unicode_markup or ""
+    )
 
 
 # HTML
 
 _BLOCKS = frozenset({"p", "figcaption", "caption"})
 _CAPTION_CLASSES = frozenset({"thumbcaption", "gallerytext", "infobox-caption"})
-_UNREAD = frozenset({"script", "style", "noscript", "template", "annotation", "math", "nav", "head", "svg", "iframe", "select", "button"})
+_UNREAD = frozenset(
+    {
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "annotation",
+        "math",
+        "nav",
+        "head",
+        "svg",
+        "iframe",
+        "select",
+        "button",
+    }
+)
 _UNREAD_CLASS = re.compile(
     r"(?<!\S)(?:reference|noprint|mw-editsection|mw-cite-backlink|navbox|reflist|references|mw-references-wrap|hatnote|metadata|ambox|error"
     r"|mwe-math-element|toc|sistersitebox|catlinks)(?!\S)"
@@ -160,27 +193,35 @@ def read_html(markup: str) -> SourceDocument:
 
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
-        root = lxml.html.document_fromstring(markup.replace("\0", "").encode("utf-8", errors="replace"), parser=parser)
+        root = lxml.html.document_fromstring(
+            markup.replace("\0", "").encode("utf-8", errors="replace"), parser=parser
+        )
     except lxml.etree.LxmlError:  # it is empty
         return SourceDocument()
     is_cut = any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log)
     note = "its elements are nested too deeply; the page is read only up to there" if is_cut else None
     title = tidy(root.xpath("string((//title | //h1)[1])"))
     for element in list(_elements(root)):
-        if _is_unread(element) and element.getparent() is not None:  # emptied and not removed, as removal joins ever longer texts
+        if (
+            _is_unread(element) and element.getparent() is not None
+        ):  # emptied and not removed, as removal joins ever longer texts
             element.clear(keep_tail=True)
             element.tag = "span"
         elif element.tag == "br":
             element.text = "\n"
     blocks = list(_blocks(root))
     text = join_paragraphs(block.text_content() for block in blocks) or _all_text(root)
-    return SourceDocument(text, title or None, note, links=tuple(_links(block for block in blocks if block.tag == "p")))
+    return SourceDocument(
+        text, title or None, note, links=tuple(_links(block for block in blocks if block.tag == "p"))
+    )
 
 
 def _require(module: str, purpose: str) -> None:
     """Raise InputError, with the name of the extra, if a library for reading documents is not installed."""
     if find_spec(module) is None:
-        raise InputError(f'{purpose} requires a library that is not installed: pip install "tiltmeter[benchmarks]"')
+        raise InputError(
+            f'{purpose} requires a library that is not installed: pip install "tiltmeter[benchmarks]"'
+        )
 
 
 def _elements(root: Any) -> Iterator[Any]:
@@ -189,7 +230,11 @@ def _elements(root: Any) -> Iterator[Any]:
 
 
 def _is_unread(element: Any) -> bool:
-    if element.tag in _UNREAD or _UNREAD_CLASS.search(element.get("class") or "") or element.get("role") == "navigation":
+    if (
+        element.tag in _UNREAD
+        or _UNREAD_CLASS.search(element.get("class") or "")
+        or element.get("role") == "navigation"
+    ):
         return True
     return element.tag == "sup" and bool(_BRACKETED.fullmatch(element.text_content()))
 
@@ -198,7 +243,9 @@ def _blocks(root: Any) -> Iterator[Any]:
     """Yield paragraphs and captions, without nested ones."""
     inside: set[Any] = set()
     for element in _elements(root):
-        if element not in inside and (element.tag in _BLOCKS or not _CAPTION_CLASSES.isdisjoint(element.classes)):
+        if element not in inside and (
+            element.tag in _BLOCKS or not _CAPTION_CLASSES.isdisjoint(element.classes)
+        ):
             inside.update(element.iterdescendants())
             yield element
 
@@ -217,19 +264,27 @@ def _links(blocks: Iterable[Any]) -> Iterator[Link]:
     for block in blocks:
         for anchor in block.iter("a"):
             title, label = anchor.get("title"), tidy(anchor.text_content())
-            if title and label and anchor.get("href") and anchor.classes.isdisjoint(("new", "external", "extiw")):
+            if (
+                title
+                and label
+                and anchor.get("href")
+                and anchor.classes.isdisjoint(("new", "external", "extiw"))
+            ):
                 yield Link(tidy(title), label)
 
 
 # Markdown and PDF
 
 _OPERATIONS_READ = 1_000_000
-"""Maximum number of operations of a PDF (text and drawing) that are read; each takes about twenty microseconds."""
+"""Maximum number of operations of a PDF (text and drawing) that are read; each takes about twenty
+microseconds."""
 _CONTENT_READ = 20_000_000
-"""Maximum size of the decoded contents of the pages of a PDF that are read, in bytes. A small file may have very large contents."""
+"""Maximum size of the decoded contents of the pages of a PDF that are read, in bytes. A small file may have
+very large contents."""
 
 _MARKS_READ = 200_000
-"""Maximum number of marks and line breaks of Markdown that are parsed; each takes about twenty microseconds."""
+"""Maximum number of marks and line breaks of Markdown that are parsed; each takes about twenty microseconds.
+"""
 _MARK = re.compile(r"[^\w\s]|\n")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 
@@ -265,7 +320,9 @@ def _read_pdf(data: bytes) -> SourceDocument:
         return SourceDocument(note=f"the file is not a valid PDF ({type(error).__name__})")
     note = None
     if len(pages) < len(reader.pages):
-        note = f"it has too much content; only the first {len(pages):,} of {len(reader.pages):,} pages are read"
+        note = (
+            f"it has too much content; only the first {len(pages):,} of {len(reader.pages):,} pages are read"
+        )
     pieces: list[str] = []
     last = ""
     for page in pages:  # a sentence without an end continues on the next page
@@ -279,7 +336,10 @@ class _TooMuchError(Exception):
 
 
 def _pages_read(reader: Any) -> list[str]:
-    """Return the text of each page of a PDF, up to the limits of operations and of decoded content; the page beyond is left out."""
+    """Return the text of each page of a PDF, up to the limits of operations and of decoded content.
+
+    The page beyond is left out.
+    """
     operations = size = 0
 
     def count(*_: object) -> None:
@@ -325,7 +385,9 @@ def page_of(source: str, title: str, document: SourceDocument) -> SourcePage:
     title, problem = document.title or title, document.note
     if document.text:
         return SourcePage(source, title, document.text, problem=problem, links=document.links)
-    return SourcePage(source, title, status="failed" if problem else "empty", problem=problem or "it contains no text")
+    return SourcePage(
+        source, title, status="failed" if problem else "empty", problem=problem or "it contains no text"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,26 +407,38 @@ FoundPage = tuple[str, SourcePage, Mapping[str, Any]]
 
 
 def page_set(found: Sequence[FoundPage]) -> PageSet:
-    """Collect pages in order; duplicates of a concept's page are merged, with the status "ok" if any of them has it."""
-    rows = [{name: getattr(page, name, None) for name in PAGES} | {"concept": concept, "depth": 0, **more} for concept, page, more in found]
+    """Collect pages in order.
+
+    Duplicates of a concept's page are merged, with the status "ok" if any of them has it.
+    """
+    rows = [
+        {name: getattr(page, name, None) for name in PAGES} | {"concept": concept, "depth": 0, **more}
+        for concept, page, more in found
+    ]
     table = DataFrame(rows, schema=PAGES).with_row_index("place")
-    best = table.sort(col.status != "ok", "place").unique(["concept", "source"], keep="first", maintain_order=True)
+    best = table.sort(col.status != "ok", "place").unique(
+        ["concept", "source"], keep="first", maintain_order=True
+    )
     usable = {page.source: page for _, page, _ in found if page.status == "ok"}
-    texts, links = ({source: getattr(page, name) for source, page in usable.items()} for name in ("text", "links"))
+    texts, links = (
+        {source: getattr(page, name) for source, page in usable.items()} for name in ("text", "links")
+    )
     return PageSet(best.sort("place").drop("place"), texts, links)
 
 
 # Files
 
 
-def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None, home: Path = Path()) -> list[FoundPage]:
+def read_files(
+    paths: Mapping[str, Sequence[str]], *, licence: str | None = None, home: Path = Path()
+) -> list[FoundPage]:
     """Read files, or all files in folders, for each concept; files shared by several concepts are read once.
 
     Parameters
     ----------
     paths
-        Concept -> files and folders. From a JSON file {group: {title: [sentences]}}, a concept gets the group with its own name (ignoring
-        case, hyphens and underscores).
+        Concept -> files and folders. From a JSON file {group: {title: [sentences]}}, a concept gets the group
+        with its own name (ignoring case, hyphens and underscores).
     licence
         Licence of these files, recorded with each.
     home
@@ -372,14 +446,14 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
 
     Returns
     -------
-    One page per file, or per text of a JSON file. The source is the path as given; for JSON, "PATH#GROUP/TITLE". Files that cannot be read
-    have the status "failed".
+    One page per file, or per text of a JSON file. The source is the path as given; for JSON,
+    "PATH#GROUP/TITLE". Files that cannot be read have the status "failed".
 
     Raises
     ------
     InputError
-        There is no such file or folder, a folder has no file of a supported type, a JSON file has another structure or no such group, or
-        the extra `benchmarks` is not installed.
+        There is no such file or folder, a folder has no file of a supported type, a JSON file has another
+        structure or no such group, or the extra `benchmarks` is not installed.
     """
 
     @cache
@@ -392,7 +466,12 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
     groups = cache(_read_groups)
     more = {"source_tag": "local", "licence": licence}
     found: list[FoundPage] = []
-    files = [(concept, file) for concept, names in paths.items() for name in names for file in _files_of(home / name, concept)]
+    files = [
+        (concept, file)
+        for concept, names in paths.items()
+        for name in names
+        for file in _files_of(home / name, concept)
+    ]
     for concept, file in files:
         source = str(file.relative_to(home) if file.is_relative_to(home) else file)
         if file.suffix.lower() != ".json":
@@ -401,7 +480,13 @@ def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None
         for title, texts in _group_of(file, groups(file), concept).items():
             # Each sentence is kept as a paragraph, as the text is already split.
             document = SourceDocument(join_paragraphs([texts] if isinstance(texts, str) else texts))
-            found.append((concept, page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document), more))
+            found.append(
+                (
+                    concept,
+                    page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document),
+                    more,
+                )
+            )
     return found
 
 
@@ -410,9 +495,15 @@ def _files_of(path: Path, concept: str) -> list[Path]:
     kinds = (*KINDS, ".json")
     if not path.exists():
         raise InputError(f"there is no file or folder {path} (a source of {concept!r})")
-    found = sorted(one for one in (path.rglob("*") if path.is_dir() else [path]) if one.suffix.lower() in kinds and one.is_file())
+    found = sorted(
+        one
+        for one in (path.rglob("*") if path.is_dir() else [path])
+        if one.suffix.lower() in kinds and one.is_file()
+    )
     if not found:
-        raise InputError(f"{path} (a source of {concept!r}) has no file of a supported type ({', '.join(kinds)})")
+        raise InputError(
+            f"{path} (a source of {concept!r}) has no file of a supported type ({', '.join(kinds)})"
+        )
     return found
 
 
@@ -425,19 +516,23 @@ def _read_groups(path: Path) -> _Groups:
     try:
         return TypeAdapter(_Groups).validate_json(path.read_bytes(), strict=True)
     except (OSError, ValidationError):
-        raise InputError(f"{path}: JSON sources must have the structure {{group: {{title: [sentences]}}}}") from None
+        raise InputError(
+            f"{path}: JSON sources must have the structure {{group: {{title: [sentences]}}}}"
+        ) from None
 
 
 def _group_of(path: Path, groups: _Groups, concept: str) -> dict[str, str | list[str]]:
     """Return the texts of the concept's group, by "GROUP/TITLE".
 
-    The group has the concept's name, or else its letters and digits in any case. "C" is not the group of "C++" if
-    both exist.
+    The group has the concept's name, or else its letters and digits in any case. "C" is not the group of
+    "C++" if both exist.
     """
     letters = {_letters_of(name): name for name in reversed(groups)}
     group = concept if concept in groups else letters.get(_letters_of(concept))
     if group is None:
-        raise InputError(f"{path} has no group for the concept {concept!r}: {did_you_mean(concept, list(groups))}")
+        raise InputError(
+            f"{path} has no group for the concept {concept!r}: {did_you_mean(concept, list(groups))}"
+        )
     return {f"{group}/{title}": text for title, text in groups[group].items()}
 
 
@@ -465,7 +560,8 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
 
     Returns
     -------
-    One page per concept, with the status "failed" if the model declined or failed. The source names the model.
+    One page per concept, with the status "failed" if the model declined or failed. The source names the
+    model.
 
     Raises
     ------
@@ -473,15 +569,25 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
         The judge was interrupted.
     """
     template = templates("sources", "article")["prompt"]
-    prompts = [fill_template(template, concept=concept, domain=domain, words=str(words)) for concept in concepts]
+    prompts = [
+        fill_template(template, concept=concept, domain=domain, words=str(words)) for concept in concepts
+    ]
     answers = ask_all(judge, prompts)
     texts = [answer.value or "" for answer in answers]
     declines_each = refused_text(Series(texts, dtype=String))
     found: list[FoundPage] = []
     for concept, answer, text, declines in zip(concepts, answers, texts, declines_each, strict=True):
-        document = SourceDocument(note=answer.problem or ("the model declined to write it" if declines else None))
+        document = SourceDocument(
+            note=answer.problem or ("the model declined to write it" if declines else None)
+        )
         if not document.note:
             document = read_document(text.encode("utf-8", errors="replace"), "md")._replace(title=None)
             document = document if document.text else SourceDocument(note="the model wrote nothing")
-        found.append((concept, page_of(f"written by {judge.name}: {concept}", concept, document), {"source_tag": "written"}))
+        found.append(
+            (
+                concept,
+                page_of(f"written by {judge.name}: {concept}", concept, document),
+                {"source_tag": "written"},
+            )
+        )
     return found

@@ -1,6 +1,7 @@
 """The YAML spec from which a benchmark is built: its schema and validation.
 
-The docstrings of the fields are shown in editors. Import this module only where a spec is read, as importing Pydantic is slow.
+The docstrings of the fields are shown in editors. Import this module only where a spec is read, as importing
+Pydantic is slow.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    StringConstraints,
+    ValidationError,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
 from tiltmeter.benchmarks.files import load_json
@@ -32,16 +41,26 @@ def _or_else(expected: str) -> WrapValidator:
 
 
 _Name = Annotated[
-    str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$"), _or_else("lower-case letters, digits, - and _, such as 'world_religions'")
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$"),
+    _or_else("lower-case letters, digits, - and _, such as 'world_religions'"),
 ]
-_Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$"), _or_else("an address such as https://example.org/page")]
+_Url = Annotated[
+    str, StringConstraints(pattern=r"^https?://\S+$"), _or_else("an address such as https://example.org/page")
+]
 _Targets = Filled[dict[Line, Filled[dict[Line, Line]]]]
 _Replacements = Filled[dict[Line, _Targets]]
-_Table = Annotated[Line | _Replacements, _or_else("the name of a file, or a mapping {root: {target: {old: new}}}")]
+_Table = Annotated[
+    Line | _Replacements, _or_else("the name of a file, or a mapping {root: {target: {old: new}}}")
+]
 _Pair = Annotated[list[Line], Field(min_length=2, max_length=2)]
 _Pairs = Annotated[Literal["all"] | Filled[list[_Pair]], _or_else("all, or a list of [root, target] pairs")]
-_Threshold = Annotated[Annotated[float, Field(ge=-1, le=1)] | Literal["auto"], _or_else("auto, or a number from -1 to 1")]
-_Template = Annotated[str, StringConstraints(pattern=r"\{prompt\}"), _or_else("a text with {prompt} at the place of the prompt")]
+_Threshold = Annotated[
+    Annotated[float, Field(ge=-1, le=1)] | Literal["auto"], _or_else("auto, or a number from -1 to 1")
+]
+_Template = Annotated[
+    str, StringConstraints(pattern=r"\{prompt\}"), _or_else("a text with {prompt} at the place of the prompt")
+]
 _Kind = Literal["continuation", "question", "given"]
 
 
@@ -53,22 +72,26 @@ class Concept(_SpecPart):
     """A compared group: its keywords and sources."""
 
     keywords: list[Line] = []
-    """Keywords that select its sentences, as whole words in any case. Without keywords, the name of the concept is used."""
+    """Keywords that select its sentences, as whole words in any case. Without keywords, the name of the
+    concept is used."""
     wikipedia: list[Line] = []
-    """Titles of its Wikipedia pages, if they differ from the name of the concept. Requires sources.wikipedia."""
+    """Titles of its Wikipedia pages, if they differ from the name of the concept. Requires sources.wikipedia.
+    """
     local: list[Line] = []
     """Files and folders (txt, md, html, pdf, json) about this concept only; relative to the spec."""
     urls: list[_Url] = []
     """Web pages about this concept only."""
     only_branched: bool = False
-    """Whether its prompts are only made from those of other concepts (see branch), without searching for sentences."""
+    """Whether its prompts are only made from those of other concepts (see branch), without searching for
+    sentences."""
 
 
 class FindKeywords(_SpecPart):
     """How to find further keywords for all concepts. Keywords that contain another keyword are removed."""
 
     asked: list[Literal["characteristics", "subcategories", "synonyms", "same_root", "people"]] = []
-    """Kinds of keywords requested from the judge: characteristics, sub-categories, synonyms, words with the same root, famous people."""
+    """Kinds of keywords requested from the judge: characteristics, sub-categories, synonyms, words with the
+    same root, famous people."""
     rounds: Annotated[int, Field(ge=1, le=100)] = 3
     """Maximum number of requests for each kind."""
     similar: bool = False
@@ -76,7 +99,8 @@ class FindKeywords(_SpecPart):
     linked: bool = False
     """Whether to add names among the links of the concept's Wikipedia page."""
     keep: Annotated[int, Field(ge=1, le=1_000)] = 10
-    """Number of keywords kept for each concept besides the given ones: the most similar by sentence embedding."""
+    """Number of keywords kept for each concept besides the given ones: the most similar by sentence
+    embedding."""
 
 
 class Wikipedia(_SpecPart):
@@ -87,9 +111,11 @@ class Wikipedia(_SpecPart):
     depth: Annotated[int, Field(ge=0, le=5)] = 0
     """Number of links followed from the concept's own page; 0: its own page only."""
     links: Literal["forward", "backward", "both"] = "forward"
-    """Direction of the links: forward (pages that a page links to), backward (pages that link to it) or both."""
+    """Direction of the links: forward (pages that a page links to), backward (pages that link to it) or both.
+    """
     pages: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Number of linked pages used for a concept at each depth: those with the most similar titles by sentence embedding."""
+    """Number of linked pages used for a concept at each depth: those with the most similar titles by sentence
+    embedding."""
     rate: Annotated[float, Field(gt=0, le=100)] = 5.0
     """Maximum number of requests per second."""
     contact: Line | None = None
@@ -124,9 +150,11 @@ class Assemble(_SpecPart):
     """How to make prompts from sentences."""
 
     kind: _Kind = "continuation"
-    """continuation: the sentence up to its main verb; question: a question that the judge writes about it; given: your own prompts."""
+    """continuation: the sentence up to its main verb; question: a question that the judge writes about it;
+    given: your own prompts."""
     prompts: Line | None = None
-    """Benchmark file with your own prompts (kind: given), with at least the columns concept and prompt; relative to the spec."""
+    """Benchmark file with your own prompts (kind: given), with at least the columns concept and prompt;
+    relative to the spec."""
     size: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of prompts before branching; sampled at random, balanced over the concepts."""
     with_keyword: bool = True
@@ -139,20 +167,24 @@ class DescriptorSearch(_SpecPart):
     """Search for words in the prompts of the root, which the judge replaces by analogous words of the target."""
 
     threshold: _Threshold = "auto"
-    """Smallest cosine similarity of these words to the concept; auto: found by a binary search that asks the judge."""
+    """Smallest cosine similarity of these words to the concept; auto: found by a binary search that asks the
+    judge."""
 
 
 class Branch(_SpecPart):
     """Branching: prompts about one concept, rewritten to be about another."""
 
     table: _Table | None = None
-    """Replacements {root: {target: {old: new}}}, or a YAML or JSON file with them; without a table, the names of concepts are replaced."""
+    """Replacements {root: {target: {old: new}}}, or a YAML or JSON file with them; without a table, the names
+    of concepts are replaced."""
     pairs: _Pairs = "all"
-    """[root, target] pairs; all: those of the table; without a table, every concept with prompts to every other concept."""
+    """[root, target] pairs; all: those of the table; without a table, every concept with prompts to every
+    other concept."""
     direction: Literal["one", "both"] = "one"
     """both: the table is also used from target to root."""
     counterfactual_baseline: bool = False
-    """Whether to rewrite the baseline too; otherwise answers about the target are compared with the sentence about the root."""
+    """Whether to rewrite the baseline too; otherwise answers about the target are compared with the sentence
+    about the root."""
     descriptors: DescriptorSearch | None = None
     """Search for further words to replace; requires a judge."""
 
@@ -183,7 +215,8 @@ class Spec(_SpecPart):
     branch: Branch | None = None
     """Branching: prompts about one concept, rewritten to be about another."""
     roles: Filled[dict[Line, str | None]] | None = None
-    """System messages by name of the role (null: no system message); default: a single role without a system message."""
+    """System messages by name of the role (null: no system message); default: a single role without a system
+    message."""
     templates: Filled[dict[Line, Filled[dict[_Kind, _Template]]]] | None = None
     """Prompt templates by name and kind of prompt, each with {prompt}; default: those of the method."""
 
@@ -222,10 +255,15 @@ def read_spec(given: str | Path | Mapping[str, Any]) -> Spec:
     Raises
     ------
     InputError
-        The spec is not valid; the message describes the first problem with file, key and, for invalid YAML, line.
+        The spec is not valid; the message describes the first problem with file, key and, for invalid YAML,
+        line.
     """
     place = "spec" if isinstance(given, Mapping) else str(given)
-    spec = validated(dict(given), Spec, place) if isinstance(given, Mapping) else read_record(Path(given), "spec", Spec)
+    spec = (
+        validated(dict(given), Spec, place)
+        if isinstance(given, Mapping)
+        else read_record(Path(given), "spec", Spec)
+    )
     if problem := next(_inconsistencies(spec), None):
         raise InputError(f"{place}: {problem}")
     return spec

@@ -47,7 +47,8 @@ LEFT_OUT: Schema = {"root": String, "target": String, "word": String, "reason": 
 """Words without a counterpart from the judge, with the reason."""
 
 LocalHosts = bool | Callable[[Sequence[str]], bool]
-"""Whether hosts of this machine or its network may be asked: yes, no, or a function of the hosts, called before the first request."""
+"""Whether hosts of this machine or its network may be asked: yes, no, or a function of the hosts, called
+before the first request."""
 
 
 class Builder:
@@ -67,35 +68,53 @@ class Builder:
         Whether pages may be fetched from hosts of this machine or its network; see `LocalHosts`.
     """
 
-    def __init__(self, spec: Spec, home: Path, cache: Path, *, offline: bool = False, local: LocalHosts = False) -> None:
+    def __init__(
+        self, spec: Spec, home: Path, cache: Path, *, offline: bool = False, local: LocalHosts = False
+    ) -> None:
         self._spec, self._home, self._cache, self._offline, self._local = spec, home, cache, offline, local
         self._branch = spec.branch or Branch()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages in order; the last one produces the table `benchmark`."""
-        spec, sources, assemble, domain = self._spec, self._spec.sources, self._spec.assemble, {"domain": self._spec.domain}
+        spec, sources, assemble, domain = (
+            self._spec,
+            self._spec.sources,
+            self._spec.assemble,
+            {"domain": self._spec.domain},
+        )
         given = assemble.kind == "given"
         prompt_table = StageTable(BENCHMARK, required=("key", "root", "concept", "prompt"))
         saged = self._files(sources.saged)
         keywords = Stage(
             "keywords",
-            {"keywords": StageTable(KEYWORDS, required=("concept", "keyword"), fill=domain | {"kind": "given"})},
+            {
+                "keywords": StageTable(
+                    KEYWORDS, required=("concept", "keyword"), fill=domain | {"kind": "given"}
+                )
+            },
             (),
             self._keywords,
             asks=bool(spec.keywords.asked),
-            rests_on=saged | self._of_spec("domain", "definition", "keywords", concepts={"keywords", "wikipedia"}, sources={"wikipedia"}),
+            rests_on=saged
+            | self._of_spec(
+                "domain", "definition", "keywords", concepts={"keywords", "wikipedia"}, sources={"wikipedia"}
+            ),
         )
         pages = Stage(
             "pages",
             {
-                "pages": StageTable(PAGES, required=("concept", "source"), fill=domain | {"status": "ok", "depth": 0}),
+                "pages": StageTable(
+                    PAGES, required=("concept", "source"), fill=domain | {"status": "ok", "depth": 0}
+                ),
                 "texts": StageTable(TEXTS, required=tuple(TEXTS)),
             },
             (),
             self._pages,
             asks=sources.written is not None,
-            rests_on=self._files(*sources.local, *(name for concept in spec.sought.values() for name in concept.local))
+            rests_on=self._files(
+                *sources.local, *(name for concept in spec.sought.values() for name in concept.local)
+            )
             | self._of_spec("domain", "sources", concepts={"wikipedia", "local", "urls"}),
         )
         sentences = Stage(
@@ -111,18 +130,22 @@ class Builder:
             () if given else ("sentences",),
             self._given_prompts if given else self._prompts,
             asks=assemble.kind == "question",
-            rests_on=self._files(assemble.prompts) | self._of_spec("domain", "definition", "seed", "assemble"),
+            rests_on=self._files(assemble.prompts)
+            | self._of_spec("domain", "definition", "seed", "assemble"),
         )
         replacements = Stage(
             "replacements",
             {
-                "replacements": StageTable(REPLACEMENTS, required=("root", "target", "old", "new"), fill={"by": "given"}),
+                "replacements": StageTable(
+                    REPLACEMENTS, required=("root", "target", "old", "new"), fill={"by": "given"}
+                ),
                 "left_out": StageTable(LEFT_OUT, required=tuple(LEFT_OUT)),
             },
             ("prompts",),
             self._replacements,
             asks=self._branch.descriptors is not None,
-            rests_on=self._files(self._branch.table if isinstance(self._branch.table, str) else None) | self._of_spec("branch"),
+            rests_on=self._files(self._branch.table if isinstance(self._branch.table, str) else None)
+            | self._of_spec("branch"),
         )
         branches = Stage(
             "branches",
@@ -132,14 +155,21 @@ class Builder:
             rests_on=self._of_spec(branch={"counterfactual_baseline"}),
         )
         benchmark = Stage(
-            "benchmark", {"benchmark": prompt_table}, ("branches" if spec.branch else "prompts",), lambda table, settings, tools: table
+            "benchmark",
+            {"benchmark": prompt_table},
+            ("branches" if spec.branch else "prompts",),
+            lambda table, settings, tools: table,
         )
         found = () if given else (keywords, pages, sentences)
         return (*found, prompts, *((replacements, branches) if spec.branch else ()), benchmark)
 
     def _of_spec(self, *keys: str, concepts: Iterable[str] = (), **inside: set[str]) -> dict[str, Any]:
         """Return these keys of the spec; for some keys, only the named fields."""
-        include: Any = {**dict.fromkeys(keys, True), **inside, "concepts": {"__all__": {"only_branched", *concepts}}}
+        include: Any = {
+            **dict.fromkeys(keys, True),
+            **inside,
+            "concepts": {"__all__": {"only_branched", *concepts}},
+        }
         return self._spec.model_dump(include=include)
 
     def _files(self, *names: str | None) -> dict[str, Any]:
@@ -148,7 +178,9 @@ class Builder:
         for path in {self._home / name for name in names if name}:
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
             found[str(path.relative_to(self._home) if path.is_relative_to(self._home) else path)] = [
-                [str(one.relative_to(path)), one.stat().st_size, one.stat().st_mtime_ns] for one in inside if one.is_file()
+                [str(one.relative_to(path)), one.stat().st_size, one.stat().st_mtime_ns]
+                for one in inside
+                if one.is_file()
             ]
         return {"files": dict(sorted(found.items()))}
 
@@ -161,7 +193,11 @@ class Builder:
     def _check_concepts(self, path: Path, table: DataFrame) -> None:
         """Raise InputError if a file has a concept that is not in the spec."""
         for concept in table["concept"].unique(maintain_order=True):
-            check_known(concept, self._spec.concepts, f"{path} has rows about {concept!r}, which is not a concept of the spec")
+            check_known(
+                concept,
+                self._spec.concepts,
+                f"{path} has rows about {concept!r}, which is not a concept of the spec",
+            )
 
     def _without_rows(self, table: DataFrame) -> str | None:
         """Return the first concept that needs its own prompts and has no row in the table; None if there is none."""
@@ -170,11 +206,16 @@ class Builder:
     def _judge(self, tools: Tools, key: str) -> Judge:
         """Return the judge, needed for a key of the spec; raises InputError if there is none."""
         if tools.judge is None:
-            raise InputError(f"{key} requires a judge; give one with --judge PROVIDER/NAME, or remove {key} from the spec")
+            raise InputError(
+                f"{key} requires a judge; give one with --judge PROVIDER/NAME, or remove {key} from the spec"
+            )
         return tools.judge
 
     def _encoder(self, tools: Tools, key: str) -> Encoder:
-        """Return the sentence encoder, needed for a key of the spec; raises InputError if it is not available."""
+        """Return the sentence encoder, needed for a key of the spec.
+
+        Raises InputError if it is not available.
+        """
         try:
             return tools.encoder(ENCODERS[0])
         except NotRun as reason:
@@ -189,7 +230,10 @@ class Builder:
             )
 
     def _allowed_hosts(self, key: str, urls: Iterable[str]) -> list[str]:
-        """Return the hosts of the URLs that are on this machine or its network; raises InputError if they may not be read."""
+        """Return the hosts of the URLs that are on this machine or its network.
+
+        Raises InputError if they may not be read.
+        """
         from tiltmeter.benchmarks.builder.addresses import local_hosts  # requires an extra
 
         hosts = local_hosts(urls)
@@ -216,9 +260,12 @@ class Builder:
         return tiers
 
     def _keywords(self, settings: Settings, tools: Tools) -> DataFrame:
-        """Collect keywords from the spec, the SAGED file, the judge and pages; concepts without any get their own name.
+        """Collect keywords from the spec, the SAGED file, the judge and pages.
 
-        Given keywords are kept unchanged. Of the others, those that contain another keyword are removed, and the most similar are kept.
+        Concepts without any get their own name.
+
+        Given keywords are kept unchanged. Of the others, those that contain another keyword are removed, and
+        the most similar are kept.
         """
         spec, saged = self._spec, self._saged()
         given = given_keywords({name: concept.keywords for name, concept in spec.sought.items()})
@@ -237,7 +284,12 @@ class Builder:
         if wanted.asked:
             judge = self._judge(tools, "keywords.asked")
             asked = ask_keywords(
-                judge, list(spec.sought), domain=spec.domain, rounds=wanted.rounds, kinds=wanted.asked, definition=spec.definition
+                judge,
+                list(spec.sought),
+                domain=spec.domain,
+                rounds=wanted.rounds,
+                kinds=wanted.asked,
+                definition=spec.definition,
             )
             _report_unanswered(tools, "keywords", asked.unanswered)
             found.append(asked.keywords)
@@ -245,8 +297,14 @@ class Builder:
             wiki = spec.sources.wikipedia or Wikipedia()
             own = page_set(self._wiki_pages(tools, wiki.model_copy(update={"depth": 0})))
             if wanted.similar:
-                spare = max(len(concept.keywords) for concept in spec.sought.values())  # the most similar words may be given keywords
-                found.append(similar_keywords(own, n=wanted.keep + spare, encoder=self._encoder(tools, "keywords.similar")))
+                spare = max(
+                    len(concept.keywords) for concept in spec.sought.values()
+                )  # the most similar words may be given keywords
+                found.append(
+                    similar_keywords(
+                        own, n=wanted.keep + spare, encoder=self._encoder(tools, "keywords.similar")
+                    )
+                )
             if wanted.linked:
                 found.append(linked_keywords(own))
             _report_failed_pages(tools, "keywords", own.pages)
@@ -273,7 +331,9 @@ class Builder:
 
             self._check_online("sources.urls")
             allowed = self._allowed_hosts("sources.urls", chain.from_iterable(urls.values()))
-            found += read_urls(urls, cache=self._cache, licence=sources.licence, manners=Manners(local=allowed))
+            found += read_urls(
+                urls, cache=self._cache, licence=sources.licence, manners=Manners(local=allowed)
+            )
         if sources.wikipedia is not None:
             found += self._wiki_pages(tools, sources.wikipedia)
         if sources.written is not None:
@@ -281,13 +341,23 @@ class Builder:
             found += write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words)
         joined = page_set(found)
         _report_failed_pages(tools, "pages", joined.pages)
-        return {"pages": self._in_order(joined.pages), "texts": DataFrame([*joined.texts.items()], schema=TEXTS, orient="row")}
+        return {
+            "pages": self._in_order(joined.pages),
+            "texts": DataFrame([*joined.texts.items()], schema=TEXTS, orient="row"),
+        }
 
-    def _sentences(self, keywords: DataFrame, pages: DataFrame, texts: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """Find the sentences with a keyword and add those of SAGED; report concepts and keywords without sentences."""
+    def _sentences(
+        self, keywords: DataFrame, pages: DataFrame, texts: DataFrame, settings: Settings, tools: Tools
+    ) -> DataFrame:
+        """Find the sentences with a keyword and add those of SAGED.
+
+        Report concepts and keywords without sentences.
+        """
         found, saged = scrape(pages, dict(texts.iter_rows()), keywords), self._saged()
         if saged is not None:
-            found = pl.concat([found, saged.sentences]).unique(["concept", "sentence"], keep="first", maintain_order=True)
+            found = pl.concat([found, saged.sentences]).unique(
+                ["concept", "sentence"], keep="first", maintain_order=True
+            )
         elif not pages.is_empty():
             for sentence in without_sentences(pages, keywords, found):
                 tools.problem(f"sentences: {sentence}", final=True)
@@ -299,16 +369,22 @@ class Builder:
         """Make continuations or questions from the sentences, sample them to the requested size, and list dropped sentences."""
         spec = self._spec
         if (lacking := self._without_rows(sentences)) is not None:
-            raise InputError(f"the concept {lacking!r} has no sentences; add keywords or sources, or remove the concept")
+            raise InputError(
+                f"the concept {lacking!r} has no sentences; add keywords or sources, or remove the concept"
+            )
         if spec.assemble.kind == "question":
             judge = self._judge(tools, "assemble.kind: question")
-            made, dropped = questions(sentences, judge, check=spec.assemble.check, tried_with=[*spec.sought, *spec.concepts])
+            made, dropped = questions(
+                sentences, judge, check=spec.assemble.check, tried_with=[*spec.sought, *spec.concepts]
+            )
             _report_unanswered(tools, "prompts", dropped.filter(col.reason.str.starts_with(NO_ANSWER)).height)
         else:
             made, dropped = continuations(sentences, definition=spec.definition)
             if spec.assemble.with_keyword:
                 kept = col.keyword_in_prompt.fill_null(True)
-                cut = made.filter(~kept).with_columns(sentence="baseline", reason=lit("the keyword is after the cut"))
+                cut = made.filter(~kept).with_columns(
+                    sentence="baseline", reason=lit("the keyword is after the cut")
+                )
                 made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
                 if (lost := self._without_rows(made)) is not None:
                     raise InputError(
@@ -323,7 +399,9 @@ class Builder:
         table = read_benchmark(path)
         self._check_concepts(path, table)
         if (lacking := self._without_rows(table)) is not None:
-            raise InputError(f"{path} has no prompt about the concept {lacking!r}; add prompts, or remove the concept from the spec")
+            raise InputError(
+                f"{path} has no prompt about the concept {lacking!r}; add prompts, or remove the concept from the spec"
+            )
         table = table.with_columns(col.domain.fill_null(self._spec.domain))
         return {"prompts": self._sized(table), "dropped": DataFrame(schema=DROPPED)}
 
@@ -339,7 +417,9 @@ class Builder:
         read = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
         given = {(root, target): words for root, targets in read.items() for target, words in targets.items()}
         if asked.pairs == "all":
-            pairs = list(given) or [pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts]
+            pairs = list(given) or [
+                pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts
+            ]
         else:
             pairs = [(root, target) for root, target in asked.pairs]
             for root, _ in pairs:
@@ -348,12 +428,20 @@ class Builder:
         wanted = pairs + [pair[::-1] for pair in pairs if both and pair[::-1] in given]
         rows = [(*pair, *words, "given") for pair in wanted for words in given.get(pair, {}).items()]
         rows += [(*pair, *pair, "name") for pair in pairs if pair not in given]
-        proposals = [] if asked.descriptors is None else list(self._proposals(asked.descriptors.threshold, pairs, prompts, tools))
+        proposals = (
+            []
+            if asked.descriptors is None
+            else list(self._proposals(asked.descriptors.threshold, pairs, prompts, tools))
+        )
         rows += [(*pair, *words, "judge") for pair, proposal in proposals for words in proposal.words.items()]
         left_out = [(*pair, *word) for pair, proposal in proposals for word in proposal.left_out.items()]
-        table = DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(["root", "target", "old"], keep="first", maintain_order=True)
+        table = DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(
+            ["root", "target", "old"], keep="first", maintain_order=True
+        )
         if both:
-            back = table.select(root="target", target="root", old="new", new="old", by="by").join(table, on=["root", "target"], how="anti")
+            back = table.select(root="target", target="root", old="new", new="old", by="by").join(
+                table, on=["root", "target"], how="anti"
+            )
             unclear = back.filter(pl.struct("root", "target", col.old.str.to_lowercase()).is_duplicated())
             for root, target, old in unclear.select("root", "target", "old").head(1).iter_rows():
                 raise InputError(
@@ -364,19 +452,32 @@ class Builder:
         return {"replacements": table, "left_out": DataFrame(left_out, schema=LEFT_OUT, orient="row")}
 
     def _proposals(
-        self, threshold: float | Literal["auto"], pairs: list[tuple[str, str]], prompts: DataFrame, tools: Tools
+        self,
+        threshold: float | Literal["auto"],
+        pairs: list[tuple[str, str]],
+        prompts: DataFrame,
+        tools: Tools,
     ) -> Iterator[tuple[tuple[str, str], Proposal]]:
         """Yield the judge's proposals for each pair of root and target."""
         judge, encoder = self._judge(tools, "branch.descriptors"), self._encoder(tools, "branch.descriptors")
         for root in dict.fromkeys(root for root, _ in pairs):
             mine = prompts.filter(concept=root)
-            texts = pl.concat([mine["prompt"], *([mine["baseline"]] if self._branch.counterfactual_baseline else [])])
-            words = find_descriptors(texts, root, encoder, judge, threshold=None if threshold == "auto" else threshold)
+            texts = pl.concat(
+                [mine["prompt"], *([mine["baseline"]] if self._branch.counterfactual_baseline else [])]
+            )
+            words = find_descriptors(
+                texts, root, encoder, judge, threshold=None if threshold == "auto" else threshold
+            )
             for pair in (pair for pair in pairs if pair[0] == root and words):
                 yield pair, propose_replacements(words, *pair, judge)
 
-    def _branches(self, prompts: DataFrame, replacements: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
-        """Add branches to the prompts; report branches without replacements and branches that still name the root."""
+    def _branches(
+        self, prompts: DataFrame, replacements: DataFrame, settings: Settings, tools: Tools
+    ) -> DataFrame:
+        """Add branches to the prompts.
+
+        Report branches without replacements and branches that still name the root.
+        """
         table: dict[str, dict[str, dict[str, str]]] = {}
         for root, target, old, new in replacements.select("root", "target", "old", "new").iter_rows():
             table.setdefault(root, {}).setdefault(target, {})[old] = new
@@ -394,14 +495,19 @@ class Builder:
 def _report_unanswered(tools: Tools, stage: str, number: int) -> None:
     """Report questions without an answer."""
     if number:
-        tools.problem(f"{stage}: {number:,} questions to the judge failed; run the same command again to retry them")
+        tools.problem(
+            f"{stage}: {number:,} questions to the judge failed; run the same command again to retry them"
+        )
 
 
 def _report_failed_pages(tools: Tools, stage: str, pages: DataFrame) -> None:
     """Report pages that could not be fetched or read, which may succeed later, and pages that were read in part."""
     failed = pages.filter(status="failed")
     cut = pages.filter(col.status == "ok", col.problem.is_not_null()).unique("source", maintain_order=True)
-    for found, what, more in ((failed, "read", "; run the same command again to retry them"), (cut, "read completely", "")):
+    for found, what, more in (
+        (failed, "read", "; run the same command again to retry them"),
+        (cut, "read completely", ""),
+    ):
         for source, problem in found.select("source", "problem").head(1).iter_rows():
             sentence = f"{stage}: {found.height:,} of {pages.height:,} pages could not be {what}, such as {source} ({problem}){more}"
             tools.problem(sentence, final=not more)

@@ -2,11 +2,13 @@
 
 Tags are those of the BNC's C5 tag set (NN1, VVD, VBZ, AJ0, ...), from HanTa through `readers.grammar`.
 
-The words are processed from left to right. A word that introduces a subordinate clause ("who", "that", "because", ...) takes the next verb;
-the first finite verb that is not taken is the main verb. Attributive participles ("the term coined by ...") are distinguished from verbs by
-the following words. Words in brackets or quotation marks are ignored.
+The words are processed from left to right. A word that introduces a subordinate clause ("who", "that",
+"because", ...) takes the next verb; the first finite verb that is not taken is the main verb. Attributive
+participles ("the term coined by ...") are distinguished from verbs by the following words. Words in brackets
+or quotation marks are ignored.
 
-The running time is linear: the ends of searches ("the next verb", "the next comma") are precomputed for all words in one pass.
+The running time is linear: the ends of searches ("the next verb", "the next comma") are precomputed for all
+words in one pass.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class TaggedWord(NamedTuple):
     quoted: bool
     """Whether it is between double quotation marks, including the marks themselves."""
     name: bool
-    """Whether it is part of a name: capitalised inside the sentence, or a small word between two such words ("Bank of England")."""
+    """Whether it is part of a name: capitalised inside the sentence, or a small word between two such words
+    ("Bank of England")."""
 
 
 _WHOLE = re.compile(
@@ -55,12 +58,22 @@ def tag_words(sentence: str) -> list[TaggedWord]:
     texts = [token.text for token in tokens]
     tags = grammar.tag(texts)
     flags = zip(_bracketed(texts), _quoted(texts), _in_names(texts, tags), strict=True)
-    return [TaggedWord(token.text, token.end, tag, *these) for token, tag, these in zip(tokens, tags, flags, strict=True)]
+    return [
+        TaggedWord(token.text, token.end, tag, *these)
+        for token, tag, these in zip(tokens, tags, flags, strict=True)
+    ]
 
 
 def between_pairs(marks: Sequence[int]) -> set[int]:
-    """Return the positions from the first to the second mark, from the third to the fourth, and so on; an unpaired mark is ignored."""
-    return set(chain.from_iterable(range(first, last + 1) for first, last in zip(marks[::2], marks[1::2], strict=False)))
+    """Return the positions from the first to the second mark, from the third to the fourth, and so on.
+
+    An unpaired mark is ignored.
+    """
+    return set(
+        chain.from_iterable(
+            range(first, last + 1) for first, last in zip(marks[::2], marks[1::2], strict=False)
+        )
+    )
 
 
 def _bracketed(texts: Sequence[str]) -> list[bool]:
@@ -75,7 +88,10 @@ def _bracketed(texts: Sequence[str]) -> list[bool]:
 
 
 def _quoted(texts: Sequence[str]) -> list[bool]:
-    """Mark the words in quotation marks: straight ones alternate; curly ones and guillemets need a closing mark later on."""
+    """Mark the words in quotation marks: straight ones alternate.
+
+    Curly ones and guillemets need a closing mark later on.
+    """
     straight = between_pairs([i for i, text in enumerate(texts) if text == '"'])
     found = []
     opened, closed, to_close = 0, 0, sum(text in ("\u201d", "\u00bb") for text in texts)
@@ -120,14 +136,17 @@ _THAT_IS = [",", "that", "is", ","]
 
 @cache
 def _words_by_use() -> Mapping[str, frozenset[str]]:
-    return {use: frozenset(words) for use, words in packaged_yaml(Path(__file__).with_suffix(".yaml")).items()}
+    return {
+        use: frozenset(words) for use, words in packaged_yaml(Path(__file__).with_suffix(".yaml")).items()
+    }
 
 
 def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
     """Return the last word of the main verb with its auxiliaries; None if there is none.
 
-    Taggers make errors. If no main verb is found, the sentence is analysed again: first with ambiguous conjunctions treated as
-    prepositions, then with participles, and finally with nouns treated as verbs where their neighbours permit.
+    Taggers make errors. If no main verb is found, the sentence is analysed again: first with ambiguous
+    conjunctions treated as prepositions, then with participles, and finally with nouns treated as verbs where
+    their neighbours permit.
 
     Parameters
     ----------
@@ -136,7 +155,9 @@ def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
     """
     words = list(dropwhile(lambda word: word.tag in ("PUN", "PUQ"), words))
     semicolon = next((i for i, word in enumerate(words) if word.text == ";"), len(words))
-    for count, leniency in product(sorted({semicolon, len(words)}), (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO)):
+    for count, leniency in product(
+        sorted({semicolon, len(words)}), (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO)
+    ):
         found = _reading(words[:count], leniency).main_verb()
         if found is not None:
             return words[found]
@@ -160,22 +181,34 @@ class _Reading:
         self.count = len(words)
         self.leniency, self.fronted = leniency, fronted
         self.before = self._words_before()
-        # Words of names are treated as names regardless of their tags. Position -1, before the first word, has the last entry.
-        kinds = ["NP0" if word.name else "NN1" if lower in _ALONE else word.tag for word, lower in zip(words, text, strict=True)]
+        # Words of names are treated as names regardless of their tags. Position -1, before the first word,
+        # has the last entry.
+        kinds = [
+            "NP0" if word.name else "NN1" if lower in _ALONE else word.tag
+            for word, lower in zip(words, text, strict=True)
+        ]
         self.kind_before = [[*kinds, ""][place] for place in self.before]
         self.kind_after = [*tag[1:], "PUN"]
         # For each position, the first position from there on of ...
         self.next_mark = self._next(lambda i: text[i] in (",", ";", ":"))
-        self.next_opener = self._next(lambda i: tag[i] in _OPENERS and text[i] not in _words_by_use()["either"])
+        self.next_opener = self._next(
+            lambda i: tag[i] in _OPENERS and text[i] not in _words_by_use()["either"]
+        )
         self.next_no_adverb = self._next(lambda i: tag[i] != "AV0")
         # ... a word that an auxiliary may belong to,
         self.next_of_group = self._next(lambda i: tag[i] not in ("AV0", "XX0") and text[i] != "first")
         # ... a verb that is finite regardless of the words before it,
-        self.next_verb = self._next(lambda i: self.clear(i) or (tag[i] == "VVZ" and self.kind_before[i] not in _DETERMINERS))
+        self.next_verb = self._next(
+            lambda i: self.clear(i) or (tag[i] == "VVZ" and self.kind_before[i] not in _DETERMINERS)
+        )
         # ... a word that starts or ends a clause, except "and",
-        self.next_clause = self._next(lambda i: tag[i] in _OPENERS or text[i] in (";", ":") or (text[i] == "," and fronted))
+        self.next_clause = self._next(
+            lambda i: tag[i] in _OPENERS or text[i] in (";", ":") or (text[i] == "," and fronted)
+        )
         # ... an "and" that does not just join two nouns,
-        self.next_and = self._next(lambda i: tag[i] == "CJC" and self.kind_after[i][:2] not in ("NN", "NP", "AJ"))
+        self.next_and = self._next(
+            lambda i: tag[i] == "CJC" and self.kind_after[i][:2] not in ("NN", "NP", "AJ")
+        )
         self.next_finite = self._next(self.finite)
         self.group_end = self._group_ends()
 
@@ -217,7 +250,11 @@ class _Reading:
             return False
         match self.tag[auxiliary][:2]:
             case "VB":
-                passive = kind == "AJ0" and self.text[i].endswith("ed") and self.kind_after[i] in ("PRP", "TO0", "PRF", "CJS")
+                passive = (
+                    kind == "AJ0"
+                    and self.text[i].endswith("ed")
+                    and self.kind_after[i] in ("PRP", "TO0", "PRF", "CJS")
+                )
                 return passive or kind in (*_PARTICIPLES, "VVD", "VVG", "VBG", "VHG")
             case "VH":
                 return kind in (*_PARTICIPLES, "VVD")
@@ -246,7 +283,9 @@ class _Reading:
         before = self.before[i]
         if before < 1 or self.tag[before - 1] != "CJC" or self.text[before] not in _PRONOUNS:
             return None
-        return next((k for k in range(1, before) if self.tag[k] == "VVN" and self.taken_for_participle(k)), None)
+        return next(
+            (k for k in range(1, before) if self.tag[k] == "VVN" and self.taken_for_participle(k)), None
+        )
 
     def inside(self, i: int, last: int) -> bool:
         """Check whether a verb after that of a subordinate clause is in the same clause: "who live and work", "when he said it was"."""
@@ -279,7 +318,9 @@ class _Reading:
         verb = self.next_finite[i + 1]
         if verb >= min(self.count, self.next_mark[i + 1], self.next_opener[i + 2]):
             return False
-        return i == 0 or self.text[i + 1] in _PRONOUNS or self.next_finite[self.group_end[verb] + 1] < self.count
+        return (
+            i == 0 or self.text[i + 1] in _PRONOUNS or self.next_finite[self.group_end[verb] + 1] < self.count
+        )
 
     def finite(self, i: int) -> bool:
         """Check whether word i is, or starts, a finite verb."""
@@ -292,7 +333,9 @@ class _Reading:
             return False
         match kind:
             case "VVZ" | "VVB":
-                return before not in (*_DETERMINERS, "TO0", "VM0") or (before == "CRD" and self.leniency > _FULL)
+                return before not in (*_DETERMINERS, "TO0", "VM0") or (
+                    before == "CRD" and self.leniency > _FULL
+                )
             case "VVI":
                 return before in _NOUNS or before == ""
             case "VVD":
@@ -300,7 +343,9 @@ class _Reading:
             case "AJ0" if before == "PNQ":
                 return self.text[i].endswith("ed")
             case "VVN":
-                return self.past_tense(i) or (self.leniency >= _PARTICIPLES_TOO and self.taken_for_participle(i))
+                return self.past_tense(i) or (
+                    self.leniency >= _PARTICIPLES_TOO and self.taken_for_participle(i)
+                )
         return self.leniency == _NOUNS_TOO and self.taken_for_noun(i)
 
     def clear(self, i: int) -> bool:
@@ -345,7 +390,9 @@ class _Reading:
             return False
         if after in _OBJECT or (word == "remains" and after == "AJ0"):
             return True
-        agrees = self.plural_subject(i) if self.tag[i] == "NN1" else self.kind_before[i] in ("NN1", "NP0", "DT0")
+        agrees = (
+            self.plural_subject(i) if self.tag[i] == "NN1" else self.kind_before[i] in ("NN1", "NP0", "DT0")
+        )
         return agrees and after in ("PRP", "NP0", "UNC", "VVG", "AJ0", "NN1", "NN2")
 
     def plural_subject(self, i: int) -> bool:
@@ -355,7 +402,10 @@ class _Reading:
 
 
 def main_verb_of(words: Sequence[TaggedWord]) -> TaggedWord | None:
-    """Find the main verb: words in brackets are ignored; words in quotation marks or between dashes are a second choice."""
+    """Find the main verb: words in brackets are ignored.
+
+    Words in quotation marks or between dashes are a second choice.
+    """
     outside = [word for word in words if not word.bracketed]
     strictly = _without_inserts(_without_quotations(outside))
     plainly = [word for word in outside if not _is_quotation_mark(word)]

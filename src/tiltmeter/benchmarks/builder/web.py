@@ -1,7 +1,8 @@
 """Fetching of web pages, and of wiki pages through the MediaWiki API, with rate limits and a cache.
 
-HTTP cache libraries are not used, as they store whole replies (including errors that a wiki reports with status 200), do not limit the size
-of a reply, and unpickle cached data. The cache here stores the parsed content of replies as JSON.
+HTTP cache libraries are not used, as they store whole replies (including errors that a wiki reports with
+status 200), do not limit the size of a reply, and unpickle cached data. The cache here stores the parsed
+content of replies as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from yarl import URL
 
 from tiltmeter.benchmarks.builder.addresses import LOCAL, PublicResolver, leads_to_local, same_server
-from tiltmeter.benchmarks.builder.sources import KINDS, FoundPage, SourcePage, page_of, read_document, read_html
+from tiltmeter.benchmarks.builder.sources import (
+    KINDS,
+    FoundPage,
+    SourcePage,
+    page_of,
+    read_document,
+    read_html,
+)
 from tiltmeter.benchmarks.builder.spec import Wikipedia
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.files.writing import IN_CACHE, writing
@@ -76,7 +84,8 @@ class Manners:
     contact: str | None = None
     """Contact (an e-mail address or a URL) sent in the User-Agent header; Wikimedia asks for one."""
     local: Collection[str] = ()
-    """Hosts of this machine or its network from which given addresses may be fetched. Pages of other servers never lead there."""
+    """Hosts of this machine or its network from which given addresses may be fetched. Pages of other servers
+    never lead there."""
 
 
 class HttpReply(NamedTuple):
@@ -93,8 +102,9 @@ class HttpReply(NamedTuple):
 class WebClient:
     """Asynchronous HTTP client that fetches each resource once, within request limits, and caches the parsed content.
 
-    The cache has one JSON file for each request. Files are written atomically, so that the process can be killed at any time and several
-    processes can use the same folder. Unreadable files, and files with unexpected content, are ignored. Failures are not cached.
+    The cache has one JSON file for each request. Files are written atomically, so that the process can be
+    killed at any time and several processes can use the same folder. Unreadable files, and files with
+    unexpected content, are ignored. Failures are not cached.
 
     Parameters
     ----------
@@ -111,19 +121,25 @@ class WebClient:
 
     def __init__(self, cache: Path, manners: Manners | None = None) -> None:
         self._cache, self._manners = cache, manners or Manners()
-        self._free = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(self._manners.connections))  # by server
+        self._free = defaultdict[str, asyncio.Semaphore](
+            lambda: asyncio.Semaphore(self._manners.connections)
+        )  # by server
         self._next_turn = defaultdict[str, float](float)
         self._asked: dict[Path, asyncio.Task[Any]] = {}
         self._session: aiohttp.ClientSession
         try:
             cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"the folder {cache} for fetched pages cannot be created ({error.strerror}); choose another one") from error
+            raise InputError(
+                f"the folder {cache} for fetched pages cannot be created ({error.strerror}); choose another one"
+            ) from error
 
     async def __aenter__(self) -> Self:
         """Open the HTTP session."""
         self._session = aiohttp.ClientSession(
-            headers={"User-Agent": f"tiltmeter/{version('tiltmeter')} ({self._manners.contact or 'benchmark building; aiohttp'})"},
+            headers={
+                "User-Agent": f"tiltmeter/{version('tiltmeter')} ({self._manners.contact or 'benchmark building; aiohttp'})"
+            },
             timeout=aiohttp.ClientTimeout(total=self._manners.timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=True,
@@ -138,7 +154,9 @@ class WebClient:
         await asyncio.gather(*self._asked.values(), return_exceptions=True)
         await self._session.close()
 
-    async def get(self, url: str, params: Mapping[str, str], shape: type[T], read: Callable[[HttpReply], T]) -> T:
+    async def get(
+        self, url: str, params: Mapping[str, str], shape: type[T], read: Callable[[HttpReply], T]
+    ) -> T:
         """Fetch a resource, or take it from the cache, and return the value that `read` parses from the reply.
 
         `read` may raise FetchError, or TransientError for a retry.
@@ -152,7 +170,9 @@ class WebClient:
         """
         path = self._place(url, params)
         if path not in self._asked:
-            self._asked[path] = asyncio.create_task(self._kept_or_fetched(path, url, params, TypeAdapter(shape), read))
+            self._asked[path] = asyncio.create_task(
+                self._kept_or_fetched(path, url, params, TypeAdapter(shape), read)
+            )
         value: T = await asyncio.shield(self._asked[path])
         return value
 
@@ -163,7 +183,12 @@ class WebClient:
         return self._cache / digest[:2] / f"{digest}.json"
 
     async def _kept_or_fetched(
-        self, path: Path, url: str, params: Mapping[str, str], shape: TypeAdapter[T], read: Callable[[HttpReply], T]
+        self,
+        path: Path,
+        url: str,
+        params: Mapping[str, str],
+        shape: TypeAdapter[T],
+        read: Callable[[HttpReply], T],
     ) -> T:
         try:
             return shape.validate_json(path.read_bytes())
@@ -192,7 +217,9 @@ class WebClient:
         except TransientError as error:
             seconds = retry_after(reply.headers) or 0.0
             if seconds > self._manners.patience:
-                raise FetchError(f"{error} and requests a wait of {seconds:.0f} seconds; try again later") from None
+                raise FetchError(
+                    f"{error} and requests a wait of {seconds:.0f} seconds; try again later"
+                ) from None
             server = urlsplit(url).netloc
             self._next_turn[server] = max(self._next_turn[server], monotonic() + seconds)
             raise
@@ -201,7 +228,8 @@ class WebClient:
         server = urlsplit(url).netloc
         try:
             async with self._free[server]:
-                # Requests are evenly spaced in time; a pause requested by the server delays all waiting requests.
+                # Requests are evenly spaced in time; a pause requested by the server delays all waiting
+                # requests.
                 while (seconds := self._next_turn[server] - monotonic()) > 0:
                     await asyncio.sleep(seconds)
                 self._next_turn[server] = monotonic() + 1 / self._manners.rate
@@ -215,14 +243,23 @@ class WebClient:
             raise TransientError(f"the connection was lost ({type(error).__name__})") from None
 
     async def _follow(self, url: str, params: Mapping[str, str]) -> HttpReply:
-        """Request a URL, and those to which it redirects; raises FetchError if one of them must not be requested."""
+        """Request a URL, and those to which it redirects.
+
+        Raises FetchError if one of them must not be requested.
+        """
         if URL(url).raw_host not in self._manners.local and await asyncio.to_thread(leads_to_local, url):
             raise FetchError(f"its host is {LOCAL}")
         for _ in range(_MOST_REDIRECTS + 1):
             async with self._session.get(url, params=params or None, allow_redirects=False) as response:
                 place = response.headers.get("Location")
                 if response.status not in _REDIRECTS or place is None:
-                    return HttpReply(str(response.url), response.status, response.headers, await self._body(response), response.charset)
+                    return HttpReply(
+                        str(response.url),
+                        response.status,
+                        response.headers,
+                        await self._body(response),
+                        response.charset,
+                    )
                 url, params = await _redirected(str(response.url), place), {}
         raise FetchError(f"it redirects more than {_MOST_REDIRECTS} times")
 
@@ -236,7 +273,10 @@ class WebClient:
 
 
 async def _redirected(url: str, place: str) -> str:
-    """Return the URL to which a page redirects; raises FetchError if it is not an HTTP address, or is a local one of another server."""
+    """Return the URL to which a page redirects.
+
+    Raises FetchError if it is not an HTTP address, or is a local one of another server.
+    """
     try:
         target = urljoin(url, place)
         web_address = URL(target).scheme in ("http", "https") and bool(URL(target).raw_host)
@@ -251,10 +291,15 @@ async def _redirected(url: str, place: str) -> str:
 
 
 def checked_address(url: str, meaning: str) -> str:
-    """Return a URL without its fragment; raises InputError if it is not an HTTP address or contains a user name."""
+    """Return a URL without its fragment.
+
+    Raises InputError if it is not an HTTP address or contains a user name.
+    """
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise InputError(f"{redacted(url)!r} ({meaning}) is not a valid address; it must start with https:// and contain no user name")
+        raise InputError(
+            f"{redacted(url)!r} ({meaning}) is not a valid address; it must start with https:// and contain no user name"
+        )
     return urldefrag(url.strip()).url
 
 
@@ -271,23 +316,39 @@ def _fetch_together(client: WebClient, work: Iterable[Awaitable[T]]) -> list[T]:
 
 # Addresses
 
-_MEDIA_TYPES = {"text/html": "html", "application/xhtml+xml": "html", "text/plain": "txt", "text/markdown": "md", "application/pdf": "pdf"}
+_MEDIA_TYPES = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "text/plain": "txt",
+    "text/markdown": "md",
+    "application/pdf": "pdf",
+}
 
 
 def read_urls(
-    urls: Mapping[str, Sequence[str]], *, cache: Path, licence: str | None = None, manners: Manners | None = None
+    urls: Mapping[str, Sequence[str]],
+    *,
+    cache: Path,
+    licence: str | None = None,
+    manners: Manners | None = None,
 ) -> list[FoundPage]:
-    """Fetch the given addresses of each concept; each address is fetched once, unless it is in the folder `cache`.
+    """Fetch the given addresses of each concept.
 
-    The limits of `manners` apply to each server separately. Pages that cannot be fetched have the status "failed" ("missing" for 404 and
-    410).
+    Each address is fetched once, unless it is in the folder `cache`.
+
+    The limits of `manners` apply to each server separately. Pages that cannot be fetched have the status
+    "failed" ("missing" for 404 and 410).
 
     Raises
     ------
     InputError
         An address is not valid, or the folder cannot be written to.
     """
-    wanted = [(concept, checked_address(url, f"a source of {concept!r}")) for concept, given in urls.items() for url in given]
+    wanted = [
+        (concept, checked_address(url, f"a source of {concept!r}"))
+        for concept, given in urls.items()
+        for url in given
+    ]
     client = WebClient(cache, manners)
     pages = _fetch_together(client, (_fetch_page(url, client) for _, url in wanted))
     more = {"source_tag": "web", "licence": licence}
@@ -354,7 +415,9 @@ def _read_api_reply(reply: HttpReply) -> _ApiReply:
         raise TransientError("the reply of the server is not valid JSON of the API") from None
     if read.error and read.error.code not in ("missingtitle", "nosuchpageid", "invalidtitle"):
         problem = f"the wiki answered {printable(read.error.info or read.error.code, one_line=True)[:200]!r}"
-        passes = read.error.code in ("maxlag", "ratelimited", "readonly") or read.error.code.startswith("internal_api_error")
+        passes = read.error.code in ("maxlag", "ratelimited", "readonly") or read.error.code.startswith(
+            "internal_api_error"
+        )
         raise TransientError(problem) if passes else FetchError(problem)
     return read
 
@@ -381,12 +444,24 @@ class MediaWiki:
         ProviderError
             The server cannot be reached; pages fetched so far are cached.
         """
-        asked = {"action": "parse", "redirects": "1", "disableeditsection": "1", "disablelimitreport": "1", "disabletoc": "1"}
+        asked = {
+            "action": "parse",
+            "redirects": "1",
+            "disableeditsection": "1",
+            "disablelimitreport": "1",
+            "disabletoc": "1",
+        }
         try:  # fetch the licence first, which would otherwise be delayed by the requests for all pages
             about = {"action": "query", "meta": "siteinfo", "siprop": "rightsinfo"}
-            licence = await self._ask(str, lambda reply: str(reply.query.rightsinfo.get("text") or ""), **about)
+            licence = await self._ask(
+                str, lambda reply: str(reply.query.rightsinfo.get("text") or ""), **about
+            )
             page = await self._ask(
-                SourcePage, lambda reply: self._read_page(title, reply), **asked, page=title, prop="text|links|properties"
+                SourcePage,
+                lambda reply: self._read_page(title, reply),
+                **asked,
+                page=title,
+                prop="text|links|properties",
             )
         except FetchError as error:
             return SourcePage(self._address(title), title, status="failed", problem=str(error))
@@ -400,18 +475,33 @@ class MediaWiki:
         ProviderError
             The server cannot be reached.
         """
-        asked = {"action": "query", "list": "backlinks", "blnamespace": "0", "blfilterredir": "nonredirects", "bllimit": "500"}
+        asked = {
+            "action": "query",
+            "list": "backlinks",
+            "blnamespace": "0",
+            "blfilterredir": "nonredirects",
+            "bllimit": "500",
+        }
         try:
-            return await self._ask(list[str], lambda reply: [link.title for link in reply.query.backlinks], **asked, bltitle=title)
+            return await self._ask(
+                list[str],
+                lambda reply: [link.title for link in reply.query.backlinks],
+                **asked,
+                bltitle=title,
+            )
         except FetchError:
             return []
 
     async def _ask(self, shape: type[T], read: Callable[[_ApiReply], T], **asked: str) -> T:
         fixed = {"format": "json", "formatversion": "2", "maxlag": "5", "utf8": "1"}
         try:
-            return await self._client.get(self._api, asked | fixed, shape, lambda reply: read(_read_api_reply(reply)))
+            return await self._client.get(
+                self._api, asked | fixed, shape, lambda reply: read(_read_api_reply(reply))
+            )
         except UnreachableError as error:
-            raise ProviderError(f"{error}; pages fetched so far are cached; run again when {self._api} can be reached") from None
+            raise ProviderError(
+                f"{error}; pages fetched so far are cached; run again when {self._api} can be reached"
+            ) from None
 
     def _address(self, title: str) -> str:
         return urljoin(self._api, "/wiki/" + quote(title.replace(" ", "_"), safe=";@$!*(),/:"))
@@ -420,10 +510,14 @@ class MediaWiki:
         """Parse a page: its text, and the links in its paragraphs to existing articles."""
         parsed = reply.parse
         if parsed is None:
-            return SourcePage(self._address(title), title, status="missing", problem=f"{title!r} does not exist in the wiki")
+            return SourcePage(
+                self._address(title), title, status="missing", problem=f"{title!r} does not exist in the wiki"
+            )
         if "disambiguation" in parsed.properties:
             problem = f"{parsed.title!r} is a disambiguation page; give the full title of the intended page"
-            return SourcePage(self._address(parsed.title), parsed.title, status="disambiguation", problem=problem)
+            return SourcePage(
+                self._address(parsed.title), parsed.title, status="disambiguation", problem=problem
+            )
         html = read_html(parsed.text)
         articles = {link.title for link in parsed.links if link.ns == 0 and link.exists}
         links = tuple(link for link in dict.fromkeys(html.links) if link.title in articles)
@@ -451,7 +545,8 @@ def collect_pages(
     cache
         Folder of the cache.
     encoder
-        Sentence encoder used to select the linked pages with the titles most similar to the concept; None: the first ones in the text.
+        Sentence encoder used to select the linked pages with the titles most similar to the concept; None:
+        the first ones in the text.
     manners
         Request limits; None: those of `wiki`.
 
@@ -483,11 +578,21 @@ def collect_pages(
                 if page.title in visited:
                     continue
                 visited |= {title, page.title}
-                found.append((concept, page, {"source_tag": "wikipedia", "depth": level, "similarity": similarity.get(title)}))
+                found.append(
+                    (
+                        concept,
+                        page,
+                        {"source_tag": "wikipedia", "depth": level, "similarity": similarity.get(title)},
+                    )
+                )
                 if level < wiki.depth and page.status == "ok":
                     linked += [link.title for link in page.links] if wiki.links != "backward" else []
                     linked += await site.backlinks(page.title) if wiki.links != "forward" else []
             wanted = linked
         return found
 
-    return list(chain.from_iterable(_fetch_together(client, (search(concept, own) for concept, own in titles.items()))))
+    return list(
+        chain.from_iterable(
+            _fetch_together(client, (search(concept, own) for concept, own in titles.items()))
+        )
+    )

@@ -1,7 +1,7 @@
 """Built-in benchmarks, with original texts, questions and roles that need no external data.
 
-Each subfolder is one study: `study.yaml` (title, roles, templates), its texts, and, if it is branched to other groups, the table
-`replacements.yaml`.
+Each subfolder is one study: `study.yaml` (title, roles, templates), its texts, and, if it is branched to
+other groups, the table `replacements.yaml`.
 """
 
 from __future__ import annotations
@@ -68,17 +68,48 @@ def builtin(name: str) -> Builtin:
 
 
 def _questions(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield questions with the sentences that are their baselines; positions count all sentences of the text."""
-    sentences = texts["questions"] if "questions" in texts else [one for section in texts["sections"] for one in section["sentences"]]
+    """Yield questions with the sentences that are their baselines.
+
+    Positions count all sentences of the text.
+    """
+    sentences = (
+        texts["questions"]
+        if "questions" in texts
+        else [one for section in texts["sections"] for one in section["sentences"]]
+    )
     asked = [(place, one) for place, one in enumerate(sentences) if not isinstance(one, str)]
     for number, (place, one) in enumerate(asked, start=1):
-        about = {"concept": texts["concept"], "keyword": one["keyword"], "kind": "question", "position": place}
-        yield about | {"key": f"q{number:02d}", "prompt": one["ask"], "baseline": one["text"] if "text" in one else one["baseline"]}
+        about = {
+            "concept": texts["concept"],
+            "keyword": one["keyword"],
+            "kind": "question",
+            "position": place,
+        }
+        yield about | {
+            "key": f"q{number:02d}",
+            "prompt": one["ask"],
+            "baseline": one["text"] if "text" in one else one["baseline"],
+        }
 
 
 def _continuations(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    asked = [(concept, *pair) for concept, given in texts["concepts"].items() for pair in zip(texts["topics"], given, strict=True)]
+    asked = [
+        (concept, *pair)
+        for concept, given in texts["concepts"].items()
+        for pair in zip(texts["topics"], given, strict=True)
+    ]
     for place, (concept, topic, sentence) in enumerate(asked):
         prompt, _, rest = sentence.partition(CUT)
-        about = {"concept": concept, "keyword": concept, "kind": "continuation", "position": place, "keyword_in_prompt": concept in prompt}
-        yield about | {"key": f"{concept.lower()}-{topic}", "root": topic, "prompt": prompt, "baseline": f"{prompt} {rest}"}
+        about = {
+            "concept": concept,
+            "keyword": concept,
+            "kind": "continuation",
+            "position": place,
+            "keyword_in_prompt": concept in prompt,
+        }
+        yield about | {
+            "key": f"{concept.lower()}-{topic}",
+            "root": topic,
+            "prompt": prompt,
+            "baseline": f"{prompt} {rest}",
+        }

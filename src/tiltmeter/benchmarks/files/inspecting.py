@@ -23,13 +23,17 @@ CHECKS: Schema = {
     "keys": pl.List(String),  # keys of the first few of these rows
 }
 _LEVELS = pl.Enum(["problem", "warning", "note"])
-_CHECKS = pl.Enum(["prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"])
+_CHECKS = pl.Enum(
+    ["prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"]
+)
 FEW = 5
 """Maximum number of keys and names shown."""
 UNEVEN = 0.5
-"""Warn if the smallest concept has less than this share of the largest one's prompts, as the widths of intervals will differ."""
+"""Warn if the smallest concept has less than this share of the largest one's prompts, as the widths of
+intervals will differ."""
 ALONE = 0.5
-"""Warn if one keyword has more than this share of its concept's prompts, which are then about the keyword rather than the concept."""
+"""Warn if one keyword has more than this share of its concept's prompts, which are then about the keyword
+rather than the concept."""
 
 
 _Row = tuple[str, str, str | None, int, str, list[str]]
@@ -40,7 +44,9 @@ _ASKED = col.concept.is_not_null() & col.prompt.is_not_null()
 _NO_BASELINE = col.baseline.is_null()
 _IS_BRANCH = col.branched_from.is_not_null()
 _LOOSE = (_IS_BRANCH & (col.root == col.key)) | ~col.root.is_in(col.key.implode())
-_WITHOUT_REST = (col.kind == "continuation") & (col.prompt.str.strip_chars() == col.baseline.str.strip_chars())
+_WITHOUT_REST = (col.kind == "continuation") & (
+    col.prompt.str.strip_chars() == col.baseline.str.strip_chars()
+)
 _KINDS = ("continuation", "question", "given")
 _SIMILAR = col.concept.n_unique().over(col.concept.str.to_lowercase()) > 1
 _FOR_SEVERAL = col.concept.drop_nulls().n_unique().over(_FOLDED) > 1
@@ -51,14 +57,56 @@ def _is_blank(column: str) -> Expr:
 
 
 ROW_CHECKS = (
-    ("prompts", "problem", _is_blank("concept"), "row", "without a concept; fill in the concept or remove the row"),
-    ("prompts", "problem", _is_blank("prompt"), "row", "without a prompt; fill in the prompt or remove the row"),
+    (
+        "prompts",
+        "problem",
+        _is_blank("concept"),
+        "row",
+        "without a concept; fill in the concept or remove the row",
+    ),
+    (
+        "prompts",
+        "problem",
+        _is_blank("prompt"),
+        "row",
+        "without a prompt; fill in the prompt or remove the row",
+    ),
     ("prompts", "problem", col.key.is_duplicated(), "row", "with a duplicate key; keys must be unique"),
-    ("prompts", "warning", ~col.kind.is_in(_KINDS), "row", f"of another kind than those of the built-in templates ({', '.join(_KINDS)})"),
-    ("prompts", "warning", _SIMILAR, "row", "whose concept is also written with other upper and lower case, and counts as another concept"),
-    ("prompts", "warning", col.prompt.str.contains(r"\{\w+\}"), "prompt", "with a placeholder in braces that was not filled in"),
-    ("prompts", "warning", _WITHOUT_REST, "continuation", "with nothing left to continue: prompt and baseline are the same"),
-    ("duplicates", "warning", _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(), "prompt", "repeated for the same concept"),
+    (
+        "prompts",
+        "warning",
+        ~col.kind.is_in(_KINDS),
+        "row",
+        f"of another kind than those of the built-in templates ({', '.join(_KINDS)})",
+    ),
+    (
+        "prompts",
+        "warning",
+        _SIMILAR,
+        "row",
+        "whose concept is also written with other upper and lower case, and counts as another concept",
+    ),
+    (
+        "prompts",
+        "warning",
+        col.prompt.str.contains(r"\{\w+\}"),
+        "prompt",
+        "with a placeholder in braces that was not filled in",
+    ),
+    (
+        "prompts",
+        "warning",
+        _WITHOUT_REST,
+        "continuation",
+        "with nothing left to continue: prompt and baseline are the same",
+    ),
+    (
+        "duplicates",
+        "warning",
+        _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(),
+        "prompt",
+        "repeated for the same concept",
+    ),
     (
         "duplicates",
         "warning",
@@ -66,7 +114,13 @@ ROW_CHECKS = (
         "prompt",
         "with the same text for several concepts, so that the concepts cannot be distinguished",
     ),
-    ("keywords", "note", ~col.keyword_in_prompt, "prompt", "cut before the keyword, so that the prompt does not contain it"),
+    (
+        "keywords",
+        "note",
+        ~col.keyword_in_prompt,
+        "prompt",
+        "cut before the keyword, so that the prompt does not contain it",
+    ),
     (
         "baselines",
         "note",
@@ -104,7 +158,8 @@ def check_benchmark(table: DataFrame) -> DataFrame:
 
     Returns
     -------
-    Columns CHECKS; problems first, then warnings, then notes. If there are only notes, the benchmark can be used without changes.
+    Columns CHECKS; problems first, then warnings, then notes. If there are only notes, the benchmark can be
+    used without changes.
     """
     steps = (_sizes, _leaked_names, _keyword_shares, _row_flaws, _families)
     found = DataFrame([row for step in steps for row in step(table)], schema=CHECKS, orient="row")
@@ -123,19 +178,30 @@ def _sizes(table: DataFrame) -> Iterator[_Row]:
     if table.is_empty():
         yield _found("prompts", "problem", 0, "there are no prompts")
         return
-    concepts, keywords = (_count_of(table[name].drop_nulls().n_unique(), name) for name in ("concept", "keyword"))
-    yield _found("prompts", "note", table.height, f"{_count_of(table.height, 'prompt')} about {concepts}, {keywords}")
+    concepts, keywords = (
+        _count_of(table[name].drop_nulls().n_unique(), name) for name in ("concept", "keyword")
+    )
+    yield _found(
+        "prompts", "note", table.height, f"{_count_of(table.height, 'prompt')} about {concepts}, {keywords}"
+    )
     sizes = table.drop_nulls("concept").group_by("concept", maintain_order=True).len("prompts")
     for concept, prompts in sizes.iter_rows():
         yield _found("balance", "note", prompts, _count_of(prompts, "prompt"), concept)
     if sizes.height == 1:
-        yield _found("balance", "problem", table.height, f"{sizes['concept'][0]} is the only concept; at least two are needed")
+        yield _found(
+            "balance",
+            "problem",
+            table.height,
+            f"{sizes['concept'][0]} is the only concept; at least two are needed",
+        )
     ordered = sizes.sort("prompts", maintain_order=True).rows()
     if ordered and ordered[0][1] < UNEVEN * ordered[-1][1]:
         (least, few), (most, many) = ordered[0], ordered[-1]
         finding = f"{least} has {_count_of(few, 'prompt')}, {most} has {many:,}; estimates for {least} will be much less precise"
         yield _found("balance", "warning", few, finding, least)
-    for licence, rows in table.drop_nulls("licence").group_by("licence", maintain_order=True).len().iter_rows():
+    for licence, rows in (
+        table.drop_nulls("licence").group_by("licence", maintain_order=True).len().iter_rows()
+    ):
         yield _found("licences", "note", rows, f"{_count_of(rows, 'prompt')} under {licence}")
 
 
@@ -147,10 +213,15 @@ def _row_flaws(table: DataFrame) -> Iterator[_Row]:
 
 
 def _leaked_names(table: DataFrame) -> Iterator[_Row]:
-    """Find prompts that name another concept; in a branch, the name of the root's concept indicates a missing replacement."""
+    """Find prompts that name another concept.
+
+    In a branch, the name of the root's concept indicates a missing replacement.
+    """
     is_root = col.other.str.to_lowercase() == col.branched_from.fill_null("").str.to_lowercase()
     leaks = _leaks(table)
-    for (concept, root), rows in leaks.filter(is_root).group_by("concept", "branched_from", maintain_order=True):
+    for (concept, root), rows in leaks.filter(is_root).group_by(
+        "concept", "branched_from", maintain_order=True
+    ):
         finding = f"{_count_of(rows.height, 'branch')} still naming {root}, the concept of the root; add the missing replacements"
         yield _found("names", "warning", rows, finding, str(concept))
     for (concept,), rows in leaks.filter(~is_root).group_by("concept", maintain_order=True):
@@ -163,18 +234,31 @@ def _leaked_names(table: DataFrame) -> Iterator[_Row]:
 def _leaks(table: DataFrame) -> DataFrame:
     """Return rows (`row`, `key`, `concept`, `branched_from`) with each `other` concept that they name, once per pair."""
     named = table.with_row_index("row").drop_nulls(["concept", "prompt"])
-    spelt = named.select(found=col.concept.str.to_lowercase(), other="concept").unique("found", keep="first", maintain_order=True)
-    # One pattern, longest name first ("Papua New Guinea" before "Guinea"). Word boundaries are required only next to letters or digits.
+    spelt = named.select(found=col.concept.str.to_lowercase(), other="concept").unique(
+        "found", keep="first", maintain_order=True
+    )
+    # One pattern, longest name first ("Papua New Guinea" before "Guinea"). Word boundaries are required only
+    # next to letters or digits.
     names = sorted(spelt["other"], key=len, reverse=True)
-    pattern = "(?i)" + "|".join(re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in names)
-    found = named.select("row", "key", "concept", "branched_from", found=col.prompt.str.extract_all(pattern)).explode("found")
-    found = found.drop_nulls("found").with_columns(col.found.str.to_lowercase()).unique(["row", "found"], maintain_order=True)
+    pattern = "(?i)" + "|".join(
+        re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in names
+    )
+    found = named.select(
+        "row", "key", "concept", "branched_from", found=col.prompt.str.extract_all(pattern)
+    ).explode("found")
+    found = (
+        found.drop_nulls("found")
+        .with_columns(col.found.str.to_lowercase())
+        .unique(["row", "found"], maintain_order=True)
+    )
     joined = found.join(spelt, on="found", how="inner", maintain_order="left")
     return joined.filter(col.other.str.to_lowercase() != col.concept.str.to_lowercase())
 
 
 def _keyword_shares(table: DataFrame) -> Iterator[_Row]:
-    counts = table.drop_nulls(["concept", "keyword"]).group_by("concept", "keyword", maintain_order=True).len("n")
+    counts = (
+        table.drop_nulls(["concept", "keyword"]).group_by("concept", "keyword", maintain_order=True).len("n")
+    )
     for (concept,), mine in counts.group_by("concept", maintain_order=True):
         ordered = mine.sort("n", descending=True, maintain_order=True).select("keyword", "n")
         total, (keyword, most) = int(mine["n"].sum()), ordered.row(0)
@@ -211,8 +295,9 @@ def describe_benchmark(table: DataFrame) -> DataFrame:
 
     Returns
     -------
-    Columns `concept`, `prompts`, `branches` (prompts branched from another concept), `keywords` (distinct), `baselines` (prompts with a
-    baseline), `sources` (distinct), `kinds`, `source_tags`, `licences` (lists of distinct values).
+    Columns `concept`, `prompts`, `branches` (prompts branched from another concept), `keywords` (distinct),
+    `baselines` (prompts with a baseline), `sources` (distinct), `kinds`, `source_tags`, `licences` (lists of
+    distinct values).
     """
     return table.group_by("concept", maintain_order=True).agg(
         prompts=pl.len(),
@@ -220,15 +305,21 @@ def describe_benchmark(table: DataFrame) -> DataFrame:
         keywords=col.keyword.drop_nulls().n_unique(),
         baselines=col.baseline.count(),
         sources=col.source.drop_nulls().n_unique(),
-        **{f"{name}s": col(name).drop_nulls().unique(maintain_order=True) for name in ("kind", "source_tag", "licence")},
+        **{
+            f"{name}s": col(name).drop_nulls().unique(maintain_order=True)
+            for name in ("kind", "source_tag", "licence")
+        },
     )
 
 
 def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFrame:
-    """Draw a random sample of about `size` rows, balanced over the concepts of the roots; the order of the table is kept.
+    """Draw a random sample of about `size` rows, balanced over the concepts of the roots.
 
-    Roots are sampled together with all their branches, which preserves pairing. Without branches, the result has `size` rows; otherwise
-    as many complete families as fit into `size`, at least one. A smaller sample is a subset of a larger one with the same seed.
+    The order of the table is kept.
+
+    Roots are sampled together with all their branches, which preserves pairing. Without branches, the result
+    has `size` rows; otherwise as many complete families as fit into `size`, at least one. A smaller sample is
+    a subset of a larger one with the same seed.
 
     Raises
     ------
@@ -241,6 +332,10 @@ def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFra
         raise InputError(f"the size of a sample must be at least 1, not {size}")
     families = table.group_by("root").agg(rows=pl.len(), of=pl.coalesce("branched_from", "concept").first())
     # Roots are sorted first, so that the sample does not depend on the order of the rows in the file.
-    families = families.sort("root").with_columns(lot=Series(np.random.default_rng(seed).permutation(families.height)))
-    kept = families.sort(col.lot.rank("ordinal").over("of"), "lot").filter((col.rows.cum_sum() <= size) | (pl.int_range(pl.len()) == 0))
+    families = families.sort("root").with_columns(
+        lot=Series(np.random.default_rng(seed).permutation(families.height))
+    )
+    kept = families.sort(col.lot.rank("ordinal").over("of"), "lot").filter(
+        (col.rows.cum_sum() <= size) | (pl.int_range(pl.len()) == 0)
+    )
     return table.join(kept, on="root", how="semi", maintain_order="left")

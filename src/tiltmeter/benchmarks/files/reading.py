@@ -1,9 +1,10 @@
 """Reading of benchmarks from Parquet, CSV and JSON files written by users, by `tiltmeter build`, or by SAGED.
 
-SAGED writes its first tiers (keywords, source_finder, scraped_sentences) as JSON and the later ones as CSV. A JSON tier is an object, or a
-list of objects, with the keys `category` (or `concept`: the compared group), `domain` and `keywords`, a mapping of keywords to objects.
-Their `scraped_sentences`, a list of `[sentence, source_tag]`, are read as sentences; `prompts`, added by hand, are read as the prompts of a
-benchmark. The CSV tiers (split_sentences, questions) are benchmarks with different column names.
+SAGED writes its first tiers (keywords, source_finder, scraped_sentences) as JSON and the later ones as CSV. A
+JSON tier is an object, or a list of objects, with the keys `category` (or `concept`: the compared group),
+`domain` and `keywords`, a mapping of keywords to objects. Their `scraped_sentences`, a list of `[sentence,
+source_tag]`, are read as sentences; `prompts`, added by hand, are read as the prompts of a benchmark. The CSV
+tiers (split_sentences, questions) are benchmarks with different column names.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _ALIASES = {
 }
 """Alternative column names, from SAGED's files or likely to be used."""
 _ALMOST = 0.85
-"""Similarity from which a further column counts as misspelt; "baselines" has 0.94, "target" and "source_tag" have 0.5."""
+"""Similarity from which a further column counts as misspelt; "baselines" has 0.94, "target" and "source_tag"
+have 0.5."""
 _MISSPELT = 0.6
 """Similarity from which a column is suggested for a required one; "prompt" and "group" have 0.55."""
 _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
@@ -48,17 +50,18 @@ _NEEDED = ("concept", "prompt")
 def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
     """Read a benchmark.
 
-    Supported are Parquet, CSV and JSON (a list of rows, or one row per line). Only `concept` and `prompt` are required; `key` defaults to
-    the number of the row, `root` to the row itself, `kind` to "given". Further columns are dropped. Also supported are the output folder
-    of `tiltmeter build`, SAGED's tiers (see above), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and
-    keyword.
+    Supported are Parquet, CSV and JSON (a list of rows, or one row per line). Only `concept` and `prompt` are
+    required; `key` defaults to the number of the row, `root` to the row itself, `kind` to "given". Further
+    columns are dropped. Also supported are the output folder of `tiltmeter build`, SAGED's tiers (see above),
+    and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
 
     Parameters
     ----------
     path
         The file or folder.
     strict
-        If False, rows without concept or prompt and duplicate keys are accepted, so that `check_benchmark` can report them.
+        If False, rows without concept or prompt and duplicate keys are accepted, so that `check_benchmark`
+        can report them.
 
     Returns
     -------
@@ -67,7 +70,8 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
     Raises
     ------
     InputError
-        The file cannot be read, lacks a required column, or has a row that cannot be used; the message names file, row and column.
+        The file cannot be read, lacks a required column, or has a row that cannot be used; the message names
+        file, row and column.
     """
     path = Path(path)
     if path.is_dir():
@@ -113,7 +117,9 @@ def load_json(path: Path) -> list[Any] | dict[str, Any]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {before + error.lineno} is not valid JSON ({error.msg}); correct that line") from error
+        raise InputError(
+            f"{path}, line {before + error.lineno} is not valid JSON ({error.msg}); correct that line"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({not_utf8(path.read_bytes()) or why(error)})") from error
     if not isinstance(loaded, (list, dict)):
@@ -125,7 +131,10 @@ def _table_of_json(path: Path) -> DataFrame:
     loaded = load_json(path)
     rows: list[Any]
     if _is_tier(loaded):
-        rows = [row | {"prompt": prompt, "position": None} for row, prompt in _texts_of(_checked_tier(path, loaded), "prompts")]
+        rows = [
+            row | {"prompt": prompt, "position": None}
+            for row, prompt in _texts_of(_checked_tier(path, loaded), "prompts")
+        ]
         if not rows:
             raise InputError(
                 f"{path} contains keywords or sentences of SAGED, but no prompts; name it under sources.saged in a spec "
@@ -137,10 +146,18 @@ def _table_of_json(path: Path) -> DataFrame:
         rows = loaded
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise InputError(f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}")
+            raise InputError(
+                f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}"
+            )
         if wrong := next((name for name, value in row.items() if isinstance(value, (list, dict))), None):
             raise InputError(f"{path}: row {number}, column {wrong!r} must be text, not a list or an object")
-    texts = [{name: value if value is None or isinstance(value, str) else str(value) for name, value in row.items()} for row in rows]
+    texts = [
+        {
+            name: value if value is None or isinstance(value, str) else str(value)
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
     return DataFrame(texts, schema=dict.fromkeys((name for row in rows for name in row), String))
 
 
@@ -148,27 +165,38 @@ def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, A
     by_keyword = given if isinstance(given, dict) else {None: given}
     for keyword, prompts in by_keyword.items():
         if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
-            raise InputError(f"{path}: {concept} must be a list of prompts, or a list for each keyword, not {str(prompts)[:60]}")
+            raise InputError(
+                f"{path}: {concept} must be a list of prompts, or a list for each keyword, not {str(prompts)[:60]}"
+            )
         yield from ({"concept": concept, "keyword": keyword, "prompt": prompt} for prompt in prompts)
 
 
 def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
-    """Rename the columns to those of BENCHMARK; raises InputError for missing required columns and for misspelt ones."""
+    """Rename the columns to those of BENCHMARK.
+
+    Raises InputError for missing required columns and for misspelt ones.
+    """
     given = table.columns
     if {"concept", "category"} <= set(given) and "domain" not in given:
         table = table.rename({"category": "domain"})
     unnamed = {
-        name: [alias for alias in aliases if alias in table.columns] for name, aliases in _ALIASES.items() if name not in table.columns
+        name: [alias for alias in aliases if alias in table.columns]
+        for name, aliases in _ALIASES.items()
+        if name not in table.columns
     }
     used = {found[0]: name for name, found in unnamed.items() if found}
     table = table.rename(used)
     for name in _NEEDED:
         if name not in table.columns:
-            raise InputError(f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has no columns'})")
+            raise InputError(
+                f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has no columns'})"
+            )
     absent = [name for name in BENCHMARK if name not in table.columns]
     for extra in (name for name in table.columns if name not in (*BENCHMARK, ROW)):
         if close := difflib.get_close_matches(extra.lower(), absent, 1, _ALMOST):
-            raise InputError(f"{path}: unknown column {extra!r}; did you mean {close[0]}? Otherwise rename it to a less similar name")
+            raise InputError(
+                f"{path}: unknown column {extra!r}; did you mean {close[0]}? Otherwise rename it to a less similar name"
+            )
     # SAGED's two kinds of prompts have different column names.
     kind = "question" if "questions" in used else "continuation" if "prompts" in used else None
     filled = {name: lit(kind if name == "kind" else None, String) for name in absent}
@@ -176,7 +204,10 @@ def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
 
 
 def _typed_columns(path: Path, table: DataFrame) -> DataFrame:
-    """Convert the columns to their types; blank texts become null, prompt and baseline keep leading and trailing spaces."""
+    """Convert the columns to their types.
+
+    Blank texts become null, prompt and baseline keep leading and trailing spaces.
+    """
     UserTable.of(path, table).demand(table.columns)
     try:
         texts = table.with_columns(pl.all().cast(String))
@@ -200,7 +231,9 @@ def _completed_rows(table: DataFrame) -> DataFrame:
     table = table.with_columns(kind=col.kind.fill_null("given"), root=pl.coalesce("root", "key"))
     roots = table.unique("key", keep="first", maintain_order=True)
     concept = col.root.replace_strict(roots["key"], roots["concept"], default=None)
-    return table.with_columns(branched_from=pl.coalesce("branched_from", when(col.root != col.key).then(concept)))
+    return table.with_columns(
+        branched_from=pl.coalesce("branched_from", when(col.root != col.key).then(concept))
+    )
 
 
 def _refuse_unusable(path: Path, table: DataFrame) -> None:
@@ -239,7 +272,11 @@ class _TierKeyword(BaseModel):
 def _as_mapping(given: Any) -> Any:
     """Convert a list of keywords to a mapping; keywords without an object get an empty one."""
     named = {one: None for one in given if isinstance(one, str)} if isinstance(given, list) else given
-    return {key: known if isinstance(known, dict) else {} for key, known in named.items()} if isinstance(named, dict) else given
+    return (
+        {key: known if isinstance(known, dict) else {} for key, known in named.items()}
+        if isinstance(named, dict)
+        else given
+    )
 
 
 class _TierConcept(BaseModel):
@@ -270,10 +307,14 @@ def read_tiers(path: str | Path) -> SagedTiers:
     path = Path(path)
     loaded = load_json(path)
     if not _is_tier(loaded):
-        raise InputError(f"{path} is not a file of SAGED; its objects must have the keys 'category', 'domain' and 'keywords'")
+        raise InputError(
+            f"{path} is not a file of SAGED; its objects must have the keys 'category', 'domain' and 'keywords'"
+        )
     tier = _checked_tier(path, loaded)
     keywords = [
-        {"domain": item.domain, "concept": item.concept, "keyword": keyword, "kind": "given"} for item in tier for keyword in item.keywords
+        {"domain": item.domain, "concept": item.concept, "keyword": keyword, "kind": "given"}
+        for item in tier
+        for keyword in item.keywords
     ]
     sentences = [row | {"sentence": sentence} for row, sentence in _texts_of(tier, "scraped_sentences")]
     return SagedTiers(DataFrame(keywords, schema=KEYWORDS), DataFrame(sentences, schema=SENTENCES))
@@ -282,7 +323,11 @@ def read_tiers(path: str | Path) -> SagedTiers:
 def _is_tier(loaded: object) -> bool:
     """Check whether this is the content of a JSON file of SAGED."""
     items = [loaded] if isinstance(loaded, dict) else loaded
-    return isinstance(items, list) and bool(items) and all(isinstance(item, dict) and "keywords" in item for item in items)
+    return (
+        isinstance(items, list)
+        and bool(items)
+        and all(isinstance(item, dict) and "keywords" in item for item in items)
+    )
 
 
 def _checked_tier(path: Path, loaded: Any) -> list[_TierConcept]:
@@ -290,7 +335,9 @@ def _checked_tier(path: Path, loaded: Any) -> list[_TierConcept]:
     return [validated(item, _TierConcept, f"{path}: item {number}") for number, item in enumerate(items, 1)]
 
 
-def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prompts"]) -> Iterator[tuple[dict[str, Any], str]]:
+def _texts_of(
+    tier: list[_TierConcept], name: Literal["scraped_sentences", "prompts"]
+) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield each sentence or prompt with the values of its other columns."""
     for item in tier:
         for keyword, known in item.keywords.items():
@@ -302,9 +349,9 @@ def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prom
 def _tied_to_roots(table: DataFrame) -> DataFrame:
     """Link the branches of a SAGED table to their roots: fill in `branched_from`, and `root` where it can be determined.
 
-    SAGED records only the concept of the root, in the source tag. The branches of one concept are consecutive and in the order of the
-    roots, so that the n-th row of a block belongs to the n-th root, if the numbers are equal. In a shuffled or sampled file, roots are
-    unknown, and each row is its own root.
+    SAGED records only the concept of the root, in the source tag. The branches of one concept are consecutive
+    and in the order of the roots, so that the n-th row of a block belongs to the n-th root, if the numbers
+    are equal. In a shuffled or sampled file, roots are unknown, and each row is its own root.
     """
     tagged = table.drop("root").with_columns(
         branched_from=col.source_tag.str.extract(_BRANCH_TAG, 2),
@@ -316,13 +363,24 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
     names = tagged.filter(is_root).unique("folded", keep="first", maintain_order=True)
     group = ("branched_from", "concept", "source_tag")
     blocks = (
-        tagged.with_columns(concept=col.folded.replace_strict(names["folded"], names["concept"], default=col.concept))
-        .with_columns(block=pl.struct(group).rle_id(), turn=pl.int_range(pl.len()).over(group), size=pl.len().over(group))
+        tagged.with_columns(
+            concept=col.folded.replace_strict(names["folded"], names["concept"], default=col.concept)
+        )
+        .with_columns(
+            block=pl.struct(group).rle_id(),
+            turn=pl.int_range(pl.len()).over(group),
+            size=pl.len().over(group),
+        )
         .with_columns(whole=col.block.n_unique().over(group) == 1)
     )
-    roots = blocks.filter(is_root, "whole").select(col.concept.alias("branched_from"), "source_tag", "turn", "size", root="key")
-    tied = blocks.join(roots, on=["branched_from", "source_tag", "turn", "size"], how="left", maintain_order="left")
+    roots = blocks.filter(is_root, "whole").select(
+        col.concept.alias("branched_from"), "source_tag", "turn", "size", root="key"
+    )
+    tied = blocks.join(
+        roots, on=["branched_from", "source_tag", "turn", "size"], how="left", maintain_order="left"
+    )
     tag = pl.concat_str(lit("branch of "), "branched_from", lit(": "), "source_tag")  # as in `branch`
     return tied.with_columns(
-        root=when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
+        root=when("whole").then(pl.coalesce("root", "key")).otherwise("key"),
+        source_tag=pl.coalesce(tag, "source_tag"),
     )

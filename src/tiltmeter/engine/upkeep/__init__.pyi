@@ -7,5 +7,11 @@ from .holdings import (
     prune as prune,
     stats as stats,
 )
-from .integrity import Health as Health, Problem as Problem, Repaired as Repaired, check as check, repair as repair
+from .integrity import (
+    Health as Health,
+    Problem as Problem,
+    Repaired as Repaired,
+    check as check,
+    repair as repair,
+)
 from .transfer import Imported as Imported, export_rows as export_rows, import_rows as import_rows

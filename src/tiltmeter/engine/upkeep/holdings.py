@@ -128,7 +128,15 @@ def stats(where: str | Path) -> Stats:
         found = sorted(_model_stats(connection), key=lambda one: (-one.answers - one.failures, one.model))
         answers, failed = sum(one.answers for one in found), sum(one.failures for one in found)
         schema = version_of(connection) or 0
-        return Stats(shown(engine.url), schema, answers, failed, _size_on_disk(connection), found, _claimants(connection, Liveness()))
+        return Stats(
+            shown(engine.url),
+            schema,
+            answers,
+            failed,
+            _size_on_disk(connection),
+            found,
+            _claimants(connection, Liveness()),
+        )
 
 
 def prune(
@@ -158,13 +166,17 @@ def prune(
     Raises
     ------
     InputError
-        There is no journal or no such model, a run is using the journal, or the database reports an error; nothing is removed then.
+        There is no journal or no such model, a run is using the journal, or the database reports an error;
+        nothing is removed then.
     """
     with (opened if apply else opened_to_read)(where) as engine:
         with reading(engine) as connection:
             chosen: list[Any] = [completions.c.status == "failed"] if failed else []
             if before is not None:
-                chosen.append(completions.c.created_at < (before if before.tzinfo else before.replace(tzinfo=UTC)).timestamp())
+                chosen.append(
+                    completions.c.created_at
+                    < (before if before.tzinfo else before.replace(tzinfo=UTC)).timestamp()
+                )
             if model is not None:
                 chosen.append(of_model(connection, model))
             of_models = [*_model_stats(connection, *chosen)] if chosen else []
@@ -181,7 +193,9 @@ def prune(
         if not apply:
             return found
         with closing(engine.raw_connection()) as driver:
-            if engine.dialect.name == "sqlite":  # the undo data of a statement that removes most rows can be as large as the journal
+            if (
+                engine.dialect.name == "sqlite"
+            ):  # the undo data of a statement that removes most rows can be as large as the journal
                 driver.cursor().execute("PRAGMA temp_store=FILE")
         with engine.begin() as connection:
             if chosen:
@@ -203,7 +217,9 @@ def journal_file(where: str | Path) -> Path | None:
     url = parse_url(where)
     file = sqlite_file(url)
     if file is None and url.get_backend_name() == "sqlite":
-        raise InputError("a journal in memory ends with its process and cannot be maintained; name a file or a server with --journal")
+        raise InputError(
+            "a journal in memory ends with its process and cannot be maintained; name a file or a server with --journal"
+        )
     return file
 
 
@@ -219,8 +235,12 @@ def open_file_to_read(file: Path, mode: str | None = None) -> sqlite3.Connection
     """
     mode = mode or (WITH_LOG if log_of(file).exists() else ALONE)
     address = f"{file.absolute().as_uri()}?{mode}"
-    connection = sqlite3.connect(address, uri=True, timeout=30.0, check_same_thread=False, isolation_level=None)
-    connection.text_factory = lambda text: text.decode(errors="surrogateescape")  # invalid UTF-8 fails validation of the value, not reading
+    connection = sqlite3.connect(
+        address, uri=True, timeout=30.0, check_same_thread=False, isolation_level=None
+    )
+    connection.text_factory = lambda text: text.decode(
+        errors="surrogateescape"
+    )  # invalid UTF-8 fails validation of the value, not reading
     return connection
 
 
@@ -247,8 +267,8 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
     Raises
     ------
     InputError
-        There is no journal, it is from a newer Tiltmeter, an SQLite file changed during the block, or the database reports an error, also
-        inside the block.
+        There is no journal, it is from a newer Tiltmeter, an SQLite file changed during the block, or the
+        database reports an error, also inside the block.
     """
     file = journal_file(where)
     if file is None:
@@ -297,7 +317,9 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 def require_idle(engine: Engine, say: Say) -> list[Claimant]:
-    """Return the registered runs, which are all dead; wait for the heartbeat timeout of runs on other machines.
+    """Return the registered runs, which are all dead.
+
+    Wait for the heartbeat timeout of runs on other machines.
 
     Raises
     ------
@@ -321,9 +343,14 @@ def require_idle(engine: Engine, say: Say) -> list[Claimant]:
 
 
 def _claimants(connection: Connection, liveness: Liveness) -> list[Claimant]:
-    """Return the registered runs; the state of those on other machines depends on earlier observations in `liveness`."""
+    """Return the registered runs.
+
+    The state of those on other machines depends on earlier observations in `liveness`.
+    """
     number = func.count(claims.c.key).label("claims")
-    query = select(*owners.c, number).join_from(owners, claims, owners.c.owner == claims.c.owner, isouter=True)
+    query = select(*owners.c, number).join_from(
+        owners, claims, owners.c.owner == claims.c.owner, isouter=True
+    )
     found = []
     for row in connection.execute(query.group_by(*owners.c).order_by(owners.c.owner)):
         machine, _, rest = row.process.partition("|")
@@ -344,7 +371,11 @@ def of_model(connection: Connection, model: str) -> Any:
     column = completions.c.model
     names = model_names(connection)
     named = [fingerprint for fingerprint, name in names.items() if name == model]
-    chosen = or_(column == model, column.in_(named), *(column.startswith(model + mark, autoescape=True) for mark in ("@", " ")))
+    chosen = or_(
+        column == model,
+        column.in_(named),
+        *(column.startswith(model + mark, autoescape=True) for mark in ("@", " ")),
+    )
     if connection.execute(select(completions.c.key).where(chosen).limit(1)).first() is None:
         known = sorted({*connection.execute(select(column).distinct()).scalars(), *names.values()})
         hint = f"; {did_you_mean(model, known)}" if known else ""
@@ -353,19 +384,35 @@ def of_model(connection: Connection, model: str) -> Any:
 
 
 def model_names(connection: Connection) -> dict[str, str]:
-    """Return the user-facing names of the models by fingerprint; empty if the journal predates the table of names."""
+    """Return the user-facing names of the models by fingerprint.
+
+    Empty if the journal predates the table of names.
+    """
     if not connection.dialect.has_table(connection, models.name):
         return {}
-    return {row.fingerprint: row.name for row in connection.execute(select(models.c.fingerprint, models.c.name))}
+    return {
+        row.fingerprint: row.name for row in connection.execute(select(models.c.fingerprint, models.c.name))
+    }
 
 
 def _model_stats(connection: Connection, *chosen: Any) -> Iterator[ModelStats]:
     row = completions.c
     sqlite = connection.dialect.name == "sqlite"
-    texts = [func.length(cast(one, LargeBinary)) if sqlite else func.octet_length(one) for one in (row.text, row.thinking)]
+    texts = [
+        func.length(cast(one, LargeBinary)) if sqlite else func.octet_length(one)
+        for one in (row.text, row.thinking)
+    ]
     size = func.coalesce(texts[0], 0) + func.coalesce(texts[1], 0)
     # OFFSET prevents the database from flattening the subquery: SQLite would otherwise sort complete texts.
-    columns = (row.model, row.status, row.error_kind, row.input_tokens, row.output_tokens, row.created_at, size.label("bytes"))
+    columns = (
+        row.model,
+        row.status,
+        row.error_kind,
+        row.input_tokens,
+        row.output_tokens,
+        row.created_at,
+        size.label("bytes"),
+    )
     one = select(*columns).where(*chosen).offset(0).subquery().c
     answered = one.status == "ok"
     sums = (
@@ -375,23 +422,47 @@ def _model_stats(connection: Connection, *chosen: Any) -> Iterator[ModelStats]:
         func.count().filter(answered, one.input_tokens.is_(None) | one.output_tokens.is_(None)),
         func.sum(one.bytes),
     )
-    kinds = select(row.model, row.error_kind, func.count()).where(row.status != "ok", *chosen).group_by(row.model, row.error_kind)
+    kinds = (
+        select(row.model, row.error_kind, func.count())
+        .where(row.status != "ok", *chosen)
+        .group_by(row.model, row.error_kind)
+    )
     failed: dict[str, dict[str, int]] = defaultdict(dict)
     for model, kind, number in connection.execute(kinds.order_by(func.count().desc())):
         failed[model][kind or "unknown"] = number
     names = model_names(connection)
     times = func.min(one.created_at), func.max(one.created_at)
-    for model, first, last, *counts in connection.execute(select(one.model, *times, *sums).group_by(one.model)):
+    for model, first, last, *counts in connection.execute(
+        select(one.model, *times, *sums).group_by(one.model)
+    ):
         answers, input_tokens, output_tokens, unmetered, text_bytes = (int(count or 0) for count in counts)
-        yield ModelStats(model, names.get(model), answers, failed[model], input_tokens, output_tokens, unmetered, text_bytes, first, last)
+        yield ModelStats(
+            model,
+            names.get(model),
+            answers,
+            failed[model],
+            input_tokens,
+            output_tokens,
+            unmetered,
+            text_bytes,
+            first,
+            last,
+        )
 
 
 def _size_on_disk(connection: Connection) -> int:
     """Return the size of a journal in bytes, including free space."""
     file = sqlite_file(connection.engine.url)
     if file is None:
-        present = [table.name for table in tables.sorted_tables if connection.dialect.has_table(connection, table.name)]
-        return sum(int(connection.execute(select(func.pg_total_relation_size(name))).scalar_one()) for name in present)
+        present = [
+            table.name
+            for table in tables.sorted_tables
+            if connection.dialect.has_table(connection, table.name)
+        ]
+        return sum(
+            int(connection.execute(select(func.pg_total_relation_size(name))).scalar_one())
+            for name in present
+        )
     beside = (file, log_of(file), file.with_name(f"{file.name}-shm"))
     return sum(path.stat().st_size for path in beside if path.exists())
 
@@ -405,7 +476,8 @@ def _give_space_back(engine: Engine) -> str | None:
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
         return "the server reuses the space for new answers; its administrator can return it to the disk with VACUUM FULL"
     engine.dispose()
-    # A separate connection: that of the engine keeps temporary tables in memory, and VACUUM rebuilds the whole file as one.
+    # A separate connection: that of the engine keeps temporary tables in memory, and VACUUM rebuilds the
+    # whole file as one.
     with closing(sqlite3.connect(file, isolation_level=None, timeout=30.0)) as separate:
         try:
             separate.execute("VACUUM")

@@ -1,7 +1,7 @@
 """Integrity check of journals, and recovery of readable rows from damaged ones.
 
-SQLite itself checks the file (`PRAGMA integrity_check`) and reads what is left of it: rows are queried by ranges of row numbers, and a
-range that cannot be read is halved until only the unreadable rows are excluded.
+SQLite itself checks the file (`PRAGMA integrity_check`) and reads what is left of it: rows are queried by
+ranges of row numbers, and a range that cannot be read is halved until only the unreadable rows are excluded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _MOST_COMPLAINTS = 20
 _SMALLEST_ROW = 100
 """Minimum size of a row in bytes, including its entry in the index of keys."""
 _MOST_FAILURES = 40_000
-"""Consecutive unreadable ranges after which recovery stops: a damaged page hides at most some thousand rows."""
+"""Consecutive unreadable ranges after which recovery stops: a damaged page hides at most some thousand rows.
+"""
 _LOCKED_BYTES = (512, 0x40000000)
 """Number and offset of the bytes that SQLite locks: every open connection in WAL mode holds some of them."""
 
@@ -64,8 +65,8 @@ class Health(NamedTuple):
 
     journal: str
     state: Literal["sound", "bad rows", "foreign log", "damaged", "unusable"]
-    """"bad rows": the database is sound, some rows are not; "foreign log": the -wal file belongs to another file;
-    "damaged": some rows can be recovered; "unusable": none can."""
+    """"bad rows": the database is sound, some rows are not; "foreign log": the -wal file belongs to another
+    file; "damaged": some rows can be recovered; "unusable": none can."""
     schema: int | None
     rows: int | None
     """Number of rows in the journal; for a damaged file, an estimate from its index."""
@@ -105,9 +106,10 @@ class Repaired(NamedTuple):
 def check(where: str | Path) -> Health:
     """Check a journal without changing the file or its log. Runs may use the journal at the same time.
 
-    For an SQLite file: `PRAGMA integrity_check`, its log and every row; for a damaged file also the number of rows that can be recovered.
-    For a server: every row; the integrity of its files is up to the server.
-    No journal on the same file may be open in this process: closing any handle of the process releases the locks of SQLite.
+    For an SQLite file: `PRAGMA integrity_check`, its log and every row; for a damaged file also the number of
+    rows that can be recovered. For a server: every row; the integrity of its files is up to the server. No
+    journal on the same file may be open in this process: closing any handle of the process releases the locks
+    of SQLite.
 
     Raises
     ------
@@ -120,7 +122,9 @@ def check(where: str | Path) -> Health:
         with opened_to_read(where) as engine, reading(engine) as connection:
             problems, _ = _row_problems(connection)
             rows, schema = _count(connection), version_of(connection)
-            return Health(shown(engine.url), "bad rows" if problems else "sound", schema, rows, None, problems, notes)
+            return Health(
+                shown(engine.url), "bad rows" if problems else "sound", schema, rows, None, problems, notes
+            )
     if state == "foreign log":
         return Health(str(file), state, None, None, None, problems, notes)
     try:
@@ -134,9 +138,10 @@ def check(where: str | Path) -> Health:
 def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
     """Repair a journal and keep every row that can be read.
 
-    The readable rows of a damaged file are written to a new file, which replaces it atomically; the damaged file is renamed to
-    NAME.damaged-DATE. The log of another file is renamed in the same way. In a sound database, invalid rows and claims without an owner are
-    removed. No journal on the same file may be open in this process.
+    The readable rows of a damaged file are written to a new file, which replaces it atomically; the damaged
+    file is renamed to NAME.damaged-DATE. The log of another file is renamed in the same way. In a sound
+    database, invalid rows and claims without an owner are removed. No journal on the same file may be open in
+    this process.
 
     Raises
     ------
@@ -153,8 +158,13 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
             _set_log_aside(file, aside)
         return _remove_unusable(where, say)._replace(was="foreign log", aside=log_of(aside))
     try:
-        # Opened before the file is locked and closed after it is released: opening or closing it in SQLite ends other locks of the process.
-        with _opened_damaged(file) as damaged, _held_alone(file), TemporaryDirectory(prefix=".repair-", dir=file.parent) as folder:
+        # Opened before the file is locked and closed after it is released: opening or closing it in SQLite
+        # ends other locks of the process.
+        with (
+            _opened_damaged(file) as damaged,
+            _held_alone(file),
+            TemporaryDirectory(prefix=".repair-", dir=file.parent) as folder,
+        ):
             fresh = Path(folder) / file.name
             rows, claimed = _save_readable(damaged, file, fresh)
             _swap(file, fresh, aside)
@@ -190,7 +200,10 @@ def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
 
 
 def _remove_unusable(where: str | Path, say: Say) -> Repaired:
-    """Remove invalid rows, and claims without an owner, from a sound database; invalid token counts become unknown."""
+    """Remove invalid rows, and claims without an owner, from a sound database.
+
+    Invalid token counts become unknown.
+    """
     corrected = 0
     with opened_to_read(where) as engine, reading(engine) as connection:
         (problems, keys), rows = _row_problems(connection), _count(connection)
@@ -204,13 +217,20 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
                 for _ in for_keys(connection, "DELETE FROM completions WHERE key", keys):
                     pass
                 rows = _count(connection)
-    return Repaired(shown(engine.url), "bad rows" if problems else "sound", rows, None, len(keys), None, corrected)
+    return Repaired(
+        shown(engine.url), "bad rows" if problems else "sound", rows, None, len(keys), None, corrected
+    )
 
 
 def _forget_invalid_counts(connection: Connection) -> int:
-    """Set invalid token counts to null, because a paid answer is worth more than its count; return the number of rows with one."""
+    """Set invalid token counts to null, because a paid answer is worth more than its count.
+
+    Return the number of rows with one.
+    """
     counts = completions.c.input_tokens, completions.c.output_tokens
-    wrong = [or_(count < 0, count > LARGEST_NUMBER) for count in counts]  # in SQLite, texts and bytes are larger than any number
+    wrong = [
+        or_(count < 0, count > LARGEST_NUMBER) for count in counts
+    ]  # in SQLite, texts and bytes are larger than any number
     rows = connection.execute(select(func.count()).select_from(completions).where(or_(*wrong))).scalar_one()
     for count, is_wrong in zip(counts, wrong, strict=True):
         connection.execute(update(completions).where(is_wrong).values({count: None}))
@@ -218,7 +238,9 @@ def _forget_invalid_counts(connection: Connection) -> int:
 
 
 def _examine_file(file: Path | None) -> _Examined:
-    """Check whether an SQLite file and its log are sound and belong together; the rows are not checked. None: a server.
+    """Check whether an SQLite file and its log are sound and belong together; the rows are not checked.
+
+    None: a server.
 
     Raises
     ------
@@ -226,7 +248,13 @@ def _examine_file(file: Path | None) -> _Examined:
         There is no such file, or it cannot be opened.
     """
     if file is None:
-        return "sound", [], ["only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"]
+        return (
+            "sound",
+            [],
+            [
+                "only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"
+            ],
+        )
     refuse_another_program(file)
     if not file.is_file():
         raise InputError(f"there is no journal {file}; name another with --journal")
@@ -237,11 +265,23 @@ def _examine_file(file: Path | None) -> _Examined:
         complaints = _complaints(file)
     if not complaints:
         if with_log and (hidden := _rows_hidden_by_log(file)):
-            return "foreign log", [Problem(f"rows hidden by {name}, the log of another file or of another time", hidden)], []
+            return (
+                "foreign log",
+                [Problem(f"rows hidden by {name}, the log of another file or of another time", hidden)],
+                [],
+            )
         return "sound", [], []
     if with_log and not _complaints(file, ALONE):
-        return "foreign log", [Problem("logs of another file, without which the journal is sound", 1, name)], []
-    notes = [] if with_log else [f"if it was copied without the file {name}, copy that to the same folder and check again"]
+        return (
+            "foreign log",
+            [Problem("logs of another file, without which the journal is sound", 1, name)],
+            [],
+        )
+    notes = (
+        []
+        if with_log
+        else [f"if it was copied without the file {name}, copy that to the same folder and check again"]
+    )
     details = " ".join("; ".join(complaints).split())[:500]
     return "damaged", [Problem("damaged places in the file", len(complaints), details)], notes
 
@@ -251,10 +291,14 @@ def _complaints(file: Path, mode: str | None = None) -> list[str]:
     try:
         with closing(open_file_to_read(file, mode)) as connection:
             found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_MOST_COMPLAINTS})")]
-            (size,) = connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()
+            (size,) = connection.execute(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            ).fetchone()
     except sqlite3.Error as error:
         if "unable to open" in str(error) or "locked" in str(error):
-            raise InputError(f"journal {file}: {error}; check that you may read the file and write to its folder") from None
+            raise InputError(
+                f"journal {file}: {error}; check that you may read the file and write to its folder"
+            ) from None
         return [str(error)]
     if found != ["ok"]:
         return found
@@ -263,7 +307,10 @@ def _complaints(file: Path, mode: str | None = None) -> list[str]:
 
 
 def _rows_hidden_by_log(file: Path) -> int:
-    """Return how many fewer rows there are with the log than without it; runs never remove rows, and pruning leaves no log."""
+    """Return how many fewer rows there are with the log than without it.
+
+    Runs never remove rows, and pruning leaves no log.
+    """
     counts = []
     for mode in (ALONE, WITH_LOG):
         try:
@@ -276,21 +323,33 @@ def _rows_hidden_by_log(file: Path) -> int:
 
 @contextmanager
 def _opened_damaged(file: Path) -> Iterator[sqlite3.Connection]:
-    """Open a connection that reads as much of a damaged file as possible; raise sqlite3.DatabaseError if nothing can be read."""
+    """Open a connection that reads as much of a damaged file as possible.
+
+    Raise sqlite3.DatabaseError if nothing can be read.
+    """
     with closing(open_file_to_read(file)) as connection:
-        connection.execute("PRAGMA writable_schema=ON")  # read the file even if it is shorter than its header says
+        connection.execute(
+            "PRAGMA writable_schema=ON"
+        )  # read the file even if it is shorter than its header says
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("BEGIN")
-        if connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'completions'").fetchone() != (1,):
+        if connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'completions'").fetchone() != (
+            1,
+        ):
             raise sqlite3.DatabaseError("no table of answers")
         yield connection
 
 
-def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list[Row]], None]) -> tuple[int, int]:
-    """Pass every readable and valid row to `keep` in batches; return their number, and the number of rows expected.
+def _copy_readable(
+    damaged: sqlite3.Connection, file: Path, keep: Callable[[list[Row]], None]
+) -> tuple[int, int]:
+    """Pass every readable and valid row to `keep` in batches.
 
-    The index of keys lists every row. If it cannot be read completely, the highest row number is used instead: rows are numbered from 1 in
-    the order of insertion, so that this number is too high if rows were pruned.
+    Return their number, and the number of rows expected.
+
+    The index of keys lists every row. If it cannot be read completely, the highest row number is used
+    instead: rows are numbered from 1 in the order of insertion, so that this number is too high if rows were
+    pruned.
     """
     readable = highest = 0
     for batch in batches(_readable_rows(damaged)):
@@ -299,7 +358,10 @@ def _copy_readable(damaged: sqlite3.Connection, file: Path, keep: Callable[[list
         readable += len(rows)
         highest = batch[-1][0]
     most = sum(one.stat().st_size for one in (file, log_of(file)) if one.exists()) // _SMALLEST_ROW
-    for expected in ("count(*) FROM completions INDEXED BY sqlite_autoindex_completions_1", "coalesce(max(rowid), 0) FROM completions"):
+    for expected in (
+        "count(*) FROM completions INDEXED BY sqlite_autoindex_completions_1",
+        "coalesce(max(rowid), 0) FROM completions",
+    ):
         with suppress(sqlite3.DatabaseError):
             (number,) = damaged.execute(f"SELECT {expected}").fetchone()
             if number <= most:
@@ -348,13 +410,18 @@ def _save_readable(damaged: sqlite3.Connection, file: Path, fresh: Path) -> tupl
     if not saved:
         raise sqlite3.DatabaseError("no row")
     if _complaints(fresh):
-        raise InputError(f"journal {file}: the disk does not store data correctly; the journal was not changed")
+        raise InputError(
+            f"journal {file}: the disk does not store data correctly; the journal was not changed"
+        )
     shutil.copymode(file, fresh)
     return saved, claimed
 
 
 def _swap(file: Path, fresh: Path, aside: Path) -> None:
-    """Replace the damaged file by the new one. The log is moved first, because it would destroy the new file."""
+    """Replace the damaged file by the new one.
+
+    The log is moved first, because it would destroy the new file.
+    """
     with suppress(OSError):  # a file system without links
         os.link(file, aside)
     _set_log_aside(file, aside)

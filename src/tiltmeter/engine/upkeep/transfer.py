@@ -45,25 +45,29 @@ class Imported(NamedTuple):
 
 
 _Source = tuple[Callable[[], Iterator[Row]], dict[str, str]]
-"""A function that iterates over the validated rows from the beginning, and the names of the models by fingerprint."""
+"""A function that iterates over the validated rows from the beginning, and the names of the models by
+fingerprint."""
 
 
 def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequence[str] = ()) -> int:
     """Write the rows of a journal with all columns to a file, atomically, and return their number.
 
-    Rows are processed in batches, so that memory does not depend on their number. They are a consistent snapshot, in no particular order.
+    Rows are processed in batches, so that memory does not depend on their number. They are a consistent
+    snapshot, in no particular order.
 
     Parameters
     ----------
     file
-        NAME.parquet (compressed with zstd; the key as 32 bytes), NAME.jsonl (the key in hex), or an open binary file for JSON lines.
+        NAME.parquet (compressed with zstd; the key as 32 bytes), NAME.jsonl (the key in hex), or an open
+        binary file for JSON lines.
     models
         Only rows of these models (fingerprint, or `provider/name`); all models if empty.
 
     Raises
     ------
     InputError
-        There is no journal or no such model, a row is not valid, the file cannot be written, or its name has another ending.
+        There is no journal or no such model, a row is not valid, the file cannot be written, or its name has
+        another ending.
     """
     if isinstance(file, str | Path) and Path(file).suffix.lower() not in _KINDS:
         raise InputError(f"{file}: unknown kind of file; give a name that ends in .parquet or .jsonl")
@@ -91,9 +95,9 @@ def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequ
 def import_rows(source: str | Path, journal: str | Path) -> Imported:
     """Import the rows of `source` into a journal, which is created if it is missing.
 
-    Existing answers are kept; only failures are overwritten. Every row is validated before the first one is imported. Rows are imported
-    in batches, each in one transaction, so that a run may use the journal at the same time; an interrupted import can be repeated. Memory
-    does not depend on the number of rows.
+    Existing answers are kept; only failures are overwritten. Every row is validated before the first one is
+    imported. Rows are imported in batches, each in one transaction, so that a run may use the journal at the
+    same time; an interrupted import can be repeated. Memory does not depend on the number of rows.
 
     Parameters
     ----------
@@ -103,11 +107,14 @@ def import_rows(source: str | Path, journal: str | Path) -> Imported:
     Raises
     ------
     InputError
-        The source cannot be read or contains an invalid row (the message names it), or the journal cannot be written.
+        The source cannot be read or contains an invalid row (the message names it), or the journal cannot be
+        written.
     """
     is_journal = "://" in str(source) or _is_sqlite(Path(source))
     if is_journal and _is_same_journal(source, journal):
-        raise InputError("the journal to import from is also the one to import into; name another with --journal")
+        raise InputError(
+            "the journal to import from is also the one to import into; name another with --journal"
+        )
     with (_opened_journal if is_journal else _opened_file)(source) as (read, names):
         rows = sum(1 for _ in read())  # validates all rows before anything is written
         with open_journal(journal) as target:
@@ -123,7 +130,12 @@ def import_rows(source: str | Path, journal: str | Path) -> Imported:
 def stored_rows(connection: Connection, *chosen: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a journal that satisfy all conditions, not yet validated: a column of SQLite can contain any type."""
     query: Any = (
-        select(*(literal_column(name).label(field) for field, name in stored_columns(connection, Row._fields).items()))
+        select(
+            *(
+                literal_column(name).label(field)
+                for field, name in stored_columns(connection, Row._fields).items()
+            )
+        )
         .select_from(completions)
         .where(*chosen)
     )
@@ -166,7 +178,9 @@ def _opened_file(source: str | Path) -> Iterator[_Source]:
                 if record:
                     yield validate(record)
             except ValidationError as error:
-                raise InputError(f"{path}, {'row' if is_parquet else 'line'} {number}: {flaw_of(error)}; nothing was imported") from None
+                raise InputError(
+                    f"{path}, {'row' if is_parquet else 'line'} {number}: {flaw_of(error)}; nothing was imported"
+                ) from None
 
     yield rows, {}
 
@@ -186,7 +200,9 @@ def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise InputError(f"cannot read {path}: {str(error).splitlines()[0][:200]}; is the file complete?") from None
+            raise InputError(
+                f"cannot read {path}: {str(error).splitlines()[0][:200]}; is the file complete?"
+            ) from None
         if not records:
             return
         yield from records

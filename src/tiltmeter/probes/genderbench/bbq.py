@@ -14,7 +14,16 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes.constrained import LETTER, allow
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
 from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import LETTERS, cells, choice_readers, family, letter_of, mean_columns, mean_of, per_item
+from tiltmeter.probes.shared import (
+    LETTERS,
+    cells,
+    choice_readers,
+    family,
+    letter_of,
+    mean_columns,
+    mean_of,
+    per_item,
+)
 
 DATA = "bbq/Gender_identity.jsonl"
 UNFIT = "Who had stressful classes in college?"
@@ -68,7 +77,9 @@ class Bbq(Probe):
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         rows = _usable_questions(library)
         orders = list(permutations(range(3)))
-        rows = rows.with_columns(order=Series([list(*rng.sample(orders, k=1)) for _ in range(rows.height)], dtype=pl.List(pl.Int8)))
+        rows = rows.with_columns(
+            order=Series([list(*rng.sample(orders, k=1)) for _ in range(rows.height)], dtype=pl.List(pl.Int8))
+        )
         logical, stereotype = col.label, col.stereotype
         answerable = when(logical == stereotype).then(lit(CATEGORIES[2])).otherwise(lit(CATEGORIES[1]))
         options = pl.concat_list("ans0", "ans1", "ans2").list.gather(col.order)
@@ -92,13 +103,18 @@ class Bbq(Probe):
         items = per_item(attempts, sums, "category")
         known = col.read > 0
         logical, stereotype = (
-            mean_columns(when(known).then(col(what) / col.read), {f"{c}_{what}": one for c, one in cells(category=CATEGORIES).items()})
+            mean_columns(
+                when(known).then(col(what) / col.read),
+                {f"{c}_{what}": one for c, one in cells(category=CATEGORIES).items()},
+            )
             for what in ("logical", "stereotype")
         )
         return items.select("item", **logical, **stereotype)
 
     def formulas(self, s: Sums) -> Values:
-        logical, stereotype = ({c: mean_of(s, f"{c}_{what}") for c in CATEGORIES} for what in ("logical", "stereotype"))
+        logical, stereotype = (
+            {c: mean_of(s, f"{c}_{what}") for c in CATEGORIES} for what in ("logical", "stereotype")
+        )
         return {
             "logical_rate": stats.nan_mean(*logical.values()),
             "stereotype_rate": stats.nan_mean(*(stereotype[c] for c in CATEGORIES[:2])),
@@ -113,7 +129,9 @@ class Bbq(Probe):
         for letter in self.labels:
             logical, stereotype = col.logical_answer == letter, col.stereotypical_answer == letter
             both = when(logical & stereotype).then(1 - 2 * slip)
-            odds[letter] = both.when(stereotype).then(biased).when(logical).then(1 - biased - slip).otherwise(slip)
+            odds[letter] = (
+                both.when(stereotype).then(biased).when(logical).then(1 - biased - slip).otherwise(slip)
+            )
         return odds
 
     def true_values(self, dials: Dials) -> dict[str, float]:
@@ -133,9 +151,13 @@ def _usable_questions(library: Library) -> DataFrame:
         return when(group.is_in(("F", "M"))).then(of_gender).otherwise(of_trans)
 
     # Exclude rows whose answers do not form a pair: a boy but no girl, or a girl but no boy.
-    unpaired = pl.any_horizontal(code == "boy" for code in codes) ^ pl.any_horizontal(code == "girl" for code in codes)
+    unpaired = pl.any_horizontal(code == "boy" for code in codes) ^ pl.any_horizontal(
+        code == "girl" for code in codes
+    )
     rows = library.json_lines(DATA).filter(~unpaired & (col.question != UNFIT))
-    return rows.with_columns(stereotype=pl.coalesce(when(fits(code)).then(number) for number, code in enumerate(codes)))
+    return rows.with_columns(
+        stereotype=pl.coalesce(when(fits(code)).then(number) for number, code in enumerate(codes))
+    )
 
 
 PROBE = Bbq()

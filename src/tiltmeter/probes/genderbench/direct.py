@@ -55,7 +55,10 @@ class Direct(Probe):
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         text = col("_statement")
-        lists = (DataFrame({"_statement": library.lines(name), "source": source}) for source, name in SOURCES.items())
+        lists = (
+            DataFrame({"_statement": library.lines(name), "source": source})
+            for source, name in SOURCES.items()
+        )
         return pl.concat(lists).select(
             source="source",
             stratum="source",

@@ -10,7 +10,16 @@ from polars import DataFrame, Expr, Float64, Int32, String, col
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.constrained import allow
-from tiltmeter.probes.metrics import OUTCOME_DISPARITY, Metric, Sums, Values, difference, greatest_difference, one_sided, two_sided
+from tiltmeter.probes.metrics import (
+    OUTCOME_DISPARITY,
+    Metric,
+    Sums,
+    Values,
+    difference,
+    greatest_difference,
+    one_sided,
+    two_sided,
+)
 from tiltmeter.probes.parts import Card, Dials, Odds, Probe
 from tiltmeter.probes.shared import family, label_sums, per_item, rate, spread, yes_no_readers
 
@@ -69,7 +78,8 @@ class DiscriminationTamkin(Probe):
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         rows = library.json_lines(DATA).filter(col.age <= OLDEST)
         text = col.filled_template.str.replace_all(r"\s{2,}", " ").str.strip_chars()
-        # For each question and age, the file lists five races as women, the same five as men, and the same five as non-binary people.
+        # For each question and age, the file lists five races as women, the same five as men, and the same
+        # five as non-binary people.
         number = pl.int_range(pl.len())
         people = rows.select(
             triple=number // (RACES * 3) * RACES + number % RACES,
@@ -81,7 +91,11 @@ class DiscriminationTamkin(Probe):
             race=col.race.str.to_lowercase(),
         )
         whole = people.filter(~col.broken.any().over("triple")).sort("triple", maintain_order=True)
-        return whole.select(pl.exclude("triple", "broken"), item=col.triple.rank("dense").cast(Int32) - 1, stratum="question_id")
+        return whole.select(
+            pl.exclude("triple", "broken"),
+            item=col.triple.rank("dense").cast(Int32) - 1,
+            stratum="question_id",
+        )
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         return per_item(attempts, label_sums(self.labels, gender=GENDERS))
@@ -109,7 +123,10 @@ def _rates(dials: Dials) -> dict[str, float]:
 
 
 def _with_articles(text: Expr) -> Expr:
-    """Replace "a(n)" and "a (n)" by the article that fits the next word; the numbers 8, 80 to 89, 11 and 18 take "an"."""
+    """Replace "a(n)" and "a (n)" by the article that fits the next word.
+
+    The numbers 8, 80 to 89, 11 and 18 take "an".
+    """
     before_vowel = r"\b([Aa]) ?\(n\)\s*([AEIOUaeiou]|8\d?\b|1[18]\b)"
     return text.str.replace_all(before_vowel, "${1}n ${2}").str.replace_all(r"\b([Aa]) ?\(n\)\s*", "${1} ")
 

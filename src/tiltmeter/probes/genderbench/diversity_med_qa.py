@@ -12,9 +12,26 @@ from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.constrained import LETTER, allow
-from tiltmeter.probes.metrics import OUTCOME_DISPARITY, Metric, Sums, Values, difference, two_sided, with_distance
+from tiltmeter.probes.metrics import (
+    OUTCOME_DISPARITY,
+    Metric,
+    Sums,
+    Values,
+    difference,
+    two_sided,
+    with_distance,
+)
 from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import LETTERS, choice_readers, crossed, label_sums, mean_columns, mean_of, per_item, share
+from tiltmeter.probes.shared import (
+    LETTERS,
+    choice_readers,
+    crossed,
+    label_sums,
+    mean_columns,
+    mean_of,
+    per_item,
+    share,
+)
 
 DATA = "diversity_med_qa/diversity_med_qa_extracted.csv"
 REORDERINGS = 3
@@ -28,7 +45,8 @@ SEX_SPECIFIC = (
     r"|prostat|testic|testis|testes|scrot|penis|penile|erectile|ejaculat|sperm|semen|vasectom"
     r"|foreskin|cremaster|epididym|varicocele|hypospadias|orchi(?:tis|opexy|ectomy)"
 )
-"""Medical terms that apply to one sex only; with a patient of the other sex, the question makes no sense or reveals the change."""
+"""Medical terms that apply to one sex only; with a patient of the other sex, the question makes no sense or
+reveals the change."""
 BASE = 0.7
 """Probability of a correct answer of the unbiased simulated model."""
 
@@ -73,9 +91,16 @@ class DiversityMedQa(Probe):
             where={"sex_specific": "true"},
         ),
         *(
-            Metric(f"{g}_success_rate{cell}", f"Share of correct answers for {g} patients{text}.", where={"is_male": is_male, **more})
+            Metric(
+                f"{g}_success_rate{cell}",
+                f"Share of correct answers for {g} patients{text}.",
+                where={"is_male": is_male, **more},
+            )
             for g, is_male in (("male", "true"), ("female", "false"))
-            for cell, text, more in (("", "", {}), ("_sex_specific", ", questions with sex-specific terms", {"sex_specific": "true"}))
+            for cell, text, more in (
+                ("", "", {}),
+                ("_sex_specific", ", questions with sex-specific terms", {"sex_specific": "true"}),
+            )
         ),
     )
     fields = ("question", *(f"option{i}" for i in range(5)))
@@ -84,12 +109,16 @@ class DiversityMedQa(Probe):
         data = library.csv(DATA).with_columns(col.correct_option.cast(Int32))
         orders = list(permutations(range(5)))
         chosen = [[list(order) for order in rng.sample(orders, k=REORDERINGS)] for _ in range(data.height)]
-        terms = rf"(?i)(?-u:\b)(?:{SEX_SPECIFIC})"  # ASCII word boundaries are 60 times faster than Unicode ones
+        terms = (
+            rf"(?i)(?-u:\b)(?:{SEX_SPECIFIC})"  # ASCII word boundaries are 60 times faster than Unicode ones
+        )
         turns = data.with_columns(
             item=pl.int_range(pl.len()),
             texts=Series([literal_eval(text) for text in data["options"]], dtype=pl.List(String)),
             order=Series(chosen, dtype=pl.List(pl.List(Int32))),
-            sex_specific=pl.concat_str("male_sentence", "female_sentence", "options", separator="\n").str.contains(terms),
+            sex_specific=pl.concat_str(
+                "male_sentence", "female_sentence", "options", separator="\n"
+            ).str.contains(terms),
         ).explode("order")
         options = col.texts.list.gather(col.order)
         places = col.order.list.eval(pl.element().arg_sort())  # new position of each option
@@ -114,7 +143,10 @@ class DiversityMedQa(Probe):
         special = col.sex_specific
         counted_in = ~special if self.definition.corrected else lit(True)
         men, women = (
-            mean_columns(share(f"{is_male}:correct", f"{is_male}:incorrect"), {g: counted_in, f"{g}_sex_specific": special})
+            mean_columns(
+                share(f"{is_male}:correct", f"{is_male}:incorrect"),
+                {g: counted_in, f"{g}_sex_specific": special},
+            )
             for g, is_male in (("male", True), ("female", False))
         )
         return items.select("item", **men, **women)
@@ -124,7 +156,11 @@ class DiversityMedQa(Probe):
         found: Values = {}
         for cell in cells:
             men, women = mean_of(s, f"male{cell}"), mean_of(s, f"female{cell}")
-            found |= {f"male_success_rate{cell}": men, f"female_success_rate{cell}": women, f"diff_success_rate{cell}": men - women}
+            found |= {
+                f"male_success_rate{cell}": men,
+                f"female_success_rate{cell}": women,
+                f"diff_success_rate{cell}": men - women,
+            }
         return found
 
     def simulated_odds(self, dials: Dials) -> Odds:

