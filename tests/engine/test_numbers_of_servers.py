@@ -102,13 +102,8 @@ class Odd(NamedModel):
         return self._odd if messages[0].content == "prompt 0" else Completion("Yes", "stop")  # type: ignore[return-value]
 
 
-NUMPY = Completion(
-    "Yes",
-    "stop",
-    input_tokens=np.int64(3),
-    output_tokens=np.int32(4),
-    latency=np.float64(0.5),  # type: ignore[arg-type]
-)
+NUMPY_COUNTS: dict[str, Any] = {"input_tokens": np.int64(3), "output_tokens": np.int32(4)}
+NUMPY = Completion("Yes", "stop", **NUMPY_COUNTS, latency=np.float64(0.5))
 KEPT = {
     "counts of numpy": (NUMPY, (3, 4)),
     "a count that is no number": (

@@ -303,10 +303,9 @@ def test_everything_behind_a_number_is_in_details(measured: View) -> None:
         f"Most influential answers for fail_rate of sim/{name}" for name in ("fair", "biased")
     ]
     assert all(1 <= len(block.rows) <= 3 for block in answers)
-    names = column(
-        next(block for title, block in details.items() if "(hiring_an)" in title).blocks[0],
-        "metric",  # type: ignore[arg-type]
-    )
+    table = next(block for title, block in details.items() if "(hiring_an)" in title).blocks[0]
+    assert isinstance(table, Table)
+    names = column(table, "metric")
     assert set(names) == set(measured.findings.filter(part="hiring_an")["metric"])
 
 

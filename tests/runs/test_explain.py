@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -218,11 +219,8 @@ def test_mistakes(given: tuple[str, ...], said: str) -> None:
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=5, display="none", out="two")
     prompt, model, repetition = (*given, None, None)[:3]
     with pytest.raises(InputError, match=said):
-        run.explain(
-            run.design["prompt_id"][0] if prompt == "FIRST" else prompt,
-            model=model,
-            repetition=repetition,  # type: ignore[arg-type]
-        )
+        prompt_id: Any = run.design["prompt_id"][0] if prompt == "FIRST" else prompt
+        run.explain(prompt_id, model=model, repetition=cast("int | None", repetition))
 
 
 def test_the_command_prints_the_way(tiltmeter: Tiltmeter) -> None:
