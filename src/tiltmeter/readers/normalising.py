@@ -7,7 +7,7 @@ Everything is a Polars expression (Rust regular expressions without look-around)
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from string import ascii_letters
@@ -22,6 +22,8 @@ from tiltmeter.models.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
 
 NOTHING = r"[^\s\S]"
 """Pattern that matches nothing."""
+_FULL_WIDTH = 0xFEE0
+"""Distance from an ASCII character to its full-width form, in code points."""
 
 
 @cache
@@ -45,6 +47,10 @@ class Pattern(NamedTuple):
     """Subject of the question to which the pattern is limited, if any."""
 
 
+_NO_TABLES = ("across_lines", "parts", "words", "kindred")
+"""Keys of a file in `data/` that are no tables of patterns."""
+
+
 @cache
 def tables(name: str) -> dict[str, dict[str, Pattern]]:
     """Return the tables of patterns in `data/<name>.yaml`, by the name of the table and of the row.
@@ -52,31 +58,37 @@ def tables(name: str) -> dict[str, dict[str, Pattern]]:
     {part} in a pattern stands for an entry of `parts`; a list stands for its alternatives. In files with
     `across_lines`, " " means white space and " ?" optional white space.
     """
-    data = load_data(name)
+    content = load_data(name)
+    across_lines = bool(content.get("across_lines"))
     parts: dict[str, str] = {}
-
-    def written(pattern: Any) -> str:
-        text = pattern if isinstance(pattern, str) else f"(?:{'|'.join(map(written, pattern))})"
-        if data.get("across_lines"):
-            text = text.replace(" ?", r"\s*").replace(" ", r"\s+")
-        return re.sub(r"\{([a-z_]+)\}", lambda found: parts.get(found[1], found[0]), text)
-
-    for part, pattern in data.get("parts", {}).items():
-        parts[part] = written(pattern)
-    return {
-        table: {
-            row: Pattern(
-                written(given["find"]),
-                given.get("put", ""),
-                given["example"],
-                given["reads"],
-                given.get("about"),
+    for part, pattern in content.get("parts", {}).items():
+        parts[part] = _regular_expression(pattern, parts, across_lines=across_lines)
+    patterns: dict[str, dict[str, Pattern]] = {}
+    for table, rows in content.items():
+        if table in _NO_TABLES:
+            continue
+        patterns[table] = {}
+        for row, entry in rows.items():
+            patterns[table][row] = Pattern(
+                find=_regular_expression(entry["find"], parts, across_lines=across_lines),
+                put=entry.get("put", ""),
+                example=entry["example"],
+                reads=entry["reads"],
+                about=entry.get("about"),
             )
-            for row, given in rows.items()
-        }
-        for table, rows in data.items()
-        if table not in ("across_lines", "parts", "words", "kindred")
-    }
+    return patterns
+
+
+def _regular_expression(pattern: str | list[Any], parts: Mapping[str, str], *, across_lines: bool) -> str:
+    """Return the regular expression of an entry of a table: a text, or a list of alternatives."""
+    if isinstance(pattern, str):
+        text = pattern
+    else:
+        alternatives = [_regular_expression(each, parts, across_lines=across_lines) for each in pattern]
+        text = f"(?:{'|'.join(alternatives)})"
+    if across_lines:
+        text = text.replace(" ?", r"\s*").replace(" ", r"\s+")
+    return re.sub(r"\{([a-z_]+)\}", lambda match: parts.get(match[1], match[0]), text)
 
 
 def any_of(rows: Iterable[Pattern]) -> str:
@@ -92,29 +104,28 @@ def any_in(data: str, *names: str) -> str:
 @cache
 def _variants(kind: str) -> dict[str, str]:
     """Return variants of writing with their plain form: "characters" or "contractions"."""
-    return {
-        variant: plain
-        for plain, several in load_data("writing")["words"][kind].items()
-        for variant in several
-    }
+    variants_of = load_data("writing")["words"][kind]
+    return {variant: form for form, variants in variants_of.items() for variant in variants}
 
 
 @cache
 def _characters() -> dict[str, str]:
-    return (
-        _variants("characters") | {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters} | _styled()
-    )
+    """Return characters with their plain form: typographic variants, full-width and styled letters."""
+    full_width = {chr(ord(letter) + _FULL_WIDTH): letter for letter in ascii_letters}
+    return _variants("characters") | full_width | _styled()
 
 
 def _styled() -> dict[str, str]:
-    """Return the letters and digits of mathematical alphabets (bold, italic, sans-serif, ...) with their plain form."""
-    styled = map(chr, (*range(0x210A, 0x2135), *range(0x1D400, 0x1D800)))
-    plain_forms = {letter: normalize("NFKC", letter) for letter in styled}
-    return {
-        letter: form
-        for letter, form in plain_forms.items()
-        if form.isascii() and len(form) == 1 and form.isalnum()
-    }
+    """Return the letters and digits of mathematical alphabets with their plain form.
+
+    These alphabets are bold, italic, sans-serif and others.
+    """
+    plain_forms: dict[str, str] = {}
+    for code in (*range(0x210A, 0x2135), *range(0x1D400, 0x1D800)):
+        form = normalize("NFKC", chr(code))
+        if form.isascii() and form.isalnum() and len(form) == 1:
+            plain_forms[chr(code)] = form
+    return plain_forms
 
 
 _THOUGHT = ((rf"(?s){OPENS}.*?(?:{CLOSES}|$)", ""), (rf"(?s)^.*{CLOSES}|{SPECIAL}", ""))
@@ -134,7 +145,10 @@ def _unmarked(text: Expr) -> Expr:
 
 
 def without_thinking(answer: Expr) -> Expr:
-    """Return the answer without special tokens and without the thinking of any model family; "" if no answer follows the thinking."""
+    """Return the answer without special tokens and without the thinking of any model family.
+
+    The text is "" if no answer follows the thinking.
+    """
     for pattern, ends in UNMARKED:
         answer = answer.str.replace(pattern, "<think>${1}</think>" if ends else "<think>${1}")
     return rewritten(answer, _THOUGHT)
@@ -166,22 +180,29 @@ def count_words(wanted: Collection[str]) -> Expr:
 
 
 def ascii_text(text: Expr) -> Expr:
-    """Return the text in ASCII: letters with accents or of other scripts become "x", other non-ASCII characters become blanks.
+    """Return the text in ASCII.
 
-    The phrases to find are English, and regular expressions are much faster on ASCII text (word borders need
+    Letters with accents or of other scripts become "x", other characters outside ASCII become blanks. The
+    phrases to find are English, and regular expressions are much faster on ASCII text (word borders need
     no Unicode tables).
     """
     return text.str.replace_all(r"[\p{L}\p{M}&&[^\x00-\x7f]]", "x").str.replace_all(r"[^\x00-\x7f]", " ")
 
 
 def lowered(text: Expr) -> Expr:
-    """Return the text in lower case and ASCII (see `ascii_text`), without contractions: "do not" instead of "don't" or "dont"."""
+    """Return the text in lower case and ASCII (see `ascii_text`), with contractions written out.
+
+    "don't" and "dont" become "do not".
+    """
     lower = ascii_text(text.str.to_lowercase()).str.replace_many(_variants("contractions"), leftmost=True)
     return rewritten(lower, tables("writing")["short"].values())
 
 
 def text_table(answer: Series, **factors: Series) -> DataFrame:
-    """Return a table with the columns `text` (plain, never null) and `blank` (whether the answer is blank), and one column per factor."""
+    """Return a table with the columns `text` and `blank`, and one column per factor.
+
+    `text` is plain and never null; `blank` says whether the answer is blank.
+    """
     text = without_thinking(col.text.fill_null("")).str.replace_many(_characters())
     table = DataFrame({"text": answer.cast(String), **factors}).with_columns(text)
     return table.with_columns(_unmarked(col.text), blank=col.text.str.strip_chars() == "")

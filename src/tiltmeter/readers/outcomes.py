@@ -4,11 +4,12 @@ A refusal is an outcome of its own and never becomes a "no" or any other label. 
 (`data/refusals.yaml`), in four lists:
 
 1. refusals to answer, for all questions; "as an AI, I am not ..." counts only at the beginning;
-2. statements that the answer cannot be determined. "I cannot tell" is a refusal of a yes/no question, but an answer if "not enough
-   information" is one of the options;
-3. refusals to write letters, profiles and e-mails, without mild expressions of regret, which are common in such texts;
-4. refusals to write free text (stories, continuations, articles). They count only at the very beginning, where the assistant speaks of
-   itself and its task; statements of characters or of the narrator are not refusals.
+2. statements that the answer cannot be determined. "I cannot tell" is a refusal of a yes/no question, but an
+   answer if "not enough information" is one of the options;
+3. refusals to write letters, profiles and e-mails, without mild expressions of regret, which are common in
+   such texts;
+4. refusals to write free text (stories, continuations, articles). They count only at the very beginning, where
+   the assistant speaks of itself and its task; statements of characters or of the narrator are not refusals.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ READING_RULE = "reading_rule"
 
 
 def decide_outcome(otherwise: Expr | None = None, /, **conditions: Expr | Series | str) -> Expr:
-    """Return the first outcome, in the given order, whose condition is true, or else `otherwise` ("unreadable" if None)."""
-    held = (when(holds).then(lit(name)) for name, holds in conditions.items())
-    return pl.coalesce(*held, lit("unreadable") if otherwise is None else otherwise)
+    """Return the first outcome, in the order of the arguments, whose condition is true.
+
+    If none is true, the outcome is `otherwise` ("unreadable" if None).
+    """
+    outcomes = [when(condition).then(lit(name)) for name, condition in conditions.items()]
+    return pl.coalesce(*outcomes, lit("unreadable") if otherwise is None else otherwise)
 
 
 def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
@@ -64,16 +68,18 @@ def decided(
     clear
         Whether the answer is clear enough for any label. By default it is.
     """
-    given = table.select(**{name: label.cast(String) for name, label in labels.items()})
-    label = pl.coalesce(*labels)
-    rule = pl.coalesce(when(col(name).is_not_null()).then(lit(name)) for name in labels)
-    found = table.with_columns(given.select(found=label, rule=rule))
-    read = verdict(found, when(clear).then("found"), refused)
-    return read.with_columns(rule=when(col.label.is_not_null()).then(found["rule"])) if with_rule else read
+    labels_of_rules = table.select(**{name: label.cast(String) for name, label in labels.items()})
+    first_label = pl.coalesce(*labels)
+    first_rule = pl.coalesce(when(col(name).is_not_null()).then(lit(name)) for name in labels)
+    decisions = labels_of_rules.select(decision=first_label, rule=first_rule)
+    read = verdict(table.with_columns(decisions), when(clear).then("decision"), refused)
+    if with_rule:
+        return read.with_columns(rule=when(col.label.is_not_null()).then(decisions["rule"]))
+    return read
 
 
 def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:
-    """Return what a reader finds, or what it finds behind the last correction of an answer ("Wait, actually, ...") if that is a label.
+    """Read answers; what follows the last correction ("Wait, actually, ...") takes precedence if it has a label.
 
     Parameters
     ----------
@@ -84,22 +90,23 @@ def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) 
     factors
         Further arguments of the reader, each with a value per answer.
     """
-    text, found = text_table(answer)["text"], read(answer, *factors)
+    text = text_table(answer)["text"]
+    labelled = read(answer, *factors)
     patterns = tables("writing")["corrections"].values()
     parts = pl.concat(
         DataFrame({"part": text.str.extract(pattern.find)}).with_row_index("row") for pattern in patterns
     ).drop_nulls("part")
     if parts.is_empty():
-        return found
+        return labelled
     # An explanation ("I misread the question") may follow the corrected answer, so the first pattern counts
     # that gives a label.
     again = read(parts["part"], *(factor[parts["row"]] for factor in factors)).with_columns(row=parts["row"])
     again = again.filter(col.label.is_not_null()).unique("row", keep="first", maintain_order=True)
-    return found.with_row_index("row").update(again, on="row").drop("row")
+    return labelled.with_row_index("row").update(again, on="row").drop("row")
 
 
 def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:
-    """Return what a reader finds, or, where that is no label, what it finds in the first turn if the model writes the next ones as well.
+    """Read answers; where there is no label, read the first turn if the model writes the next turns as well.
 
     Parameters
     ----------
@@ -110,18 +117,20 @@ def first_turns(read: Callable[..., DataFrame], answer: Series, *factors: Series
     factors
         Further arguments of the reader, each with a value per answer.
     """
-    found = read(answer, *factors)
+    labelled = read(answer, *factors)
     patterns = [row.find for row in tables("writing")["turns"].values()]
     first_turn = pl.coalesce(col.answer.str.extract(pattern) for pattern in patterns)
     parts = DataFrame({"answer": answer.cast(String)}).select(first_turn)["answer"]
-    unread = DataFrame({"part": parts, "outcome": found["outcome"]}).select(
-        when(outcome="unreadable").then("part")
-    )["part"]
-    return read_again(read, unread, *factors, first=found)
+    turns = DataFrame({"part": parts, "outcome": labelled["outcome"]})
+    unread = turns.select(when(outcome="unreadable").then("part"))["part"]
+    return read_again(read, unread, *factors, first=labelled)
 
 
 def read_again(read: Callable[..., DataFrame], part: Series, *factors: Series, first: DataFrame) -> DataFrame:
-    """Return the results of a reader, replaced by those for parts of the answers where the part is not null and has a label."""
+    """Return the results `first` of a reader, replaced by those of parts of the answers.
+
+    A part replaces the answer where it is not null and has a label.
+    """
     rows = part.is_not_null().arg_true()
     if not len(rows):
         return first
@@ -131,23 +140,26 @@ def read_again(read: Callable[..., DataFrame], part: Series, *factors: Series, f
 
 
 def free_texts(answers: DataFrame) -> DataFrame:
-    """Return the columns `text` (the story or continuation, or null) and `without` (why it is null: "failed", "refused" or "empty")."""
+    """Return the columns `text` (the story or continuation, or null) and `without` (why it is null).
+
+    The reason is "failed", "refused" or "empty".
+    """
     refused = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
     empty = col.answer.fill_null("").str.strip_chars() == ""
     without = decide_outcome(lit(None), failed=col.status != "ok", refused=refused, empty=empty)
-    return answers.select("answer", without=without).select(
-        "without", text=when(col.without.is_null()).then("answer")
-    )
+    table = answers.select("answer", without=without)
+    return table.select("without", text=when(col.without.is_null()).then("answer"))
 
 
 def outcome_counts() -> list[Expr]:
-    """Return expressions for `select` or `agg` that count attempts, outcomes, and items with an answered attempt (resampling units)."""
-    ended = ((col.outcome == name).sum().cast(Int64).alias(name) for name in OUTCOMES)
-    return [
-        pl.len().cast(Int64).alias("attempts"),
-        *ended,
-        col.item.filter(outcome="answered").n_unique().cast(Int64).alias("items"),
-    ]
+    """Return expressions for `select` or `agg` that count attempts, outcomes and items.
+
+    Items are the resampling units with an answered attempt.
+    """
+    attempts = pl.len().cast(Int64).alias("attempts")
+    outcomes = [(col.outcome == name).sum().cast(Int64).alias(name) for name in OUTCOMES]
+    items = col.item.filter(outcome="answered").n_unique().cast(Int64).alias("items")
+    return [attempts, *outcomes, items]
 
 
 # Detection of refusals
@@ -162,8 +174,7 @@ _DISCLAIMED = 200
 _OPENING = 400
 """Length of the beginning of a text that is searched for a refusal to write, in characters."""
 _FIRST = 600
-"""Length of the beginning of an answer in which the assistant may decline by speaking of itself, in
-characters."""
+"""Length of the beginning in which the assistant may decline by speaking of itself, in characters."""
 _READ = 2000
 """Length of the beginning of a free text that is searched for a refusal, in characters."""
 _GOES_ON = 500
@@ -176,9 +187,11 @@ def _around(name: str) -> str:
 
 def declines(lower: Expr, *, or_cannot_tell: bool = True) -> Expr:
     """Return whether a `lowered` text contains a phrase of refusal or, with `or_cannot_tell`, one such as "I cannot determine"."""
-    own = lower.str.replace_all(_around("told"), " ")
-    first = own.str.head(_FIRST).str.contains(any_in("refusals", "declines_first"))
-    return first | own.str.contains(any_in("refusals", "declines", *["cannot_tell"] * or_cannot_tell))
+    lists = ["declines", "cannot_tell"] if or_cannot_tell else ["declines"]
+    without_reports = lower.str.replace_all(_around("told"), " ")
+    beginning = without_reports.str.head(_FIRST)
+    declines_at_first = beginning.str.contains(any_in("refusals", "declines_first"))
+    return declines_at_first | without_reports.str.contains(any_in("refusals", *lists))
 
 
 def declines_to_write(text: Expr) -> Expr:
@@ -191,15 +204,13 @@ def declines_to_write(text: Expr) -> Expr:
 
 
 def conceded(text: Expr) -> Expr:
-    """Return the part of a refusal after "but" or a similar word ("As an AI I have no feelings, but ..."), or "" if there is none."""
-    return (
-        lowered(text)
-        .str.extract(
-            rf"(?s){any_in('refusals', 'declines', 'declines_first', 'cannot_tell')}.*?\b{_around('turn')}(.*)$",
-            1,
-        )
-        .fill_null("")
-    )
+    """Return the part of a refusal after "but" or a similar word, or "" if there is none.
+
+    An example is "As an AI I have no feelings, but ...".
+    """
+    refusal = any_in("refusals", "declines", "declines_first", "cannot_tell")
+    after_turn = rf"(?s){refusal}.*?\b{_around('turn')}(.*)$"
+    return lowered(text).str.extract(after_turn, 1).fill_null("")
 
 
 def refused_text(answer: Series) -> Series:
@@ -219,16 +230,19 @@ def refused_text(answer: Series) -> Series:
     Series
         Booleans, one per answer, never null.
     """
-    whole = without_thinking(col.answer.fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
+    beginning = without_thinking(col.answer.fill_null("")).str.head(_READ)
+    unquoted = beginning.str.replace(_WHOLE_QUOTATION, "${1}")
     table = DataFrame({"answer": answer.cast(String)}).select(
-        spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole))
+        is_speech=unquoted.str.contains(_SPOKEN), text=lowered(plain(unquoted))
     )
-    before = rf"^\W*(?:{_around('politeness')}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
+    end_of_politeness = r"(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?"
+    before = rf"^\W*(?:{_around('politeness')}\b[^.!?\n]*?{end_of_politeness}){{0,2}}?"
     declining = col.text.str.extract(rf"{before}({any_in('refusals', 'free_text')}[^.!?\n]*)", 1)
     disclaiming = col.text.str.extract(rf"(?s){before}{any_in('refusals', 'disclaims')}(.*)$", 1)
     narrated = declining.str.replace_all(r"\byou(?: have)? asked\b", "").str.contains(_around("narrated"))
-    found = ~narrated.fill_null(True) | (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
-    return table.select(refused=found & ~col.spoken)["refused"]
+    is_short_disclaimer = (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
+    declines_itself = ~narrated.fill_null(True) | is_short_disclaimer
+    return table.select(refused=declines_itself & ~col.is_speech)["refused"]
 
 
 def refused(answer: Series) -> Series:
@@ -247,7 +261,6 @@ def refused(answer: Series) -> Series:
     Series
         Booleans, one per answer, never null.
     """
-    text = col.text
-    return text_table(answer).select(
-        refused=declines(lowered(text)) & ~conceded(text).str.contains(_around("choice"))
-    )["refused"]
+    answers_then = conceded(col.text).str.contains(_around("choice"))
+    refusal = declines(lowered(col.text)) & ~answers_then
+    return text_table(answer).select(refused=refusal)["refused"]
