@@ -84,7 +84,7 @@ def _read(answer: Series, option_texts: Series) -> DataFrame:
     """Return the columns `outcome`, `label` and `rule`."""
     table = _by_rules(_reduced(marked(answer, option_texts)))
     labels = {rule: col(rule) for rule in ("final", "first", "declared", "only")}
-    place = col.found.replace_strict(_PLACE, default=None, return_dtype=Int32)
+    place = col.decision.replace_strict(_PLACE, default=None, return_dtype=Int32)
     clear = (place < col.options.list.len()) & ~_contradicted()
     read = decided(table, labels, col.declined, clear=clear, with_rule=True)
     return read.with_columns(rule=when(table["in_words"]).then(col.rule + " in words").otherwise("rule"))
@@ -145,23 +145,23 @@ def _left_open() -> Expr:
 
 
 def _contradicted() -> Expr:
-    """Return whether another signal contradicts the letter in the column `found`."""
+    """Return whether another signal contradicts the letter in the column `decision`."""
     rows = tables("choice")["contradicted"]
     lead, *later = (col.both.str.extract(rows[name].find) for name in ("lead", "last", "words declared"))
-    agreed = (col.found == col.agreed).fill_null(False)
-    different = pl.any_horizontal((word != col.found).fill_null(False) for word in later) | (
-        (lead != col.found).fill_null(False) & ~agreed
+    agreed = (col.decision == col.agreed).fill_null(False)
+    different = pl.any_horizontal((word != col.decision).fill_null(False) for word in later) | (
+        (lead != col.decision).fill_null(False) & ~agreed
     )
-    behind = pl.any_horizontal((col.found == letter) & _other_words_behind(letter) for letter in LETTERS)
+    behind = pl.any_horizontal((col.decision == letter) & _other_words_behind(letter) for letter in LETTERS)
     several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several | col.ends_together
     wrong = (
         different
         | behind
         | _another_described()
         | _another_right()
-        | col.mistaken.list.contains(col.found).fill_null(False)
+        | col.mistaken.list.contains(col.decision).fill_null(False)
     )
-    disowned = (col.found == col.disowned).fill_null(False) & (col.found != col.unknown).fill_null(True)
+    disowned = (col.decision == col.disowned).fill_null(False) & (col.decision != col.unknown).fill_null(True)
     return ((~col.in_words & wrong) | several | disowned).fill_null(False)
 
 
@@ -172,7 +172,7 @@ def _another_right() -> Expr:
         rows["contradicted"]["called right"].find
     )
     other = right.list.eval(pl.element().str.extract(r"\[([a-e])\]")).list.set_difference(
-        pl.concat_list("found")
+        pl.concat_list("decision")
     )
     return (other.list.len() > 0).fill_null(False)
 
@@ -183,9 +183,9 @@ def _another_described() -> Expr:
     affirmed = rewritten(col.both, rows["denied"].values())
     texts = {"person": col.both, "so described": affirmed, "condition": affirmed}
     named = [text.str.extract(rows["contradicted_alone"][name].find) for name, text in texts.items()]
-    other = pl.any_horizontal((name != col.found).fill_null(False) for name in named)
+    other = pl.any_horizontal((name != col.decision).fill_null(False) for name in named)
     own = pl.any_horizontal(
-        (col.found == letter) & col.both.str.contains(f"[{letter}]", literal=True) for letter in LETTERS
+        (col.decision == letter) & col.both.str.contains(f"[{letter}]", literal=True) for letter in LETTERS
     )
     return other & ~own.fill_null(False) & (col.options.list.len() > 2)
 
