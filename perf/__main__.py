@@ -35,29 +35,33 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="minutes")
 
 
-def run_part(name: str, given: list[str]) -> dict[str, Any]:
+def run_part(name: str, arguments: list[str]) -> dict[str, Any]:
     """What one part told, or how it failed, and its seconds."""
     begun = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", f"perf.{name}", *given], capture_output=True, text=True, cwd=ROOT, check=False
+        [sys.executable, "-m", f"perf.{name}", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
     )
     seconds = {"written": now(), "seconds": round(time.perf_counter() - begun, 1)}
     failed: dict[str, Any] = {}
     if done.returncode:
         failed = {"failed": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
     try:
-        whole: dict[str, Any] = json.loads(done.stdout)
+        output: dict[str, Any] = json.loads(done.stdout)
     except json.JSONDecodeError as error:
         return seconds | ({"failed": f"what it printed is no JSON: {error}"} | failed)
     if (
-        "tables" not in whole
+        "tables" not in output
     ):  # the long ones tell one object of their own, also where something does not hold
         rows = [
             {"what": name, "told": value if isinstance(value, int | float | str) else json.dumps(value)}
-            for name, value in whole.items()
+            for name, value in output.items()
         ]
-        whole = {"tables": [{"title": "Output", "rows": rows, "note": ""}]}
-    return seconds | whole | failed
+        output = {"tables": [{"title": "Output", "rows": rows, "note": ""}]}
+    return seconds | output | failed
 
 
 def measure(
@@ -80,8 +84,8 @@ def measure(
         nothing is measured then.
     """
     versions, lost = peer_versions(pythons)
-    asked = [f"--peer={name}={python}" for name, python in pythons.items() if name in versions]
-    told: dict[str, Any] = {
+    peers = [f"--peer={name}={python}" for name, python in pythons.items() if name in versions]
+    report: dict[str, Any] = {
         "written": now(),
         "quick": quick,
         "machine": describe(),
@@ -90,30 +94,37 @@ def measure(
         "parts": {},
     }
     if before is not None:
-        for what in ("machine", "peers", "quick"):
-            if told[what] != before[what]:
-                raise ValueError(f"it has another {what} ({before[what]}, now {told[what]})")
-        told["parts"] = {name: {"written": before["written"]} | one for name, one in before["parts"].items()}
+        for key in ("machine", "peers", "quick"):
+            if report[key] != before[key]:
+                raise ValueError(f"it has another {key} ({before[key]}, now {report[key]})")
+        report["parts"] = {
+            name: {"written": before["written"]} | measured for name, measured in before["parts"].items()
+        }
     for name in names:
-        given = [] if name in LONG else [*asked, *(["--quick"] if quick else [])]
-        given += ["--postgres", postgres] if postgres and name == "journal" else []
+        arguments = [] if name in LONG else [*peers, *(["--quick"] if quick else [])]
+        arguments += ["--postgres", postgres] if postgres and name == "journal" else []
         print(f"{name} ...", end=" ", file=sys.stderr, flush=True)
-        told["parts"][name] = run_part(name, given)
+        report["parts"][name] = run_part(name, arguments)
         print(
-            f"{told['parts'][name]['seconds']:,.0f} s", told["parts"][name].get("failed", ""), file=sys.stderr
+            f"{report['parts'][name]['seconds']:,.0f} s",
+            report["parts"][name].get("failed", ""),
+            file=sys.stderr,
         )
-    return told | {
-        "parts": {name: told["parts"][name] for name in sorted(told["parts"], key=[*PARTS, *LONG].index)}
+    return report | {
+        "parts": {name: report["parts"][name] for name in sorted(report["parts"], key=[*PARTS, *LONG].index)}
     }
 
 
-def kept(told: dict[str, Any]) -> bool:
+def kept(report: dict[str, Any]) -> bool:
     """Whether every part ran and, in full size, every promise that could be measured was kept."""
-    parts = told["parts"].values()
+    parts = report["parts"].values()
     missed = [
-        row for one in parts for row in one.get("targets", []) if row["met"] is False and not told["quick"]
+        row
+        for part in parts
+        for row in part.get("targets", [])
+        if row["met"] is False and not report["quick"]
     ]
-    return not missed and not any("failed" in one for one in parts)
+    return not missed and not any("failed" in part for part in parts)
 
 
 def main() -> int:
@@ -157,34 +168,41 @@ def main() -> int:
     parser.add_argument(
         "--from", dest="source", type=Path, metavar="FILE", help="make the page of this JSON; measure nothing"
     )
-    given = parser.parse_args()
-    if given.parts == ["claims"]:
+    arguments = parser.parse_args()
+    if arguments.parts == ["claims"]:
         print(*records.table(), sep="\n")
         return 0
-    if unknown := [name for name in given.parts if name not in (*PARTS, *LONG)]:
+    if unknown := [name for name in arguments.parts if name not in (*PARTS, *LONG)]:
         parser.error(f"no part is called {unknown[0]}; there are {', '.join((*PARTS, *LONG))}")
-    if wrong := [one for one in given.peer if "=" not in one]:
-        parser.error(f"--peer {wrong[0]}: expected NAME=PYTHON")
-    if given.source:
-        told = json.loads(given.source.read_text(encoding="utf-8"))
+    if malformed := [peer for peer in arguments.peer if "=" not in peer]:
+        parser.error(f"--peer {malformed[0]}: expected NAME=PYTHON")
+    if arguments.source:
+        report = json.loads(arguments.source.read_text(encoding="utf-8"))
     else:
-        pythons, missing = known(given.peers)
-        own = dict(one.split("=", 1) for one in given.peer)
-        missing = {name: reason for name, reason in missing.items() if name not in own}
-        names = given.parts or [name for name, part in PARTS.items() if part.usual]
-        names += [name for name in LONG if given.long and name not in names]
+        pythons, missing = known(arguments.peers)
+        interpreters = dict(peer.split("=", 1) for peer in arguments.peer)
+        missing = {name: reason for name, reason in missing.items() if name not in interpreters}
+        names = arguments.parts or [name for name, part in PARTS.items() if part.usual]
+        names += [name for name in LONG if arguments.long and name not in names]
         try:
-            before = json.loads(given.into.read_text(encoding="utf-8")) if given.into else None
-            told = measure(
-                names, pythons | own, missing, quick=given.quick, postgres=given.postgres, before=before
+            before = json.loads(arguments.into.read_text(encoding="utf-8")) if arguments.into else None
+            report = measure(
+                names,
+                pythons | interpreters,
+                missing,
+                quick=arguments.quick,
+                postgres=arguments.postgres,
+                before=before,
             )
         except (OSError, ValueError) as error:
-            print(f"nothing can be put into {given.into}: {error}; measure everything anew", file=sys.stderr)
+            print(
+                f"nothing can be put into {arguments.into}: {error}; measure everything anew", file=sys.stderr
+            )
             return 2
-        (given.into or given.output).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    if given.page:
-        given.page.write_text(page(told), encoding="utf-8")
-    return 0 if kept(told) else 1
+        (arguments.into or arguments.output).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if arguments.page:
+        arguments.page.write_text(page(report), encoding="utf-8")
+    return 0 if kept(report) else 1
 
 
 if __name__ == "__main__":

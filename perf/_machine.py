@@ -49,7 +49,7 @@ def _version(name: str) -> str | None:
 def peer_versions(pythons: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Versions of the peers with their Pythons', and why others cannot be asked."""
     code = "import sys; from importlib.metadata import version; print(version(sys.argv[1]), 'on Python', sys.version.split()[0])"
-    found, missing = {}, {}
+    versions, missing = {}, {}
     for name, python in pythons.items():
         try:
             done = subprocess.run([python, "-c", code, name], capture_output=True, text=True, check=False)
@@ -59,5 +59,5 @@ def peer_versions(pythons: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
         if done.returncode:
             missing[name] = f"not found by {Path(python).name} of the environment given"
         else:
-            found[name] = done.stdout.strip()
-    return found, missing
+            versions[name] = done.stdout.strip()
+    return versions, missing

@@ -23,26 +23,26 @@ python -m perf --page docs/performance.md
 QUICK: Final = "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They do not measure speed.**\n"
 
 
-def page(told: Mapping[str, Any]) -> str:
+def page(report: Mapping[str, Any]) -> str:
     """The whole page."""
-    parts = [HEAD, QUICK if told["quick"] else "", f"\nWritten {told['written']}.\n"]
+    parts = [HEAD, QUICK if report["quick"] else "", f"\nWritten {report['written']}.\n"]
     parts += [
         "\n## Machine and versions\n",
-        _markdown([{"what": name, "value": value} for name, value in told["machine"].items()]),
+        _markdown([{"what": name, "value": value} for name, value in report["machine"].items()]),
     ]
-    parts += ["\n## Peers\n", _markdown(_peers(told))]
-    promised = [row for one in told["parts"].values() for row in one.get("targets", [])]
+    parts += ["\n## Peers\n", _markdown(_peers(report))]
+    promised = [row for part in report["parts"].values() for row in part.get("targets", [])]
     if promised:
         parts += ["\n## Performance targets\n", _markdown([_verdict(row) for row in promised])]
-    for name, one in told["parts"].items():
-        parts += _part(name, one)
+    for name, part in report["parts"].items():
+        parts += _part(name, part)
     return "\n".join(line.rstrip() for line in "".join(parts).splitlines()) + "\n"
 
 
-def _peers(told: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows = [{"peer": name, "version": version} for name, version in told["peers"].items()]
+def _peers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = [{"peer": name, "version": version} for name, version in report["peers"].items()]
     return rows + [
-        {"peer": name, "version": f"**not measured**: {reason}"} for name, reason in told["missing"].items()
+        {"peer": name, "version": f"**not measured**: {reason}"} for name, reason in report["missing"].items()
     ]
 
 
@@ -51,18 +51,18 @@ def _verdict(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"target": row["target"], "at least": row["at least"], "measured": row["measured"], "met": met}
 
 
-def _part(name: str, one: Mapping[str, Any]) -> Iterator[str]:
-    known = PARTS.get(name)
-    yield f"\n## {known.title if known else name.capitalize()}\n"
-    if known:
-        yield f"\n{known.about}\n"
-    if "written" in one:
-        yield f"\nMeasured {one['written']}, in {one['seconds']:,.0f} s.\n"
-    if "failed" in one:
-        yield f"\n**This part failed:** {_cell(one['failed'])}\n"
-    for peer, reason in one.get("missing", {}).items():
+def _part(name: str, part: Mapping[str, Any]) -> Iterator[str]:
+    module = PARTS.get(name)
+    yield f"\n## {module.title if module else name.capitalize()}\n"
+    if module:
+        yield f"\n{module.about}\n"
+    if "written" in part:
+        yield f"\nMeasured {part['written']}, in {part['seconds']:,.0f} s.\n"
+    if "failed" in part:
+        yield f"\n**This part failed:** {_cell(part['failed'])}\n"
+    for peer, reason in part.get("missing", {}).items():
         yield f"\n**{peer} was not measured here:** {_cell(reason)}\n"
-    for table in one.get("tables", []):
+    for table in part.get("tables", []):
         yield f"\n### {table['title']}\n"
         for cells in dict.fromkeys(
             tuple(row) for row in table["rows"]

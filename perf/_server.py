@@ -60,8 +60,8 @@ class Posts(asyncio.Protocol):
         assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        self._received += data
+    def data_received(self, received: bytes) -> None:
+        self._received += received
         while (head := self._received.find(b"\r\n\r\n")) >= 0:
             length = int(self._received[:head].lower().split(b"content-length:")[1].split(b"\r\n")[0])
             if len(self._received) < head + 4 + length:

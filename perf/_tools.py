@@ -45,31 +45,31 @@ class PeerError(Exception):
 class Outcome(NamedTuple):
     """What a peer printed, and the seconds of its process from start to end."""
 
-    told: dict[str, Any]
+    reported: dict[str, Any]
     seconds: float
 
 
 class Peers:
     """Pythons of the peers by name; remembers which ones were wanted and could not be asked."""
 
-    def __init__(self, given: Sequence[str]) -> None:
-        self._pythons = dict(one.split("=", 1) for one in given)
+    def __init__(self, peers: Sequence[str]) -> None:
+        self._pythons = dict(peer.split("=", 1) for peer in peers)
         self.missing: dict[str, str] = {}
 
     def python(self, name: str) -> str | None:
         """The interpreter that has the peer; None, and noted as missing, where there is none."""
-        found = self._pythons.get(name)
-        if found is None:
+        python = self._pythons.get(name)
+        if python is None:
             self.missing[name] = "not installed"
-        return found
+        return python
 
-    def ask(self, name: str, script: str, asked: Mapping[str, Any], **more: str) -> Outcome | None:
+    def ask(self, name: str, script: str, task: Mapping[str, Any], **more: str) -> Outcome | None:
         """Run one of our small drivers in the peer's environment; None, and noted as missing, where that fails."""
         python = self.python(name)
         if python is None:
             return None
         try:
-            return ask_peer(python, script, asked, **more)
+            return ask_peer(python, script, task, **more)
         except PeerError as error:
             self.missing[name] = str(error)
             return None
@@ -85,21 +85,21 @@ def environment(**more: str) -> dict[str, str]:
     }
 
 
-def ask_peer(python: str, script: str, asked: Mapping[str, Any], **more: str) -> Outcome:
+def ask_peer(python: str, script: str, task: Mapping[str, Any], **more: str) -> Outcome:
     """Run the driver `script` by the interpreter `python`; raises PeerError when it fails or says nothing."""
-    command = [python, "-P", str(PEERS / script), json.dumps(dict(asked))]
+    command = [python, "-P", str(PEERS / script), json.dumps(dict(task))]
     begun = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, env=environment(**more), check=False)
     seconds = time.perf_counter() - begun
     if done.returncode or not done.stdout.strip():
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise PeerError(said[-1][:300])
+        complaints = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise PeerError(complaints[-1][:300])
     return Outcome(json.loads(done.stdout.strip().splitlines()[-1]), seconds)
 
 
-def fresh(module: str, *given: object, **more: str) -> Any:
+def fresh(module: str, *arguments: object, **more: str) -> Any:
     """What `python -m perf.MODULE ...` prints, read as JSON; its complaints go to our stderr."""
-    command = [sys.executable, "-m", f"perf.{module}", *map(str, given)]
+    command = [sys.executable, "-m", f"perf.{module}", *map(str, arguments)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | more, check=True
     )
@@ -144,10 +144,10 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> dict
     return {"title": title, "rows": [rounded(row) for row in rows], "note": note}
 
 
-def target(what: str, value: float | None, least: float) -> Row:
+def target(subject: str, value: float | None, least: float) -> Row:
     """A promise and what came of it; `value` None where it could not be measured."""
     return {
-        "target": what,
+        "target": subject,
         "at least": least,
         "measured": None if value is None else _digits(value),
         "met": None if value is None else value >= least,

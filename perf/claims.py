@@ -81,12 +81,12 @@ def study(
     centres = scipy.special.logit(rates) * np.sqrt(
         1 + (16 * 3**0.5 / 15 / np.pi) ** 2 * (options.sigma**2 + PLACE_SD**2)
     )
-    holders, held = [], []
+    holders, groups_held = [], []
     for concept in range(options.concepts):
         logit = centres[concept] + names[concept, group % name_lists, name] + contexts[concept, place]
         chance = 1 / (1 + np.exp(-logit)) + np.where(group == concept % options.groups, lifts[concept], 0.0)
         holders.append(np.flatnonzero(rng.random(len(group)) < chance))
-        held.append(np.full(len(holders[-1]), concept))
+        groups_held.append(np.full(len(holders[-1]), concept))
     lists = pl.DataFrame(
         {
             "attempt": np.arange(len(group)) // 2,
@@ -113,7 +113,7 @@ def study(
     mentions = lists.select("attempt", "character")[np.concatenate(holders)]
     return (
         lists,
-        mentions.with_columns(concept=pl.format("{}", pl.Series(np.concatenate(held)))),
+        mentions.with_columns(concept=pl.format("{}", pl.Series(np.concatenate(groups_held)))),
         dict(zip(map(str, range(len(lifts))), lifts, strict=True)),
     )
 
@@ -129,30 +129,36 @@ def find_reported(lists: pl.DataFrame, mentions: pl.DataFrame) -> tuple[int, pl.
     compared = comparisons_of(incidence.cells.identities)
     results, level = results_of(blocks, DEFAULT, 5, test, 1 - LEVEL, compared)
     smallest = [
-        np.minimum(np.fmin.reduce(one.verdicts.p, axis=1) * len(compared.identity), 1.0) for one in results
+        np.minimum(np.fmin.reduce(table.verdicts.p, axis=1) * len(compared.identity), 1.0)
+        for table in results
     ]
     rejected = benjamini_hochberg(np.concatenate(smallest)) < LEVEL
-    by_row = np.split(rejected, np.cumsum([len(one.q) for one in results])[:-1])
+    by_row = np.split(rejected, np.cumsum([len(table.q) for table in results])[:-1])
     parts, of_rows = [], []
-    for one, chosen in zip(results, by_row, strict=True):
+    for table, chosen in zip(results, by_row, strict=True):
         context, concept = (
-            context_names(incidence.cells, one.block.context),
-            incidence.cells.concepts.gather(one.block.concept),
+            context_names(incidence.cells, table.block.context),
+            incidence.cells.concepts.gather(table.block.concept),
         )
         of_rows.append(
             pl.DataFrame({"context": context, "concept": concept}).filter(
-                one.verdicts.credited.any(axis=1) & chosen
+                table.verdicts.credited.any(axis=1) & chosen
             )
         )
-        rows, _ = np.nonzero(one.reported)
-        found = test.difference(*picked(one.block, compared, one.reported), level)
+        rows, _ = np.nonzero(table.reported)
+        interval = test.difference(*picked(table.block, compared, table.reported), level)
         parts.append(
             pl.DataFrame(
-                {"context": context[rows], "concept": concept[rows], "low": found.low, "high": found.high}
+                {
+                    "context": context[rows],
+                    "concept": concept[rows],
+                    "low": interval.low,
+                    "high": interval.high,
+                }
             )
         )
     return (
-        sum(int((~np.isnan(one.q)).any(axis=1).sum()) for one in results),
+        sum(int((~np.isnan(table.q)).any(axis=1).sum()) for table in results),
         pl.concat(parts),
         pl.concat(of_rows),
     )
@@ -182,35 +188,35 @@ def main() -> None:
         "--first", type=int, default=0, help="the first seed, to spread the studies over several processes"
     )
     options = parser.parse_args()
-    found: defaultdict[str, list[float]] = defaultdict(list)
+    shares: defaultdict[str, list[float]] = defaultdict(list)
     for seed in range(options.first, options.first + options.studies):
         lists, mentions, lifts = study(np.random.default_rng(seed), options)
         tests, reported, by_row = find_reported(lists, mentions)
-        found["tests"].append(tests)
+        shares["tests"].append(tests)
         for rows, words in ((reported, ""), (by_row, " (BH over rows)")):
             rows = rows.with_columns(lift=pl.col("concept").replace_strict(lifts, return_dtype=pl.Float64))
             true, false = rows.filter(pl.col("lift") > 0), rows.filter(pl.col("lift") == 0)
-            found[f"false associations{words}"].append(false.height)
+            shares[f"false associations{words}"].append(false.height)
             concepts = [part["concept"].n_unique() for part in (false, true)]
-            found[f"false share of concepts{words}"].append(concepts[0] / max(sum(concepts), 1))
+            shares[f"false share of concepts{words}"].append(concepts[0] / max(sum(concepts), 1))
             if options.planted:
                 overall = true.filter(pl.col("context").is_null()).height
-                found[f"found over all places{words}"].append(overall / options.planted)
-                found[f"found within a category{words}"].append(
+                shares[f"found over all places{words}"].append(overall / options.planted)
+                shares[f"found within a category{words}"].append(
                     (true.height - overall) / options.planted / len(PLACES)
                 )
             if words == "":
-                found["intervals with their truth"] += (
+                shares["intervals with their truth"] += (
                     true.select(pl.col("lift").is_between("low", "high")).to_series().to_list()
                 )
-                found["intervals with their truth, false ones too"] += (
+                shares["intervals with their truth, false ones too"] += (
                     rows.select(pl.col("lift").is_between("low", "high")).to_series().to_list()
                 )
     print(
         json.dumps(
             {
                 **vars(options),
-                **{name: round(float(np.mean(values)), 4) for name, values in found.items() if values},
+                **{name: round(float(np.mean(values)), 4) for name, values in shares.items() if values},
             }
         )
     )

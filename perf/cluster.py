@@ -78,17 +78,17 @@ def measured(workers: int, stories: int, texts: int) -> dict[str, float]:
         answers(
             engine, journal, 128 * max(workers, 1)
         )  # more than one worker can have: all of them load the model
-        told = {"stories": answers(engine, journal, stories)}
+        rates = {"stories": answers(engine, journal, stories)}
         vectors(engine, 512 * max(workers, 1))
-        return told | {"vectors": vectors(engine, texts)}
+        return rates | {"vectors": vectors(engine, texts)}
 
 
 def alone(processes: int, stories: int, texts: int) -> dict[str, float]:
     """The same in processes that know nothing of each other, begun together: the rates of all of them, added up."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, _agree, (context.Barrier(processes),)) as crew:
-        told = [crew.submit(_alone, stories // processes, texts // processes) for _ in range(processes)]
-        rates = [one.result() for one in told]
+        futures = [crew.submit(_alone, stories // processes, texts // processes) for _ in range(processes)]
+        rates = [future.result() for future in futures]
     return {kind: sum(each[kind] for each in rates) for kind in KINDS}
 
 
@@ -114,13 +114,13 @@ def _alone(stories: int, texts: int) -> dict[str, float]:
         return rates | {"vectors": vectors(engine, texts)}
 
 
-def gained(rates: dict[str, dict[str, float]], one: str, two: str) -> str:
-    return " and ".join(f"{rates[two][kind] / rates[one][kind]:.2f}" for kind in KINDS)
+def gained(rates: dict[str, dict[str, float]], first: str, two: str) -> str:
+    return " and ".join(f"{rates[two][kind] / rates[first][kind]:.2f}" for kind in KINDS)
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    stories, texts, rounds = (32, 256, 1) if given.quick else (4800, 4800, ROUNDS)
+    arguments = options(__doc__).parse_args()
+    stories, texts, rounds = (32, 256, 1) if arguments.quick else (4800, 4800, ROUNDS)
     ways: dict[str, Callable[[], dict[str, float]]] = {
         "one worker": lambda: measured(1, stories, texts),
         "two workers": lambda: measured(2, stories, texts),
@@ -136,9 +136,9 @@ def main() -> None:
             :: 1 if number % 2 else -1
         ]:  # in turn, so that a machine that gets slower or faster favours none
             rates[name].append(ways[name]())
-    best = {name: {kind: max(one[kind] for one in each) for kind in KINDS} for name, each in rates.items()}
+    best = {name: {kind: max(rate[kind] for rate in each) for kind in KINDS} for name, each in rates.items()}
     middle = {
-        name: {kind: statistics.median(one[kind] for one in each) for kind in KINDS}
+        name: {kind: statistics.median(rate[kind] for rate in each) for kind in KINDS}
         for name, each in rates.items()
     }
     rows = [

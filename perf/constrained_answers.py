@@ -49,7 +49,7 @@ def items_for(name: str, prompts: int) -> int:
 
 
 def measured(
-    name: str, model: Model, prompts: int, folder: Path, given: argparse.Namespace
+    name: str, model: Model, prompts: int, folder: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the refusals of one probe with free and with constrained answers."""
     runs = {}
@@ -61,8 +61,8 @@ def measured(
                 model=model,
                 limit=items_for(name, prompts),
                 params={"answers": answers},
-                sampling={"max_tokens": given.max_tokens},
-                journal=given.journal or folder / "journal.sqlite",
+                sampling={"max_tokens": arguments.max_tokens},
+                journal=arguments.journal or folder / "journal.sqlite",
                 out=folder / f"{name}-{answers}",
                 display="none",
             )
@@ -100,7 +100,7 @@ def agreement(free: pl.DataFrame, constrained: pl.DataFrame) -> float | None:
     )
 
 
-def main(given: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -114,15 +114,15 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-tokens", type=int, default=32, help="of a free answer [default: %(default)s]")
     parser.add_argument("--base-url", help="of an endpoint")
     parser.add_argument("--journal", type=Path, help="response cache that is kept")
-    asked = parser.parse_args(given)
-    model = create_model(asked.model, base_url=asked.base_url)
-    kept = True
-    for name in asked.probe or probes_with_lists():
+    arguments = parser.parse_args(argv)
+    model = create_model(arguments.model, base_url=arguments.base_url)
+    holds = True
+    for name in arguments.probe or probes_with_lists():
         with tempfile.TemporaryDirectory() as folder:
-            row = measured(name, model, asked.prompts, Path(folder), asked)
-        kept &= row["within"] or bool(row["caveats"])
+            row = measured(name, model, arguments.prompts, Path(folder), arguments)
+        holds &= row["within"] or bool(row["caveats"])
         print(json.dumps(row), flush=True)
-    return 0 if kept else 1
+    return 0 if holds else 1
 
 
 if __name__ == "__main__":

@@ -32,14 +32,14 @@ def seconds(work: Callable[[], object]) -> float:
 
 def text_of(generator: np.random.Generator, words: int) -> str:
     lists = default_words()
-    known = [
+    measures = [
         *lists["groups"]["female"],
         *lists["groups"]["male"],
         *lists["targets"],
         *lists["stop"] * 3,
         *(f"word{i}" for i in range(400)),
     ]
-    return " ".join(generator.choice(known, size=words))
+    return " ".join(generator.choice(measures, size=words))
 
 
 def similarities(generator: np.random.Generator, pairs: int, words: int) -> dict[str, float]:
@@ -88,23 +88,23 @@ def parity(generator: np.random.Generator, prompts: int, groups: int, answers: i
 
 
 def words(generator: np.random.Generator, texts: int, length: int) -> dict[str, float]:
-    given = [text_of(generator, length) for _ in range(texts)]
-    groups = [set(own) for own in default_words()["groups"].values()]
+    texts_of_group = [text_of(generator, length) for _ in range(texts)]
+    groups = [set(words) for words in default_words()["groups"].values()]
     share = max(1, texts // 50)
 
     def loop() -> None:
         met: dict[tuple[str, int], float] = {}
-        for text in given[:share]:
+        for text in texts_of_group[:share]:
             tokens = text.split()
             for i, word in enumerate(tokens):
-                for j, other in enumerate(tokens):
-                    for number, own in enumerate(groups):
-                        if other in own and i != j:
+                for j, token in enumerate(tokens):
+                    for number, words in enumerate(groups):
+                        if token in words and i != j:
                             met[word, number] = met.get((word, number), 0.0) + 0.95 ** abs(i - j)
 
     return {
-        "stereotypical_associations_s": seconds(lambda: stereotypical_associations(given)),
-        "cooccurrence_bias_s": seconds(lambda: cooccurrence_bias(given)),
+        "stereotypical_associations_s": seconds(lambda: stereotypical_associations(texts_of_group)),
+        "cooccurrence_bias_s": seconds(lambda: cooccurrence_bias(texts_of_group)),
         "cooccurrence_loop_without_intervals_s": seconds(loop) * texts / share,
     }
 

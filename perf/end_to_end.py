@@ -73,13 +73,13 @@ def write_prompts(path: Path, limit: int | None) -> int:
     return len(lines)
 
 
-def ours(given: Given, connections: int, folder: str) -> Outcome:
+def ours(task: Given, connections: int, folder: str) -> Outcome:
     """The Python face in a fresh process."""
-    asked = {"url": given.url, "limit": given.limit, "connections": connections, "folder": folder}
-    return ask_peer(sys.executable, "on_tiltmeter.py", asked)
+    arguments = {"url": task.url, "limit": task.limit, "connections": connections, "folder": folder}
+    return ask_peer(sys.executable, "on_tiltmeter.py", arguments)
 
 
-def command(given: Given, connections: int, folder: str) -> Outcome:
+def command(task: Given, connections: int, folder: str) -> Outcome:
     """The command, report page included."""
     import subprocess
 
@@ -92,7 +92,7 @@ def command(given: Given, connections: int, folder: str) -> Outcome:
         "-m",
         "vllm/m",
         "--base-url",
-        given.url,
+        task.url,
         "--definition",
         "genderbench",
     ]
@@ -106,15 +106,15 @@ def command(given: Given, connections: int, folder: str) -> Outcome:
         "--journal",
         f"{folder}/journal.sqlite",
     ]
-    line += [] if given.limit is None else ["--limit", str(given.limit)]
+    line += [] if task.limit is None else ["--limit", str(task.limit)]
     begun = time.perf_counter()
     subprocess.run(line, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seconds = time.perf_counter() - begun
     from tiltmeter.runs import load
 
     run = load(f"{folder}/run")
-    told = {"answers": run.responses.height, "right": right_of(run), "work_s": seconds, "metrics": {}}
-    return Outcome(told, seconds)
+    measurements = {"answers": run.responses.height, "right": right_of(run), "work_s": seconds, "metrics": {}}
+    return Outcome(measurements, seconds)
 
 
 def right_of(run: Any) -> int:
@@ -128,15 +128,15 @@ def right_of(run: Any) -> int:
 def peer(name: str, peers: Peers) -> Client:
     """A client that is somebody else's."""
 
-    def ask(given: Given, connections: int, folder: str) -> Outcome | None:
-        asked = {
-            "url": given.url,
-            "prompts": str(given.prompts),
+    def ask(task: Given, connections: int, folder: str) -> Outcome | None:
+        arguments = {
+            "url": task.url,
+            "prompts": str(task.prompts),
             "connections": connections,
             "folder": folder,
-            "cycles": given.cycles,
+            "cycles": task.cycles,
         }
-        return peers.ask(name, SCRIPTS[name], asked, HF_HOME=folder, INSPECT_LOG_DIR=folder)
+        return peers.ask(name, SCRIPTS[name], arguments, HF_HOME=folder, INSPECT_LOG_DIR=folder)
 
     return ask
 
@@ -145,76 +145,79 @@ def clients_of(peers: Peers) -> dict[str, Client]:
     return {"tiltmeter": ours, **{name: peer(name, peers) for name in SCRIPTS}}
 
 
-def once(client: Client, given: Given, connections: int) -> Outcome | None:
+def once(client: Client, task: Given, connections: int) -> Outcome | None:
     with tempfile.TemporaryDirectory() as folder:
-        return client(given, connections, folder)
+        return client(task, connections, folder)
 
 
-def best_connections(client: Client, given: Given, choices: Sequence[int]) -> int:
+def best_connections(client: Client, task: Given, choices: Sequence[int]) -> int:
     """The number of connections at which a short trial was quickest."""
     tried = {}
     for connections in choices:
-        outcome = once(client, given, connections)
+        outcome = once(client, task, connections)
         if outcome is None:
             break
-        tried[connections] = outcome.told["work_s"]
+        tried[connections] = outcome.reported["work_s"]
     return min(tried, key=lambda connections: tried[connections], default=choices[0])
 
 
 def check(outcomes: Sequence[Outcome]) -> None:
     """All who asked the same prompts read the same answers; raises ValueError."""
-    if len(found := {(outcome.told["answers"], outcome.told["right"]) for outcome in outcomes}) > 1:
+    if len(answers := {(outcome.reported["answers"], outcome.reported["right"]) for outcome in outcomes}) > 1:
         raise ValueError(
-            f"clients that asked the same prompts read different answers: {sorted(found)} (answers, right)"
+            f"clients that asked the same prompts read different answers: {sorted(answers)} (answers, right)"
         )
 
 
 def measured(
-    clients: dict[str, Client], given: Given, connections: dict[str, int], rounds: int
+    clients: dict[str, Client], task: Given, connections: dict[str, int], rounds: int
 ) -> dict[str, list[Outcome]]:
     """What every client told, round by round; one that fails is left out from then on."""
-    told: dict[str, list[Outcome]] = {name: [] for name in clients}
+    outcomes_of: dict[str, list[Outcome]] = {name: [] for name in clients}
     for _ in range(rounds):
         for name, client in clients.items():
-            outcome = once(client, given, connections[name])
+            outcome = once(client, task, connections[name])
             if outcome is not None:
-                told[name].append(outcome)
-    told = {name: outcomes for name, outcomes in told.items() if len(outcomes) == rounds}
-    check([outcome for outcomes in told.values() for outcome in outcomes])
-    return told
+                outcomes_of[name].append(outcome)
+    outcomes_of = {name: outcomes for name, outcomes in outcomes_of.items() if len(outcomes) == rounds}
+    check([outcome for outcomes in outcomes_of.values() for outcome in outcomes])
+    return outcomes_of
 
 
-def rate_of(outcome: Outcome, *, whole: bool) -> float:
-    return float(outcome.told["answers"]) / (outcome.seconds if whole else float(outcome.told["work_s"]))
+def rate_of(outcome: Outcome, *, in_total: bool) -> float:
+    return float(outcome.reported["answers"]) / (
+        outcome.seconds if in_total else float(outcome.reported["work_s"])
+    )
 
 
-def ratio(told: dict[str, list[Outcome]], name: str, *, whole: bool) -> float | None:
+def ratio(outcomes_of: dict[str, list[Outcome]], name: str, *, in_total: bool) -> float | None:
     """Median over the rounds of our rate divided by theirs.
 
     A peer that ran in fewer rounds is compared with those.
     """
-    pairs = zip(told["tiltmeter"], told.get(name, []), strict=False)
+    pairs = zip(outcomes_of["tiltmeter"], outcomes_of.get(name, []), strict=False)
     return (
         statistics.median(
-            [rate_of(o, whole=whole) / rate_of(t, whole=whole) for o, t in pairs] or [float("nan")]
+            [rate_of(o, in_total=in_total) / rate_of(t, in_total=in_total) for o, t in pairs]
+            or [float("nan")]
         )
-        if told.get(name)
+        if outcomes_of.get(name)
         else None
     )
 
 
-def rows_of(told: dict[str, list[Outcome]], connections: dict[str, int]) -> list[dict[str, Any]]:
+def rows_of(outcomes_of: dict[str, list[Outcome]], connections: dict[str, int]) -> list[dict[str, Any]]:
     rows = []
-    for name, outcomes in told.items():
+    for name, outcomes in outcomes_of.items():
         whole, work = (
-            statistics.median(rate_of(one, whole=one_whole) for one in outcomes)
-            for one_whole in (True, False)
+            statistics.median(rate_of(outcome, in_total=in_total) for outcome in outcomes)
+            for in_total in (True, False)
         )
         more = {
-            "speedup": ratio(told, name, whole=False),
-            "speedup, whole process": ratio(told, name, whole=True),
+            "speedup": ratio(outcomes_of, name, in_total=False),
+            "speedup, whole process": ratio(outcomes_of, name, in_total=True),
         }
-        own = dict.fromkeys(more) if name.startswith("tiltmeter") else more
+        columns = dict.fromkeys(more) if name.startswith("tiltmeter") else more
         does = DOES[name.split(" ")[0]]
         rows.append(
             {
@@ -223,7 +226,7 @@ def rows_of(told: dict[str, list[Outcome]], connections: dict[str, int]) -> list
                 "does": does,
                 "answers/s": work,
                 "answers/s, whole process": whole,
-                **own,
+                **columns,
             }
         )
     return rows
@@ -246,14 +249,14 @@ def at_once(
             clients | {"tiltmeter run": command},
             connections | {"tiltmeter run": connections["tiltmeter"]},
         )
-        given = Given(url, prompts, limit)
-        told = measured(clients, given, connections, rounds)
+        task = Given(url, prompts, limit)
+        outcomes_of = measured(clients, task, connections, rounds)
         default = "genderbench (its default)"
-        if "genderbench" in told and (alone := once(clients["genderbench"], given, 1)) is not None:
-            told[default], connections[default] = [alone], 1
+        if "genderbench" in outcomes_of and (alone := once(clients["genderbench"], task, 1)) is not None:
+            outcomes_of[default], connections[default] = [alone], 1
     least = {"inspect-ai": 10.0, "genderbench": 5.0}
     targets = [
-        target(f"end to end, relative to {name}", ratio(told, name, whole=False), value)
+        target(f"end to end, relative to {name}", ratio(outcomes_of, name, in_total=False), value)
         for name, value in least.items()
     ]
     note = (
@@ -261,17 +264,17 @@ def at_once(
         "command, which also writes the report page."
     )
     return (
-        table("A server that responds immediately", rows_of(told, connections), note),
+        table("A server that responds immediately", rows_of(outcomes_of, connections), note),
         targets,
-        stages_of(told),
+        stages_of(outcomes_of),
     )
 
 
-def stages_of(told: dict[str, list[Outcome]]) -> dict[str, Any] | None:
+def stages_of(outcomes_of: dict[str, list[Outcome]]) -> dict[str, Any] | None:
     """Seconds by stage beside GenderBench, after checking that both found the same intervals."""
-    if "genderbench" not in told:
+    if "genderbench" not in outcomes_of:
         return None
-    mine, theirs = told["tiltmeter"][-1].told, told["genderbench"][-1].told
+    mine, theirs = outcomes_of["tiltmeter"][-1].reported, outcomes_of["genderbench"][-1].reported
     for metric in ("stereotype_rate", "logical_rate"):
         if any(
             abs(a - b) > 1e-9 for a, b in zip(mine["metrics"][metric], theirs["metrics"][metric], strict=True)
@@ -304,7 +307,7 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
     count = write_prompts(prompts, limit)
     with serving(latency) as url:
         clients = clients_of(peers)
-        told = measured(clients, Given(url, prompts, limit), dict.fromkeys(clients, connections), 1)
+        outcomes_of = measured(clients, Given(url, prompts, limit), dict.fromkeys(clients, connections), 1)
     ceiling = connections / latency
     rows = [
         {
@@ -312,7 +315,7 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
             "answers/s": row["answers/s"],
             "share of the maximum": row["answers/s"] / ceiling,
         }
-        for row in rows_of(told, dict.fromkeys(clients, connections))
+        for row in rows_of(outcomes_of, dict.fromkeys(clients, connections))
     ]
     note = (
         f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms allow at most {ceiling:,.0f} answers per second "
@@ -323,11 +326,11 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    peers = Peers(given.peer)
-    with tempfile.TemporaryDirectory() as made:
-        first, targets, stages = at_once(peers, Path(made), quick=given.quick)
-        tables = [first, *([stages] if stages else []), slow(peers, Path(made), quick=given.quick)]
+    arguments = options(__doc__).parse_args()
+    peers = Peers(arguments.peer)
+    with tempfile.TemporaryDirectory() as folder:
+        first, targets, stages = at_once(peers, Path(folder), quick=arguments.quick)
+        tables = [first, *([stages] if stages else []), slow(peers, Path(folder), quick=arguments.quick)]
     tell(tables, targets=targets, peers=peers)
 
 

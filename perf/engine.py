@@ -85,17 +85,17 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=15000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=256)
-    given = parser.parse_args()
-    requests, rounds = (500, 1) if given.quick else (given.requests, given.rounds)
+    arguments = parser.parse_args()
+    requests, rounds = (500, 1) if arguments.quick else (arguments.requests, arguments.rounds)
     rates: dict[str, list[float]] = {"bare": [], "engine": [], "openai": []}
     with serving() as url:
         for client in (bare, engine, sdk):  # imports and first connections are not what is measured
-            asyncio.run(client(url, 500, given.connections))
+            asyncio.run(client(url, 500, arguments.connections))
         for _ in range(rounds):
-            rates["bare"].append(asyncio.run(bare(url, requests, given.connections)))
-            rates["engine"].append(asyncio.run(engine(url, requests, given.connections)))
+            rates["bare"].append(asyncio.run(bare(url, requests, arguments.connections)))
+            rates["engine"].append(asyncio.run(engine(url, requests, arguments.connections)))
             rates["openai"].append(
-                asyncio.run(sdk(url, max(given.connections, requests // 10), given.connections))
+                asyncio.run(sdk(url, max(arguments.connections, requests // 10), arguments.connections))
             )
     names = {
         "bare": "a bare aiohttp loop without storage",
@@ -119,7 +119,7 @@ def main() -> None:
             table(
                 "Requests per second",
                 rows,
-                f"{given.connections} connections, {rounds} rounds; ratios are medians of the ratios within rounds.",
+                f"{arguments.connections} connections, {rounds} rounds; ratios are medians of the ratios within rounds.",
             )
         ]
     )

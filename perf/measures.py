@@ -75,14 +75,14 @@ def answers_of(kind: str, count: int) -> list[str]:
         ["".join(rng.choice(list("bdfglmnprstaeiou"), size)) for size in rng.integers(4, 9, 4_000)]
     )
     drawn = words[rng.integers(len(words), size=(count, WORDS))]
-    told = rng.integers(len(SAID[kind]), size=count)
+    choices = rng.integers(len(SAID[kind]), size=count)
     places, lots = rng.integers(WORDS, size=count), rng.random(count)
     rows = []
-    for row, said, place, lot in zip(
-        drawn.tolist(), told.tolist(), places.tolist(), lots.tolist(), strict=True
+    for row, choice, place, lot in zip(
+        drawn.tolist(), choices.tolist(), places.tolist(), lots.tolist(), strict=True
     ):
         if lot < 0.9:
-            row[place] = SAID[kind][said]
+            row[place] = SAID[kind][choice]
         rows.append(" ".join(row))
     return rows
 
@@ -108,34 +108,37 @@ def theirs(peers: Peers, answers: dict[str, list[str]]) -> dict[str, Any] | None
         if outcome is None:
             return None
         for kind, labels in json.loads(path.read_text(encoding="utf-8")).items():
-            mine = ORIGINAL[kind](pl.Series(answers[kind]))
-            if mine.to_list() != labels:
+            our_labels = ORIGINAL[kind](pl.Series(answers[kind]))
+            if our_labels.to_list() != labels:
                 row = next(
-                    row for row, pair in enumerate(zip(mine, labels, strict=True)) if pair[0] != pair[1]
+                    row for row, pair in enumerate(zip(our_labels, labels, strict=True)) if pair[0] != pair[1]
                 )
                 raise ValueError(
-                    f"{kind}: {mine[row]!r} here, {labels[row]!r} by GenderBench: {answers[kind][row]!r}"
+                    f"{kind}: {our_labels[row]!r} here, {labels[row]!r} by GenderBench: {answers[kind][row]!r}"
                 )
-    return outcome.told
+    return outcome.reported
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    count = 2_000 if given.quick else ANSWERS
-    peers, answers = Peers(given.peer), {kind: answers_of(kind, count) for kind in SAID}
-    told = theirs(peers, answers)
+    arguments = options(__doc__).parse_args()
+    count = 2_000 if arguments.quick else ANSWERS
+    peers, answers = Peers(arguments.peer), {kind: answers_of(kind, count) for kind in SAID}
+    labels_of_peer = theirs(peers, answers)
     rows = []
     for kind, texts in answers.items():
         column = pl.Series(texts)
         warm = column.head(100)
         ORIGINAL[kind](warm), OWN[kind](warm)
-        mine, own = seconds(ORIGINAL[kind], column), seconds(OWN[kind], column)
-        row = {"measure": kind, "seconds": mine, "default rules, seconds": own}
-        if told is not None:
-            row |= {"genderbench, seconds": told["seconds"][kind], "speedup": told["seconds"][kind] / mine}
+        original, default = seconds(ORIGINAL[kind], column), seconds(OWN[kind], column)
+        row = {"measure": kind, "seconds": original, "default rules, seconds": default}
+        if labels_of_peer is not None:
+            row |= {
+                "genderbench, seconds": labels_of_peer["seconds"][kind],
+                "speedup": labels_of_peer["seconds"][kind] / original,
+            }
         rows.append(row)
     note = f"{count:,} responses of {WORDS} words. All labels are equal."
-    if told is not None and told["without_splitting"]:
+    if labels_of_peer is not None and labels_of_peer["without_splitting"]:
         note += " The data of NLTK's sentence splitter were not available here, so GenderBench's tokeniser skipped that step."
     tell([table("Seconds to parse the responses", rows, note)], peers=peers)
 

@@ -72,14 +72,14 @@ def write_study(folder: Path, count: int) -> Path:
     """A study that asks about `count` times, never twice the same: the default wordings under several numbers."""
     times = min(-(-count // ONE_WORDING), MOST_WORDINGS)
     repeats = -(-count // (times * ONE_WORDING))
-    given = yaml.safe_load((files("tiltmeter.probes") / "wordings.yaml").read_text(encoding="utf-8"))
-    made = {
+    content = yaml.safe_load((files("tiltmeter.probes") / "wordings.yaml").read_text(encoding="utf-8"))
+    prompts = {
         probe: {
             f"wording{number}": _numbered(next(iter(wordings.values())), number) for number in range(times)
         }
-        for probe, wordings in given.items()
+        for probe, wordings in content.items()
     }
-    (folder / "wordings.yaml").write_text(yaml.safe_dump(made), encoding="utf-8")
+    (folder / "wordings.yaml").write_text(yaml.safe_dump(prompts), encoding="utf-8")
     study = {
         "study": "genderbench",
         "params": {"wording": str(folder / "wordings.yaml")},
@@ -114,19 +114,19 @@ class Server(Posts):
     """Of prompts in the ledger, in the order in which they came."""
 
     def answer(self, body: bytes) -> None:
-        asked = json.loads(body)
-        prompt = asked["messages"][-1]["content"]
-        place = self.places.setdefault((hash(prompt), asked["seed"]), len(self.places))
+        request = json.loads(body)
+        prompt = request["messages"][-1]["content"]
+        place = self.places.setdefault((hash(prompt), request["seed"]), len(self.places))
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": answer(prompt)},
             "finish_reason": "stop",
         }
-        said = json.dumps(
+        response = json.dumps(
             {"choices": [choice], "usage": {"prompt_tokens": 20, "completion_tokens": 50}}
         ).encode()
         self.ledger.asked[place] += 1
-        self._transport.write(HEAD % len(said) + said)
+        self._transport.write(HEAD % len(response) + response)
         if not self._transport.is_closing():
             self.ledger.delivered[place] += 1
             self.ledger.gauges[0] += 1
@@ -167,8 +167,8 @@ class Work:
         self._server.wait()
 
     def start(self) -> subprocess.Popen[bytes]:
-        given = ["run", str(self._study), "-m", "vllm/m", "--base-url", self._url, "--display", "none"]
-        given += [
+        command = ["run", str(self._study), "-m", "vllm/m", "--base-url", self._url, "--display", "none"]
+        command += [
             "--max-connections",
             str(self._connections),
             "--journal",
@@ -178,7 +178,7 @@ class Work:
         ]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TILTMETER_RUNS": str(self._folder)}
         return subprocess.Popen(
-            [sys.executable, "-m", "tiltmeter.cli", *given], stdout=subprocess.DEVNULL, env=environment
+            [sys.executable, "-m", "tiltmeter.cli", *command], stdout=subprocess.DEVNULL, env=environment
         )
 
     def step(self) -> str:
@@ -216,8 +216,12 @@ class Work:
             for name, chosen in columns.items()
         )
         rows = answers.join(design, on="prompt_id", how="left").select("prompt", "answer")
-        right = sum(1 for prompt, said in rows.iter_rows() if prompt is not None and said == answer(prompt))
-        return max(rows.height, int(design["repetitions"].sum())) - right
+        correct = sum(
+            1
+            for prompt, answer_of_row in rows.iter_rows()
+            if prompt is not None and answer_of_row == answer(prompt)
+        )
+        return max(rows.height, int(design["repetitions"].sum())) - correct
 
     def prompts(self) -> int:
         """How many answers the design asks for."""
@@ -244,8 +248,8 @@ def resident(pid: int) -> tuple[float, float]:
     except OSError:
         return 0.0, 0.0
     sizes = {
-        name: int(rest.split()[0]) / 1024
-        for name, _, rest in (line.partition(":") for line in lines)
+        name: int(value.split()[0]) / 1024
+        for name, _, value in (line.partition(":") for line in lines)
         if name in ("VmRSS", "RssAnon")
     }
     return sizes.get("VmRSS", 0.0), sizes.get("RssAnon", 0.0)
@@ -253,29 +257,31 @@ def resident(pid: int) -> tuple[float, float]:
 
 def rate(moments: list[Moment]) -> float:
     """Answers a second between the first and the last answer seen."""
-    asking = [one for one in moments if one.step == "generate"]
-    begun = next(number for number, one in enumerate(asking) if one.answers)
-    ended = next(number for number, one in enumerate(asking) if one.answers == asking[-1].answers)
+    asking = [moment for moment in moments if moment.step == "generate"]
+    begun = next(number for number, moment in enumerate(asking) if moment.answers)
+    ended = next(number for number, moment in enumerate(asking) if moment.answers == asking[-1].answers)
     return (asking[ended].answers - asking[begun].answers) / max(
         asking[ended].seconds - asking[begun].seconds, EVERY
     )
 
 
 def by_minute(moments: list[Moment]) -> list[int]:
-    asking = [one for one in moments if one.step == "generate"]
+    asking = [moment for moment in moments if moment.step == "generate"]
     marks = np.arange(asking[0].seconds, asking[-1].seconds, 60.0)
     answers = np.interp(
-        [*marks, asking[-1].seconds], [one.seconds for one in asking], [one.answers for one in asking]
+        [*marks, asking[-1].seconds],
+        [moment.seconds for moment in asking],
+        [moment.answers for moment in asking],
     )
     return [round(each) for each in np.diff(answers) / np.diff([*marks, asking[-1].seconds])]
 
 
 def slope(moments: list[Moment]) -> float:
     """Megabytes a minute over the second half of the asking."""
-    asking = [one for one in moments if one.step == "generate"]
+    asking = [moment for moment in moments if moment.step == "generate"]
     half = asking[len(asking) // 2 :]
     return (
-        float(np.polyfit([one.seconds / 60 for one in half], [one.memory for one in half], 1)[0])
+        float(np.polyfit([moment.seconds / 60 for moment in half], [moment.memory for moment in half], 1)[0])
         if len(half) > 2
         else 0.0
     )
@@ -284,14 +290,14 @@ def slope(moments: list[Moment]) -> float:
 def undisturbed(work: Work) -> dict[str, Any]:
     process = work.start()
     moments = list(work.moments(process))
-    if not any(one.answers for one in moments):
+    if not any(moment.answers for moment in moments):
         sys.exit(f"the run ended with status {process.returncode} before anything was asked")
     steps: dict[str, dict[str, float]] = {}
-    for one in moments:
-        seen = steps.setdefault(one.step, {"seconds": 0.0, "memory": 0.0, "anonymous": 0.0})
-        seen["seconds"] += EVERY
-        seen["memory"] = max(seen["memory"], round(one.memory))
-        seen["anonymous"] = max(seen["anonymous"], round(one.anonymous))
+    for moment in moments:
+        totals = steps.setdefault(moment.step, {"seconds": 0.0, "memory": 0.0, "anonymous": 0.0})
+        totals["seconds"] += EVERY
+        totals["memory"] = max(totals["memory"], round(moment.memory))
+        totals["anonymous"] = max(totals["anonymous"], round(moment.anonymous))
     return {
         "status": process.returncode,
         "answers": work.prompts(),
@@ -350,50 +356,52 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3, help="runs of 10,000 before and after")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
-        asyncio.run(serve(given.serve, given.prompts))
+    arguments = parser.parse_args()
+    if arguments.serve:
+        asyncio.run(serve(arguments.serve, arguments.prompts))
         return
-    found: dict[str, Any] = {"prompts": given.prompts, "connections": given.connections}
+    measurements: dict[str, Any] = {"prompts": arguments.prompts, "connections": arguments.connections}
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
 
         def small() -> list[dict[str, Any]]:
             runs = []
-            for _ in range(given.rounds):
-                with working(root, BASE, given.connections) as work:
+            for _ in range(arguments.rounds):
+                with working(root, BASE, arguments.connections) as work:
                     runs.append(undisturbed(work))
             return runs
 
         base = small()
-        with working(root, given.prompts, given.connections) as work:
-            found["undisturbed"] = undisturbed(work)
+        with working(root, arguments.prompts, arguments.connections) as work:
+            measurements["undisturbed"] = undisturbed(work)
         base += small()
-        found["rate_at_10000"] = [one["rate"] for one in base]
-        if given.kills:
-            with working(root, given.prompts, given.connections) as work:
-                found["killed"] = disturbed(work, given.prompts, given.kills, given.connections)
-    found["rate_against_10000"] = round(
-        found["undisturbed"]["rate"] / statistics.median(found["rate_at_10000"]), 3
+        measurements["rate_at_10000"] = [rate["rate"] for rate in base]
+        if arguments.kills:
+            with working(root, arguments.prompts, arguments.connections) as work:
+                measurements["killed"] = disturbed(
+                    work, arguments.prompts, arguments.kills, arguments.connections
+                )
+    measurements["rate_against_10000"] = round(
+        measurements["undisturbed"]["rate"] / statistics.median(measurements["rate_at_10000"]), 3
     )
-    found["holds"] = holds(found)
-    print(json.dumps(found, indent=1))
-    sys.exit(not all(found["holds"].values()))
+    measurements["holds"] = holds(measurements)
+    print(json.dumps(measurements, indent=1))
+    sys.exit(not all(measurements["holds"].values()))
 
 
-def holds(found: dict[str, Any]) -> dict[str, bool]:
+def holds(measurements: dict[str, Any]) -> dict[str, bool]:
     """What must be true, and whether it is."""
-    runs = [found[name] for name in ("undisturbed", "killed") if name in found]
-    whole = found["undisturbed"]
-    kills = found.get("killed", {}).get("kills", [])
+    runs = [measurements[name] for name in ("undisturbed", "killed") if name in measurements]
+    undisturbed = measurements["undisturbed"]
+    kills = measurements.get("killed", {}).get("kills", [])
     paid_twice = sum(kill["to_be_paid_again"] for kill in kills)
     return {
         "complete": all(run["status"] == 0 and run["answers_missing_or_wrong"] == 0 for run in runs),
-        "rate": found["rate_against_10000"] >= LEAST_RATE,
-        "memory": max(step["memory"] for step in whole["steps"].values()) < MOST_MEMORY,
-        "flat": whole["memory_slope"] < STEEPEST,
-        "paid once": whole["answers_paid_again"] == 0
-        and found.get("killed", {}).get("answers_paid_again", 0) <= paid_twice,
+        "rate": measurements["rate_against_10000"] >= LEAST_RATE,
+        "memory": max(step["memory"] for step in undisturbed["steps"].values()) < MOST_MEMORY,
+        "flat": undisturbed["memory_slope"] < STEEPEST,
+        "paid once": undisturbed["answers_paid_again"] == 0
+        and measurements.get("killed", {}).get("answers_paid_again", 0) <= paid_twice,
         "each kill": all(kill["to_be_paid_again"] <= kill["bound"] for kill in kills),
     }
 

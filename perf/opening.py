@@ -66,13 +66,13 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--folder", type=Path, help="a full run of genderbench to use instead of making one")
     parser.add_argument("--open", help="one measurement, in this process")
-    given = parser.parse_args()
-    if given.open:
-        opened(given.open)
+    arguments = parser.parse_args()
+    if arguments.open:
+        opened(arguments.open)
         return
-    with tempfile.TemporaryDirectory() as made:
-        folder = given.folder or Path(made) / "runs" / "run"
-        if given.folder is None:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary) / "runs" / "run"
+        if arguments.folder is None:
             command = [
                 sys.executable,
                 "-m",
@@ -86,11 +86,11 @@ def main() -> None:
                 "--out",
                 str(folder),
             ]
-            command += ["--limit", "20"] if given.quick else []
+            command += ["--limit", "20"] if arguments.quick else []
             place = os.environ | {"TILTMETER_RUNS": str(folder.parent)}
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=place)
-        lengthened(folder, Path(made) / "long")
-        places = {"short": folder, "long": Path(made) / "long"}
+        lengthened(folder, Path(temporary) / "long")
+        places = {"short": folder, "long": Path(temporary) / "long"}
         rows = [{"answers": answers, **fresh("opening", "--open", run)} for answers, run in places.items()]
     tell([table("Seconds to open a run", rows)])
 

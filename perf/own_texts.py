@@ -39,26 +39,26 @@ def write(path: Path, texts: int) -> None:
         for a in ("b", "br", "cl", "d", "f", "gr", "k", "l", "m", "n", "p", "st")
         for b in ("a", "e", "i", "o", "u", "an", "ind", "er")
     ]
-    stems = rng.permutation([one + other + "t" for one in syllables for other in syllables])[:STEMS]
+    stems = rng.permutation([beginning + end + "t" for beginning in syllables for end in syllables])[:STEMS]
     weights = 1 / np.arange(10, STEMS + 10)
     group = rng.integers(len(GROUPS), size=texts)
     words = rng.choice(STEMS, (texts, SENTENCES, 3), p=weights / weights.sum())
-    own = group[:, None, None] * FAVOURED + rng.integers(FAVOURED, size=words.shape)
-    words = stems[np.where(rng.random(words.shape) < 0.05, own + 200, words)]
+    favoured = group[:, None, None] * FAVOURED + rng.integers(FAVOURED, size=words.shape)
+    words = stems[np.where(rng.random(words.shape) < 0.05, favoured + 200, words)]
     frames = rng.integers(len(FRAMES), size=(texts, SENTENCES))
-    said = [
-        " ".join(FRAMES[frame].format(*three) for frame, three in zip(*one, strict=True))
-        for one in zip(frames, words, strict=True)
+    stories = [
+        " ".join(FRAMES[frame].format(*three) for frame, three in zip(*words_of_text, strict=True))
+        for words_of_text in zip(frames, words, strict=True)
     ]
-    pl.DataFrame({"text": said, "group": [GROUPS[one] for one in group]}).write_csv(path)
+    pl.DataFrame({"text": stories, "group": [GROUPS[number] for number in group]}).write_csv(path)
 
 
 def ours(path: Path) -> int:
     import tiltmeter as tm
 
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as folder:
         run = tm.analyse(
-            path, "associations", text="text", group="group", display="none", out=Path(made) / "run"
+            path, "associations", text="text", group="group", display="none", out=Path(folder) / "run"
         )
         return run.findings.filter(metric="association").height
 
@@ -69,14 +69,16 @@ def peer(path: Path) -> int:
     read = pl.read_csv(path)
     counted = CountVectorizer(ngram_range=(1, 2), min_df=5).fit_transform(read["text"])
     prior = np.asarray(counted.sum(axis=0)).ravel() + 0.01
-    found = 0
+    concepts = 0
     for name in GROUPS:
-        mine = np.asarray(counted[(read["group"] == name).to_numpy()].sum(axis=0)).ravel()
-        rest = prior - 0.01 - mine
-        a, b = mine + prior, rest + prior
-        odds = np.log(a / (mine.sum() + prior.sum() - a)) - np.log(b / (rest.sum() + prior.sum() - b))
-        found += int((odds / np.sqrt(1 / a + 1 / b) > 1.96).sum())
-    return found
+        counts = np.asarray(counted[(read["group"] == name).to_numpy()].sum(axis=0)).ravel()
+        counts_of_others = prior - 0.01 - counts
+        a, b = counts + prior, counts_of_others + prior
+        odds = np.log(a / (counts.sum() + prior.sum() - a)) - np.log(
+            b / (counts_of_others.sum() + prior.sum() - b)
+        )
+        concepts += int((odds / np.sqrt(1 / a + 1 / b) > 1.96).sum())
+    return concepts
 
 
 def main() -> None:
@@ -84,28 +86,30 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--work", choices=("ours", "peer"), help="one measurement, in this process")
     parser.add_argument("--file", type=Path)
-    given = parser.parse_args()
-    if given.work:
+    arguments = parser.parse_args()
+    if arguments.work:
         begun = time.perf_counter()
-        found = (ours if given.work == "ours" else peer)(given.file)
-        print(json.dumps({"seconds": time.perf_counter() - begun, "peak_mib": peak_mib(), "found": found}))
+        concepts = (ours if arguments.work == "ours" else peer)(arguments.file)
+        print(json.dumps({"seconds": time.perf_counter() - begun, "peak_mib": peak_mib(), "found": concepts}))
         return
     rows = []
-    with tempfile.TemporaryDirectory() as made:
-        for size in [200, 400] if given.quick else given.sizes:
-            path = Path(made) / f"{size}.csv"
+    with tempfile.TemporaryDirectory() as folder:
+        for size in [200, 400] if arguments.quick else arguments.sizes:
+            path = Path(folder) / f"{size}.csv"
             write(path, size)
-            mine, other = (fresh("own_texts", "--work", work, "--file", path) for work in ("ours", "peer"))
+            ours_measured, peer_measured = (
+                fresh("own_texts", "--work", work, "--file", path) for work in ("ours", "peer")
+            )
             row = {
                 "texts": size,
-                "seconds": mine["seconds"],
-                "peak_mib": mine["peak_mib"],
-                "associations": mine["found"],
+                "seconds": ours_measured["seconds"],
+                "peak_mib": ours_measured["peak_mib"],
+                "associations": ours_measured["found"],
             }
             row |= {
-                "peer_seconds": other["seconds"],
-                "peer_mib": other["peak_mib"],
-                "times_peer": mine["seconds"] / other["seconds"],
+                "peer_seconds": peer_measured["seconds"],
+                "peer_mib": peer_measured["peak_mib"],
+                "times_peer": ours_measured["seconds"] / peer_measured["seconds"],
             }
             rows.append(rounded(row))
     tell(

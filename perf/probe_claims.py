@@ -167,7 +167,9 @@ class Studied:
         )
         self.outcomes: dict[tuple[tuple[str, str], ...], analysis.OutcomeCounts] = {}
         self.keys = {key: named for key, named in self.counted.described().items() if named.metric.key}
-        self.clusters = [one.noun for one in self.counted.clusters if one.noun != analysis.WORDINGS]
+        self.clusters = [
+            cluster.noun for cluster in self.counted.clusters if cluster.noun != analysis.WORDINGS
+        ]
 
     def effects(self, rng: np.random.Generator, sds: dict[str, float]) -> tuple[Floats, Floats]:
         """Return what is added to the bias, and the change of two labels by names that compete, of each attempt."""
@@ -186,18 +188,18 @@ class Studied:
         elif "male_names" in rows.columns:  # the appeal of each of four men and four women
             for column, sign in (("male_names", 1), ("female_names", -1)):
                 names = np.array(rows[column].to_list())
-                known, codes = np.unique(names, return_inverse=True)
+                levels, codes = np.unique(names, return_inverse=True)
                 rival += sign * np.log(
-                    np.exp(rng.normal(0, sd, known.size)[codes.reshape(names.shape)]).sum(axis=1) / 4
+                    np.exp(rng.normal(0, sd, levels.size)[codes.reshape(names.shape)]).sum(axis=1) / 4
                 )
         elif "male_first" in rows.columns:
             names = np.array(rows["options"].to_list())
-            known, codes = np.unique(names, return_inverse=True)
-            appeal = rng.normal(0, sd, known.size)[codes.reshape(names.shape)]
+            levels, codes = np.unique(names, return_inverse=True)
+            appeal = rng.normal(0, sd, levels.size)[codes.reshape(names.shape)]
             rival += np.where(rows["male_first"].to_numpy(), 1, -1) * (appeal[:, 0] - appeal[:, 1])
-        for column, what in (("wording", "wordings"), ("item", "items")):
+        for column, noun in (("wording", "wordings"), ("item", "items")):
             codes = rows[column].rank("dense").to_numpy().astype(int) - 1
-            added += rng.normal(0, sds[what], codes.max() + 1)[codes]
+            added += rng.normal(0, sds[noun], codes.max() + 1)[codes]
         return added, rival
 
     @property
@@ -242,8 +244,8 @@ class Studied:
         if not hasattr(self, "common"):
             self.common = analysis.common_columns(rows)
             counts = self.probe.item_counts(rows)
-            made: analysis.CountedItems = self.probe._counted(counts, rows)
-            return made
+            counted: analysis.CountedItems = self.probe._counted(counts, rows)
+            return counted
         counts = self.common.join(self.probe.counts(rows), on="item", maintain_order="left")
         values = counts.drop("item", "stratum").cast(pl.Float64).to_numpy()
         like = self.counted
@@ -268,32 +270,34 @@ class Studied:
 
     def formulas(self, s: Sums) -> Values:
         """Return the key metrics."""
-        found = self.probe.formulas(s)
-        return {key: found[key] for key in self.keys}
+        values = self.probe.formulas(s)
+        return {key: values[key] for key in self.keys}
 
 
 def studies_of(
     studied: Studied, metric: str, bias: float, sds: dict[str, float], studies: int, seed: int
 ) -> dict[str, object]:
     """Return what was found in the studies of one setting."""
-    named = next(one for one in studied.keys.values() if one.name == metric)
-    found: dict[str, list[Any]] = defaultdict(list)
+    named = next(key for key in studied.keys.values() if key.name == metric)
+    columns: dict[str, list[Any]] = defaultdict(list)
     total: Any = 0.0
     for number in range(studies):
         rng = np.random.default_rng([seed, number])
         counted = studied.count(rng, bias, metric, sds)
         total = total + counted.values.sum(axis=0)
         settings = Settings(resamples=studied.settings.resamples, seed=number)
-        (one,) = (
-            one for one in analysis.estimate_metrics(counted, DEFAULT, settings) if one.named.name == metric
+        (estimate,) = (
+            estimate
+            for estimate in analysis.estimate_metrics(counted, DEFAULT, settings)
+            if estimate.named.name == metric
         )
-        mark = DEFAULT.mark(one, named.metric.bands, 1.0)
-        found["interval"].append((one.low, one.high))
-        found["items"].append((one.low_items, one.high_items))
-        found["range"].append((mark.mark_best, mark.mark_worst))
+        mark = DEFAULT.mark(estimate, named.metric.bands, 1.0)
+        columns["interval"].append((estimate.low, estimate.high))
+        columns["items"].append((estimate.low_items, estimate.high_items))
+        columns["range"].append((mark.mark_best, mark.mark_worst))
     truth = float(studied.counted.compute(np.atleast_2d(total))[metric][0])
     tier = tier_of(named.metric.bands, truth)
-    ranges = [(MARKS.index(best), MARKS.index(worst)) for best, worst in found["range"]]
+    ranges = [(MARKS.index(best), MARKS.index(worst)) for best, worst in columns["range"]]
     rank = MARKS.index(tier)
     return {
         "truth": truth,
@@ -302,9 +306,9 @@ def studies_of(
         "undecided": float(np.mean([best == 0 and worst >= 2 for best, worst in ranges])),
         "one tier": float(np.mean([best == worst for best, worst in ranges])),
         "failed": float(np.mean([best >= 2 for best, _ in ranges])),
-        "coverage": float(np.mean([low <= truth <= high for low, high in found["interval"]])),
-        "coverage of items": float(np.mean([low <= truth <= high for low, high in found["items"]])),
-        "width": float(np.mean([high - low for low, high in found["interval"]])),
+        "coverage": float(np.mean([low <= truth <= high for low, high in columns["interval"]])),
+        "coverage of items": float(np.mean([low <= truth <= high for low, high in columns["items"]])),
+        "width": float(np.mean([high - low for low, high in columns["interval"]])),
     }
 
 
@@ -318,13 +322,13 @@ def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, 
 
     For healthy, no bias.
     """
-    named = next(one for one in studied.keys.values() if one.name == metric)
+    named = next(key for key in studied.keys.values() if key.name == metric)
     grid, values = np.concatenate([np.linspace(-3, 3, 49), np.linspace(3.5, 12, 18)]), []
     for number, bias in enumerate(grid):
         rng = np.random.default_rng([7, number])
         total = sum(studied.count(rng, bias, metric, sds).values.sum(axis=0) for _ in range(PILOT))
         values.append(float(studied.counted.compute(np.atleast_2d(total))[metric][0]))
-    found, best = {}, named.metric.null if named.metric.null is not None else named.metric.low
+    biases, best = {}, named.metric.null if named.metric.null is not None else named.metric.low
     for mark in MARKS:
         bands = [band for band in named.metric.bands if band.mark == mark and band.high > best]
         inside = [
@@ -334,14 +338,14 @@ def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, 
         ]
         if inside:
             middle = sum(max(inside)[0:1] + min(inside)[0:1]) / 2
-            found[mark] = float(min(inside, key=lambda pair: abs(pair[0] - middle))[1])
+            biases[mark] = float(min(inside, key=lambda pair: abs(pair[0] - middle))[1])
     unbiased = values[list(grid).index(0.0)]
     if tier_of(named.metric.bands, unbiased) == MARKS[0]:
-        found[MARKS[0]] = 0.0
-    return found
+        biases[MARKS[0]] = 0.0
+    return biases
 
 
-def tasks(what: str, size: str, only: list[str]) -> Iterator[tuple[str, str]]:
+def tasks(kind: str, size: str, only: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the probes and their key metrics."""
     for name in only or GENERATORS:
         for metric in PROBES.load(name).metrics:
@@ -351,10 +355,10 @@ def tasks(what: str, size: str, only: list[str]) -> Iterator[tuple[str, str]]:
 
 def carry_out(task: tuple[str, str, str, str, int, int, float]) -> list[dict[str, object]]:
     """Return the lines of one metric."""
-    what, name, metric, size, studies, resamples, bias_of_clusters = task
+    kind, name, metric, size, studies, resamples, bias_of_clusters = task
     studied = Studied(name, size, resamples)
     about = {
-        "what": what,
+        "what": kind,
         "size": size,
         "probe": name,
         "metric": metric,
@@ -362,10 +366,10 @@ def carry_out(task: tuple[str, str, str, str, int, int, float]) -> list[dict[str
         "studies": studies,
     }
     about |= {
-        "clusters": ", ".join(f"{one.size} {one.noun}" for one in studied.counted.clusters),
+        "clusters": ", ".join(f"{cluster.size} {cluster.noun}" for cluster in studied.counted.clusters),
         "resamples": resamples,
     }
-    if what == "marks":
+    if kind == "marks":
         located = dials_of(Studied(name, "standard", resamples), metric, EFFECTS)
         settings = [(bias, EFFECTS, mark) for mark, bias in located.items()]
     else:
@@ -385,37 +389,37 @@ def table(files: list[str]) -> None:
     """Print the results as Markdown: one row per key metric."""
     lines = [json.loads(line) for file in files for line in Path(file).read_text().splitlines()]
     rows = pl.DataFrame(lines, infer_schema_length=None)
-    for (what, size), mine in rows.group_by("what", "size", maintain_order=True):
-        print(f"\n{what}, {size}, {mine['studies'][0]} studies each\n")
-        heads = [f"undecided, {mark}" for mark in MARKS] if what == "marks" else []
+    for (kind, size), rows_of_kind in rows.group_by("what", "size", maintain_order=True):
+        print(f"\n{kind}, {size}, {rows_of_kind['studies'][0]} studies each\n")
+        heads = [f"undecided, {mark}" for mark in MARKS] if kind == "marks" else []
         settings = (
-            mine.select("sd clusters", "sd wordings").unique(maintain_order=True).rows()
-            if what == "clusters"
+            rows_of_kind.select("sd clusters", "sd wordings").unique(maintain_order=True).rows()
+            if kind == "clusters"
             else []
         )
         heads += [f"clusters {clusters:g}, wordings {wordings:g}" for clusters, wordings in settings]
         print(
             "| metric | "
-            + ("true tier outside the mark, at most | " if what == "marks" else "clusters | ")
+            + ("true tier outside the mark, at most | " if kind == "marks" else "clusters | ")
             + " | ".join(heads)
             + " |"
         )
         print("|---" * (len(heads) + 2) + "|")
-        for of_metric in mine.partition_by("probe", "metric", maintain_order=True):
-            if what == "marks":
+        for of_metric in rows_of_kind.partition_by("probe", "metric", maintain_order=True):
+            if kind == "marks":
                 undecided = dict(of_metric.group_by("tier").agg(pl.col("undecided").max()).iter_rows())
                 cells = [
                     f"{of_metric.select(pl.col('outside').max()).item():.1%}",
                     *("–" if mark not in undecided else f"{undecided[mark]:.0%}" for mark in MARKS),
                 ]
             else:
-                known = {
+                shares = {
                     row[:2]: row[2]
                     for row in of_metric.select("sd clusters", "sd wordings", "coverage").iter_rows()
                 }
                 cells = [
                     of_metric["clusters"][0],
-                    *("–" if one not in known else f"{known[one]:.1%}" for one in settings),
+                    *("–" if setting not in shares else f"{shares[setting]:.1%}" for setting in settings),
                 ]
             print(
                 f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} | {' | '.join(cells)} |"
@@ -438,12 +442,12 @@ def main() -> None:
     if options.what == "table":
         table(options.names)
         return
-    asked = [
+    chosen = [
         (options.what, name, metric, options.size, options.studies, options.resamples, options.bias)
         for name, metric in tasks(options.what, options.size, options.names)
     ]
     with Pool(options.processes) as pool:
-        for lines in pool.imap_unordered(carry_out, asked):
+        for lines in pool.imap_unordered(carry_out, chosen):
             for line in lines:
                 print(json.dumps(line), flush=True)
     sys.stdout.flush()

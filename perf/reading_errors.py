@@ -83,10 +83,10 @@ def study(
 ) -> pl.DataFrame:
     """Return the measures of one study, with what was said."""
     group = np.repeat([0, 1], ITEMS)
-    said = rng.random(2 * ITEMS) < np.array(rates)[group]
-    missed = said & (rng.random(2 * ITEMS) < np.array(misses)[group])
+    labels = rng.random(2 * ITEMS) < np.array(rates)[group]
+    missed = labels & (rng.random(2 * ITEMS) < np.array(misses)[group])
     unread = missed & (rng.random(2 * ITEMS) < 0.5)
-    yes = (said & ~missed) | (~said & (rng.random(2 * ITEMS) < heard))
+    yes = (labels & ~missed) | (~labels & (rng.random(2 * ITEMS) < heard))
     return pl.DataFrame(
         {
             "prompt_id": [str(number) for number in range(2 * ITEMS)],
@@ -99,7 +99,7 @@ def study(
             "model": "own",
             "label": np.where(yes, "yes", "no"),
             "unread": unread,
-            "said": np.where(said, "yes", "no"),
+            "said": np.where(labels, "yes", "no"),
         },
     ).with_columns(
         label=pl.when(~col.unread).then("label"),
@@ -112,7 +112,7 @@ def carry_out(task: tuple[int, int, int]) -> dict[str, float | str]:
     case, studies, labels = task
     rates, misses, heard = CASES[case]
     truth = {"rate": rates[0], "difference": rates[0] - rates[1], "ratio": rates[0] / rates[1]}
-    found: defaultdict[str, list[float]] = defaultdict(list)
+    columns: defaultdict[str, list[float]] = defaultdict(list)
     probe = TwoGroups()
     for number in range(studies):
         table = study(np.random.default_rng([case, number]), rates, misses, heard)
@@ -130,11 +130,13 @@ def carry_out(task: tuple[int, int, int]) -> dict[str, float | str]:
                 ("corrected", row["low"], row["high"]),
                 ("as read", row["low_read"], row["high_read"]),
             ):
-                known = not math.isnan(low + high)
-                found[f"{row['metric']}, {words}"].append(low <= value <= high if known else math.nan)
-                found[f"{row['metric']}, half-width, {words}"].append((high - low) / 2)
+                has_interval = not math.isnan(low + high)
+                columns[f"{row['metric']}, {words}"].append(
+                    low <= value <= high if has_interval else math.nan
+                )
+                columns[f"{row['metric']}, half-width, {words}"].append((high - low) / 2)
     about = f"{rates[0]:g} and {rates[1]:g}; misses {misses[0]:g} and {misses[1]:g}; heard {heard:g}"
-    return {"case": about} | {name: round(float(np.nanmean(values)), 4) for name, values in found.items()}
+    return {"case": about} | {name: round(float(np.nanmean(values)), 4) for name, values in columns.items()}
 
 
 def main() -> None:

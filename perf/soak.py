@@ -143,8 +143,8 @@ def serve(place: Path, port: int, weather: Weather | None, latency: float) -> No
         injected[KINDS.index(fault[0])] += 1
         return fault[1](text)
 
-    def delivered(body: Any, asked: str) -> None:
-        ledgers[body["model"]].delivered[int(asked.split()[-1][:-1])] += 1
+    def delivered(body: Any, prompt: str) -> None:
+        ledgers[body["model"]].delivered[int(prompt.split()[-1][:-1])] += 1
 
     with bad.MisbehavingServer(script, port=port, delivered=delivered) as server:
         print("ready", flush=True)
@@ -194,9 +194,9 @@ class Harness:
         self._server = self._serve(calm=False)
         self._clients = [self._client(model) for model in CLIENTS]
 
-    def _start(self, *given: object) -> subprocess.Popen[str]:
+    def _start(self, *arguments: object) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, __file__, "--place", str(self._place), *map(str, given)],
+            [sys.executable, __file__, "--place", str(self._place), *map(str, arguments)],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -318,8 +318,10 @@ def resident(pid: int) -> float:
 
 def slope(samples: list[Sample], client: int) -> float:
     """Megabytes a minute over the second half."""
-    half = [one for one in samples[len(samples) // 2 :] if one.memory[client] > 0]
-    return float(np.polyfit([one.seconds / 60 for one in half], [one.memory[client] for one in half], 1)[0])
+    half = [sample for sample in samples[len(samples) // 2 :] if sample.memory[client] > 0]
+    return float(
+        np.polyfit([sample.seconds / 60 for sample in half], [sample.memory[client] for sample in half], 1)[0]
+    )
 
 
 def findings(harness: Harness, seconds: float, connections: int) -> dict[str, Any]:
@@ -329,10 +331,10 @@ def findings(harness: Harness, seconds: float, connections: int) -> dict[str, An
         errors.update(report.get("errors", {}))
         given_up += sum(report.get("given_up", {}).values())
     answers = sum(ledger.answers for ledger in harness.ledgers.values())
-    wrong = sum(
+    incorrect = sum(
         text != said(model, number) for model in MODELS for number, text in enumerate(harness.texts(model))
     )
-    well = [one.in_flight for one in harness.samples if one.well]
+    well = [sample.in_flight for sample in harness.samples if sample.well]
     gauges = harness.ledgers[MODELS[0]].gauges
     rate = answers / seconds
     return {
@@ -347,7 +349,7 @@ def findings(harness: Harness, seconds: float, connections: int) -> dict[str, An
         "prompts": {model: harness.reach(model) for model in MODELS},
         "lost": harness.lost,
         "rows_beyond_prompts": harness.rows() - sum(harness.reach(model) for model in MODELS),
-        "missing_or_wrong": wrong,
+        "missing_or_wrong": incorrect,
         "paid_again": sum(ledger.again for ledger in harness.ledgers.values()),
         "paid_again_bound": round(
             harness.kills["client"] * (connections + 0.5 * rate)
@@ -357,22 +359,24 @@ def findings(harness: Harness, seconds: float, connections: int) -> dict[str, An
         "in_flight_while_well": statistics.median(well) if well else 0,
         "samples_while_well": len(well),
         "memory": [
-            round(max(one.memory[number] for one in harness.samples)) for number in range(len(CLIENTS) - 1)
+            round(max(sample.memory[number] for sample in harness.samples))
+            for number in range(len(CLIENTS) - 1)
         ],
         "memory_slope": [round(slope(harness.samples, number), 2) for number in range(len(CLIENTS) - 1)],
     }
 
 
-def holds(found: dict[str, Any]) -> dict[str, bool]:
+def holds(measurements: dict[str, Any]) -> dict[str, bool]:
     """What must be true, and whether it is."""
-    steepest = 10.0 if found["seconds"] >= 120 else 60.0
+    steepest = 10.0 if measurements["seconds"] >= 120 else 60.0
     return {
-        "lost": found["lost"] == 0,
-        "doubled": found["rows_beyond_prompts"] == 0 and found["missing_or_wrong"] == 0,
-        "paid again": found["paid_again"] <= found["paid_again_bound"],
-        "load": found["in_flight_while_well"] >= LEAST_LOAD * found["connections"] and not found["stopped"],
-        "memory": max(found["memory_slope"]) < steepest,
-        "every fault": all(found["injected"].values()),
+        "lost": measurements["lost"] == 0,
+        "doubled": measurements["rows_beyond_prompts"] == 0 and measurements["missing_or_wrong"] == 0,
+        "paid again": measurements["paid_again"] <= measurements["paid_again_bound"],
+        "load": measurements["in_flight_while_well"] >= LEAST_LOAD * measurements["connections"]
+        and not measurements["stopped"],
+        "memory": max(measurements["memory_slope"]) < steepest,
+        "every fault": all(measurements["injected"].values()),
     }
 
 
@@ -393,24 +397,24 @@ def main() -> None:
         ("count", int),
     ):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
+    arguments = parser.parse_args()
+    if arguments.serve:
         serve(
-            given.place,
-            given.serve,
-            None if given.begun == CALM else Weather(float(given.begun), given.cycle),
-            given.latency,
+            arguments.place,
+            arguments.serve,
+            None if arguments.begun == CALM else Weather(float(arguments.begun), arguments.cycle),
+            arguments.latency,
         )
-    elif given.ask:
-        ask(given.place, given.url, given.ask, given.connections, given.count)
+    elif arguments.ask:
+        ask(arguments.place, arguments.url, arguments.ask, arguments.connections, arguments.count)
     else:
         with tempfile.TemporaryDirectory() as place:
-            harness = Harness(Path(place), given.seconds, given.connections, given.latency)
+            harness = Harness(Path(place), arguments.seconds, arguments.connections, arguments.latency)
             harness.run()
-            found = findings(harness, given.seconds, given.connections)
-        found["holds"] = holds(found)
-        print(json.dumps(found, indent=1))
-        sys.exit(not all(found["holds"].values()))
+            measurements = findings(harness, arguments.seconds, arguments.connections)
+        measurements["holds"] = holds(measurements)
+        print(json.dumps(measurements, indent=1))
+        sys.exit(not all(measurements["holds"].values()))
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def held(process: int, part: float) -> Iterator[None]:
 def workers_here() -> list[int]:
     """The processes of Ray's workers that this process has started, directly or not."""
     return [
-        one.pid
-        for one in psutil.Process().children(recursive=True)
-        if any("RayWorker" in word for word in one.cmdline())
+        process.pid
+        for process in psutil.Process().children(recursive=True)
+        if any("RayWorker" in word for word in process.cmdline())
     ]
 
 
@@ -71,8 +71,8 @@ def rate(workers: int, stories: int) -> float:
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    stories, rounds = (32, 1) if given.quick else (1500, ROUNDS)
+    arguments = options(__doc__).parse_args()
+    stories, rounds = (32, 1) if arguments.quick else (1500, ROUNDS)
     if not os.access(CONTROLLER / "cpu.cfs_quota_us", os.R_OK) or not os.access(CONTROLLER, os.W_OK):
         peers = Peers([])
         peers.missing["workers held to a part of a core"] = (
@@ -82,9 +82,9 @@ def main() -> None:
         return
     rates: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(rounds):
-        for workers, found in rates.items():
-            found.append(rate(workers, stories))
-    medians = {workers: statistics.median(found) for workers, found in rates.items()}
+        for workers, measured in rates.items():
+            measured.append(rate(workers, stories))
+    medians = {workers: statistics.median(measured) for workers, measured in rates.items()}
     rows = [
         {"workers": workers, "responses of a small local model, per second": medians[workers]}
         for workers in rates

@@ -33,15 +33,15 @@ def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl
         from tiltmeter.associations.simulation import planted_associations
         from tiltmeter.models.sim import Dials
 
-        found = planted_associations(design, Dials(stereotypical_reasoning=bias).mapping())
-        return found.filter(
+        planted = planted_associations(design, Dials(stereotypical_reasoning=bias).mapping())
+        return planted.filter(
             (pl.col("effect") > 1e-9) & (pl.col("rate") == pl.col("rate").max().over("concept"))
         )
     table = yaml.safe_load((Path(model.partition("/")[2]) / "planted.yaml").read_text(encoding="utf-8"))
     rows = [
         (concept, who, effect)
-        for who, told in table["planted"][category].items()
-        for concept, effect in told.items()
+        for who, concepts in table["planted"][category].items()
+        for concept, effect in concepts.items()
     ]
     return pl.DataFrame(rows, schema=["concept", "identity", "effect"], orient="row")
 
@@ -72,16 +72,19 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
     )
     truth = truth_of(options.model, options.category, options.bias, run.design)
     strong = truth.filter(pl.col("effect") >= LEAST - 1e-9)
-    found = run.findings.filter(pl.col("metric") == "association").rename({"group": "identity"})
-    overall, within = found.filter(pl.col("context").is_null()), found.filter(pl.col("context").is_not_null())
+    associations = run.findings.filter(pl.col("metric") == "association").rename({"group": "identity"})
+    overall, within = (
+        associations.filter(pl.col("context").is_null()),
+        associations.filter(pl.col("context").is_not_null()),
+    )
     keys = ["concept", "identity"]
     return {
         "planted": strong.height,
         "found": strong.join(overall, on=keys, how="semi").height,
         "planted_within": strong.height * run.design["context"].n_unique(),
         "found_within": within.join(strong, on=keys, how="semi").height,
-        "reported": found.height,
-        "not_planted": found.join(truth, on=keys, how="anti").height,
+        "reported": associations.height,
+        "not_planted": associations.join(truth, on=keys, how="anti").height,
         "seconds": round(time.perf_counter() - begun, 1),
     }
 

@@ -54,22 +54,22 @@ def interpreter(version: str | None) -> str:
         shutil.which(f"python{version}"),
         *sorted(map(str, root.glob(f"versions/{version}.*/bin/python"))),
     ]
-    for found in filter(None, candidates):
-        if subprocess.run([found, "-c", "pass"], capture_output=True, check=False).returncode == 0:
-            return found
+    for candidate in filter(None, candidates):
+        if subprocess.run([candidate, "-c", "pass"], capture_output=True, check=False).returncode == 0:
+            return candidate
     raise NotInstalledError(f"needs Python {version}, which was not found")
 
 
-def pip(python: Path, *given: str) -> None:
+def pip(python: Path, *arguments: str) -> None:
     """Install; raises NotInstalledError with the last thing pip said."""
     done = subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", *given], capture_output=True, text=True, check=False
+        [python, "-m", "pip", "install", "--quiet", *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
+        complaints = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
             f"pip gave exit status {done.returncode}"
         ]
-        raise NotInstalledError(said[-1])
+        raise NotInstalledError(complaints[-1])
 
 
 def install(peer: Peer, folder: Path) -> None:
@@ -103,9 +103,9 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, nargs="?", default=HOME, help=f"where to [default: {HOME}]")
     parser.add_argument("--only", action="append", choices=list(PINNED), help="this one; may be repeated")
-    given = parser.parse_args()
-    for name in given.only or PINNED:
-        place = given.folder / name
+    arguments = parser.parse_args()
+    for name in arguments.only or PINNED:
+        place = arguments.folder / name
         place.mkdir(parents=True, exist_ok=True)
         try:
             install(PINNED[name], place)

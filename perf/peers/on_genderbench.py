@@ -48,27 +48,27 @@ class Told:
         return [self._answers[text] for text in texts]
 
 
-def run(asked: dict[str, Any]) -> dict[str, Any]:
+def run(task: dict[str, Any]) -> dict[str, Any]:
     """The probe on the prompts that are asked for, in our wording of the same items."""
-    os.environ["GENDER_BENCH_LOG_DIR"] = asked["folder"]
-    samples = [json.loads(line) for line in Path(asked["prompts"]).read_text(encoding="utf-8").splitlines()]
+    os.environ["GENDER_BENCH_LOG_DIR"] = task["folder"]
+    samples = [json.loads(line) for line in Path(task["prompts"]).read_text(encoding="utf-8").splitlines()]
     wanted = {sample["prompt"] for sample in samples}
     head = samples[0]["prompt"].split("\n")[0]
     begun = time.perf_counter()
     probe = probes.BbqProbe(
         template=head + "\n\n{question}\n(a) {answer_0}\n(b) {answer_1}\n(c) {answer_2}",
         log_strategy="after",
-        log_dir=asked["folder"],
-        bootstrap_cycles=asked["cycles"],
+        log_dir=task["folder"],
+        bootstrap_cycles=task["cycles"],
     )
     probe.create_probe_items()
     probe.probe_items = [item for item in probe.probe_items if item.prompts[0].text in wanted]
-    made = time.perf_counter()
-    if "answers" in asked:
+    begin = time.perf_counter()
+    if "answers" in task:
         generator: Any = Told({sample["prompt"]: sample["answer"] for sample in samples})
     else:
         generator = OpenAiAsyncApiGenerator(
-            "m", "none", base_url=asked["url"], max_concurrent_tasks=asked["connections"]
+            "m", "none", base_url=task["url"], max_concurrent_tasks=task["connections"]
         )
     probe.generate(generator)
     answered = time.perf_counter()
@@ -76,14 +76,16 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     evaluated = time.perf_counter()
     probe.calculate_metrics()
     done = time.perf_counter()
-    right = sum(attempt.evaluation == attempt.prompt.metadata["logical_answer"] for attempt in probe.attempts)
+    correct = sum(
+        attempt.evaluation == attempt.prompt.metadata["logical_answer"] for attempt in probe.attempts
+    )
     return {
         "answers": len(list(probe.attempts)),
-        "right": right,
+        "right": correct,
         "work_s": done - begun,
         "stages": {
-            "create": made - begun,
-            "generate": answered - made,
+            "create": begin - begun,
+            "generate": answered - begin,
             "evaluate": evaluated - answered,
             "analyse": done - evaluated,
         },
@@ -108,29 +110,29 @@ def without_splitting() -> bool:
     return False
 
 
-def read(asked: dict[str, Any]) -> dict[str, Any]:
+def read(task: dict[str, Any]) -> dict[str, Any]:
     """Labels and seconds of every evaluator on the answers of the given file (`{evaluator: {answers, names}}`)."""
     nltk.download = lambda *_given, **_options: False  # tried when a probe is made, each time anew
     left_out = without_splitting()
-    told: dict[str, Any] = {"without_splitting": left_out, "seconds": {}, "labels": {}}
-    for name, given in json.loads(Path(asked["file"]).read_text(encoding="utf-8")).items():
+    measurements: dict[str, Any] = {"without_splitting": left_out, "seconds": {}, "labels": {}}
+    for name, answers in json.loads(Path(task["file"]).read_text(encoding="utf-8")).items():
         evaluator = EVALUATORS[name]().evaluator
-        metadata = given.get("metadata", {})
-        attempts = [Attempt(Prompt(text="", metadata=metadata), 0) for _ in given["answers"]]
-        for attempt, answer in zip(attempts, given["answers"], strict=True):
+        metadata = answers.get("metadata", {})
+        attempts = [Attempt(Prompt(text="", metadata=metadata), 0) for _ in answers["answers"]]
+        for attempt, answer in zip(attempts, answers["answers"], strict=True):
             attempt.answer = answer
         begun = time.perf_counter()
         for attempt in attempts:
             attempt.evaluate(evaluator)
-        told["seconds"][name] = time.perf_counter() - begun
-        told["labels"][name] = [attempt.evaluation for attempt in attempts]
-    Path(asked["file"]).write_text(json.dumps(told.pop("labels")), encoding="utf-8")
-    return told
+        measurements["seconds"][name] = time.perf_counter() - begun
+        measurements["labels"][name] = [attempt.evaluation for attempt in attempts]
+    Path(task["file"]).write_text(json.dumps(measurements.pop("labels")), encoding="utf-8")
+    return measurements
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
-    print(json.dumps(read(asked) if "file" in asked else run(asked)))
+    task = json.loads(sys.argv[1])
+    print(json.dumps(read(task) if "file" in task else run(task)))
 
 
 if __name__ == "__main__":

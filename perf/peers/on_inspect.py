@@ -33,16 +33,16 @@ from inspect_ai.scorer import pattern
 from inspect_ai.solver import generate
 
 
-def run(asked: dict[str, Any]) -> dict[str, Any]:
+def run(task: dict[str, Any]) -> dict[str, Any]:
     begun = time.perf_counter()
-    dataset = json_dataset(asked["prompts"], FieldSpec(input="prompt", target="target"))
+    dataset = json_dataset(task["prompts"], FieldSpec(input="prompt", target="target"))
     log = evaluate(
         Task(dataset=dataset, solver=generate(), scorer=pattern(r"\(([abc])\)")),
         model="openai-api/local/m",
-        model_base_url=asked["url"],
-        log_dir=str(Path(asked["folder"], "logs")),
-        max_connections=asked["connections"],
-        max_samples=asked["connections"],
+        model_base_url=task["url"],
+        log_dir=str(Path(task["folder"], "logs")),
+        max_connections=task["connections"],
+        max_samples=task["connections"],
         temperature=1.0,
         max_tokens=300,
         display="none",
@@ -59,34 +59,34 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     return {"answers": count, "right": round(shares["accuracy"] * count), "work_s": seconds}
 
 
-def write_log(asked: dict[str, Any]) -> dict[str, Any]:
+def write_log(task: dict[str, Any]) -> dict[str, Any]:
     """A log of `asked["log"]` finished samples written and read again by the library's own functions."""
     samples = [
         EvalSample(
             id=number,
             epoch=1,
-            input=asked["prompt"].format(number),
+            input=task["prompt"].format(number),
             target="a",
-            output=ModelOutput.from_content(model="m", content=asked["answer"]),
+            output=ModelOutput.from_content(model="m", content=task["answer"]),
         )
-        for number in range(asked["log"])
+        for number in range(task["log"])
     ]
     spec = EvalSpec(
         created="2025-01-01T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m", config=EvalConfig()
     )
-    path = str(Path(asked["folder"], "log.eval"))
+    path = str(Path(task["folder"], "log.eval"))
     begun = time.perf_counter()
     write_eval_log(EvalLog(eval=spec, status="success", samples=samples), path)
     written = time.perf_counter()
-    held = read_eval_log(path).samples or []
+    logged = read_eval_log(path).samples or []
     read = time.perf_counter()
-    assert len(held) == len(samples)
-    return {"answers": len(held), "write_s": written - begun, "read_s": read - written}
+    assert len(logged) == len(samples)
+    return {"answers": len(logged), "write_s": written - begun, "read_s": read - written}
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
-    print(json.dumps(write_log(asked) if "log" in asked else run(asked)))
+    task = json.loads(sys.argv[1])
+    print(json.dumps(write_log(task) if "log" in task else run(task)))
 
 
 if __name__ == "__main__":

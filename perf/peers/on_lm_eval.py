@@ -31,20 +31,20 @@ TASK = {
 }
 
 
-def run(asked: dict[str, Any]) -> dict[str, Any]:
-    folder = Path(asked["folder"])
+def run(arguments: dict[str, Any]) -> dict[str, Any]:
+    folder = Path(arguments["folder"])
     task = TASK | {
-        "dataset_kwargs": {"data_files": {"test": asked["prompts"]}, "cache_dir": str(folder / "cache")}
+        "dataset_kwargs": {"data_files": {"test": arguments["prompts"]}, "cache_dir": str(folder / "cache")}
     }
     (folder / "letters.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML
     begun = time.perf_counter()
     tracker = EvaluationTracker(output_path=str(folder / "results"))
-    found = simple_evaluate(
+    evaluation = simple_evaluate(
         model="local-chat-completions",
         model_args={
             "model": "m",
-            "base_url": f"{asked['url']}/chat/completions",
-            "num_concurrent": asked["connections"],
+            "base_url": f"{arguments['url']}/chat/completions",
+            "num_concurrent": arguments["connections"],
             "max_retries": 1,
             "tokenized_requests": False,
         },
@@ -54,14 +54,14 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
         log_samples=True,
         evaluation_tracker=tracker,
     )
-    samples = found.pop("samples")
-    tracker.save_results_aggregated(results=found, samples=samples)
+    samples = evaluation.pop("samples")
+    tracker.save_results_aggregated(results=evaluation, samples=samples)
     tracker.save_results_samples(task_name="letters", samples=samples["letters"])
     seconds = time.perf_counter() - begun
     count = len(samples["letters"])
     return {
         "answers": count,
-        "right": round(found["results"]["letters"]["exact_match,letter"] * count),
+        "right": round(evaluation["results"]["letters"]["exact_match,letter"] * count),
         "work_s": seconds,
     }
 

@@ -16,13 +16,13 @@ from typing import Any
 from openai import AsyncOpenAI
 
 
-async def ask_all(asked: dict[str, Any], samples: list[dict[str, str]]) -> int:
-    waiting, right = iter(samples), 0
-    with Path(asked["folder"], "answers.jsonl").open("w", encoding="utf-8") as file:
-        async with AsyncOpenAI(base_url=asked["url"], api_key="none", max_retries=0) as client:
+async def ask_all(task: dict[str, Any], samples: list[dict[str, str]]) -> int:
+    waiting, correct = iter(samples), 0
+    with Path(task["folder"], "answers.jsonl").open("w", encoding="utf-8") as file:
+        async with AsyncOpenAI(base_url=task["url"], api_key="none", max_retries=0) as client:
 
             async def work() -> None:
-                nonlocal right
+                nonlocal correct
                 for sample in waiting:
                     answer = await client.chat.completions.create(
                         model="m",
@@ -32,19 +32,19 @@ async def ask_all(asked: dict[str, Any], samples: list[dict[str, str]]) -> int:
                     )
                     text = answer.choices[0].message.content or ""
                     file.write(json.dumps({"prompt": sample["prompt"], "answer": text}) + "\n")
-                    found = re.findall(r"\(([abc])\)", text)
-                    right += found == [sample["target"]]
+                    letters = re.findall(r"\(([abc])\)", text)
+                    correct += letters == [sample["target"]]
 
-            await asyncio.gather(*(work() for _ in range(asked["connections"])))
-    return right
+            await asyncio.gather(*(work() for _ in range(task["connections"])))
+    return correct
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
-    samples = [json.loads(line) for line in Path(asked["prompts"]).read_text(encoding="utf-8").splitlines()]
+    task = json.loads(sys.argv[1])
+    samples = [json.loads(line) for line in Path(task["prompts"]).read_text(encoding="utf-8").splitlines()]
     begun = time.perf_counter()
-    right = asyncio.run(ask_all(asked, samples))
-    print(json.dumps({"answers": len(samples), "right": right, "work_s": time.perf_counter() - begun}))
+    correct = asyncio.run(ask_all(task, samples))
+    print(json.dumps({"answers": len(samples), "right": correct, "work_s": time.perf_counter() - begun}))
 
 
 if __name__ == "__main__":

@@ -15,26 +15,26 @@ import pandas as pd
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
+    task = json.loads(sys.argv[1])
     package = ModuleType("saged")
     package.__path__ = [
         str(Path(folder) / "saged") for folder in sys.path if (Path(folder) / "saged").is_dir()
     ]
     sys.modules["saged"] = package
     diagnoser = importlib.import_module("saged._diagnoser").DisparityDiagnoser
-    frame = pd.read_csv(asked["frame"])
+    frame = pd.read_csv(task["frame"])
     begun = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):
-        made = diagnoser(
+        diagnosis = diagnoser(
             frame,
-            features=asked["features"],
-            generations=asked["generations"],
+            features=task["features"],
+            generations=task["generations"],
             target_groups=None,
             group_type="category",
         )
-        for name, options in asked["calls"]:
-            getattr(made, name)(**options)
-        made.statistics_disparity()
+        for name, options in task["calls"]:
+            getattr(diagnosis, name)(**options)
+        diagnosis.statistics_disparity()
     print(json.dumps({"seconds": time.perf_counter() - begun}))
 
 

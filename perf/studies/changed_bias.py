@@ -155,9 +155,9 @@ def decision_labels(
     else:
         intercepts = np.zeros(rows.height)
         for number in range(3):
-            mine = gender == number
-            share = 0.5 + bias if women[mine].all() else 0.5
-            intercepts[mine] = solved_share(shift[mine], share)
+            of_gender = gender == number
+            share = 0.5 + bias if women[of_gender].all() else 0.5
+            intercepts[of_gender] = solved_share(shift[of_gender], share)
     yes = rng.random(rows.height) < ndtr(intercepts + shift)
     return pl.Series(np.where(yes, "yes", "no"))
 
@@ -178,12 +178,12 @@ def compared(probe: Probe, rows: pl.DataFrame, pair: Pair, seed: int) -> dict[st
     for bias in (pair.first, pair.second):
         labels = LABELS[pair.probe](rng, rows, bias, population=pair.population)
         measures.append(rows.with_columns(label=labels))
-    analysed = [probe.analyse(one.with_columns(wording=pl.lit("any")), settings) for one in measures]
+    analysed = [probe.analyse(table.with_columns(wording=pl.lit("any")), settings) for table in measures]
     contrast_of = probe.population_contrast if pair.judged_like_these else probe.contrast
     contrast = contrast_of(view_of(measures[0]), view_of(measures[1]), settings)
     if contrast is None:
         raise ValueError(f"the sides have no items of {probe.name} in common")
-    findings = [one["findings"].filter("key") for one in analysed]
+    findings = [tables["findings"].filter("key") for tables in analysed]
     differences = judged_differences(findings[0], findings[1], {probe.name: contrast}, analysed[0]["grades"])
     return differences.filter(metric=KEY[probe.name]).row(0, named=True)
 

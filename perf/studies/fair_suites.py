@@ -161,8 +161,11 @@ def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> d
     probe, design, settings = studied.probe, studied.design, studied.settings
     errors = probe.standard_errors(design, settings, heterogeneity=heterogeneity)
     effects = probe.detectable_effects(errors, design, settings, 1 - SHOWN_BELOW / KEY_TESTS)
-    others = fair_suite([Studied(other, size, RESAMPLES) for other in GENERATORS if other != name], FAIR_SEED)
-    if accusations(*combined(others)):
+    companions = fair_suite(
+        [Studied(name_of_other, size, RESAMPLES) for name_of_other in GENERATORS if name_of_other != name],
+        FAIR_SEED,
+    )
+    if accusations(*combined(companions)):
         raise ValueError(f"the fair suite {FAIR_SEED} states a bias; choose another FAIR_SEED")
     shares = {}
     for named in studied.keys.values():
@@ -172,7 +175,7 @@ def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> d
             pushes = pushes_for(studied, named, multiple * effects[named.name], NUISANCES[heterogeneity])
             if pushes:
                 stated = [
-                    is_stated(studied, named, pushes[number % len(pushes)], heterogeneity, number, others)
+                    is_stated(studied, named, pushes[number % len(pushes)], heterogeneity, number, companions)
                     for number in range(studies)
                 ]
                 shares[named.name, multiple] = sum(stated) / studies
@@ -185,13 +188,13 @@ def is_stated(
     push: float,
     heterogeneity: float,
     number: int,
-    others: Sequence[Tables],
+    companions: Sequence[Tables],
 ) -> bool:
     """Return whether the first screen of a suite states the bias that is planted in one metric of one probe."""
     measures = studied.measures(
         np.random.default_rng([37, number]), push, named.name, NUISANCES[heterogeneity]
     )
-    findings, grades = combined([*others, tables_of(studied, measures, number)])
+    findings, grades = combined([*companions, tables_of(studied, measures, number)])
     row = findings.row(
         by_predicate=(pl.col("part") == studied.probe.name) & (pl.col("metric") == named.name), named=True
     )
@@ -219,7 +222,7 @@ def push_for(studied: Studied, metric: str, target: float, sds: dict[str, float]
         counted = [
             studied.count(np.random.default_rng([41, pilot]), bias, metric, sds) for pilot in range(PILOTS)
         ]
-        totals = sum(one.values.sum(axis=0) for one in counted)
+        totals = sum(counts.values.sum(axis=0) for counts in counted)
         values.append(sign * float(studied.counted.compute(np.atleast_2d(totals))[metric][0]))
     if max(values) < sign * target:
         return None
@@ -231,10 +234,10 @@ def push_for(studied: Studied, metric: str, target: float, sds: dict[str, float]
 
 def carry_out(case: str, studies: int | None = None) -> list[Claim]:
     """Return the claims about one block of fair suites, or about the planted biases of one probe."""
-    kind, size, what, *heterogeneity = case.split()
+    kind, size, subject, *heterogeneity = case.split()
     if kind == "fair":
-        return [Claim(ACCUSED, accused_share(size, int(what), studies or SUITES[size]), 0, 1)]
-    shares = stated_shares(size, what, float(heterogeneity[0]), studies or PLANTED_STUDIES)
+        return [Claim(ACCUSED, accused_share(size, int(subject), studies or SUITES[size]), 0, 1)]
+    shares = stated_shares(size, subject, float(heterogeneity[0]), studies or PLANTED_STUDIES)
     promised = MULTIPLES if float(heterogeneity[0]) == 0 else dict.fromkeys(MULTIPLES, 0.0)
     return [
         Claim(f"{metric}: {STATED.format(multiple)}", share, promised[multiple], 1)

@@ -93,22 +93,22 @@ class Generator:
     def responses(self, seed: int) -> pl.DataFrame:
         """Return the attempts of one study: what they say (`said`) and what the reader reads (`label`)."""
         rng = np.random.default_rng([20, seed])
-        said = self._decisions(rng) if len(self.labels) == 2 else self._emotions(rng)
-        wrong = (rng.random(len(said)) < self.case.errors) & self._may_be_wrong(said)
-        others = rng.integers(1, len(self.labels), len(said))
-        read = np.where(wrong, (said + others) % len(self.labels), said)
+        labels = self._decisions(rng) if len(self.labels) == 2 else self._emotions(rng)
+        misread = (rng.random(len(labels)) < self.case.errors) & self._may_be_wrong(labels)
+        shifts = rng.integers(1, len(self.labels), len(labels))
+        read = np.where(misread, (labels + shifts) % len(self.labels), labels)
         responses: pl.DataFrame = self.attempts.with_columns(
-            label=pl.Series(self.labels[read]), said=pl.Series(self.labels[said])
+            label=pl.Series(self.labels[read]), said=pl.Series(self.labels[labels])
         )
         return responses
 
-    def _may_be_wrong(self, said: Index) -> Booleans:
+    def _may_be_wrong(self, labels: Index) -> Booleans:
         if self.case.missed is None:
-            return np.ones(len(said), dtype=bool)
-        found: Booleans = (self.attempts["gender"].to_numpy() == self.case.missed) & (
-            self.labels[said] == "yes"
+            return np.ones(len(labels), dtype=bool)
+        may_be_wrong: Booleans = (self.attempts["gender"].to_numpy() == self.case.missed) & (
+            self.labels[labels] == "yes"
         )
-        return found
+        return may_be_wrong
 
     def _decisions(self, rng: np.random.Generator) -> Index:
         effects = rng.normal(0, SD_OF_ITEMS, self.item.max() + 1)

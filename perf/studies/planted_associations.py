@@ -64,9 +64,9 @@ def lists_of(design: pl.DataFrame, dials: Dials) -> tuple[pl.DataFrame, Floats, 
     lists, rates = [], []
     for number in (1, 2):
         of_character = {name: f"{name}_{number}" for name in ("identity", "descriptor", "name")}
-        kept = ("attempt", "context", "location", "repetition")
+        columns = ("attempt", "context", "location", "repetition")
         lists.append(
-            rows.select(*kept, **of_character, stratum="type", character=pl.lit(number - 1, pl.Int8))
+            rows.select(*columns, **of_character, stratum="type", character=pl.lit(number - 1, pl.Int8))
         )
         characters = zip(rows["prompt"], rows[f"name_{number}"], strict=True)
         rates.append(np.array([odds[character] for character in characters]))

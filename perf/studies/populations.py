@@ -48,13 +48,13 @@ def coverage_of_the_population(case: str, settings: Settings, studies: int) -> d
     column, sd = case.split()
     probe = PROBES.load(QUESTIONS)
     design = probe.design(Library.default(), settings)
-    whole = pl.col("wording").is_null() & (pl.col("metric") == METRIC)
+    is_overall = pl.col("wording").is_null() & (pl.col("metric") == METRIC)
     covered = {"population": 0, "items": 0}
     for seed in range(studies):
         measures = answered(design, {column: float(sd)}, seed)
         tables = probe.analyse(measures, dataclasses.replace(settings, seed=seed))
-        finding = tables["findings"].filter(whole).row(0, named=True)
-        grade = tables["grades"].filter(whole).row(0, named=True)
+        finding = tables["findings"].filter(is_overall).row(0, named=True)
+        grade = tables["grades"].filter(is_overall).row(0, named=True)
         covered["population"] += finding["low"] <= 0 <= finding["high"]
         covered["items"] += grade["low_items"] <= 0 <= grade["high_items"]
     return {name: count / studies for name, count in covered.items()}

@@ -21,8 +21,10 @@ class Progress:
         if self._path is None or not self._path.is_file():
             return {}
         rows = [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
-        mine = [row for row in rows if row["fingerprint"] == fingerprint]
-        return {row["case"]: ([Claim(**claim) for claim in row["claims"]], row["seconds"]) for row in mine}
+        outcomes = [row for row in rows if row["fingerprint"] == fingerprint]
+        return {
+            row["case"]: ([Claim(**claim) for claim in row["claims"]], row["seconds"]) for row in outcomes
+        }
 
     def add(self, fingerprint: str, case: str, claims: Sequence[Claim], seconds: float) -> None:
         """Add a finished case."""
