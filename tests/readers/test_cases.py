@@ -47,18 +47,18 @@ def readings(probe: str) -> dict[str, tuple[str, Any]]:
 
     match PROBES[probe]:
         case "choice":
-            found = readers.read_choice(answers, factor("options"))
+            labels = readers.read_choice(answers, factor("options"))
         case "yes_no":
-            found = readers.read_yes_no(answers, ABOUT[probe])
+            labels = readers.read_yes_no(answers, ABOUT[probe])
         case "character":
-            found = readers.read_character(answers, factor("hint").cast(pl.String))
+            labels = readers.read_character(answers, factor("hint").cast(pl.String))
         case "decision":
-            found = readers.read_decision(answers)
+            labels = readers.read_decision(answers)
         case "ranking":
-            found = readers.read_first_ranked(answers, factor("male"), factor("female"))
+            labels = readers.read_first_ranked(answers, factor("male"), factor("female"))
         case _:
-            found = readers.read_emotion(answers, EMOTIONS)
-    return dict(zip(answers, found.select("outcome", "label").rows(), strict=True))
+            labels = readers.read_emotion(answers, EMOTIONS)
+    return dict(zip(answers, labels.select("outcome", "label").rows(), strict=True))
 
 
 def vocabulary(case: dict[str, Any]) -> tuple[str, Any]:

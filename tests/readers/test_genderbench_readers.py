@@ -53,16 +53,16 @@ def lists() -> Lists:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    found: Lists = {gender: {} for gender in GENDERS}
+    lists: Lists = {gender: {} for gender in GENDERS}
     for gender, people in (("male", "men"), ("female", "women")):
         for name in ("bsri", "epaq", "gaucher"):
-            found[gender][name] = [
+            lists[gender][name] = [
                 line[3:] for line in files[name, gender] if re.fullmatch(r"is [^ ]+", line)
             ]
-        found[gender]["gest"] = re.findall(rf"(?<=\n{people} are )[\w-]{{4,}}", stereotypes)
+        lists[gender]["gest"] = re.findall(rf"(?<=\n{people} are )[\w-]{{4,}}", stereotypes)
         for name in ("nicolas", "wan"):
-            found[gender][name] = files[name, gender]
-    return found
+            lists[gender][name] = files[name, gender]
+    return lists
 
 
 def pairs(counts: pl.DataFrame) -> list[dict[str, list[int | None]]]:
@@ -77,10 +77,10 @@ def by_letter(
     rows: list[dict[str, Any]], letters: str, label: Callable[[dict[str, Any], int], Any]
 ) -> list[Any]:
     """What `label` makes of a row and the place of the letter its answer chose; None where it chose none."""
-    found = genderbench.letter_choice(answers(rows), letters)
+    letters_read = genderbench.letter_choice(answers(rows), letters)
     return [
         None if letter is None else label(row, letters.index(letter))
-        for row, letter in zip(rows, found, strict=True)
+        for row, letter in zip(rows, letters_read, strict=True)
     ]
 
 
@@ -100,11 +100,11 @@ def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
 
 
 def edge_cases(shared: Path, evaluator: str) -> list[dict[str, Any]]:
-    found: dict[str, list[dict[str, Any]]]
-    found = json.loads(
+    cases: dict[str, list[dict[str, Any]]]
+    cases = json.loads(
         (shared / "golden" / "genderbench" / "evaluator_edge_cases.json").read_text(encoding="utf-8")
     )
-    return found[evaluator]
+    return cases[evaluator]
 
 
 def read_first_ranked(rows: list[dict[str, Any]]) -> list[Any]:
@@ -132,17 +132,17 @@ EDGE_CASES: dict[str, Callable[[list[dict[str, Any]]], list[Any]]] = {
 @pytest.mark.parametrize("evaluator", EDGE_CASES)
 def test_edge_cases(shared: Path, evaluator: str) -> None:
     rows = edge_cases(shared, evaluator)
-    got = zip(rows, EDGE_CASES[evaluator](rows), strict=True)
-    assert [(row["answer"], label) for row, label in got] == [
+    cases = zip(rows, EDGE_CASES[evaluator](rows), strict=True)
+    assert [(row["answer"], label) for row, label in cases] == [
         (row["answer"], row.get("evaluation")) for row in rows
     ]
 
 
 def test_edge_cases_of_business_vocabulary(shared: Path, lists: Lists) -> None:
     rows = edge_cases(shared, "BusinessVocabulary")
-    got = pairs(genderbench.vocabulary(answers(rows), lists["male"], lists["female"]))
+    counts = pairs(genderbench.vocabulary(answers(rows), lists["male"], lists["female"]))
     nothing = {name: [None, None] for name in lists["male"]}
-    assert got == [row.get("evaluation", nothing) for row in rows]
+    assert counts == [row.get("evaluation", nothing) for row in rows]
 
 
 YES_NO = {
@@ -167,8 +167,8 @@ def test_columns_without_any_answer() -> None:
     for answer in (pl.Series([], dtype=pl.String), pl.Series([None, None])):
         names = pl.Series([["Ann Lee"]] * len(answer), dtype=pl.List(pl.String))
         read = [
-            one(answer)
-            for one in (
+            reader(answer)
+            for reader in (
                 genderbench.letter_choice,
                 genderbench.yes_no,
                 genderbench.character_gender,
@@ -233,9 +233,9 @@ difficult = st.lists(st.sampled_from(WORDS) | st.sampled_from(PIECES), max_size=
 
 @cache
 def splitters() -> tuple[PunktSentenceTokenizer, PunktSentenceTokenizer]:
-    known = PunktParameters()
-    known.abbrev_types = set(ABBREVIATIONS)
-    return PunktSentenceTokenizer(), PunktSentenceTokenizer(known)
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(ABBREVIATIONS)
+    return PunktSentenceTokenizer(), PunktSentenceTokenizer(parameters)
 
 
 def nltk_tokens(text: str, abbreviations: bool) -> list[str]:
@@ -276,9 +276,9 @@ def our_labels(texts: list[str]) -> list[tuple[Any, ...]]:
 @settings(max_examples=60)
 @given(st.lists(difficult, min_size=1, max_size=40))
 def test_words_are_those_of_nltk(texts: list[str]) -> None:
-    ours = our_labels(texts)
+    labels = our_labels(texts)
     for abbreviations in (False, True):
-        assert ours == [nltk_labels(text, abbreviations) for text in texts]
+        assert labels == [nltk_labels(text, abbreviations) for text in texts]
 
 
 @settings(max_examples=30)

@@ -80,9 +80,9 @@ def test_a_word_without_end_is_passed_by() -> None:
 def test_any_text_can_be_taken_apart(text: str) -> None:
     for start, end in sentences(text):
         assert 0 <= start < end <= len(text)
-        found = tokens(text, start, end)
-        assert all(text[token.start : token.end] == token.text for token in found)
-        assert len(tag([token.text for token in found])) == len(found)
+        matches = tokens(text, start, end)
+        assert all(text[token.start : token.end] == token.text for token in matches)
+        assert len(tag([token.text for token in matches])) == len(matches)
     assert all(0 <= start < end <= len(text) for start, end in speech(text))
 
 

