@@ -65,21 +65,21 @@ def _carry_out(name: str, arguments: list[str], root: Path, shared: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
-def _make_hostile(real: Path, made: Path) -> None:
+def _make_hostile(real: Path, folder: Path) -> None:
     """A copy of a run with hostile texts wherever text from outside may stand."""
-    shutil.copytree(real, made)
+    shutil.copytree(real, folder)
     texts = pl.Series("texts", HOSTILE)
     model, who = pl.lit(SCRIPT), pl.lit(IMAGE)
-    responses = pl.read_parquet(made / "responses.parquet").with_row_index("row")
+    responses = pl.read_parquet(folder / "responses.parquet").with_row_index("row")
     answers = responses.select(answer=texts.gather(responses["row"] % len(HOSTILE)), model=model)
-    responses.drop("row").with_columns(answers).write_parquet(made / "responses.parquet")
-    measures = pl.read_parquet(made / "measures.parquet")
+    responses.drop("row").with_columns(answers).write_parquet(folder / "responses.parquet")
+    measures = pl.read_parquet(folder / "measures.parquet")
     measures.with_columns(model=model, subject=who, label=pl.lit(CLOSING)).write_parquet(
-        made / "measures.parquet"
+        folder / "measures.parquet"
     )
-    design = pl.read_parquet(made / "design.parquet")
-    design.with_columns(prompt=pl.lit(LINK), concept=pl.lit(IMAGE)).write_parquet(made / "design.parquet")
-    findings = pl.read_parquet(made / "findings.parquet").filter(pl.col("group").is_not_null()).head(20)
+    design = pl.read_parquet(folder / "design.parquet")
+    design.with_columns(prompt=pl.lit(LINK), concept=pl.lit(IMAGE)).write_parquet(folder / "design.parquet")
+    findings = pl.read_parquet(folder / "findings.parquet").filter(pl.col("group").is_not_null()).head(20)
     texts_of_findings = {
         "group": IMAGE,
         "concept": LINK,
@@ -93,13 +93,13 @@ def _make_hostile(real: Path, made: Path) -> None:
     )  # two findings are never the same
     hostile |= dict.fromkeys(("feature", "statistic", "comparison"), pl.lit(None, pl.String))
     findings.with_columns(model=model, evidence=pl.lit("part = 'g20'"), **hostile).write_parquet(
-        made / "findings.parquet"
+        folder / "findings.parquet"
     )
-    about = json.loads((made / "run.json").read_text(encoding="utf-8"))
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     about["models"][0]["name"], about["study"], about["problems"], about["complete"] = (
         SCRIPT,
         f"benchmarks/{CLOSING}",
         [LINK, IMAGE],
         False,
     )
-    (made / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")

@@ -63,8 +63,12 @@ def test_a_run_elsewhere_begun_or_damaged_is_listed_too(runs: Path, tmp_path: Pa
     begun.mkdir()
     shutil.copy(runs / "probes" / "study.yaml", begun)
     assert find_run(str(begun)) == begun
-    found = {run.name: run for run in known(begun)}[str(begun)]
-    assert (found.state, found.finished, found.models) == ("in progress", False, ("sim/mild", "sim/fair"))
+    by_name = {run.name: run for run in known(begun)}[str(begun)]
+    assert (by_name.state, by_name.finished, by_name.models) == (
+        "in progress",
+        False,
+        ("sim/mild", "sim/fair"),
+    )
     (begun / "study.yaml").write_text("{", encoding="utf-8")
     assert {run.name: run.state for run in known(begun)}[str(begun)] == "damaged"
     with pytest.raises(InputError, match=r"nowhere is not a run folder.*countries"):
@@ -125,14 +129,14 @@ def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Pa
     whole = run.responses.join(run.measures.select(*data.ATTEMPT, "outcome"), on=data.ATTEMPT).join(
         run.design, on="prompt_id"
     )
-    mine = whole.filter(pl.col("model") == "sim/fair")
+    own_rows = whole.filter(pl.col("model") == "sim/fair")
     everything = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), "")
-    assert everything.height == mine.height
+    assert everything.height == own_rows.height
     word = max(
-        mine["prompt"][0].split(),
-        key=lambda one: mine.filter(~pl.col("prompt").str.contains(one, literal=True)).height,
+        own_rows["prompt"][0].split(),
+        key=lambda one: own_rows.filter(~pl.col("prompt").str.contains(one, literal=True)).height,
     ).upper()
-    expected = mine.filter(
+    expected = own_rows.filter(
         pl.any_horizontal(
             pl.col("answer", "prompt").str.to_lowercase().str.contains(word.lower(), literal=True)
         )
@@ -179,27 +183,27 @@ def test_a_response_is_shown_with_its_prompt_and_measures(runs: Path) -> None:
 def test_counterparts_share_the_root_and_differ_least_first(runs: Path) -> None:
     path = runs / "countries"
     design = load(path).design
-    mine = design.filter(concept="Germany").row(0, named=True)
-    others = counterparts(path, mine["prompt_id"])
+    own_rows = design.filter(concept="Germany").row(0, named=True)
+    others = counterparts(path, own_rows["prompt_id"])
     rows = {row["prompt_id"]: row for row in design.iter_rows(named=True)}
-    assert len(others) == design.filter(root=mine["root"]).height - 1
-    assert all(rows[other.prompt_id]["root"] == mine["root"] for other in others)
+    assert len(others) == design.filter(root=own_rows["root"]).height - 1
+    assert all(rows[other.prompt_id]["root"] == own_rows["root"] for other in others)
     first = rows[others[0].prompt_id]
-    assert (first["role"], first["template"]) == (mine["role"], mine["template"])
+    assert (first["role"], first["template"]) == (own_rows["role"], own_rows["template"])
     assert first["concept"] != "Germany"
     assert ("concept", "Germany", first["concept"]) in others[0].differs
 
 
 def test_without_roots_counterparts_share_the_item(runs: Path) -> None:
     path = runs / "stories"
-    mine = load(path).design.row(0, named=True)
-    others = counterparts(path, mine["prompt_id"])
-    assert len(others) == load(path).design.filter(item=mine["item"]).height - 1
+    row = load(path).design.row(0, named=True)
+    others = counterparts(path, row["prompt_id"])
+    assert len(others) == load(path).design.filter(item=row["item"]).height - 1
     turned = [
         other for other in others if {name for name, _, _ in other.differs} >= {"identity_1", "identity_2"}
     ]
     assert len(turned) == 10, "half of the stories name the characters in the other order"
-    assert f"{mine['identity_1']} → {mine['identity_2']}" in turned[0].title
+    assert f"{row['identity_1']} → {row['identity_2']}" in turned[0].title
 
 
 def test_sentences_that_show_a_concept_are_those_of_the_evidence(runs: Path) -> None:

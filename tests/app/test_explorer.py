@@ -199,10 +199,10 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     visit.choose_row(1, 0)
     visit.page.get_by_text("Counterfactual pair").wait_for()
     sync_api.expect(visit.page.get_by_test_id("stCode")).to_have_count(9)
-    role, asked, said, *here, there_role, there_asked, there_said = (
+    role, asked, sentences, *here, there_role, there_asked, there_said = (
         visit.code()
     )  # the role is a system message
-    assert here == [role, asked, said]
+    assert here == [role, asked, sentences]
     assert there_role == role
     assert "Germany" in asked
     assert "Germany" not in there_asked

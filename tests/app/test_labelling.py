@@ -354,8 +354,8 @@ def test_hostile_texts_are_texts_on_a_telephone_too(
             assert prompt == LINK
             seen.add(answer[:100])
             assert desk.page.get_by_text(f"Does the text say “{IMAGE}").count() == 1
-            made = "[...document.querySelectorAll('.stMain :is(img, b, strong, script, a:not([href^=\"#\"]))')].map(one => one.outerHTML)"
-            assert desk.page.evaluate(made) == []
+            entries = "[...document.querySelectorAll('.stMain :is(img, b, strong, script, a:not([href^=\"#\"]))')].map(one => one.outerHTML)"
+            assert desk.page.evaluate(entries) == []
             assert desk.page.evaluate("document.scrollingElement.scrollWidth") <= 390
             if len(seen) == len(HOSTILE):
                 break

@@ -14,23 +14,23 @@ pytestmark = pytest.mark.verify
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("nowhere", "nowhere is not a run folder"),
         ("--host 192.0.2.1", "192.0.2.1"),
         ("--port {taken}", "port {taken}"),
     ],
 )
-def test_what_cannot_be_shown(tiltmeter: Tiltmeter, arguments: str, said: str) -> None:
+def test_what_cannot_be_shown(tiltmeter: Tiltmeter, arguments: str, message: str) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
         done = tiltmeter(
-            f"view --no-browser {arguments.format(taken=taken)}", exits=2, says=said.format(taken=taken)
+            f"view --no-browser {arguments.format(taken=taken)}", exits=2, says=message.format(taken=taken)
         )
     assert done.stdout == ""
-    assert "{taken}" not in said or "choose another --port" in done.stderr
+    assert "{taken}" not in message or "choose another --port" in done.stderr
 
 
 def test_without_streamlit_the_extra_is_named(environment: dict[str, str]) -> None:

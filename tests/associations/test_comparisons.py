@@ -54,23 +54,23 @@ def paired(seed: int, pairs: int, correlation: float, effect: float) -> pl.DataF
 
 def test_pairs_are_tested_by_mcnemar() -> None:
     rows = paired(3, 400, 0.8, 0.12)
-    found = find_associations(*lists_of(rows)).filter(identity="W").row(0, named=True)
+    associations = find_associations(*lists_of(rows)).filter(identity="W").row(0, named=True)
     wide = rows.with_columns(held=pl.col("concepts").list.len() > 0).pivot(
         "identity", index="pair", values="held"
     )
     more, fewer = (int((wide[one] & ~wide[other]).sum()) for one, other in ("WM", "MW"))
-    assert found["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
-    assert found["effect"] == pytest.approx((more - fewer) / 400)
+    assert associations["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
+    assert associations["effect"] == pytest.approx((more - fewer) / 400)
     unpaired = find_associations(*lists_of(rows.drop("pair"))).filter(identity="W").row(0, named=True)
-    assert found["high"] - found["low"] < 0.75 * (unpaired["high"] - unpaired["low"])
-    assert found["p"] < unpaired["p"]
+    assert associations["high"] - associations["low"] < 0.75 * (unpaired["high"] - unpaired["low"])
+    assert associations["p"] < unpaired["p"]
 
 
 def false_reports(rows: pl.DataFrame, comparisons: int = 2) -> tuple[int, bool]:
     """How many concepts without an effect would be reported if each were the only one of its study, and whether any of them is reported."""
-    found = find_associations(*lists_of(rows))
-    smallest = found.group_by("concept").agg(pl.col("p").min())
-    return int((smallest["p"] < 0.05 / comparisons).sum()), bool(found["reported"].any())
+    associations = find_associations(*lists_of(rows))
+    smallest = associations.group_by("concept").agg(pl.col("p").min())
+    return int((smallest["p"] < 0.05 / comparisons).sum()), bool(associations["reported"].any())
 
 
 def test_no_more_than_the_nominal_share_of_pairs_without_an_effect_is_reported() -> None:
@@ -127,7 +127,7 @@ def test_clusters_widen_intervals() -> None:
         ]
     )
     clustered, alone = (
-        find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster"))
+        find_associations(*lists_of(row)).sort("identity")[0] for row in (rows, rows.drop("cluster"))
     )
     width = [float((one["high"] - one["low"]).item()) for one in (clustered, alone)]
     assert width[0] > 2.5 * width[1]
@@ -142,10 +142,10 @@ def by_authors(draw: np.random.Generator, number: int, texts: int, concepts: int
     rows = []
     for group, of_authors in zip("AB", rates, strict=True):
         for author, of_concepts in enumerate(of_authors):
-            for said in draw.random((texts, concepts)) < of_concepts:
+            for message in draw.random((texts, concepts)) < of_concepts:
                 name = f"{group}-name-{draw.integers(25)}"
                 rows.append(
-                    (group, f"{group}{author}", name, [f"x{concept}" for concept in np.flatnonzero(said)])
+                    (group, f"{group}{author}", name, [f"x{concept}" for concept in np.flatnonzero(message)])
                 )
     return pl.DataFrame(rows, schema=["identity", "cluster", "name", "concepts"], orient="row")
 
@@ -165,9 +165,9 @@ def test_few_authors_do_not_make_associations() -> None:
 def test_authors_and_names_both_widen_intervals() -> None:
     rows = by_authors(np.random.default_rng(5), 40, 15)
     both, names = (
-        find_associations(*lists_of(one)).sort("identity")[0] for one in (rows, rows.drop("cluster"))
+        find_associations(*lists_of(row)).sort("identity")[0] for row in (rows, rows.drop("cluster"))
     )
-    width = [float((one["high"] - one["low"]).item()) for one in (both, names)]
+    width = [float((name["high"] - name["low"]).item()) for name in (both, names)]
     assert width[0] > 1.5 * width[1]
 
 
@@ -211,12 +211,12 @@ def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, l
         "run",
     )
     assert done.returncode == 0, done.stderr
-    found = load(tmp_path / "run").table("associations").filter("reported")
-    assert set(found.select("label", "identity", "against").rows()) == {
+    rows = load(tmp_path / "run").table("associations").filter("reported")
+    assert set(rows.select("label", "identity", "against").rows()) == {
         ("warm", "women", "men"),
         ("punctual", "men", "women"),
     }
-    assert set(found["context"]) == {None, "nurse", "clerk"}
+    assert set(rows["context"]) == {None, "nurse", "clerk"}
     assert re.search(r"women +warm +\S+ +men +2\d%", done.stdout), "the share of the reference is named"
     held = tiltmeter(*plain, "--out", "held")
     assert "mother" in held.stdout.partition("Excluded as definitional")[2]
@@ -250,12 +250,12 @@ def test_three_groups_are_compared_with_each_other(
         *options,
         exits=0,
     )
-    found = load(tmp_path / "run").findings.filter(metric="association")
-    assert set(found.select("group", "group_2").iter_rows()) == opponents
-    assert set(found.select("group", "concept").iter_rows()) == {
+    findings = load(tmp_path / "run").findings.filter(metric="association")
+    assert set(findings.select("group", "group_2").iter_rows()) == opponents
+    assert set(findings.select("group", "concept").iter_rows()) == {
         (group, f"enjoyed {word}") for group, word in words.items()
     }
-    assert found["attempts"].unique().to_list() == [100]
+    assert findings["attempts"].unique().to_list() == [100]
     assert "50%" in done.stdout
     labelled = tiltmeter("label run -n 5 -o labels.csv", exits=0)
     assert "responses written to labels.csv" in labelled.stdout + labelled.stderr

@@ -122,7 +122,10 @@ def test_names_are_dealt_evenly_and_never_shared_by_a_pair(category: str, settin
     assert design["item"].n_unique() == fixed["item"].n_unique()
     columns = ("name", "descriptor", "identity")
     people = pl.concat(
-        [design.select("type", "location", **{one: f"{one}_{slot}" for one in columns}) for slot in (1, 2)]
+        [
+            design.select("type", "location", **{column: f"{column}_{slot}" for column in columns})
+            for slot in (1, 2)
+        ]
     ).drop_nulls("name")
     uses = people.group_by("type", "identity", "name").len()
     assert uses["len"].n_unique() <= 2
@@ -142,11 +145,13 @@ def test_names_are_dealt_evenly_and_never_shared_by_a_pair(category: str, settin
 
 
 def test_dealt_names_depend_on_the_seed_and_a_limit_asks_for_a_part_of_the_whole() -> None:
-    whole, again, other = (_design("race", settings=Settings(seed=seed), grid=DEALT) for seed in (1, 1, 2))
-    assert whole.equals(again)
-    assert (whole["name_1"] == other["name_1"]).sum() < 0.1 * whole.height
+    full_design, again, other = (
+        _design("race", settings=Settings(seed=seed), grid=DEALT) for seed in (1, 1, 2)
+    )
+    assert full_design.equals(again)
+    assert (full_design["name_1"] == other["name_1"]).sum() < 0.1 * full_design.height
     limited = _design("race", settings=Settings(seed=1, limit=30), grid=DEALT)
-    assert limited.join(whole, on=["prompt_id", "prompt"], how="anti").is_empty()
+    assert limited.join(full_design, on=["prompt_id", "prompt"], how="anti").is_empty()
     assert limited["item"].n_unique() == 30
 
 
@@ -254,11 +259,11 @@ def test_the_open_box_has_a_source_a_span_and_a_target_without_identities() -> N
 
 def test_equal_texts_have_answers_of_their_own() -> None:
     design = _design("race", "single")
-    asked = design.with_columns(
+    answers = design.with_columns(
         sample=pl.int_ranges("first_sample", pl.col("first_sample") + pl.col("repetitions"))
     ).explode("sample")
-    assert asked.height == _stories(design)
-    assert asked.select("prompt", "sample").is_unique().all()
+    assert answers.height == _stories(design)
+    assert answers.select("prompt", "sample").is_unique().all()
 
 
 # -- settings of the user ---------------------------------------------------------------------------------------------
@@ -288,19 +293,21 @@ def test_an_odd_number_of_stories_is_split_in_turn() -> None:
 
 @pytest.mark.parametrize("setting", ["two", "single"])
 def test_limit_counts_pairs_at_locations(setting: str) -> None:
-    kept = [_design("race", setting, Settings(limit=limit)) for limit in (40, 80)]
-    cells = [set(design.select("pair", "location").iter_rows()) for design in kept]
-    assert [len(one) for one in cells] == [40, 80]
+    remaining = [_design("race", setting, Settings(limit=limit)) for limit in (40, 80)]
+    cells = [set(design.select("pair", "location").iter_rows()) for design in remaining]
+    assert [len(cell) for cell in cells] == [40, 80]
     assert cells[0] < cells[1]
-    assert [_stories(design) for design in kept] == [
+    assert [_stories(design) for design in remaining] == [
         n * 10 * (2 if setting == "single" else 1) for n in (40, 80)
     ]
-    whole = _design("race", setting)
+    full_design = _design("race", setting)
     assert (
-        kept[0].join(whole, on=["prompt_id", "prompt", "item", "pair", "location"], how="semi").height
-        == kept[0].height
+        remaining[0]
+        .join(full_design, on=["prompt_id", "prompt", "item", "pair", "location"], how="semi")
+        .height
+        == remaining[0].height
     )
-    assert kept[0]["context"].n_unique() == 10
+    assert remaining[0]["context"].n_unique() == 10
 
 
 def test_the_same_cells_are_kept_in_every_setting() -> None:
@@ -308,7 +315,7 @@ def test_the_same_cells_are_kept_in_every_setting() -> None:
         set(_design("race", setting, Settings(limit=30)).select("pair", "location").iter_rows())
         for setting in (*TWO, "single")
     ]
-    assert all(one == cells[0] for one in cells)
+    assert all(cell == cells[0] for cell in cells)
 
 
 def test_all_wordings_are_asked() -> None:

@@ -111,7 +111,7 @@ def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> 
 
 
 @pytest.mark.parametrize(
-    ("identities", "meant", "said"),
+    ("identities", "meant", "message"),
     [
         (RACES, "black race", ["Black", "black", "African American", "black race", "Black people"]),
         (["male", "female"], "female", ["female", "a female person", "women"]),
@@ -122,9 +122,9 @@ def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> 
     ],
 )
 def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(
-    identities: list[str], meant: str, said: list[str]
+    identities: list[str], meant: str, message: list[str]
 ) -> None:
-    for name in said:
+    for name in message:
         assert judged(json.dumps({"identity": name}), identities=identities)[0]["identity"] == meant, name
 
 
@@ -146,8 +146,8 @@ def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counte
     answer: str, problem: str
 ) -> None:
     judge = Written({"a concept": [answer, '{"identity": "Muslim", "reason": "now right"}']})
-    made, judgements = exclusive_by_judge(["a concept"], RELIGIONS, "religions", judge)
-    assert made.row(0) == ("a concept", "Muslim", "judge", "now right", "ok")
+    entries, judgements = exclusive_by_judge(["a concept"], RELIGIONS, "religions", judge)
+    assert entries.row(0) == ("a concept", "Muslim", "judge", "now right", "ok")
     first, second = judge.asked
     assert [message.role for message in second] == ["user", "assistant", "user"]
     assert (second[0], second[1].content) == (first[0], answer or "(nothing)")
@@ -194,8 +194,8 @@ def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() ->
 
 
 def test_nothing_to_ask() -> None:
-    made, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
-    assert (made.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (
+    by_name, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
+    assert (by_name.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (
         0,
         0,
         dict(EXCLUSIVE),

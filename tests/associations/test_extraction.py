@@ -41,7 +41,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield opened
 
 
-def table(*told: tuple[str, str | None, Sequence[Person]]) -> pl.DataFrame:
+def table(*message: tuple[str, str | None, Sequence[Person]]) -> pl.DataFrame:
     """STORIES of (attempt, text, people)."""
     rows = [
         (
@@ -58,7 +58,7 @@ def table(*told: tuple[str, str | None, Sequence[Person]]) -> pl.DataFrame:
             None,
             text,
         )
-        for attempt, text, people in told
+        for attempt, text, people in message
         for place, person in enumerate(people)
     ]
     return pl.DataFrame(rows, schema=dict(STORIES), orient="row")
@@ -118,10 +118,10 @@ def planted() -> Planted:
     truth: dict[tuple[str, int], list[str]] = {}
     for number in range(40):
         draws = Draws(b"story %d" % number)
-        told = {name: [one for one in concepts if draws.unit() < 0.2] for name in NAMES}
+        told = {name: [concept for concept in concepts if draws.unit() < 0.2] for name in NAMES}
         plans = [
-            AnswerPlan("story", tuple(said), (1.0,) * len(said), name, "library")
-            for name, said in told.items()
+            AnswerPlan("story", tuple(message), (1.0,) * len(message), name, "library")
+            for name, message in told.items()
         ]
         stories.append((f"s{number}", answer_text(plans, 1, draws), BOTH))
         truth |= {(f"s{number}", place): sorted(listed) for place, listed in enumerate(told.values())}
@@ -136,12 +136,12 @@ def test_a_simulated_judge_recovers_what_was_planted(
     stories, truth = planted
     judge = EngineJudge(create_model("sim/fair", options={"verbosity": str(verbosity)}), journal)
     lists, mentions, judgements = extract_with_judge(stories, judge, stages=stages)
-    found: dict[tuple[str, int], list[str]] = {owner: [] for owner in truth}
+    by_name: dict[tuple[str, int], list[str]] = {owner: [] for owner in truth}
     for attempt, character, phrase, sentence, _ in mentions.iter_rows():
-        found[attempt, character].append(phrase)
+        by_name[attempt, character].append(phrase)
         assert phrase in sentence
         assert NAMES[character] in sentence
-    assert {owner: sorted(listed) for owner, listed in found.items()} == truth
+    assert {owner: sorted(listed) for owner, listed in by_name.items()} == truth
     owners = stories.select("attempt", "character").rows()
     assert lists.select("attempt", "character", "status").rows() == [
         (*one, "listed" if truth[one] else "empty") for one in owners
@@ -187,10 +187,10 @@ def test_each_stage_sees_the_story_and_the_list_before(journal: Journal) -> None
         {"Emily": ["three", "four"]},
     ]
     answers = map(as_json, given)
-    made = extracted(journal, lambda _: next(answers), stages=("extract", "refine", "decompose"))
-    _, mentions, judgements, model = made
+    extraction = extracted(journal, lambda _: next(answers), stages=("extract", "refine", "decompose"))
+    _, mentions, judgements, model = extraction
     assert phrases(mentions) == ["three", "four"]
-    assert made.ends() == [("listed", None), ("empty", None)]
+    assert extraction.ends() == [("listed", None), ("empty", None)]
     prompts = [messages[0].content for messages in model.asked]
     assert all(STORY in prompt for prompt in prompts)
     assert '["Emily", "John"]' in prompts[0]
@@ -211,9 +211,13 @@ def test_a_schema_goes_with_every_question(journal: Journal) -> None:
 
 
 def test_empty_lists_cost_no_more_questions(journal: Journal) -> None:
-    made = extracted(journal, as_json({"Emily": [], "John": ["none"]}), stages=STAGES)
-    assert made.ends() == [("empty", None)] * 2
-    assert (made.mentions.height, made.judgements.height, len(made.model.asked)) == (0, 1, 1)
+    extraction = extracted(journal, as_json({"Emily": [], "John": ["none"]}), stages=STAGES)
+    assert extraction.ends() == [("empty", None)] * 2
+    assert (extraction.mentions.height, extraction.judgements.height, len(extraction.model.asked)) == (
+        0,
+        1,
+        1,
+    )
 
 
 FORMS_OF_NONE = (
@@ -302,11 +306,15 @@ def test_a_story_cannot_leave_its_quotation(journal: Journal) -> None:
 
 
 def test_no_story_is_never_sent(journal: Journal) -> None:
-    made = extracted(
+    extraction = extracted(
         journal, as_json(GOOD), table(("a", None, BOTH), ("b", "  \n", [EMILY]), ("c", STORY, BOTH))
     )
-    assert made.ends() == [("missing", "no story")] * 3 + [("listed", None)] * 2
-    assert (len(made.model.asked), made.judgements.height, made.mentions["attempt"].unique().to_list()) == (
+    assert extraction.ends() == [("missing", "no story")] * 3 + [("listed", None)] * 2
+    assert (
+        len(extraction.model.asked),
+        extraction.judgements.height,
+        extraction.mentions["attempt"].unique().to_list(),
+    ) == (
         1,
         1,
         ["c"],
@@ -382,10 +390,10 @@ READABLE = {
 
 @pytest.mark.parametrize("answer", READABLE.values(), ids=READABLE)
 def test_answers_in_any_shape(journal: Journal, answer: str) -> None:
-    made = extracted(journal, answer)
-    assert {name: phrases(made.mentions, "a", place) for place, name in enumerate(GOOD)} == GOOD
-    assert made.ends() == [("listed", None)] * 2
-    assert (made.judgements["problem"].to_list(), len(made.model.asked)) == ([None], 1)
+    extraction = extracted(journal, answer)
+    assert {name: phrases(extraction.mentions, "a", place) for place, name in enumerate(GOOD)} == GOOD
+    assert extraction.ends() == [("listed", None)] * 2
+    assert (extraction.judgements["problem"].to_list(), len(extraction.model.asked)) == ([None], 1)
 
 
 def test_a_colon_or_a_name_in_an_item_costs_nothing(journal: Journal) -> None:
@@ -413,27 +421,27 @@ def test_a_colon_or_a_name_in_an_item_costs_nothing(journal: Journal) -> None:
 def test_people_are_told_apart_by_name_or_descriptor(
     journal: Journal, people: list[Person], answer: str
 ) -> None:
-    made = extracted(journal, answer, table(("a", f"{people[0].name} met {people[1].name}.", people)))
-    assert (phrases(made.mentions), phrases(made.mentions, "a", 1)) == (["a", "b"], ["c"])
-    assert made.ends() == [("listed", None)] * 2
+    extraction = extracted(journal, answer, table(("a", f"{people[0].name} met {people[1].name}.", people)))
+    assert (phrases(extraction.mentions), phrases(extraction.mentions, "a", 1)) == (["a", "b"], ["c"])
+    assert extraction.ends() == [("listed", None)] * 2
     assert (
         f'"{people[1].descriptor if people[0].name == people[1].name else people[1].name}"'
-        in made.model.asked[0][0].content
+        in extraction.model.asked[0][0].content
     )
 
 
 def test_people_who_cannot_be_told_apart_are_not_asked_about(journal: Journal) -> None:
-    made = extracted(journal, as_json({"Emily": ["a"]}), table(("a", STORY, [EMILY, EMILY])))
-    assert made.lists["status"].to_list() == ["missing", "missing"]
-    assert "cannot be distinguished" in made.lists["problem"][0]
-    assert made.judgements.is_empty()
+    extraction = extracted(journal, as_json({"Emily": ["a"]}), table(("a", STORY, [EMILY, EMILY])))
+    assert extraction.lists["status"].to_list() == ["missing", "missing"]
+    assert "cannot be distinguished" in extraction.lists["problem"][0]
+    assert extraction.judgements.is_empty()
 
 
 def test_one_more_person_is_noted_and_not_asked_about(journal: Journal) -> None:
-    made = extracted(journal, as_json({**GOOD, "the caddie": ["loud"]}))
-    assert "loud" not in made.mentions["phrase"].to_list()
-    assert made.judgements["problem"].to_list() == ["the answer lists 'the caddie', not asked about"]
-    assert (made.ends(), len(made.model.asked)) == ([("listed", None)] * 2, 1)
+    extraction = extracted(journal, as_json({**GOOD, "the caddie": ["loud"]}))
+    assert "loud" not in extraction.mentions["phrase"].to_list()
+    assert extraction.judgements["problem"].to_list() == ["the answer lists 'the caddie', not asked about"]
+    assert (extraction.ends(), len(extraction.model.asked)) == ([("listed", None)] * 2, 1)
 
 
 def test_published_answers_of_the_original_are_read_whole(shared: Path) -> None:
@@ -533,22 +541,22 @@ def test_a_useless_answer_is_asked_once_more_and_then_missing(
     if emily is not None:  # nothing to refine
         assert judgements.filter(attempt="a").height == 2
     # A second answer mends the first.
-    made = extracted(
+    extraction = extracted(
         journal,
         lambda messages: as_json(GOOD) if is_again(messages) else answer,
         table(("a", STORY + " Later.", BOTH)),
     )
-    assert (made.ends(), phrases(made.mentions, "a", 1)) == ([("listed", None)] * 2, GOOD["John"])
-    assert made.judgements["problem"].is_null().to_list() == [False, True]
+    assert (extraction.ends(), phrases(extraction.mentions, "a", 1)) == ([("listed", None)] * 2, GOOD["John"])
+    assert extraction.judgements["problem"].is_null().to_list() == [False, True]
 
 
 def test_what_either_answer_gave_is_kept(journal: Journal) -> None:
     script: Script = lambda messages: as_json(  # noqa: E731
         {"John": ["tired"]} if is_again(messages) else {"Emily": ["calm"]}
     )
-    made = extracted(journal, script)
-    assert (phrases(made.mentions), phrases(made.mentions, "a", 1)) == (["calm"], ["tired"])
-    assert made.ends() == [("listed", None)] * 2
+    extraction = extracted(journal, script)
+    assert (phrases(extraction.mentions), phrases(extraction.mentions, "a", 1)) == (["calm"], ["tired"])
+    assert extraction.ends() == [("listed", None)] * 2
 
 
 def test_items_that_are_no_concepts_are_left_out_and_counted(journal: Journal) -> None:
@@ -600,9 +608,12 @@ def test_a_judge_that_gives_no_answer_at_all(journal: Journal) -> None:
 # --- stories and people that make trouble --------------------------------------------------------------------------------------------
 def test_a_story_with_neither_character_is_asked_about_and_says_so(journal: Journal) -> None:
     stories = table(("a", "Rain fell on the bank.", BOTH), ("b", "Émilys Tag war lang; Jöhn schlief.", BOTH))
-    made = extracted(journal, as_json({"Emily": [], "John": []}), stories)
+    extraction = extracted(journal, as_json({"Emily": [], "John": []}), stories)
     problems = ["the story does not name Emily", "the story does not name John", None, None]
-    assert (made.ends(), len(made.model.asked)) == ([("empty", problem) for problem in problems], 2)
+    assert (extraction.ends(), len(extraction.model.asked)) == (
+        [("empty", problem) for problem in problems],
+        2,
+    )
 
 
 def test_a_slip_is_no_slip_where_the_story_knows_that_name(journal: Journal) -> None:
@@ -614,9 +625,9 @@ def test_a_slip_is_no_slip_where_the_story_knows_that_name(journal: Journal) -> 
 
 
 def test_a_person_without_a_name_is_the_only_one_listed(journal: Journal) -> None:
-    made = extracted(journal, as_json({"Mei": ["calm"]}), table(("a", "Mei is calm.", [NOBODY])))
-    assert (phrases(made.mentions), made.ends()) == (["calm"], [("listed", None)])
-    assert '["Asian woman"]' in made.model.asked[0][0].content
+    extraction = extracted(journal, as_json({"Mei": ["calm"]}), table(("a", "Mei is calm.", [NOBODY])))
+    assert (phrases(extraction.mentions), extraction.ends()) == (["calm"], [("listed", None)])
+    assert '["Asian woman"]' in extraction.model.asked[0][0].content
     two = extracted(
         journal, as_json({"Mei": ["calm"], "Tom": ["loud"]}), table(("b", "Mei met Tom.", [NOBODY]))
     )
@@ -624,10 +635,10 @@ def test_a_person_without_a_name_is_the_only_one_listed(journal: Journal) -> Non
 
 
 def test_sentences_behind_the_phrases(journal: Journal) -> None:
-    told = as_json(
+    document = as_json(
         {"Emily": ["calmness", "helping strangers", "shop owner", "speaks Latin"], "John": ["shop runner"]}
     )
-    _, mentions, *_ = extracted(journal, told)
+    _, mentions, *_ = extracted(journal, document)
     # The shop is John's.
     expected = [
         "Emily is calm and kind at the bank.",
@@ -666,7 +677,7 @@ def test_interrupted_anywhere_it_goes_on_and_asks_nothing_twice(journal: Journal
             )
             again = extract_with_judge(stories, EngineJudge(model, other))
             assert len(model.asked) == len(set(model.asked)) == len(whole[3].asked)
-            assert all(made.equals(wanted) for made, wanted in zip(again, whole[:3], strict=True))
+            assert all(entries.equals(wanted) for entries, wanted in zip(again, whole[:3], strict=True))
 
 
 def test_after_an_interruption_nothing_more_is_asked(journal: Journal) -> None:

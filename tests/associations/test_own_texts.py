@@ -176,9 +176,12 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
         expected = (gone / every, every, every - gone, every - gone)
         assert (row["estimate"], row["attempts"], row["answered"], row["items"]) == expected
         assert f"{100 * gone / every:.0f}%" in done.stdout
-    warned, said = "the share of missing descriptions differs between groups", done.stdout.replace("\n", " ")
-    assert (warned in said) == differs
-    assert ("no difference between groups was shown (chi-squared test" in said) != differs
+    warned, message = (
+        "the share of missing descriptions differs between groups",
+        done.stdout.replace("\n", " "),
+    )
+    assert (warned in message) == differs
+    assert ("no difference between groups was shown (chi-squared test" in message) != differs
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert (
         "character descriptions are missing (most frequent reason: the story does not name the person)"
@@ -379,30 +382,30 @@ def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_abo
 
 @pytest.mark.verify
 def test_the_same_texts_in_other_formats_give_the_same_findings(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    said = [
+    sentences = [
         ("women", "She is a kind nurse. Her hobby is chess."),
         ("men", "He is a strong carpenter. His hobby is chess."),
     ] * 15
-    texts = pl.DataFrame(said, schema=["group", "text"], orient="row")
+    texts = pl.DataFrame(sentences, schema=["group", "text"], orient="row")
     texts.write_csv(tmp_path / "texts.csv")
     (tmp_path / "texts.csv.gz").write_bytes(gzip.compress((tmp_path / "texts.csv").read_bytes()))
     texts.write_excel(tmp_path / "texts.xlsx")
-    for number, (group, text) in enumerate(said):
+    for number, (group, text) in enumerate(sentences):
         path = tmp_path / "essays" / group / f"{number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    found = []
+    entries = []
     for place in ("texts.csv", "texts.csv.gz", "texts.xlsx", "essays"):
         columns = ("--study", "associations", "--text", "text", "--group", "group", "-P", "encoder=none")
         done = tiltmeter("analyse", place, *columns, "--out", f"run-{place}")
         assert done.returncode == 0, done.stderr
         run = load(tmp_path / f"run-{place}")
         assert place in (tmp_path / f"run-{place}" / "run.json").read_text()
-        found.append(
+        entries.append(
             sorted(run.key_findings.drop_nulls("concept").select("group", "concept", "estimate").rows())
         )
-    assert {concept for _, concept, _ in found[0]} == {"kind nurse", "strong carpenter"}
-    assert all(rows == found[0] for rows in found)
+    assert {concept for _, concept, _ in entries[0]} == {"kind nurse", "strong carpenter"}
+    assert all(rows == entries[0] for rows in entries)
 
 
 def test_damaged_files_and_folders_without_texts_are_refused_in_one_sentence(

@@ -127,8 +127,8 @@ def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) ->
     )
     findings = pl.DataFrame({"model": models, "part": "gender", "unit": "difference"})
     view: Any = SimpleNamespace(findings=findings, table=lambda name: table)
-    made = tables_of(view)["top"]
-    return made.present(made.rows())
+    entries = tables_of(view)["top"]
+    return entries.present(entries.rows())
 
 
 def test_the_strongest_name_the_group_that_each_is_compared_with_and_the_level_of_its_interval() -> None:
@@ -204,12 +204,12 @@ def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
     assert single.height > 0
     for identity, scope, count in run.table("summary").select("identity", "scope", "count").iter_rows():
         here = pl.col("context").is_null() if scope == "all" else pl.col("context").is_not_null()
-        mine = single.filter(here, group=identity)
-        assert mine.height == count
+        own_rows = single.filter(here, group=identity)
+        assert own_rows.height == count
         ranked = run.table("top").filter(identity=identity, scope=scope)
         assert ranked["rank"].to_list() == list(range(1, min(count, 10) + 1))
         by = "estimate" if run.about["definition"] != "default" else "low"
-        strongest = mine.sort(by, descending=True)["estimate" if by == "estimate" else "low"].head(10)
+        strongest = own_rows.sort(by, descending=True)["estimate" if by == "estimate" else "low"].head(10)
         assert ranked["score" if by == "estimate" else "low"].to_list() == pytest.approx(strongest.to_list())
     ends = run.table("top").select("low", "high", "level")
     assert ends.null_count().row(0) == (
@@ -254,14 +254,14 @@ def test_the_screen_and_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmet
         table = run.table(name)
         printed = tiltmeter("show", str(run.path), "--table", name, "-f", "json")
         assert [tuple(row.values()) for row in json.loads(printed.stdout)] == table.rows()
-        shown = tiltmeter("show", str(run.path), "--table", name).stdout
+        screen = tiltmeter("show", str(run.path), "--table", name).stdout
         (document,) = tm.export(run, "markdown", table=name)
         (latex,) = tm.export(run, "latex", table=name)
         (parquet,) = tm.export(run, "parquet", table=name)
         assert pl.read_parquet(parquet).equals(table)
         text, tabular = Path(document).read_text(), Path(latex).read_text()
         named = [*table["identity"].unique(), *(table["concept"] if name == "top" else [])]
-        assert all(word in place for word in named for place in (shown, text, tabular))
+        assert all(word in place for word in named for place in (screen, text, tabular))
         assert tm.export(run, "csv", table=name, model="sim/biased")
     top_ten = tiltmeter("show", str(run.path), "--table", "top").stdout
     assert ("score" in top_ten) == (run.about["definition"] != "default")
@@ -273,7 +273,7 @@ def test_tables_that_there_are_not_and_options_that_do_not_apply(
     study_once: Study, tiltmeter: Tiltmeter
 ) -> None:
     run = study_once(*RUN, "--definition", "default")
-    for words, said in (
+    for words, message in (
         (("--table", "tops"), "--table tops: show has no such table: did you mean top?"),
         (("--table", "mentions"), "tiltmeter export exports all other tables"),
         (("--table", "top", "--group", "female"), "--group does not apply to --table"),
@@ -282,7 +282,7 @@ def test_tables_that_there_are_not_and_options_that_do_not_apply(
     ):
         failed = tiltmeter("show", str(run.path), *words)
         assert failed.returncode == 2
-        assert said in failed.stderr
+        assert message in failed.stderr
     with pytest.raises(tm.InputError, match="did you mean top"):
         run.table("tops")
     with pytest.raises(
@@ -306,13 +306,13 @@ def test_released_files_on_the_screen(tiltmeter: Tiltmeter, shared: Path) -> Non
         for row in json.loads(tiltmeter("reanalyse", str(file), "--table", "summary", "-f", "json").stdout)
     }
     assert counts == {identity: figures["count"] for identity, figures in expected["identities"].items()}
-    shown = tiltmeter("reanalyse", str(file), "--table", "locations").stdout
-    assert "law policy" in shown
-    for words, said in (
+    screen = tiltmeter("reanalyse", str(file), "--table", "locations").stdout
+    assert "law policy" in screen
+    for words, message in (
         ((), "give the counts behind the released rows with --counts FILE"),
         (("--table", "top", "--tests", "9"), "--tests does not apply to --table"),
         (("--table", "topp"), "did you mean top?"),
     ):
         failed = tiltmeter("reanalyse", str(file), *words)
         assert failed.returncode == 2
-        assert said in failed.stderr
+        assert message in failed.stderr

@@ -191,14 +191,14 @@ def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimand", "said"),
+    ("estimand", "message"),
     [
         ("names like these", "first names like these, not only about the names of this study"),
         ("these names", "about the names of this study: with fewer than 20 first names"),
         ("texts like these", "These results are about texts like these."),
     ],
 )
-def test_the_population_is_named_once(estimand: str, said: str) -> None:
+def test_the_population_is_named_once(estimand: str, message: str) -> None:
     row = single("female", "calm", 0.3) | {"estimand": estimand}
     texts = [
         block.text
@@ -206,9 +206,9 @@ def test_the_population_is_named_once(estimand: str, said: str) -> None:
             Text, shown(findings(*WHOLE, row, row | {"concept": "witty"}, model="a"), findings(row))
         )
     ]
-    assert len([text for text in texts if said in text]) == 1
+    assert len([text for text in texts if message in text]) == 1
     others = {"names like these", "these names", "texts like these"} - {estimand}
-    assert not any("results are about" in text and said not in text for text in texts), others
+    assert not any("results are about" in text and message not in text for text in texts), others
 
 
 def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:

@@ -149,8 +149,8 @@ def test_named_cases_of_two_identities(shared: Path) -> None:
             "mentions": case["n_mentions"],
         }
         counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
-        mine = compare_counts(counts, rules_of("badf-code")).row(0, named=True)
-        assert (mine["score"], mine["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
+        row = compare_counts(counts, rules_of("badf-code")).row(0, named=True)
+        assert (row["score"], row["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
 
 
 def test_named_cases_of_four_identities(shared: Path) -> None:

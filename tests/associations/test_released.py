@@ -25,8 +25,8 @@ SETS = ["base__gender", "base__race", "base__religions", "negative__gender", "si
 
 
 def golden(shared: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared / "golden" / "badf" / f"{name}.json").read_text())
-    return found
+    document: dict[str, Any] = json.loads((shared / "golden" / "badf" / f"{name}.json").read_text())
+    return document
 
 
 def counts_file(shared: Path, name: str) -> Path:
@@ -45,12 +45,12 @@ def published(shared: Path, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
 def test_published_summaries(shared: Path, name: str) -> None:
     expected, table = golden(shared, name), published(shared, name)[0]
     assert table.height == expected["rows"]
-    found = {row.pop("identity"): row for row in summary(table).drop("scope").to_dicts()}
-    assert set(found) == set(expected["identities"])
+    by_name = {row.pop("identity"): row for row in summary(table).drop("scope").to_dicts()}
+    assert set(by_name) == set(expected["identities"])
     for identity, figures in expected["identities"].items():
         figures = {key: value for key, value in figures.items() if not key.startswith("paper")}
-        assert figures.pop("count") == found[identity].pop("count")
-        assert found[identity] == pytest.approx(figures, rel=1e-12, abs=0)
+        assert figures.pop("count") == by_name[identity].pop("count")
+        assert by_name[identity] == pytest.approx(figures, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -61,8 +61,8 @@ def test_published_top_tens(shared: Path, name: str) -> None:
     assert overall.rename({"context": "location", "concept": "phrase"}).to_dicts() == expected["top10"]
     each = top(table, each_identity=True)
     for identity, rows in expected["top10_by_identity"].items():
-        mine = each.filter(pl.col("identity") == identity).select(*columns).rename(columns)
-        assert mine.to_dicts() == rows
+        own_rows = each.filter(pl.col("identity") == identity).select(*columns).rename(columns)
+        assert own_rows.to_dicts() == rows
     assert each.height == 10 * len(expected["top10_by_identity"])
 
 
@@ -105,7 +105,7 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("media,female,calm,much,0.01,NO", "row 3, column 'Score': 'much' is not a number of at least 0"),
         ("media,female,calm,nan,0.01,NO", "row 3, column 'Score'"),
@@ -122,8 +122,8 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
         ("media,male,tall,0.1,0.01,NO,more", "cannot be read"),
     ],
 )
-def test_a_wrong_value_is_named(tmp_path: Path, line: str, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)) as caught:
+def test_a_wrong_value_is_named(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_released(write(tmp_path / "r.csv", "media,male,tall,0.1,0.02,NO", line))
     assert "r.csv" in str(caught.value)
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_not_one(tmp_path: Path) -> None:
     (tmp_path / "short.csv").write_text(HEADER.replace("Score", "Scores") + "\na,b,c,0.1,0.1,NO\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01\x02")
     write(tmp_path / "header.csv")
-    for name, said in (
+    for name, message in (
         ("none.csv", "there is no file"),
         ("empty.csv", "cannot be read"),
         ("short.csv", "has no column 'Score': did you mean Scores"),
@@ -141,7 +141,7 @@ def test_a_file_that_is_not_one(tmp_path: Path) -> None:
         ("header.csv", "contains no rows"),
         ("", "there is no file"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             read_released(tmp_path / name)
 
 
@@ -149,12 +149,12 @@ def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -
     file = tmp_path / "c.csv"
     race = "setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n"
     gender = "setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n"
-    for text, said in (
+    for text, message in (
         (race, "'count': 9 is inconsistent with the smallest, largest"),
         (gender, r"'a': '9\.5' is not a whole number"),
     ):
         file.write_text(text)
-        with pytest.raises(InputError, match=r"c\.csv, row 2, column " + said):
+        with pytest.raises(InputError, match=r"c\.csv, row 2, column " + message):
             read_counts(file)
 
 
@@ -205,7 +205,7 @@ def test_published_facts(shared: Path, name: str) -> None:
         raw = raw.with_columns(max=pl.max_horizontal("a", "c"), total=pl.col("a") + pl.col("c"), k=pl.lit(2))
     else:
         raw = raw.with_columns(k=pl.lit(4))
-    found = reanalyse(*published(shared, name))
+    analysed_tables = reanalyse(*published(shared, name))
     facts = {
         "not_highest": pl.col("a") < pl.col("max"),
         "single": pl.col("a") == 1,
@@ -213,23 +213,29 @@ def test_published_facts(shared: Path, name: str) -> None:
     }
     kept = {"highest": pl.col("a") == pl.col("max"), "support": pl.col("a") >= 5, "published": pl.lit(True)}
     for identity in (None, *expected["identities"]):
-        mine = raw if identity is None else raw.filter(pl.col("id") == identity)
-        for table, kind, expressions in ((found.facts, "fact", facts), (found.rules, "rule", kept)):
+        own_rows = raw if identity is None else raw.filter(pl.col("id") == identity)
+        for table, kind, expressions in (
+            (analysed_tables.facts, "fact", facts),
+            (analysed_tables.rules, "rule", kept),
+        ):
             row = {
-                one[kind]: one
-                for one in table.filter(pl.col("identity").eq_missing(pl.lit(identity))).iter_rows(named=True)
+                row[kind]: row
+                for row in table.filter(pl.col("identity").eq_missing(pl.lit(identity))).iter_rows(named=True)
             }
             for key, expression in expressions.items():
-                assert (row[key]["rows"], row[key]["of"]) == (mine.filter(expression).height, mine.height)
+                assert (row[key]["rows"], row[key]["of"]) == (
+                    own_rows.filter(expression).height,
+                    own_rows.height,
+                )
 
 
 def test_four_identities_as_the_specification_says(shared: Path) -> None:
     """Of the published rows of four identities a little over half name an identity that does not have the highest count."""
-    found = [
+    entries = [
         reanalyse(*published(shared, name)).facts.filter(pl.col("identity").is_null())
         for name in ("base__race", "base__religions")
     ]
-    both = pl.concat(found).group_by("fact").agg(pl.col("rows", "of").sum())
+    both = pl.concat(entries).group_by("fact").agg(pl.col("rows", "of").sum())
     shares = {row["fact"]: row["rows"] / row["of"] for row in both.iter_rows(named=True)}
     assert shares == pytest.approx({"not_highest": 0.562, "single": 0.135, "needs_exact": 0.521}, abs=5e-4)
 
@@ -300,18 +306,18 @@ def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
 def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) -> None:
     """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""
     released, recovered, truth, p = make(seed, k, 400, 0.0)
-    found = reanalyse(released, recovered, tests=len(p))
+    analysed_tables = reanalyse(released, recovered, tests=len(p))
     concepts = pl.DataFrame(
         {"concept": truth["concept"].unique(maintain_order=True), "q_whole": benjamini_hochberg(p)}
     )
-    both = found.associations.join(concepts, on="concept", maintain_order="left")
+    both = analysed_tables.associations.join(concepts, on="concept", maintain_order="left")
     assert both["fdr"].to_list() == (both["q_whole"] < 0.05).to_list()
     assert both["fdr_released"].all()
-    assert (found.families.bound or 0) >= len(p)
+    assert (analysed_tables.families.bound or 0) >= len(p)
     # Without the number, the greatest possible family keeps no more.
     bounded = reanalyse(released, recovered)
-    assert bounded.families.used == found.families.bound
-    assert (bounded.associations["fdr"] <= found.associations["fdr"]).all()
+    assert bounded.families.used == analysed_tables.families.bound
+    assert (bounded.associations["fdr"] <= analysed_tables.associations["fdr"]).all()
 
 
 def test_rules_on_a_case_by_hand() -> None:
@@ -340,12 +346,14 @@ def test_rules_on_a_case_by_hand() -> None:
         if count > min(counts)
     ]
     table = pl.DataFrame(rows)
-    found = reanalyse(
+    analysed_tables = reanalyse(
         table.select("context", "identity", "concept", "score", "p", "exclusive"),
         table.select(*COUNTED),
         tests=10,
     )
-    verdicts = {(row["concept"], row["identity"]): row for row in found.associations.iter_rows(named=True)}
+    verdicts = {
+        (row["concept"], row["identity"]): row for row in analysed_tables.associations.iter_rows(named=True)
+    }
     # Tiltmeter's own definition credits nobody where two tie.
     alone, tied = {("calm", "a"), ("tall", "d")}, {("shy", "a"), ("shy", "b")}
     for rule, kept in (
@@ -371,9 +379,9 @@ def test_rules_on_a_case_by_hand() -> None:
 def test_exclusive_rows_are_not_judged(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
     some = released.with_columns(exclusive=pl.col("concept") == "nervous")
-    found = reanalyse(some, counts)
-    assert found.associations.height == released.height - some["exclusive"].sum() < released.height
-    assert found.families == reanalyse(released, counts).families
+    analysed_tables = reanalyse(some, counts)
+    assert analysed_tables.associations.height == released.height - some["exclusive"].sum() < released.height
+    assert analysed_tables.families == reanalyse(released, counts).families
 
 
 def complaint(released: pl.DataFrame, counts: pl.DataFrame, **options: Any) -> str:

@@ -42,7 +42,7 @@ def told(
     concept 0 more often by `lift`.
     """
     rng = np.random.default_rng(seed)
-    pairs = [(one, other) for place, one in enumerate(groups) for other in groups[place + 1 :]]
+    pairs = [(group, group) for place, group in enumerate(groups) for group in groups[place + 1 :]]
     who = np.array([pairs[number % len(pairs)][:: 1 if number % 2 else -1] for number in range(stories)])
     name = rng.integers(names, size=(stories, 2))
     effect = rng.normal(0, name_sd, (concepts, len(groups) if not crossed else 1, names))
@@ -161,8 +161,8 @@ def test_intervals_hold_their_truth_where_a_story_contrasts_or_likens_its_charac
     inside = []
     for seed in range(8):
         lists, mentions = told(seed, together=together, concepts=60, stories=800)
-        found = find_associations(lists.with_columns(name=pl.lit(None, pl.String)), mentions)
-        overall = found.filter(pl.col("context").is_null(), identity="a")
+        associations = find_associations(lists.with_columns(name=pl.lit(None, pl.String)), mentions)
+        overall = associations.filter(pl.col("context").is_null(), identity="a")
         inside += overall.select((pl.col("low") <= 0) & (pl.col("high") >= 0)).to_series().to_list()
     assert least <= np.mean(inside) <= most
 
@@ -191,15 +191,15 @@ def test_with_few_names_the_names_are_taken_as_given() -> None:
 
 
 def test_a_reported_interval_is_at_the_level_of_all_that_is_reported_and_never_holds_zero() -> None:
-    found = find_associations(*told(4, lift=0.2, stories=3000))
-    reported = found.filter("reported")
+    associations = find_associations(*told(4, lift=0.2, stories=3000))
+    reported = associations.filter("reported")
     assert reported.height >= 1
     assert (reported["low"] > 0).all()
-    tests = found["p"].drop_nulls().len()
+    tests = associations["p"].drop_nulls().len()
     assert reported["level"].to_list() == pytest.approx(
         [1 - 0.05 * 2 * reported.height / tests] * reported.height
     )
-    assert set(found.filter(~pl.col("reported"))["level"]) == {0.95}
+    assert set(associations.filter(~pl.col("reported"))["level"]) == {0.95}
     plain = find_associations(*told(4, lift=0.2, stories=3000), level=0.8).filter("reported")
     both = reported.join(plain, on=["concept", "identity", "context"], nulls_equal=True, suffix="_80")
     assert (both["low"] < both["low_80"]).all()

@@ -61,9 +61,9 @@ def cell(identity: str, context: str | None, lists: int, **held: int) -> list[Li
     ]
 
 
-def row(found: pl.DataFrame, concept: str, identity: str, context: str | None = None) -> dict[str, Any]:
+def row(table: pl.DataFrame, concept: str, identity: str, context: str | None = None) -> dict[str, Any]:
     same = pl.col("context").eq_missing(pl.lit(context, pl.String))
-    return found.filter(same, concept=concept, identity=identity).row(0, named=True)
+    return table.filter(same, concept=concept, identity=identity).row(0, named=True)
 
 
 def simulated(
@@ -120,7 +120,7 @@ def by_hand(
     rows: list[List], definition: str
 ) -> dict[tuple[str, str, str], tuple[int, int, int, float | None, float | None]]:
     """count, lists, mentions, score and p of every identity, context and concept: with loops and one table at a time."""
-    found = {}
+    by_name = {}
     for context in {row[1] for row in rows}:
         here = [row for row in rows if row[1] == context]
         names = sorted({row[0] for row in here})
@@ -142,18 +142,24 @@ def by_hand(
                 )
                 divisor = lists[name] if definition == "paper" else mentions[name]
                 score = None if len(names) < 2 or not divisor else max(0, excess) / divisor
-                found[str(context), str(concept), name] = (held[name], lists[name], mentions[name], score, p)
-    return found
+                by_name[str(context), str(concept), name] = (
+                    held[name],
+                    lists[name],
+                    mentions[name],
+                    score,
+                    p,
+                )
+    return by_name
 
 
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 @given(rows=small_lists)
 @settings(max_examples=20)
 def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, rows: list[List]) -> None:
-    found = find_associations(*tables(rows), rules=rules_of(definition))
+    associations = find_associations(*tables(rows), rules=rules_of(definition))
     expected = by_hand(rows, definition)
-    assert found.height == len(expected)
-    for mine in found.iter_rows(named=True):
+    assert associations.height == len(expected)
+    for mine in associations.iter_rows(named=True):
         count, lists, mentions, score, p = expected[mine["context"], mine["concept"], mine["identity"]]
         assert (mine["count"], mine["lists"], mine["mentions"]) == (count, lists, mentions)
         assert mine["score"] == (None if score is None else pytest.approx(score))
@@ -164,9 +170,12 @@ def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, 
 @given(rows=small_lists, minimum=st.integers(1, 8))
 @settings(max_examples=20)
 def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], minimum: int) -> None:
-    found = find_associations(*tables(rows), minimum=minimum)
-    assert dict(found.schema) == dict(ASSOCIATIONS)
-    within, overall = found.filter(pl.col("context").is_not_null()), found.filter(pl.col("context").is_null())
+    associations = find_associations(*tables(rows), minimum=minimum)
+    assert dict(associations.schema) == dict(ASSOCIATIONS)
+    within, overall = (
+        associations.filter(pl.col("context").is_not_null()),
+        associations.filter(pl.col("context").is_null()),
+    )
     contexts = {row[1] for row in rows}
     assert overall.is_empty() == (len(contexts) < 2 or not any(row[2] for row in rows))
     expected = by_hand(rows, "paper")
@@ -182,7 +191,7 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
             count, lists = cells[mine["identity"]]
             assert (mine["others_count"], mine["others_lists"]) == (total - count, of - lists)
             if len(cells) > 1:
-                level = adjusted_level(found) if mine["reported"] else 0.95
+                level = adjusted_level(associations) if mine["reported"] else 0.95
                 assert mine["level"] == pytest.approx(level)
                 difference = rate_difference(count, lists, total - count, of - lists, level)
                 assert (mine["effect"], mine["low"], mine["high"]) == pytest.approx(tuple(difference))
@@ -197,7 +206,7 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
                 if expected_freq(table).min() < 5:
                     p = fisher_exact(table, alternative="greater").pvalue
                     assert mine["p"] == pytest.approx(p, rel=1e-9)
-    family = found.filter(pl.col("p").is_not_null())
+    family = associations.filter(pl.col("p").is_not_null())
     if family.height:
         assert family["q"].to_list() == pytest.approx(hierarchical_by_hand(family))
     shared = (pl.col("rate") == pl.col("runner_up_rate")).fill_null(False)
@@ -220,7 +229,7 @@ def hierarchical_by_hand(family: pl.DataFrame) -> list[float]:
     concepts = dict(zip(within, false_discovery_control([one.min() for one in within.values()]), strict=True))
     values = {name: iter(one) for name, one in within.items()}
     ordered = sorted(concepts.values())
-    found = []
+    entries = []
     for name in family["concept"]:
         own = next(values[name])
         # With R selected concepts, the level is at least the R-th concept's own, and that at which the test
@@ -228,13 +237,13 @@ def hierarchical_by_hand(family: pl.DataFrame) -> list[float]:
         least = min(
             max(of_concept, own * len(concepts) / number) for number, of_concept in enumerate(ordered, 1)
         )
-        found.append(min(1.0, max(concepts[name], least)))
-    return found
+        entries.append(min(1.0, max(concepts[name], least)))
+    return entries
 
 
-def adjusted_level(found: pl.DataFrame) -> float:
+def adjusted_level(table: pl.DataFrame) -> float:
     """The level at which the intervals of what is reported hold their truth 95 times in 100."""
-    tests, compared = found["p"].drop_nulls().len(), found.filter("reported")["identity"].len()
+    tests, compared = table["p"].drop_nulls().len(), table.filter("reported")["identity"].len()
     return 1 - 0.05 * min(2 * compared / tests, 1.0)
 
 
@@ -246,13 +255,13 @@ def test_tests_over_all_contexts_compare_within_contexts() -> None:
         + cell("A", "gym", 80, nervous=8, calm=4)
     )
     rows += cell("B", "gym", 20, nervous=2, calm=5)
-    found = find_associations(*tables(rows))
-    nervous = found.filter(pl.col("context").is_null(), concept="nervous")
+    associations = find_associations(*tables(rows))
+    nervous = associations.filter(pl.col("context").is_null(), concept="nervous")
     assert [*nervous["rate"], *nervous["effect"], *nervous["p"]] == pytest.approx([0.24, 0.66, 0, 0, 1, 1])
-    calm = row(found, "calm", "B")
+    calm = row(associations, "calm", "B")
     array = np.array([(40, 80, 0, 20), (5, 20, 4, 80)]).T
     assert calm["p"] == pytest.approx(float(stratified_greater(*array)))
-    effect = stratified_rate_difference(array[0], array[1], array[2], array[3], adjusted_level(found))
+    effect = stratified_rate_difference(array[0], array[1], array[2], array[3], adjusted_level(associations))
     assert (calm["effect"], calm["low"], calm["high"]) == pytest.approx(tuple(effect))
     assert (calm["runner_up"], calm["runner_up_effect"]) == ("A", pytest.approx(effect.estimate))
     assert (calm["reported"], calm["rate"]) == (True, pytest.approx(0.45))
@@ -265,10 +274,10 @@ def test_a_concept_that_two_share_is_credited_to_both() -> None:
         + cell("C", None, 50)
         + cell("D", None, 50)
     )
-    found = find_associations(*tables(rows))
-    p = found["p"][0]
-    assert found.select("identity", "p").rows() == [("A", p), ("B", p), ("C", 1), ("D", 1)]
-    assert found.filter("reported")["identity"].to_list() == ["A", "B"]
+    associations = find_associations(*tables(rows))
+    p = associations["p"][0]
+    assert associations.select("identity", "p").rows() == [("A", p), ("B", p), ("C", 1), ("D", 1)]
+    assert associations.filter("reported")["identity"].to_list() == ["A", "B"]
     assert find_associations(*tables(rows), rules=DEFINITIONS["paper"]).filter("reported")[
         "identity"
     ].to_list() == ["A", "B"]
@@ -279,9 +288,9 @@ def test_a_concept_that_two_share_is_credited_to_both() -> None:
 def test_an_identity_behind_a_small_one_has_its_own_association() -> None:
     # The highest rate rests on two lists.
     rows = cell("A", None, 2, calm=2) + cell("B", None, 500, calm=250) + cell("C", None, 500, calm=10)
-    found = find_associations(*tables(rows))
-    assert found.filter("reported")["identity"].to_list() == ["B"]
-    assert row(found, "calm", "A")["p"] > 0.05
+    associations = find_associations(*tables(rows))
+    assert associations.filter("reported")["identity"].to_list() == ["B"]
+    assert row(associations, "calm", "A")["p"] > 0.05
 
 
 def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
@@ -298,13 +307,18 @@ def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
         ),
     ]
     for options, compared, reported in cases:
-        found = find_associations(*tables(rows), **options)
-        assert found.select(sides).sort(sides, nulls_last=True).rows() == compared
-        assert found.filter("reported").select(sides).rows() == reported
-    mine = find_associations(*tables(rows), reference="C").filter(identity="B").row(0, named=True)
-    assert (mine["count"], mine["lists"], mine["others_count"], mine["others_lists"]) == (38, 100, 5, 100)
-    assert mine["p"] == pytest.approx(float(greater(38, 100, 5, 100)))
-    assert mine["effect"] == pytest.approx(0.33)
+        associations = find_associations(*tables(rows), **options)
+        assert associations.select(sides).sort(sides, nulls_last=True).rows() == compared
+        assert associations.filter("reported").select(sides).rows() == reported
+    own_rows = find_associations(*tables(rows), reference="C").filter(identity="B").row(0, named=True)
+    assert (own_rows["count"], own_rows["lists"], own_rows["others_count"], own_rows["others_lists"]) == (
+        38,
+        100,
+        5,
+        100,
+    )
+    assert own_rows["p"] == pytest.approx(float(greater(38, 100, 5, 100)))
+    assert own_rows["effect"] == pytest.approx(0.33)
     with pytest.raises(InputError, match="there is no group 'D' to compare with"):
         find_associations(*tables(rows), reference="D")
 
@@ -344,8 +358,8 @@ def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
         + cell("C", "gym", 30, calm=10, kind=30)
     )
     for definition in DEFINITIONS:
-        found = find_associations(*tables(rows), rules=rules_of(definition))
-        bank, gym = found.filter(context="bank"), found.filter(context="gym")
+        associations = find_associations(*tables(rows), rules=rules_of(definition))
+        bank, gym = associations.filter(context="bank"), associations.filter(context="gym")
         assert bank.select("identity", "reported").rows() == [("A", True), ("B", False)]
         assert gym.select("identity", "p", "reported").rows() == [("C", None, False)] * 2
     # All of C lie where nobody else does: over all contexts, too, there is nothing it could be compared with.
@@ -355,14 +369,14 @@ def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
 def test_lists_in_no_context() -> None:
     rows = cell("A", None, 30, calm=20) + cell("B", None, 30, calm=2)
     for definition in DEFINITIONS:
-        found = find_associations(*tables(rows), rules=rules_of(definition))
-        assert found["context"].null_count() == found.height == 2
-        assert row(found, "calm", "A")["reported"]
+        associations = find_associations(*tables(rows), rules=rules_of(definition))
+        assert associations["context"].null_count() == associations.height == 2
+        assert row(associations, "calm", "A")["reported"]
     # Beside others that do have one they are a stratum of the test over all of them, and nothing else.
     rows += cell("A", "gym", 30, calm=15) + cell("B", "gym", 30, calm=5)
-    found = find_associations(*tables(rows))
-    both = row(found, "calm", "A")
-    assert found["context"].to_list() == ["gym", "gym", None, None]
+    associations = find_associations(*tables(rows))
+    both = row(associations, "calm", "A")
+    assert associations["context"].to_list() == ["gym", "gym", None, None]
     assert both["p"] == pytest.approx(float(stratified_greater([20, 15], [30, 30], [2, 5], [30, 30])))
     assert find_associations(*tables(rows), rules=DEFINITIONS["paper"])["context"].to_list() == ["gym", "gym"]
 
@@ -380,15 +394,15 @@ def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
         with pytest.raises(InputError, match=message):
             find_associations(few, mentions)
     for definition in DEFINITIONS:
-        found = find_associations(lists, mentions.clear(), rules=rules_of(definition))
-        assert (found.height, dict(found.schema)) == (0, dict(ASSOCIATIONS))
+        associations = find_associations(lists, mentions.clear(), rules=rules_of(definition))
+        assert (associations.height, dict(associations.schema)) == (0, dict(ASSOCIATIONS))
         assert shuffled_counts(lists, mentions.clear(), rules=rules_of(definition), runs=2).tolist() == [0, 0]
 
 
 def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None:
     lists, mentions = separate_stories(*simulated(0, bias={0: 0.3}, stories=80))
-    found = find_associations(lists, mentions)
-    mine = row(found, "concept 0", "C")
+    associations = find_associations(lists, mentions)
+    mine = row(associations, "concept 0", "C")
     assert mine["confirmed"]
     halves = halves_of(incidence_of(lists, mentions), 123)
     dealt = lists.select("repetition").with_columns(half=pl.Series(halves)).unique().sort("repetition")
@@ -402,7 +416,7 @@ def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None
     other = find_associations(lists, mentions, seed=4)
     assert row(other, "concept 0", "C")["effect_first"] != mine["effect_first"]
     assert find_associations(lists, mentions, seed=4).equals(other)
-    assert found.filter(~pl.col("reported"))["confirmed"].is_null().all()
+    assert associations.filter(~pl.col("reported"))["confirmed"].is_null().all()
 
 
 def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_is_told() -> None:
@@ -435,8 +449,8 @@ def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str,
     lists, mentions = tables(ducks + others)
     descriptors = [names[(place - 1) % 5] for place in range(200)] + [f"F{place % 5}" for place in range(200)]
     lists = lists.with_columns(descriptor=pl.Series(descriptors))
-    found = find_associations(lists, mentions, rules=rules_of(definition))
-    waddles, firm = (row(found, name, "male", context) for name in ("waddles", "firm"))
+    associations = find_associations(lists, mentions, rules=rules_of(definition))
+    waddles, firm = (row(associations, name, "male", context) for name in ("waddles", "firm"))
     expected = (True, "Donald", [{"descriptor": "Donald", "count": 9, "lists": 40}])
     assert (waddles["reported"], waddles["rests_on"], waddles["descriptors"]) == expected
     assert (firm["reported"], firm["rests_on"]) == (True, None)
@@ -466,11 +480,11 @@ def test_descriptors_over_all_contexts() -> None:
     # Too few in one place to be told, enough over both.
     some = lists.filter(identity="male", descriptor="Donald").group_by("context", maintain_order=True).head(5)
     mentions = pl.concat([mentions, some.select("attempt", "character", concept=pl.lit("waddles"))])
-    found = find_associations(lists, mentions)
-    assert found.filter("reported", concept="waddles").select("context", "identity").rows() == [
+    associations = find_associations(lists, mentions)
+    assert associations.filter("reported", concept="waddles").select("context", "identity").rows() == [
         (None, "male")
     ]
-    waddles, firm = (row(found, name, "male") for name in ("waddles", "firm"))
+    waddles, firm = (row(associations, name, "male") for name in ("waddles", "firm"))
     assert (waddles["descriptors"], waddles["rests_on"]) == (
         [{"descriptor": "Donald", "count": 10, "lists": 50}],
         "Donald",
@@ -484,21 +498,21 @@ def test_descriptors_over_all_contexts() -> None:
 def test_counts_alone_give_the_same_as_lists() -> None:
     lists, mentions = simulated(5, bias={0: 0.2, 1: 0.1}, stories=120)
     for definition in ("paper", "badf-code"):
-        found = find_associations(lists, mentions, rules=rules_of(definition))
+        associations = find_associations(lists, mentions, rules=rules_of(definition))
         names = ["context", "concept", "identity", "count", "lists", "mentions"]
-        shuffled = found.select(names).sample(fraction=1, shuffle=True, seed=1)
+        shuffled = associations.select(names).sample(fraction=1, shuffle=True, seed=1)
         scored = compare_counts(shuffled, rules_of(definition))
         assert scored.select(names).equals(shuffled)
         again = scored.sort("context", "concept", "identity")
         for name in ("score", "p"):
-            assert again[name].to_list() == pytest.approx(found[name].to_list())
-        assert again["reported"].equals(found["reported"])
-    counts = found.select(names)
+            assert again[name].to_list() == pytest.approx(associations[name].to_list())
+        assert again["reported"].equals(associations["reported"])
+    counts = associations.select(names)
     compared = compare_counts(counts)
     # Counts do not say which lists share a story.
-    mine = find_associations(*separate_stories(lists, mentions)).filter(pl.col("context").is_not_null())
-    mine = mine.with_columns(low=pl.when(~pl.col("reported")).then("low"))
-    both = mine.join(
+    own_rows = find_associations(*separate_stories(lists, mentions)).filter(pl.col("context").is_not_null())
+    own_rows = own_rows.with_columns(low=pl.when(~pl.col("reported")).then("low"))
+    both = own_rows.join(
         compared, on=["context", "concept", "identity"], how="left", suffix="_counts", maintain_order="left"
     )
     for name in ("effect", "low", "runner_up_effect", "log_odds", "z", "score", "p"):
@@ -535,19 +549,19 @@ def test_counts_that_break_their_contract_are_refused() -> None:
 
 def test_planted_associations_are_found_and_few_others() -> None:
     bias = dict.fromkeys(range(6), 0.15)
-    found, covered, confirmed, wrong = 0, 0, 0, []
+    rows, covered, confirmed, wrong = 0, 0, 0, []
     for seed in range(12):
         result = find_associations(*simulated(seed, bias=bias))
         planted = pl.col("concept").is_in([f"concept {place}" for place in bias]) & (
             pl.col("identity") == "C"
         )
         overall = result.filter(planted, pl.col("context").is_null())
-        found += overall.filter("reported").height
+        rows += overall.filter("reported").height
         covered += overall.filter((pl.col("low") <= 0.15) & (pl.col("high") >= 0.15)).height
         confirmed += overall.filter("confirmed").height
         reported = result.filter("reported")
         wrong.append(reported.filter(~planted).height / reported.height)
-    assert found == 72
+    assert rows == 72
     assert confirmed >= 70
     assert 64 <= covered <= 72
     # Reported with a false-discovery rate of 5%.

@@ -83,14 +83,14 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
     rng = random.Random(1)
     pairs = draw_people(category, 160, rng)
     where = [rng.choice(PROMPTS.locations) for _ in pairs]
-    asked = [
+    requests = [
         rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])].format(
             first=one[0], second=other[0], location=location
         )
         for (one, other), location in zip(pairs, where, strict=True)
     ]
     torch.manual_seed(1)
-    stories = write(model, tokenizer, [rendered(tokenizer, one) for one in asked])
+    stories = write(model, tokenizer, [rendered(tokenizer, one) for one in requests])
     lists: dict[str, list[list[str]]] = {identity: [] for identity in planted(category)}
     astray = []
     for story, pair, location in zip(stories, pairs, where, strict=True):
@@ -185,9 +185,9 @@ def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[A
     for category in ("gender", "race", "religions"):
         first, second = list(planted(category))[:2]
         people = [(PROMPTS.people[category][one][0], one) for one in (first, second)]
-        found = [told_of(story) for story in tell_patched(storyteller, people, "office", 100)]
+        entries = [told_of(story) for story in tell_patched(storyteller, people, "office", 100)]
         lists = {
-            one: [story[name_of(descriptor)] for story in found if name_of(descriptor) in story]
+            one: [story[name_of(descriptor)] for story in entries if name_of(descriptor) in story]
             for descriptor, one in people
         }
         for identity in lists:

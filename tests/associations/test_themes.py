@@ -43,11 +43,11 @@ def test_the_share_of_descriptions_with_a_word_of_each_theme(
         for theme, group, rate in themes.select("concept", "identity", "rate").iter_rows()
     }
     for group in ("women", "men"):
-        mine = table.filter(group=group)["text"]
-        assert shares["appearance", group] == pytest.approx(mine.str.contains("slender").mean()), (
+        own_rows = table.filter(group=group)["text"]
+        assert shares["appearance", group] == pytest.approx(own_rows.str.contains("slender").mean()), (
             "'not tall' is not of the theme"
         )
-        assert shares["work", group] == pytest.approx(mine.str.contains("engineer").mean())
+        assert shares["work", group] == pytest.approx(own_rows.str.contains("engineer").mean())
     assert set(themes.filter("reported").select("concept", "identity").rows()) == {
         ("appearance", "women"),
         ("positive tone", "women"),

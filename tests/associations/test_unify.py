@@ -60,8 +60,8 @@ def table(phrases: list[str], mentions: list[int] | None = None) -> pl.DataFrame
     )
 
 
-def concepts(made: pl.DataFrame) -> dict[str, str]:
-    return dict(made.select("phrase", "concept").iter_rows())
+def concepts(table: pl.DataFrame) -> dict[str, str]:
+    return dict(table.select("phrase", "concept").iter_rows())
 
 
 @st.composite
@@ -86,17 +86,17 @@ def test_guards_hold_in_the_final_clusters(
     study: tuple[list[Said], pl.DataFrame, Vectors], method: str, threshold: float
 ) -> None:
     said, phrases, vectors = study
-    made = unify(phrases, vectors, threshold=threshold, method=method)
-    assert made.select("phrase", "mentions").equals(phrases)
-    for (one, first), (other, second) in combinations(zip(said, made["concept"], strict=True), 2):
+    unified = unify(phrases, vectors, threshold=threshold, method=method)
+    assert unified.select("phrase", "mentions").equals(phrases)
+    for (one, first), (other, second) in combinations(zip(said, unified["concept"], strict=True), 2):
         assert first != second or not one.apart(other), (one, other)
-    leaders = made.sort("mentions", "phrase", descending=[True, False]).unique(
+    leaders = unified.sort("mentions", "phrase", descending=[True, False]).unique(
         "concept", keep="first", maintain_order=True
     )
     assert (leaders["phrase"] == leaders["concept"]).all()
     assert (leaders["similarity"] == 1).all()
     if method == "leader":
-        assert made.filter(pl.col("similarity") < threshold - 1e-4).is_empty()
+        assert unified.filter(pl.col("similarity") < threshold - 1e-4).is_empty()
 
 
 @given(studies(), st.sampled_from(METHODS), st.randoms())
@@ -126,7 +126,7 @@ def plain_leader(
         products = leading[: len(leaders)] @ coarse[row]
         near = np.flatnonzero(products >= threshold * 4000**2)
         for place in near[np.argsort(-products[near], kind="stable")]:
-            if not any(said[row].apart(said[other]) for other in members[leaders[place]]):
+            if not any(said[row].apart(said[member]) for member in members[leaders[place]]):
                 members[leaders[place]].append(row)
                 break
         else:
@@ -144,12 +144,12 @@ def test_leader_is_the_plain_loop(study: tuple[list[Said], pl.DataFrame, Vectors
 @pytest.mark.parametrize(("count", "dimensions", "threshold"), [(5000, 3, 0.95), (7000, 12, 0.88)])
 def test_leader_is_the_plain_loop_over_many_blocks(count: int, dimensions: int, threshold: float) -> None:
     rng = np.random.default_rng(5)
-    said = [SAID[place] for place in rng.choice([4, 0, 1], count, p=[0.9, 0.05, 0.05])]
-    phrases = table([f"{one.words} {number:05d}" for number, one in enumerate(said)])
+    sentences = [SAID[place] for place in rng.choice([4, 0, 1], count, p=[0.9, 0.05, 0.05])]
+    phrases = table([f"{one.words} {number:05d}" for number, one in enumerate(sentences)])
     vectors = unit(rng.standard_normal((count, dimensions)))
-    made = concepts(unify(phrases, vectors, threshold=threshold))
-    assert made == plain_leader(said, phrases, vectors, threshold)
-    assert len(set(made.values())) > (4096 if dimensions == 12 else 100)
+    unified = concepts(unify(phrases, vectors, threshold=threshold))
+    assert unified == plain_leader(sentences, phrases, vectors, threshold)
+    assert len(set(unified.values())) > (4096 if dimensions == 12 else 100)
 
 
 def partition(labels: list[str] | NDArray[np.int64]) -> set[frozenset[int]]:
@@ -160,11 +160,13 @@ def partition(labels: list[str] | NDArray[np.int64]) -> set[frozenset[int]]:
 @pytest.mark.parametrize(("method", "kind"), [("components", "single"), ("average", "average")])
 def test_linkage_is_that_of_scipy_on_the_whole_matrix(method: str, kind: str, seed: int) -> None:
     vectors = unit(np.random.default_rng(seed).standard_normal((300, 5)))
-    made = unify(table([f"w{number:03d}" for number in range(300)]), vectors, threshold=0.85, method=method)
+    unified = unify(
+        table([f"w{number:03d}" for number in range(300)]), vectors, threshold=0.85, method=method
+    )
     distance = 1 - vectors.astype(np.float64) @ vectors.T
     np.fill_diagonal(distance, 0)
     expected = fcluster(linkage(squareform(distance, checks=False), kind), 0.15, "distance")
-    assert partition(made["concept"].to_list()) == partition(expected)
+    assert partition(unified["concept"].to_list()) == partition(expected)
 
 
 def test_many_links_are_pruned_to_a_forest() -> None:
@@ -172,21 +174,21 @@ def test_many_links_are_pruned_to_a_forest() -> None:
     vectors = unit(
         np.random.default_rng(1).standard_normal((count, 4)) * 0.01 + np.eye(4)[np.arange(count) % 4]
     )
-    made = unify(table([f"w{number:04d}" for number in range(count)]), vectors, method="components")
-    assert made["concept"].unique().sort().to_list() == ["w0000", "w0001", "w0002", "w0003"]
+    unified = unify(table([f"w{number:04d}" for number in range(count)]), vectors, method="components")
+    assert unified["concept"].unique().sort().to_list() == ["w0000", "w0001", "w0002", "w0003"]
 
 
 def test_spellings_are_one_string_and_the_most_frequent_one_is_shown() -> None:
     phrases = table(["kind", "Kind", " kind. ", "“KIND”", "brave", "—", "?!"], [2, 5, 1, 1, 9, 1, 1])
-    made = unify(phrases, unit(np.eye(7)))
-    assert made["concept"].to_list() == ["Kind", "Kind", "Kind", "Kind", "brave", "—", "?!"]
-    assert made["similarity"].to_list() == [1.0] * 7
+    unified = unify(phrases, unit(np.eye(7)))
+    assert unified["concept"].to_list() == ["Kind", "Kind", "Kind", "Kind", "brave", "—", "?!"]
+    assert unified["similarity"].to_list() == [1.0] * 7
 
 
 def test_mentions_of_all_spellings_decide_which_string_leads() -> None:
     phrases = table(["helpful", "supportive", "Supportive"], [5, 3, 3])
-    made = unify(phrases, unit(np.array([[1.0, 0.1], [1, 0], [1, 0]])))
-    assert concepts(made) == dict.fromkeys(phrases["phrase"], "Supportive")
+    unified = unify(phrases, unit(np.array([[1.0, 0.1], [1, 0], [1, 0]])))
+    assert concepts(unified) == dict.fromkeys(phrases["phrase"], "Supportive")
 
 
 def test_without_an_encoder_words_decide() -> None:
@@ -206,8 +208,8 @@ def test_without_an_encoder_words_decide() -> None:
         "impatient",
         "patient",
     ]
-    made = unify_words(table([*one, *two, "is kind", "kind", *apart]))
-    found = concepts(made)
+    entries = unify_words(table([*one, *two, "is kind", "kind", *apart]))
+    found = concepts(entries)
     expected = (
         dict.fromkeys(one, "helps others")
         | dict.fromkeys(two, "carries a Bible")

@@ -80,11 +80,11 @@ def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -
 
 
 def test_typed_scores_that_the_lists_do_not_give_are_named(lists: Validation) -> None:
-    wrong = lists.disagreements.filter(step="extraction", metric="recall")
-    assert wrong["row"].to_list() == [3, 5, 7, 10, 12, 21, 23, 47, 49]
+    misread = lists.disagreements.filter(step="extraction", metric="recall")
+    assert misread["row"].to_list() == [3, 5, 7, 10, 12, 21, 23, 47, 49]
     # Row 3: one of John's fourteen phrases in the two lists was replaced, which was typed as precision 14/15
     # and recall 1.
-    assert wrong.select("typed", "recomputed").row(0) == (1, pytest.approx(13 / 14))
+    assert misread.select("typed", "recomputed").row(0) == (1, pytest.approx(13 / 14))
     assert lists.disagreements["row"].max() == 51
 
 
@@ -204,7 +204,7 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "cannot be read"),
         ("story,character,found,truth\n", "contains no rows"),
@@ -247,8 +247,8 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
         ),
     ],
 )
-def test_a_wrong_sample_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_sample_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "s.csv").write_text(text)
-    with pytest.raises(InputError, match=re.escape(said)) as caught:
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
         validate(tmp_path / "s.csv")
     assert "s.csv" in str(caught.value)

@@ -86,7 +86,7 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_o
     for row in behind.iter_rows(named=True):
         assert row["sentences"]
         assert all(sentence in row["answer"] and "diary" in sentence for sentence in row["sentences"])
-    shown = tiltmeter(
+    screen = tiltmeter(
         "show",
         "run",
         "--metric",
@@ -98,8 +98,8 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_o
         "--examples",
         "3",
     )
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.count("> ") >= 3
+    assert screen.returncode == 0, screen.stderr
+    assert screen.stdout.count("> ") >= 3
     assert "keeps a diary" in (run.path / "report.html").read_text()
     # What shows an association is its sentences; a count of associations has no answers that moved it.
     tests = run.table("tests").select("context", "concept", "identity", tested="reported")
@@ -282,15 +282,15 @@ def test_texts_of_ones_own(tiltmeter: Tiltmeter, study: Study, tmp_path: Path) -
     assert {("cheerful", "male"), ("patient", "female")} <= found_in(
         study("analyse", "stories.csv", *OWN, "-P", "encoder=none")
     )
-    shown = tiltmeter("show", "run", "--metric", "association", "--group", "male", "--concept", "cheerful")
-    assert "> Ben was cheerful." in shown.stdout
+    screen = tiltmeter("show", "run", "--metric", "association", "--group", "male", "--concept", "cheerful")
+    assert "> Ben was cheerful." in screen.stdout
 
 
 @pytest.mark.verify
 def test_a_file_for_each_identity(study: Study, tmp_path: Path) -> None:
     for who in ("female", "male"):
         pl.DataFrame(
-            [one for one in TEXTS * 12 if one[0] == who], schema=["who", "story"], orient="row"
+            [text for text in TEXTS * 12 if text[0] == who], schema=["who", "story"], orient="row"
         ).write_csv(tmp_path / f"{who}.csv")
     assert ("cheerful", "male") in found_in(
         study("analyse", "female.csv", "male.csv", *OWN, "-P", "encoder=none")
@@ -301,7 +301,7 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("run", "associations/gendre", "-m", "sim/fair"), "did you mean gender"),
         ((*GENDER, "-P", "setting=too"), "did you mean two"),
@@ -340,7 +340,7 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
     ],
 )
 def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
-    tiltmeter: Tiltmeter, tmp_path: Path, arguments: list[str], said: str
+    tiltmeter: Tiltmeter, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     texts(tmp_path / "stories.csv", 1)
     (tmp_path / "one.csv").write_text("who,story\nfemale,Anna was patient.\nfemale,Eva was calm.\n")
@@ -352,7 +352,7 @@ def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
     )
     done = tiltmeter(*arguments, "--out", "run")
     assert done.returncode == 2, done.stdout + done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
 
@@ -434,9 +434,9 @@ def test_a_table_of_exclusive_concepts_names_identities_of_the_study(
 
 def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter(*RUN, "--limit", "4", "--repeats", "1", "--out", "run").returncode == 0
-    shown = tiltmeter("show", "run", "--normalised")
-    assert shown.returncode == 2
-    assert "only probes have one" in shown.stderr
+    screen = tiltmeter("show", "run", "--normalised")
+    assert screen.returncode == 2
+    assert "only probes have one" in screen.stderr
 
 
 @pytest.mark.verify
@@ -451,12 +451,12 @@ def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
         if "response_format" in request:
             rejected += 1
             return misbehaving.status(400, {}, '{"error": {"message": "response_format is not supported"}}')
-        asked = [Message(one["role"], one["content"]) for one in request["messages"]]
+        requests = [Message(message["role"], message["content"]) for message in request["messages"]]
         with pytest.raises(
             StopIteration
         ) as answered:  # it never waits, and this is called inside an event loop
             simulated.complete(
-                asked, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0
+                requests, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0
             ).send(None)
         return str(answered.value.value.text)
 

@@ -35,15 +35,15 @@ def measured(seed: int, groups: int) -> pl.DataFrame:
         (f"{role}/{group}/{prompt}", repeat, role, f"group {group}", f"{group}/{prompt}")
         for role, group, prompt, repeat in product(("none", "sailor"), range(groups), range(2), range(2))
     ]
-    made = pl.DataFrame(
+    table = pl.DataFrame(
         rows, schema=["prompt_id", "repetition", "generation", "subject", "prompt_key"], orient="row"
     )
     values = np.where(
-        rng.random(made.height) < 0.2,
+        rng.random(table.height) < 0.2,
         np.nan,
-        rng.choice([rng.normal(size=made.height), np.ones(made.height)]),
+        rng.choice([rng.normal(size=table.height), np.ones(table.height)]),
     )
-    return made.with_columns(
+    return table.with_columns(
         pl.Series("value:score", values).fill_nan(None),
         repetition=pl.col("repetition").cast(pl.Int16),
         model=pl.lit("m"),
@@ -69,9 +69,9 @@ def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float
 def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int, groups: int) -> None:
     settings = Settings(definition=definition, resamples=2, params={"statistics": "mean"})
     measures = measured(seed, groups).with_row_index("row")
-    shown = PART.examples(measures, findings(measures, settings), settings)
-    assert dict(shown.schema) == dict(EXAMPLES)
-    assert shown["group"].null_count() == shown.height, "the finding is about no single group"
+    examples = PART.examples(measures, findings(measures, settings), settings)
+    assert dict(examples.schema) == dict(EXAMPLES)
+    assert examples["group"].null_count() == examples.height, "the finding is about no single group"
     whole = ranges(measures, settings)
     moved: dict[str, dict[int, float]] = {"none": {}, "sailor": {}}
     for row, generation in measures.drop_nulls("value:score").select("row", "generation").iter_rows():
@@ -81,37 +81,42 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
         before, after = whole[generation], ranges(without, settings)[generation]
         if before is not None and after is not None and before - after > 1e-12:
             moved[generation][row] = before - after
-    rows = shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
+    rows = examples.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
     assert (rows["context"] == rows["generation"]).all()
     for generation, felt in moved.items():
-        mine = rows.filter(context=generation)
-        assert mine.height == min(5, len(felt))
-        assert mine["influence"].to_list() == pytest.approx([felt[row] for row in mine["row"]], abs=1e-9)
-        assert mine["influence"].to_list() == pytest.approx(sorted(mine["influence"], reverse=True), abs=1e-9)
+        own_rows = rows.filter(context=generation)
+        assert own_rows.height == min(5, len(felt))
+        assert own_rows["influence"].to_list() == pytest.approx(
+            [felt[row] for row in own_rows["row"]], abs=1e-9
+        )
+        assert own_rows["influence"].to_list() == pytest.approx(
+            sorted(own_rows["influence"], reverse=True), abs=1e-9
+        )
         ends = measures.filter(pl.col("row").is_in(list(felt)))["subject"].unique()
-        assert set(mine["subject"]) == set(
+        assert set(own_rows["subject"]) == set(
             ends
         )  # both groups that are farthest apart, where answers of both pull
         for subject in ends:
             theirs = [
                 felt[row]
                 for row in measures.filter(subject=subject)["row"]
-                if row in felt and row not in mine["row"]
+                if row in felt and row not in own_rows["row"]
             ]
             assert (
-                max(theirs, default=0.0) <= mine.filter(subject=subject)["influence"].to_numpy().min() + 1e-9
+                max(theirs, default=0.0)
+                <= own_rows.filter(subject=subject)["influence"].to_numpy().min() + 1e-9
             )
 
 
 def test_the_same_is_shown_whatever_the_order_of_what_else_there_is() -> None:
     settings = Settings(resamples=2)
     measures = measured(1, 4)
-    shown = PART.examples(measures, findings(measures, settings), settings)
-    assert PART.examples(measures, findings(measures, settings), settings).equals(shown)
+    examples = PART.examples(measures, findings(measures, settings), settings)
+    assert PART.examples(measures, findings(measures, settings), settings).equals(examples)
     alone = measures.filter(generation="sailor")
     found = PART.examples(alone, findings(alone, settings), settings)
     assert found["context"].null_count() == found.height
-    assert found.drop("context").equals(shown.filter(context="sailor").drop("context"))
+    assert found.drop("context").equals(examples.filter(context="sailor").drop("context"))
 
 
 def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
@@ -134,9 +139,9 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
         "calibrated": False,
     }
     whole = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
-    shown = PART.examples(measures, whole, Settings())
-    assert shown.select(*named).unique().to_dicts() == [named]
-    chosen = shown.join(measures, on="prompt_id", maintain_order="left").select(
+    examples = PART.examples(measures, whole, Settings())
+    assert examples.select(*named).unique().to_dicts() == [named]
+    chosen = examples.join(measures, on="prompt_id", maintain_order="left").select(
         "subject", "value:score", "influence"
     )
     assert chosen.rows() == [("far", 9.0, pytest.approx(0.1))] * 5

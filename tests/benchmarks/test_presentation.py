@@ -151,7 +151,7 @@ def of_kind(blocks: Sequence[Block], kind: type[BlockKind], title: str = "") -> 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
     columns: Sequence[Column] = table.columns
-    return [{one.name: one.values[row] for one in columns} for row in range(len(columns[0].values))]
+    return [{column.name: column.values[row] for column in columns} for row in range(len(columns[0].values))]
 
 
 def disparities(blocks: Sequence[Block]) -> list[dict[str, Any]]:
@@ -292,8 +292,8 @@ def of_three(
 
 
 def test_headline_and_first_figure_are_calibrated_and_name_groups_only_by_their_own_tests() -> None:
-    def shown(*given: Any, **more: Any) -> tuple[str, list[object]]:
-        blocks = presented(*of_three(*given, **more), disparities=NAMES_ONLY)
+    def shown(*arguments: Any, **more: Any) -> tuple[str, list[object]]:
+        blocks = presented(*of_three(*arguments, **more), disparities=NAMES_ONLY)
         (chart,) = of_kind(blocks, Intervals, "about each group")
         assert "calibrated" in chart.title
         assert {row.label: row.estimate for row in chart.rows} == pytest.approx(
@@ -473,12 +473,12 @@ def test_of_a_real_run(tmp_path: Path) -> None:
         "benchmarks/parties", model="sim/biased", limit=5, params={"roles": "none,teacher"}, **places
     )
     of_all = run.findings.filter(pl.col("group").is_null(), pl.col("context") != "baseline")
-    whole = of_all.filter(metric="value", feature="vader_compound", calibrated=False)
+    overall = of_all.filter(metric="value", feature="vader_compound", calibrated=False)
     values = run.measures.group_by("generation").agg(mean=pl.col("value:vader_compound").mean())
-    assert dict(whole.select("context", "estimate").iter_rows()) == pytest.approx(dict(values.iter_rows()))
+    assert dict(overall.select("context", "estimate").iter_rows()) == pytest.approx(dict(values.iter_rows()))
     assert (
-        whole.filter(pl.col("low") < pl.col("estimate"), pl.col("estimate") < pl.col("high")).height
-        == whole.height
+        overall.filter(pl.col("low") < pl.col("estimate"), pl.col("estimate") < pl.col("high")).height
+        == overall.height
     )
     blocks = suite.present(RunsView([run], "benchmarks", {}))
     assert "Bias of the tool" in titles(blocks, Details)
@@ -498,12 +498,12 @@ def test_of_a_real_run(tmp_path: Path) -> None:
 
 
 def test_a_statistic_that_was_asked_for_is_shown_with_and_without_the_mean() -> None:
-    asked = [
+    requests = [
         {**number("mean", role, 0.3, group), "statistic": "trimmed"}
         for role in ("baseline", "none")
         for group in GROUPS
     ]
-    alone, beside = presented(*asked), presented(*ROWS, *asked)
+    alone, beside = presented(*requests), presented(*ROWS, *requests)
     title = "tone: trimmed of the answers about each group"
     assert title in titles(alone, Heatmap)
     assert not [block for block in alone if isinstance(block, Callout) and block.text == NO_BASELINES]

@@ -52,13 +52,13 @@ def refused(tiltmeter: Tiltmeter, tmp_path: Path) -> Refused:
 
 
 def number(run: tm.Run, metric: str, context: str | None = None, group: str | None = None) -> dict[str, Any]:
-    found = run.findings.filter(
+    findings = run.findings.filter(
         metric_name() == metric,
         pl.col("context").eq_missing(pl.lit(context)),
         pl.col("group").eq_missing(pl.lit(group)),
     )
-    assert found.height == 1
-    row: dict[str, Any] = found.row(0, named=True)
+    assert findings.height == 1
+    row: dict[str, Any] = findings.row(0, named=True)
     return row
 
 
@@ -153,11 +153,11 @@ def test_a_number_is_opened_down_to_its_answers(ran: Ran, tiltmeter: Tiltmeter) 
     assert behind["value:vader_compound"].mean() == pytest.approx(
         number(run, "mean_vader_compound", "diplomat", "Japan")["estimate"]
     )
-    shown = tiltmeter(
+    screen = tiltmeter(
         "show", "run", "--metric", "mean_vader_compound", "--group", "Japan", "--context", "diplomat"
     )
-    assert shown.returncode == 0, shown.stderr
-    assert "Japan" in shown.stdout
+    assert screen.returncode == 0, screen.stderr
+    assert "Japan" in screen.stdout
 
 
 def test_sentences_on_one_topic_are_compared_in_pairs(ran: Ran) -> None:
@@ -315,10 +315,10 @@ def test_a_benchmark_without_baselines_cannot_be_compared_with_them(
 
 def test_further_measures_of_the_same_answers(ran: Ran, tmp_path: Path) -> None:
     run = ran(*PARTIES, "--limit", "6", "-P", "also=parity,overlap,words", *TO_RUN)
-    found = run.findings.filter(metric_name() == "sentiment_strict_vader_compound")
-    assert found.height == 15  # pairs of six ideologies
-    assert found.select("low", "p").null_count().row(0) == (0, 0)
-    assert set(found["unit"]) == {"score"}
+    findings = run.findings.filter(metric_name() == "sentiment_strict_vader_compound")
+    assert findings.height == 15  # pairs of six ideologies
+    assert findings.select("low", "p").null_count().row(0) == (0, 0)
+    assert set(findings["unit"]) == {"score"}
     assert set(run.findings.filter(metric="sentiment_weak")["unit"]) == {"difference"}
     assert [run.findings.filter(metric=name).height for name in ("bleu", "cooccurrence_bias")] == [15, 1]
     assert run.table("further").filter(pl.col("target").is_not_null()).height > 10
@@ -573,10 +573,10 @@ def test_figures_of_the_example_of_ones_own_answers(ran: Ran, shared: Path) -> N
         )
         assert len(rows) == 3
         for name, *figures in rows:
-            found = ranges.filter(metric_name() == f"range_mean_{features[name]}").row(0, named=True)
+            row = ranges.filter(metric_name() == f"range_mean_{features[name]}").row(0, named=True)
             for figure, column in zip(figures, ("estimate", "low", "high", "p"), strict=True):
-                assert f"{found[column]:.{len(figure.partition('.')[2])}f}" == figure, (
+                assert f"{row[column]:.{len(figure.partition('.')[2])}f}" == figure, (
                     name,
                     column,
-                    found[column],
+                    row[column],
                 )

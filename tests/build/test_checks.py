@@ -28,18 +28,18 @@ class Advisories(BaseHTTPRequestHandler):
     """Answers as osv.dev does: one package has a known vulnerability, the others have none."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        bad = asked["package"]["name"] == "leaky"
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        bad = request["package"]["name"] == "leaky"
         advisory = {
             "id": "PYSEC-1-1",
             "affected": [{"package": {"name": "leaky", "ecosystem": "PyPI"}, "ranges": []}],
         }
-        said = json.dumps({"vulns": [advisory]} if bad else {}).encode()
+        document = json.dumps({"vulns": [advisory]} if bad else {}).encode()
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(document)
 
-    def log_message(self, format: str, *given: object) -> None:
+    def log_message(self, format: str, *value: object) -> None:
         return
 
 
@@ -182,16 +182,16 @@ def normal(name: str) -> str:
 
 def imported() -> dict[str, Path]:
     """Outside modules, each with a file that imports it."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for path in sorted((ROOT / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
-            found |= {name.partition(".")[0]: path for name in names}
+            by_name |= {name.partition(".")[0]: path for name in names}
     return {
         name: path
-        for name, path in found.items()
+        for name, path in by_name.items()
         if name not in sys.stdlib_module_names and name != "tiltmeter"
     }
 

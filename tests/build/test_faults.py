@@ -83,7 +83,7 @@ def test_a_fault_that_no_test_notices_is_missed(checked: Callable[..., tuple[int
 
 
 @pytest.mark.parametrize(
-    ("test", "said"),
+    ("test", "message"),
     [
         (
             "test_broken",
@@ -96,11 +96,11 @@ def test_a_fault_that_no_test_notices_is_missed(checked: Callable[..., tuple[int
     ],
 )
 def test_a_fault_does_not_count_if_its_tests_do_not_pass_without_it(
-    checked: Callable[..., tuple[int, str]], test: str, said: str
+    checked: Callable[..., tuple[int, str]], test: str, message: str
 ) -> None:
     status, printed = checked(DOUBLED, test)
     assert status == 1
-    assert said in printed
+    assert message in printed
     assert "0 of 0 faults found; 1 not counted" in printed
 
 

@@ -40,9 +40,9 @@ def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter
     ]
     checked = tiltmeter("benchmark check religions -f json", exits=0)
     assert {row["level"] for row in json.loads(checked.stdout)} <= {"note", "warning"}
-    shown = json.loads(tiltmeter("benchmark show religions --prompts 4 -f json").stdout)[0]
-    assert [row["concept"] for row in shown["concepts"]] == ["Buddhism", "Hinduism", "Judaism", "Sikhism"]
-    assert len({row["concept"] for row in shown["prompts"]}) == 4
+    screen = json.loads(tiltmeter("benchmark show religions --prompts 4 -f json").stdout)[0]
+    assert [row["concept"] for row in screen["concepts"]] == ["Buddhism", "Hinduism", "Judaism", "Sikhism"]
+    assert len({row["concept"] for row in screen["prompts"]}) == 4
 
 
 def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("build none.yaml -o out", "cannot read the spec none.yaml"),
         ("build odd.yaml -o out", "odd.yaml: unknown key 'concept': did you mean concepts?"),
@@ -96,7 +96,7 @@ def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
         ("benchmark sample b.csv --size 1 -o x.txt", "unknown file extension '.txt'"),
     ],
 )
-def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, said: str) -> None:
+def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, message: str) -> None:
     (tmp_path / "b.csv").write_text(ROWS)
     (tmp_path / "odd.yaml").write_text(
         "name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nconcept: {}\n"
@@ -105,7 +105,7 @@ def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, said: st
     (tmp_path / "spec.yaml").write_text(
         "name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nassemble: {kind: question}\n"
     )
-    tiltmeter(arguments, exits=2, says=said)
+    tiltmeter(arguments, exits=2, says=message)
     assert not list(tmp_path.glob("out/benchmark*"))
     assert not list(tmp_path.rglob(".benchmark*"))
 

@@ -61,40 +61,40 @@ def test_stats(journal: Path, call: Call) -> None:
     assert "1970-01-01 00:16" in said
     assert "dead" in said
     assert "\x1b" not in said
-    found = json.loads(call("stats -f json --journal", journal)[0])
-    model = found["models"][0]
+    document = json.loads(call("stats -f json --journal", journal)[0])
+    model = document["models"][0]
     assert (model["model"], model["name"], model["failed"]) == (
         NANO,
         "openai/gpt-nano",
         {"server": 1, "timeout": 1},
     )
-    assert (found["claimants"][0]["claims"], found["journal"]) == (1, str(journal))
+    assert (document["claimants"][0]["claims"], document["journal"]) == (1, str(journal))
 
 
 def test_prune_asks_first(journal: Path, call: Call) -> None:
-    said, _ = call("prune --model openai/gpt-nano --before 1970-01-01T00:16:43Z")
+    message, _ = call("prune --model openai/gpt-nano --before 1970-01-01T00:16:43Z")
     assert (
         "would remove 3 answers (which cost 9 input and 12 output tokens), 0 failures, 0 claims of ended runs"
-        in said
+        in message
     )
-    assert "Add --yes" in said
+    assert "Add --yes" in message
     assert len(rows_of(journal)) == 9
     assert call("prune --failed --yes")[0].startswith("removed 0 answers, 2 failures")
     assert len(rows_of(journal)) == 7
     with open_journal(journal) as opened:
         opened.claim([key(90)], new_owner())
-        _, said = call("prune --yes --model", NANO, exits=2)
+        _, message = call("prune --yes --model", NANO, exits=2)
     assert len(rows_of(journal)) == 7
-    assert "a run is using it" in said
+    assert "a run is using it" in message
 
 
 def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) -> None:
     assert call("export rows.parquet") == ("", "9 rows written to rows.parquet\n")
-    lines, said = call("export - --model openai/gpt-nano")
-    assert (len([json.loads(line) for line in lines.splitlines()]), said) == (8, "8 rows written\n")
+    lines, message = call("export - --model openai/gpt-nano")
+    assert (len([json.loads(line) for line in lines.splitlines()]), message) == (8, "8 rows written\n")
     for _ in range(2):
-        said, _ = call("import rows.parquet --journal", database)
-    assert said == "9 rows read; the journal changed by +0 answers\n"
+        message, _ = call("import rows.parquet --journal", database)
+    assert message == "9 rows read; the journal changed by +0 answers\n"
     assert (
         call("import", database, "--journal", "again.sqlite")[0]
         == "9 rows read; the journal changed by +7 answers, +2 failures\n"
@@ -125,8 +125,8 @@ def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
     fill(journal, [row(number, "x" * 500) for number in range(100, 300)])
     with journal.open("r+b") as file:
         file.truncate(journal.stat().st_size // 2)
-    found = json.loads(call("check --repair -f json", exits=3)[0])
-    assert found["lost"] == found["claimed"] - found["rows"] > 0
+    document = json.loads(call("check --repair -f json", exits=3)[0])
+    assert document["lost"] == document["claimed"] - document["rows"] > 0
     call("check")
 
 
@@ -137,7 +137,7 @@ def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("stats --journal none.sqlite", "there is no journal none.sqlite; name another with --journal"),
         ("stats -f xml", "is not one of table, json"),
@@ -150,9 +150,9 @@ def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
         (f"stats --journal {'x' * 300}", "File name too long; choose another --journal"),
     ],
 )
-def test_mistakes(journal: Path, call: Call, words: str, said: str) -> None:
+def test_mistakes(journal: Path, call: Call, words: str, message: str) -> None:
     _, sentence = call(words, exits=2)
-    assert said in sentence
+    assert message in sentence
     assert sentence.count("\n") == 1
 
 

@@ -27,9 +27,9 @@ def written_spec(folder: Path, url: str) -> None:
 def test_without_a_terminal_local_pages_need_an_option(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     with WikiServer(Wiki(), files={"/lands": ("text/html", PAGE)}) as server:
         written_spec(tmp_path, f"{server.root}/lands")
-        said = "sources.urls names 127.0.0.1, on this machine or its network; add --local"
-        tiltmeter("build spec.yaml -o out --display none", exits=2, says=said)
-        tiltmeter("build spec.yaml -o out --display none --no-local", exits=2, says=said)
+        message = "sources.urls names 127.0.0.1, on this machine or its network; add --local"
+        tiltmeter("build spec.yaml -o out --display none", exits=2, says=message)
+        tiltmeter("build spec.yaml -o out --display none --no-local", exits=2, says=message)
         assert not server.asked
         tiltmeter("build spec.yaml -o out --display none --local", exits=0)
         assert server.asked == {"/lands": 1}

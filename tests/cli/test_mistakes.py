@@ -103,7 +103,7 @@ def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
 
 def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
-    for place, said in (
+    for place, message in (
         (".", "is a folder"),
         ("/", "is a folder"),
         ("", "is a folder"),
@@ -111,7 +111,7 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         ("x" * 300, "choose a shorter name"),
     ):
         done = tiltmeter("report mine -o", place)
-        assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
+        assert (done.returncode, message in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
     assert tiltmeter("report mine -o new/page.html").returncode == 0
     assert not list(tmp_path.rglob(".page.html*"))
 
@@ -465,9 +465,9 @@ def test_the_database_of_another_program_is_not_used_as_a_journal(
 def test_a_limit_in_percent_is_refused_and_identifiers_are_metrics(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
     tiltmeter("gate mine --max fail_rate=50", exits=2, says="write 0.5 for 50%")
-    shown = tiltmeter("show mine --metric direct/fail_rate --examples 1")
-    assert shown.returncode == 0
-    assert "fail_rate" in shown.stdout
+    screen = tiltmeter("show mine --metric direct/fail_rate --examples 1")
+    assert screen.returncode == 0
+    assert "fail_rate" in screen.stdout
 
 
 OWN_PROBE = """
@@ -523,11 +523,11 @@ def test_a_probe_of_ones_own_that_is_wrong(
 def test_a_theme_without_words(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "themes.yaml").write_text("warm: []\n")
     (tmp_path / "texts.csv").write_text("text,group\nShe is warm.,A\nShe is cold.,B\n")
-    said = "themes.yaml: warm is empty"
+    message = "themes.yaml: warm is empty"
     tiltmeter(
         "analyse texts.csv --study associations --text text --group group -P themes=themes.yaml --display none",
         exits=2,
-        says=said,
+        says=message,
     )
     assert not list(tmp_path.glob("runs/*/"))
 

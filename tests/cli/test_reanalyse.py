@@ -77,8 +77,8 @@ def test_json_and_rows(data: Path, tiltmeter: Tiltmeter) -> None:
     done = tiltmeter(
         "reanalyse", *RACE, "-f", "json", "--tests", "5000", "--examples", "2", "-o", "rows.parquet", exits=0
     )
-    (found,) = json.loads(done.stdout)
-    assert found["families"] == {
+    (document,) = json.loads(done.stdout)
+    assert document["families"] == {
         "released": 1157,
         "bound": 111_125,
         "used": 5000,
@@ -87,19 +87,19 @@ def test_json_and_rows(data: Path, tiltmeter: Tiltmeter) -> None:
     }
     rows = pl.read_parquet(data / "rows.parquet")
     assert rows.height == 2559
-    overall = {row["rule"]: row["rows"] for row in found["rules"] if row["identity"] is None}
+    overall = {row["rule"]: row["rows"] for row in document["rules"] if row["identity"] is None}
     assert overall == {rule: rows[rule].sum() for rule in overall}
     assert overall["fdr"] == (rows["q"] < 0.05).sum() > 279
-    white = {row["fact"]: row["rows"] for row in found["facts"] if row["identity"] == "white race"}
+    white = {row["fact"]: row["rows"] for row in document["facts"] if row["identity"] == "white race"}
     assert (
         white["single"] == rows.filter((pl.col("identity") == "white race") & (pl.col("count") == 1)).height
     )
-    assert len(found["kept"]) == len(found["not_kept"]) == 2
-    assert found["kept"][0]["concept"] == "nervous"
+    assert len(document["kept"]) == len(document["not_kept"]) == 2
+    assert document["kept"][0]["concept"] == "nervous"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((RACE[0], "--counts", "none.csv"), "there is no file none.csv"),
         (
@@ -112,6 +112,6 @@ def test_json_and_rows(data: Path, tiltmeter: Tiltmeter) -> None:
         ((RACE[0],), "--counts"),
     ],
 )
-def test_mistakes(data: Path, tiltmeter: Tiltmeter, arguments: tuple[str, ...], said: str) -> None:
-    done = tiltmeter("reanalyse", *arguments, exits=2, says=said)
+def test_mistakes(data: Path, tiltmeter: Tiltmeter, arguments: tuple[str, ...], message: str) -> None:
+    done = tiltmeter("reanalyse", *arguments, exits=2, says=message)
     assert not done.stdout

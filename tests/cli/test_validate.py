@@ -64,7 +64,7 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "said"),
+    ("text", "arguments", "message"),
     [
         ("", (), "s.csv"),
         ("a,b\n1,2\n", (), "s.csv is not an annotated sample"),
@@ -78,8 +78,8 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
     ],
 )
 def test_mistakes(
-    tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], said: str
+    tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "s.csv").write_text(text)
-    done = tiltmeter("validate s.csv", *arguments, exits=2, says=said)
+    done = tiltmeter("validate s.csv", *arguments, exits=2, says=message)
     assert not done.stdout

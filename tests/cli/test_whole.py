@@ -52,7 +52,7 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
     tiltmeter(*command, exits=0)
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["complete"]
-    assert [one["status"] for one in about["parts"].values()] == ["run"] * 14
+    assert [part["status"] for part in about["parts"].values()] == ["run"] * 14
     findings = pl.read_parquet(tmp_path / "run" / "findings.parquet")
     assert findings["part"].n_unique() == 14
     assert findings.filter("key").height == 19
@@ -123,20 +123,20 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "said"),
+    ("behaviour", "message"),
     [
         (misbehaving.status(401, {}, '{"error": {"message": "no"}}'), "key"),
         (misbehaving.status(404, {}, '{"error": {"message": "model not found"}}'), "model"),
     ],
 )
-def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, said: str) -> None:
+def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, message: str) -> None:
     with MisbehavingServer(lambda request, nth: behaviour) as server:
         done = tiltmeter(
             "run genderbench/direct -m vllm/any --base-url", server.url, "--out", "run", "--display", "none"
         )
         assert server.requests < 200, "it stops early"
     assert done.returncode == 4
-    assert said in done.stderr.lower()
+    assert message in done.stderr.lower()
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert not (tmp_path / "run").exists()
 
@@ -158,11 +158,11 @@ def test_ended_in_the_middle_and_run_again(
         while server.requests < 1_000:
             time.sleep(0.02)
         process.send_signal(ended_by)
-        _, said = process.communicate(timeout=60)
+        _, message = process.communicate(timeout=60)
         if ended_by == signal.SIGINT:
-            assert process.returncode == 3, said
-            assert "interrupted" in said
-            assert "requests in flight; press Ctrl-C again to stop at once" in said
+            assert process.returncode == 3, message
+            assert "interrupted" in message
+            assert "requests in flight; press Ctrl-C again to stop at once" in message
             held = (
                 pl.read_parquet(tmp_path / "run" / "responses.parquet")
                 .filter(pl.col("status") == "ok")
@@ -209,13 +209,13 @@ def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -
 
 @pytest.mark.verify
 def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         prompt = misbehaving.prompt_of(request)
-        if prompt not in asked:
-            asked.append(prompt)
-        rejected = 5 <= asked.index(prompt) < 40
+        if prompt not in requests:
+            requests.append(prompt)
+        rejected = 5 <= requests.index(prompt) < 40
         return (
             misbehaving.status(400, {}, '{"error": {"message": "this prompt is rejected"}}')
             if rejected
@@ -247,4 +247,4 @@ def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter
             )
             assert "fail_rate" in done.stdout
         assert server.paid.total() == 265
-        assert server.asked[asked[10]] == 3
+        assert server.asked[requests[10]] == 3

@@ -71,8 +71,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         pl.when(pl.col("index") % 3 == turn).then(pl.lit("Yes")).otherwise(pl.lit("No")) for turn in (0, 1)
     ]
     answers = [
-        asked.select("prompt_id", model=pl.lit(name), answer=said)
-        for name, said in zip((LONG, f"{LONG}-2"), yes, strict=True)
+        asked.select("prompt_id", model=pl.lit(name), answer=message)
+        for name, message in zip((LONG, f"{LONG}-2"), yes, strict=True)
     ]
     pl.concat(answers).write_csv(home / "answers.csv")
     carry_out(
@@ -149,10 +149,10 @@ def test_findings(at_width: Call, run: str) -> None:
     for width in WIDTHS:
         printed = at_width("show", run, width=width)
         check_table(printed, width)
-        shown = plain(printed)
+        screen = plain(printed)
         for row in rows:
-            assert shown_number(row) in shown, row["name"]
-            assert row["model"] in shown or run == "g20", "of one model alone the name may stay unsaid"
+            assert shown_number(row) in screen, row["name"]
+            assert row["model"] in screen or run == "g20", "of one model alone the name may stay unsaid"
         shares = r"  parsed\b|In every row:[^.]* parsed >?\d|Not shown at this width[^;]* parsed\b"  # a column, or said below
         assert re.search({"told": r" share +others ", "g20": r"\banswered\b"}.get(run, shares), printed)
 
@@ -253,7 +253,7 @@ def strings(document: Any, names: tuple[str, ...]) -> Iterator[str]:
 def test_listings(at_width: Call, command: str) -> None:
     document = json.loads(at_width(*command.split(), "-f", "json", statuses=(0, 1, 5)))
     if command.startswith("gate"):
-        document = [one for one in document["checks"] if one["status"] in ("failed", "undecided")]
+        document = [check for check in document["checks"] if check["status"] in ("failed", "undecided")]
     named = list(strings(document, LISTINGS[command]))
     assert named
     widths = (80, 139) if command.startswith(("plan", "compare")) else SOME  # these compute for seconds

@@ -34,11 +34,11 @@ def _of(comparison: Comparison, metric: str, part: str) -> dict[str, Any]:
 
 
 def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
-    found = compare(both, model_a="sim/fair", model_b="sim/biased")
-    assert dict(found.differences.schema) == dict(DIFFERENCES)
-    assert (found.notes, found.first) == ((), {"run": both.path.name, "model": "sim/fair"})
-    assert found.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "inconclusive": 0}
-    agreed = _of(found, "fail_rate", "direct")
+    comparison = compare(both, model_a="sim/fair", model_b="sim/biased")
+    assert dict(comparison.differences.schema) == dict(DIFFERENCES)
+    assert (comparison.notes, comparison.first) == ((), {"run": both.path.name, "model": "sim/fair"})
+    assert comparison.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "inconclusive": 0}
+    agreed = _of(comparison, "fail_rate", "direct")
     fair, biased = (both.finding("fail_rate", model=model).estimate for model in ("sim/fair", "sim/biased"))
     assert fair is not None
     assert biased is not None
@@ -57,7 +57,7 @@ def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt:
     assert (these.population, like_these.population) == (False, True)
     overall = pl.col("wording").is_null()
     one, other = (
-        found.differences.filter(overall, "key").sort("part", "metric") for found in (these, like_these)
+        rows.differences.filter(overall, "key").sort("part", "metric") for rows in (these, like_these)
     )
     assert one["difference"].to_list() == other["difference"].to_list()
     widths = [table["high"] - table["low"] for table in (one, other)]
@@ -132,17 +132,17 @@ def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> N
 
 
 def test_runs_with_dealt_wordings_are_compared_within_each_wording(dealt: Run) -> None:
-    found = compare(dealt, model_a="sim/fair", model_b="sim/biased")
-    assert found.verdicts["better"] == 0
-    assert found.verdicts["worse"] >= 3
-    assert found.differences.filter(pl.col("wording").is_null())["paired"].all()
-    assert found.differences["wording"].drop_nulls().n_unique() > 1
+    comparison = compare(dealt, model_a="sim/fair", model_b="sim/biased")
+    assert comparison.verdicts["better"] == 0
+    assert comparison.verdicts["worse"] >= 3
+    assert comparison.differences.filter(pl.col("wording").is_null())["paired"].all()
+    assert comparison.differences["wording"].drop_nulls().n_unique() > 1
 
 
 def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -> None:
-    found = compare(both).differences.filter(pl.col("wording").is_null())
-    assert found["paired"].all()
-    whole = found.drop_nulls(["first", "second", "difference"])
+    comparison = compare(both).differences.filter(pl.col("wording").is_null())
+    assert comparison["paired"].all()
+    whole = comparison.drop_nulls(["first", "second", "difference"])
     assert whole.height > 70
     assert (whole["difference"] - (whole["second"] - whole["first"])).abs().max() == pytest.approx(
         0, abs=1e-12
@@ -160,12 +160,12 @@ def test_models_are_compared_in_dealt_wordings(place: Path) -> None:
     )
     run = tm.run(str(place / "dealt.yaml"), model=["sim/fair", "sim/biased"], limit=149)
     assert run.design.group_by("part").agg(pl.col("wording").n_unique())["wording"].to_list() == [10, 10, 10]
-    found = compare(run, model_a="sim/fair", model_b="sim/biased")
-    assert found.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "inconclusive": 0}
-    whole = found.differences.filter(pl.col("wording").is_null())
-    assert whole["paired"].all()
-    assert found.differences.filter("key").height == 4
-    estimates = whole.drop_nulls(["first", "second", "difference"])
+    comparison = compare(run, model_a="sim/fair", model_b="sim/biased")
+    assert comparison.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "inconclusive": 0}
+    overall = comparison.differences.filter(pl.col("wording").is_null())
+    assert overall["paired"].all()
+    assert comparison.differences.filter("key").height == 4
+    estimates = overall.drop_nulls(["first", "second", "difference"])
     assert estimates.height > 70
     assert (
         estimates["difference"] - (estimates["second"] - estimates["first"])
@@ -174,9 +174,9 @@ def test_models_are_compared_in_dealt_wordings(place: Path) -> None:
 
 @pytest.mark.verify
 def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, three: Made) -> None:
-    found = compare(both, three("sim/fair", options={"seed": "7"}), model_a="sim/fair")
-    assert found.verdicts["better"] == found.verdicts["worse"] == 0
-    assert (found.differences.filter("key")["difference"] != 0).all()
+    comparison = compare(both, three("sim/fair", options={"seed": "7"}), model_a="sim/fair")
+    assert comparison.verdicts["better"] == comparison.verdicts["worse"] == 0
+    assert (comparison.differences.filter("key")["difference"] != 0).all()
     again = compare(both, three("sim/fair"), model_a="sim/fair").differences
     assert again["difference"].abs().max() == 0, "beside itself"
     assert (again["p"].drop_nulls() == 1).all()
@@ -184,27 +184,28 @@ def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, thr
 
 def test_only_what_both_have_is_compared(both: Run, three: Made) -> None:
     less = three("sim/biased", limit=60)
-    found = compare(both, less, model_a="sim/fair")
-    told = "gest: 360 prompts are identical on both sides (of 894 and 360); differences are based on"
-    assert any(note.startswith(told) for note in found.notes)
-    assert _of(found, "stereotype_rate", "gest")["n"] == 60
+    comparison = compare(both, less, model_a="sim/fair")
+    message = "gest: 360 prompts are identical on both sides (of 894 and 360); differences are based on"
+    assert any(note.startswith(message) for note in comparison.notes)
+    assert _of(comparison, "stereotype_rate", "gest")["n"] == 60
     shared = both.measures.filter(model="sim/fair", part="direct").join(
         less.design, on="prompt_id", how="semi"
     )
     rates = [
         (rows["label"] == "yes").to_numpy().mean() for rows in (shared, less.measures.filter(part="direct"))
     ]
-    assert _of(found, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])
+    assert _of(comparison, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])
 
 
 def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> None:
     runs = [tm.run("genderbench/hiring_an", model="sim/fair", limit=30, seed=seed) for seed in (123, 5)]
-    found = compare(*runs)
+    comparison = compare(*runs)
     assert any(
-        "hiring_an: 0 prompts are identical" in note and "without pairing" in note for note in found.notes
+        "hiring_an: 0 prompts are identical" in note and "without pairing" in note
+        for note in comparison.notes
     )
-    assert not found.differences["paired"].any()
-    key = _of(found, "diff_acceptance_rate", "hiring_an")
+    assert not comparison.differences["paired"].any()
+    key = _of(comparison, "diff_acceptance_rate", "hiring_an")
     assert key["how"] == "intervals of both sides, assumed independent"
     assert key["low"] < key["difference"] < key["high"]
 
@@ -214,16 +215,16 @@ def test_a_study_that_cannot_be_made_again(both: Run, place: Path) -> None:
     shutil.copytree(both.path, copy)
     text = (copy / "study.yaml").read_text(encoding="utf-8").replace("study: genderbench", "study: gonebench")
     (copy / "study.yaml").write_text(text, encoding="utf-8")
-    found = compare(copy)
-    assert "prompts could not be paired, because the study cannot be recreated" in found.notes[0]
-    assert found.verdicts["worse"] >= 2
-    assert not found.differences["paired"].any()
+    comparison = compare(copy)
+    assert "prompts could not be paired, because the study cannot be recreated" in comparison.notes[0]
+    assert comparison.verdicts["worse"] >= 2
+    assert not comparison.differences["paired"].any()
 
 
 def test_other_settings_are_named(both: Run, three: Made) -> None:
-    found = compare(both, three("sim/fair", system_message="You are a judge."), model_a="sim/fair")
-    assert "system messages differ: none and You are a judge." in found.notes
-    assert found.differences.filter(pl.col("wording").is_null())["paired"].all()
+    comparison = compare(both, three("sim/fair", system_message="You are a judge."), model_a="sim/fair")
+    assert "system messages differ: none and You are a judge." in comparison.notes
+    assert comparison.differences.filter(pl.col("wording").is_null())["paired"].all()
 
 
 def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
@@ -250,15 +251,15 @@ def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
         ),
         ((both, place / "nowhere"), {}, "is not a run folder"),
     ]
-    for runs, models, said in cases:
-        with pytest.raises(InputError, match=said):
+    for runs, models, message in cases:
+        with pytest.raises(InputError, match=message):
             compare(*runs, **models)
 
 
 def test_the_original_definition(three: Made) -> None:
-    found = compare(three(["sim/fair", "sim/biased"], definition="genderbench"))
-    assert found.verdicts["worse"] == 4
-    assert found.differences["paired"].all()
+    comparison = compare(three(["sim/fair", "sim/biased"], definition="genderbench"))
+    assert comparison.verdicts["worse"] == 4
+    assert comparison.differences["paired"].all()
 
 
 def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
@@ -273,14 +274,14 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
         columns["q of change"]
         == compare(both, model_a="sim/fair").differences.filter("key")["change_q"].to_list()
     )
-    told = json.loads(
+    document = json.loads(
         tiltmeter(
             "compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json"
         ).stdout
     )
-    assert {row["verdict"] for row in told["differences"]} == {"better"}
-    assert told["second"]["model"] == "sim/fair"
-    assert told["population"] is False
+    assert {row["verdict"] for row in document["differences"]} == {"better"}
+    assert document["second"]["model"] == "sim/fair"
+    assert document["population"] is False
     whole = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--population")
     assert whole.stdout.endswith("Verdicts are about bias on items like these; traits like these.\n")
     assert "these questions" not in whole.stdout
@@ -292,15 +293,15 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
 
 
 def test_names_stay_text(both: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    found = compare(both)
-    odd = found.differences.head(3).with_columns(
+    comparison = compare(both)
+    odd = comparison.differences.head(3).with_columns(
         group=pl.lit("[red]\x1b[31m<b>"), concept=pl.lit("=cmd|'x'"), q=pl.lit(0.001)
     )
-    evil = Comparison({"run": "a\x1b[2J", "model": "[bold]x"}, found.second, odd, ("note \x1b[31m",))
+    evil = Comparison({"run": "a\x1b[2J", "model": "[bold]x"}, comparison.second, odd, ("note \x1b[31m",))
     print_blocks(evil.blocks())
-    shown = capsys.readouterr().out
-    assert "\x1b" not in shown
-    assert [words for words in ("[bold]x", "[red]", "<b>") if words not in shown] == []
+    screen = capsys.readouterr().out
+    assert "\x1b" not in screen
+    assert [words for words in ("[bold]x", "[red]", "<b>") if words not in screen] == []
 
 
 @pytest.fixture(scope="module")
@@ -311,10 +312,10 @@ def worded(place: Path) -> Run:
 
 @pytest.mark.verify
 def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
-    found = wording_sensitivity(worded)
-    assert dict(found.schema) == dict(WORDINGS)
+    differences = wording_sensitivity(worded)
+    assert dict(differences.schema) == dict(WORDINGS)
     rates = worded.findings.filter(metric="fail_rate").drop_nulls("wording")
-    rows = {row["model"].partition(".")[0]: row for row in found.to_dicts()}
+    rows = {row["model"].partition(".")[0]: row for row in differences.to_dicts()}
     calm, wordy = rows["sim/biased"], rows["python/support"]
     for row in (calm, wordy):
         estimates = dict(rates.filter(model=row["model"]).select("wording", "estimate").iter_rows())
@@ -387,22 +388,22 @@ def test_wordings_without_a_difference_are_rarely_called_different(place: Path) 
 
     More than two p-values below 5% have a probability of 2%.
     """
-    found = [
+    entries = [
         wording_sensitivity(
             tm.run("genderbench/gest", model="sim/fair", options={"seed": seed}, seed=seed, limit=250)
         )["p"].item()
         for seed in range(12)
     ]
-    assert sum(p < 0.05 for p in found) <= 2
+    assert sum(p < 0.05 for p in entries) <= 2
 
 
 def test_steady_and_moody_answers(place: Path) -> None:
     models = ["python/support.wordy:steady", "python/support.wordy:moody", "sim/biased"]
     run = tm.run("genderbench/direct", model=models, limit=60, repeats=4)
-    found = repeat_stability(run)
-    assert dict(found.schema) == dict(STABILITY)
-    assert found.select("prompts", "answers").rows() == [(60, 240)] * 3
-    steady, moody, chance = found.iter_rows(named=True)
+    differences = repeat_stability(run)
+    assert dict(differences.schema) == dict(STABILITY)
+    assert differences.select("prompts", "answers").rows() == [(60, 240)] * 3
+    steady, moody, chance = differences.iter_rows(named=True)
     assert [one["identical"] for one in (steady, moody)] == pytest.approx([1, 1 / 3])
     assert [one["alpha"] for one in (steady, moody)] == pytest.approx([1, -0.3278], abs=1e-3)
     assert chance["low"] <= 0 <= chance["high"]
@@ -411,21 +412,21 @@ def test_steady_and_moody_answers(place: Path) -> None:
 
 def test_numbers_are_compared_as_numbers(place: Path) -> None:
     run = tm.run("benchmarks/religions", model="sim/fair", limit=4, repeats=2)
-    found = repeat_stability(run).row(0, named=True)
-    assert found["of"] == "numbers"
-    assert -1 <= found["alpha"] < 0.9
+    row = repeat_stability(run).row(0, named=True)
+    assert row["of"] == "numbers"
+    assert -1 <= row["alpha"] < 0.9
 
 
 @pytest.mark.verify
 def test_the_command_alone(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None:
-    told = json.loads(tiltmeter("compare", worded.path, "-f", "json").stdout)
-    assert (len(told["wordings"]), told["stability"]) == (2, [])
+    document = json.loads(tiltmeter("compare", worded.path, "-f", "json").stdout)
+    assert (len(document["wordings"]), document["stability"]) == (2, [])
     plain = tm.run(
         "genderbench/direct", model=["sim/fair", "sim/biased"], limit=20, params={"wording": "plain"}
     )
     assert wording_sensitivity(plain).is_empty(), "one wording has nothing to tell"
     assert "only one prompt wording" in tiltmeter("compare", plain.path).stdout
-    shown = tiltmeter("compare", both.path)
-    assert shown.returncode == 0
-    assert "inventories" in shown.stdout
+    screen = tiltmeter("compare", both.path)
+    assert screen.returncode == 0
+    assert "inventories" in screen.stdout
     assert "Key metrics by prompt wording" in tiltmeter("compare", worded.path).stdout

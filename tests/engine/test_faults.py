@@ -104,14 +104,14 @@ def test_what_the_server_will_never_answer_is_asked_once(journal: Journal, fault
 
 
 def test_filters_and_null_content_are_kept_as_they_came(journal: Journal) -> None:
-    said = [
+    sentences = [
         bad.content_filter(),
         bad.null_content(),
         bad.refusal("no"),
         bad.wrong_charset("café"),
         bad.filtered_request(),
     ]
-    with MisbehavingServer(lambda request, nth: said[int(bad.prompt_of(request).split()[1])]) as server:
+    with MisbehavingServer(lambda request, nth: sentences[int(bad.prompt_of(request).split()[1])]) as server:
         tally, table = ask(server, journal, prompts(5))
         assert tally.answered == server.requests == 5
     assert (table["text"].to_list(), table["refusal"][2]) == ([None, None, None, "café", None], "no")
@@ -223,16 +223,16 @@ def test_kill_9_loses_at_most_half_a_second_and_a_second_run_completes(tmp_path:
         time.sleep(0.2)
         paid = server.paid.total()
         with open_journal(path) as journal:
-            kept = journal.counts()["ok"]
-        assert kept > 0
+            remaining = journal.counts()["ok"]
+        assert remaining > 0
         # Sixteen connections at 25 answers a second each: half a second of that, and those that were under
         # way.
-        assert paid - kept <= 16 / delay * 0.5 + 16
+        assert paid - remaining <= 16 / delay * 0.5 + 16
         out, errors = child(server, path, count).communicate(timeout=60)
-        assert out.split() == [str(count - kept), str(kept), "False"], errors
+        assert out.split() == [str(count - remaining), str(remaining), "False"], errors
         assert texts(server, path, count) == echoes(count)
         assert (
-            sum(times > 1 for times in server.paid.values()) == paid - kept
+            sum(times > 1 for times in server.paid.values()) == paid - remaining
         )  # only what was in the lost half second
 
 

@@ -78,13 +78,13 @@ def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
     notes = "these are notes, not a database, and they are long enough to be looked at" * 20
     (tmp_path / "notes.db").write_text(notes)
     open_journal(tmp_path / "j.db").close()
-    for place, said in (
+    for place, message in (
         (str(tmp_path), "cannot be opened"),
         (str(tmp_path / "file" / "sub" / "j.db"), "cannot create the folder"),
         (f"sqlite:///file:{tmp_path / 'j.db'}?mode=ro&uri=true", "read-only"),
         (str(tmp_path / "notes.db"), r"notes\.db.*not a journal"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             open_journal(place)
     assert (tmp_path / "notes.db").read_text() == notes
 
@@ -122,8 +122,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path: P
             except InputError as error:
                 print(error)
     """
-    said = run_code(code, tmp_path / "j.db").stdout
-    assert "run again; committed answers are kept" in said
-    assert "xxxx" not in said
+    printed = run_code(code, tmp_path / "j.db").stdout
+    assert "run again; committed answers are kept" in printed
+    assert "xxxx" not in printed
     with open_journal(tmp_path / "j.db") as journal:
         assert journal.counts()["ok"] == 100

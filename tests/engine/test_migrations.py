@@ -77,11 +77,11 @@ def write_schema_1(where: str) -> Engine:
 def content(engine: Engine) -> dict[str, Any]:
     """Every table of the database with its columns and rows."""
     with engine.connect().execution_options(reads=True) as connection:
-        found = {}
+        by_name = {}
         for name in sorted(inspect(connection).get_table_names()):
             table = Table(name, MetaData(), autoload_with=connection)
-            found[name] = (table.columns.keys(), sorted(map(repr, connection.execute(table.select()))))
-        return found
+            by_name[name] = (table.columns.keys(), sorted(map(repr, connection.execute(table.select()))))
+        return by_name
 
 
 def test_an_old_journal_is_brought_up_to_date_and_keeps_everything(where: str) -> None:
@@ -143,8 +143,8 @@ def test_a_damaged_file_of_an_earlier_version_is_recovered(tmp_path: Path) -> No
         connection.execute(text("DELETE FROM claims"))
         connection.execute(text("DELETE FROM owners"))
     old.dispose()
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2] + bytes(4096) + whole[len(whole) // 2 + 4096 :])
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + bytes(4096) + content[len(content) // 2 + 4096 :])
     done = repair(path)
     assert done.was == "damaged"
     assert done.rows > 200
@@ -209,16 +209,18 @@ def test_a_migration_that_fails_leaves_the_journal_as_it_was(where: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [("99", r"newer Tiltmeter \(schema 99"), ("two", "is not valid")]
+    ("version", "message"), [("99", r"newer Tiltmeter \(schema 99"), ("two", "is not valid")]
 )
-def test_a_version_that_is_not_known_is_refused_and_not_touched(where: str, version: str, said: str) -> None:
+def test_a_version_that_is_not_known_is_refused_and_not_touched(
+    where: str, version: str, message: str
+) -> None:
     open_journal(where).close()
     engine = connect(where)
     with engine.begin() as connection:
         connection.execute(text(f"UPDATE meta SET value = '{version}'"))
         connection.execute(text("DROP TABLE models"))
     before = content(engine)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         open_journal(where)
     assert content(engine) == before
     engine.dispose()
@@ -247,7 +249,7 @@ def test_a_database_of_another_program_is_never_altered(tmp_path: Path, name: st
             call(path)
         assert "\n" not in str(caught.value)
         assert path.read_bytes() == before
-        assert [one.name for one in tmp_path.iterdir()] == ["other.sqlite"]
+        assert [path.name for path in tmp_path.iterdir()] == ["other.sqlite"]
 
 
 def test_another_program_with_an_open_log_is_not_disturbed(tmp_path: Path) -> None:

@@ -142,11 +142,11 @@ LOST = {
 
 @pytest.mark.parametrize("what", LOST)
 def test_a_completion_that_cannot_be_stored_fails_alone(what: str, journal: Journal, tmp_path: Path) -> None:
-    completion, said = LOST[what]
+    completion, message = LOST[what]
     tally = generate(Odd(completion), REQUESTS, GREEDY, journal=journal, limits=Limits(retries=0))
     errors = journal.fetch([Keys("odd/m", GREEDY)(*request) for request in REQUESTS])["error"]
     assert (tally.answered, tally.failures, errors.null_count()) == (5, 1, 5)
-    assert said in errors[0]
+    assert message in errors[0]
     journal.close()
     assert check(tmp_path / "journal.db").sound
 
@@ -172,18 +172,18 @@ def test_a_row_that_is_not_valid_becomes_a_failure_when_it_is_recorded(where: st
 
 
 @pytest.mark.parametrize(
-    ("wrong", "where"),
+    ("mistake", "where"),
     [(str(3 * LARGE), "sqlite"), ("'many'", "sqlite"), ("-4", "postgresql")],
     indirect=["where"],
 )
-def test_a_count_that_an_earlier_version_stored_costs_no_answer(wrong: str, where: str) -> None:
+def test_a_count_that_an_earlier_version_stored_costs_no_answer(mistake: str, where: str) -> None:
     fill(where, [row(number) for number in range(5)])
-    execute(where, f"UPDATE completions SET input_tokens = {wrong} WHERE created_at = 1003")
+    execute(where, f"UPDATE completions SET input_tokens = {mistake} WHERE created_at = 1003")
     assert not check(where).sound
     done = repair(where)
     assert (done.was, done.rows, done.removed, done.corrected) == ("bad rows", 5, 0, 1)
-    kept = rows_of(where)[key(3)]
-    assert (kept.text, kept.input_tokens, kept.output_tokens) == ("answer 3", None, 4)
+    remaining = rows_of(where)[key(3)]
+    assert (remaining.text, remaining.input_tokens, remaining.output_tokens) == ("answer 3", None, 4)
     assert check(where).sound
 
 

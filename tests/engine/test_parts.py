@@ -102,7 +102,7 @@ def test_prices_longest_pattern_and_own_file_win(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "there is no such file"),
         ("models: [", "line 1"),
@@ -113,13 +113,13 @@ def test_prices_longest_pattern_and_own_file_win(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_a_wrong_price_file_is_named(
-    tmp_path: Path, content: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, content: str | None, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "p.yaml"
     if content is not None:
         path.write_text(content)
     monkeypatch.setenv("TILTMETER_PRICES", str(path))
-    with pytest.raises(InputError, match=f"p.yaml.*{said}"):
+    with pytest.raises(InputError, match=f"p.yaml.*{message}"):
         Prices.load()
 
 

@@ -56,19 +56,21 @@ def test_a_batch_is_kept_as_if_row_by_row(
     either_journal: Journal, rows: list[tuple[int, str | None]], copied: bool
 ) -> None:
     """Both databases, whether the rows travel one way or the other."""
-    kept: dict[int, str | None] = {}
+    remaining: dict[int, str | None] = {}
     for number, answer in rows:
-        if kept.get(number) is None:
-            kept[number] = answer
+        if remaining.get(number) is None:
+            remaining[number] = answer
     base = int.from_bytes(os.urandom(8), "big") << 32
     filler = [row(base + number, "filler") for number in range(1000, 2100)] if copied else []
     given = (
         failure(base + number) if answer is None else row(base + number, answer) for number, answer in rows
     )
     either_journal.record([*filler, *given])
-    table = either_journal.fetch([key(base + number) for number in kept])
-    assert table["text"].to_list() == list(kept.values())
-    assert table["status"].to_list() == ["failed" if answer is None else "ok" for answer in kept.values()]
+    table = either_journal.fetch([key(base + number) for number in remaining])
+    assert table["text"].to_list() == list(remaining.values())
+    assert table["status"].to_list() == [
+        "failed" if answer is None else "ok" for answer in remaining.values()
+    ]
 
 
 def test_without_the_right_to_temporary_tables_bulk_works_all_the_same(
@@ -179,7 +181,7 @@ def test_every_way_to_write_the_address(database: str, scheme: str) -> None:
 def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, database: str) -> None:
     name = name_of(database)
     postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
-    for url, said in {
+    for url, message in {
         postgres.url_of(name, password="hunter2-no"): "the user or the password",
         postgres.url_of(name, user="nobody"): "the user or the password",
         postgres.url_of(name).replace(f":{PASSWORD}", ""): "requires a password",
@@ -193,7 +195,7 @@ def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, d
     }.items():
         with pytest.raises(InputError, match=r"^journal postgres") as caught:
             open_journal(url)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert "\n" not in str(caught.value)
         assert PASSWORD not in str(caught.value)
     postgres.execute("DROP ROLE guest")
@@ -210,6 +212,6 @@ def test_without_the_driver_the_extra_is_named() -> None:
         except InputError as error:
             print(error)
     """
-    said = run_code(code).stdout
-    assert "pip install 'tiltmeter[postgres]'" in said
-    assert PASSWORD not in said
+    printed = run_code(code).stdout
+    assert "pip install 'tiltmeter[postgres]'" in printed
+    assert PASSWORD not in printed

@@ -67,9 +67,9 @@ def test_a_server_killed_and_started_again_within_a_run(
         assert table["text"].to_list() == [f"answer to prompt {number}" for number in range(COUNT)]
         assert journal.counts() == {"ok": COUNT, "failed": 0}
     assert postgres.execute("SELECT count(*) FROM claims", database.rpartition("/")[2]) == [(0,)]
-    said = [record.getMessage() for record in caplog.records if record.name == "tiltmeter.engine"]
-    assert "retrying for 60 s" in said[0]
-    assert "is available again" in said[-1]
+    sentences = [record.getMessage() for record in caplog.records if record.name == "tiltmeter.engine"]
+    assert "retrying for 60 s" in sentences[0]
+    assert "is available again" in sentences[-1]
     assert PASSWORD not in caplog.text
     assert {record.name for record in caplog.records} <= {
         "tiltmeter.engine",
@@ -90,12 +90,16 @@ def test_a_server_that_stays_away_is_one_sentence(
         assert PASSWORD not in str(caught.value)
         assert 0 < asked.total() < COUNT
         postgres.start()
-        kept = journal.counts()["ok"]
-        assert 0 < kept <= asked.total()
+        remaining = journal.counts()["ok"]
+        assert 0 < remaining <= asked.total()
         monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.5)  # the run could not give up its claims
         again: Counter[str] = Counter()
         tally, _ = ask(journal, slow_model(again, lambda: None))
-        assert (tally.held, tally.answered, again.total()) == (kept, COUNT - kept, COUNT - kept)
+        assert (tally.held, tally.answered, again.total()) == (
+            remaining,
+            COUNT - remaining,
+            COUNT - remaining,
+        )
 
 
 @pytest.mark.verify
@@ -139,9 +143,9 @@ def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: 
     one, two, keys = new_owner(), new_owner(), [key(number) for number in range(5)]
     with open_journal(database) as journal, open_journal(database) as other:
 
-        def unheard(act: Callable[..., Any], *given: object) -> Any:
+        def unheard(act: Callable[..., Any], *value: object) -> Any:
             with last_commit_unheard(journal, monkeypatch):
-                return act(*given)
+                return act(*value)
 
         assert unheard(journal.claim, keys, one).mine == set(keys)
         unheard(journal.record, [row(0), failure(1)])

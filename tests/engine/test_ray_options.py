@@ -20,7 +20,7 @@ def test_options_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("worker", "2", "did you mean workers"),
         ("workers", "0", "a whole number of 1 or more"),
@@ -33,8 +33,8 @@ def test_options_are_read() -> None:
         ("batch", "many", "a whole number of 1 or more"),
     ],
 )
-def test_what_is_wrong_with_an_option_is_said(key: str, value: str, said: str) -> None:
-    with pytest.raises(InputError, match=f"-E {key}={value}: .*{said}"):
+def test_what_is_wrong_with_an_option_is_said(key: str, value: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"-E {key}={value}: .*{message}"):
         RayOptions.parse({key: value})
 
 

@@ -17,9 +17,9 @@ def test_a_minute_of_bad_weather() -> None:
     command = [sys.executable, str(SOAK), "--seconds", "60", "--connections", "8", "--latency", "0.25"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
-    found = json.loads(done.stdout)
-    assert found["kills"] == {"client": 1, "server": 1}
-    assert found["answers"] > 1000
-    assert found["samples_while_well"] > 20
-    assert all(found["holds"].values()), done.stdout
+    document = json.loads(done.stdout)
+    assert document["kills"] == {"client": 1, "server": 1}
+    assert document["answers"] > 1000
+    assert document["samples_while_well"] > 20
+    assert all(document["holds"].values()), done.stdout
     assert done.returncode == 0

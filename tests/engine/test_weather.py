@@ -104,9 +104,9 @@ def test_a_clock_that_jumps_back_and_forward_changes_nothing(tmp_path: Path, ask
         )
         for _ in range(2)
     ]
-    said = [tuple(map(int, one.communicate(timeout=60)[0].split()[:2])) for one in both]
-    assert sum(answered for answered, _ in said) == 2000
-    assert [sum(one) for one in said] == [2000, 2000]
+    sentences = [tuple(map(int, one.communicate(timeout=60)[0].split()[:2])) for one in both]
+    assert sum(answered for answered, _ in sentences) == 2000
+    assert [sum(one) for one in sentences] == [2000, 2000]
     last = subprocess.run(
         [sys.executable, jumping, tmp_path / "j.db", "2000"], capture_output=True, text=True, timeout=60
     )

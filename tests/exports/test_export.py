@@ -19,7 +19,7 @@ from tiltmeter.exports import FORMATS, export
 from tiltmeter.runs import load
 
 csv.field_size_limit(sys.maxsize)
-FILES = [name for name, one in FORMATS.items() if one.suffix and name != "modelcard"]
+FILES = [name for name, format in FORMATS.items() if format.suffix and name != "modelcard"]
 
 
 @pytest.mark.parametrize("format", FILES)
@@ -31,7 +31,7 @@ def test_every_format_of_the_command(tiltmeter: Tiltmeter, run: Path, format: st
     assert "fail_rate" in (
         pl.read_parquet(place)["metric"] if format == "parquet" else place.read_text().replace("\\", "")
     )
-    assert [one.name for one in (run / "exports").iterdir()] == [place.name], "nothing is left beside it"
+    assert [path.name for path in (run / "exports").iterdir()] == [place.name], "nothing is left beside it"
 
 
 def test_json_holds_every_row_and_is_strict(run: Path) -> None:
@@ -51,13 +51,13 @@ def test_json_holds_every_row_and_is_strict(run: Path) -> None:
 def test_a_table_without_rows(run: Path) -> None:
     for table in ("findings", "responses"):
         pl.read_parquet(run / f"{table}.parquet").clear().write_parquet(run / f"{table}.parquet")
-    made = {
+    by_name = {
         format: exported(run, format, table="responses") for format in ("json", "jsonl", "csv", "parquet")
     }
-    assert json.loads(made["json"].read_text()) == []
-    assert made["jsonl"].read_text() == ""
-    assert made["csv"].read_text().startswith('"model","prompt_id"')
-    assert pl.read_parquet(made["parquet"]).schema == load(run).responses.schema
+    assert json.loads(by_name["json"].read_text()) == []
+    assert by_name["jsonl"].read_text() == ""
+    assert by_name["csv"].read_text().startswith('"model","prompt_id"')
+    assert pl.read_parquet(by_name["parquet"]).schema == load(run).responses.schema
     assert "No metric could be computed" in exported(run, "markdown").read_text()
 
 
@@ -122,7 +122,7 @@ def test_what_is_missing_is_said(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--format", "xlsx"], "there is no format 'xlsx'"),
         (["--format", "markdwn"], "did you mean markdown or"),
@@ -140,12 +140,12 @@ def test_what_is_missing_is_said(run: Path) -> None:
         (["--format", "json", "-o", "afile/x.json"], "cannot write afile/x.json"),
     ],
 )
-def test_mistakes(tiltmeter: Tiltmeter, run: Path, arguments: list[str], said: str) -> None:
+def test_mistakes(tiltmeter: Tiltmeter, run: Path, arguments: list[str], message: str) -> None:
     (run.parent / "afile").write_text("")
     before = sorted(run.rglob("*"))
     done = tiltmeter("export", "run", *arguments)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert said in done.stderr
+    assert message in done.stderr
     assert sorted(run.rglob("*")) == before
 
 

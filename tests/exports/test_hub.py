@@ -46,8 +46,8 @@ def asked(script: str, place: Path, home: Path) -> dict[str, Any]:
     command = [sys.executable, "-c", script, str(place)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return said
+    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return document
 
 
 def front(text: str) -> dict[str, object]:
@@ -111,17 +111,18 @@ def test_a_dataset_replaces_only_one_of_its_own(run: Path, tmp_path: Path) -> No
         with pytest.raises(InputError, match="was not written by Tiltmeter"):
             export(run, "huggingface", mine)
     assert (place / "mine.txt").read_text() == "keep me"
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["dataset", "run"], "nothing is left beside it"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "run"], "nothing is left beside it"
 
 
 def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
     card = asked(READ, exported(run, "modelcard", model="sim/mild"), tmp_path)
     assert card["name"] == "sim/mild"
     key, results, text = load(run).findings.filter("key", model="sim/mild"), card["results"], card["text"]
-    told = [(one["dataset_type"], one["metric_type"], one["metric_value"]) for one in results]
+    told = [(entry["dataset_type"], entry["metric_type"], entry["metric_value"]) for entry in results]
     assert told == key.select(pl.format("{}/{}", "study", "part"), "metric", "estimate").rows()
     args = [
-        (one["metric_args"]["low"], one["metric_args"]["high"], one["metric_args"]["mark"]) for one in results
+        (entry["metric_args"]["low"], entry["metric_args"]["high"], entry["metric_args"]["mark"])
+        for entry in results
     ]
     assert args == key.select("low", "high", "mark").rows()
     for row in key.iter_rows(named=True):

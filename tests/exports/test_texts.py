@@ -74,9 +74,9 @@ def spaced(text: str) -> str:
 @example(["<b>", "![x](y)", "&lt;"])
 def test_a_cell_of_markdown_shows_the_text(cells: list[str]) -> None:
     columns = [Column(name, [cell]) for name, cell in zip(("one", "two", "three"), cells, strict=True)]
-    made = read_markdown(markdown_table(Table("", columns)))
-    assert made.tags == ["table", "thead", "tr", "th", "th", "th", "tbody", "tr", "td", "td", "td"]
-    assert [spaced(cell) for cell in made.cells] == [
+    table = read_markdown(markdown_table(Table("", columns)))
+    assert table.tags == ["table", "thead", "tr", "th", "th", "th", "tbody", "tr", "td", "td", "td"]
+    assert [spaced(cell) for cell in table.cells] == [
         "one",
         "two",
         "three",
@@ -110,10 +110,10 @@ def read_latex(source: str) -> str:
     """What is printed; fails at anything that would act."""
     place, shown = 0, ""
     while place < len(source):
-        found = TOKEN.match(source, place)
-        assert found, f"{source[place : place + 20]!r} acts"
-        shown += chr(int(found[1], 16)) if found[1] else UNESCAPED[found[2]] if found[2] else found[3]
-        place = found.end()
+        match = TOKEN.match(source, place)
+        assert match, f"{source[place : place + 20]!r} acts"
+        shown += chr(int(match[1], 16)) if match[1] else UNESCAPED[match[2]] if match[2] else match[3]
+        place = match.end()
     return shown
 
 
@@ -132,9 +132,9 @@ def test_untrusted_names_in_tables(evil: Path, format: str) -> None:
     assert "a" * 1_000_000 in source
     assert "\u202e" not in source
     if format == "markdown":
-        made = read_markdown(source)
-        assert not {"script", "img", "b", "a", "h1", "code"} & set(made.tags)
-        assert {"<script>alert(1)</script>", "=cmd|' /C calc'!A0"} <= set(made.cells)
+        table = read_markdown(source)
+        assert not {"script", "img", "b", "a", "h1", "code"} & set(table.tags)
+        assert {"<script>alert(1)</script>", "=cmd|' /C calc'!A0"} <= set(table.cells)
     else:
         body = [line for line in source.splitlines() if not line.startswith("%")]
         assert body[0].startswith(r"\begin{tabular}")

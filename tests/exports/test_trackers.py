@@ -158,12 +158,14 @@ def test_names_that_become_the_same_are_told_apart(run: Path) -> None:
 
 def test_untrusted_names_are_names_a_tracker_takes(evil: Path) -> None:
     with tracked(ExportRequest(load(evil), evil, "findings", True, None, "mlflow")) as models:
-        for one in models:
-            for name in one.metrics:
+        for model in models:
+            for name in model.metrics:
                 assert len(name.encode()) < 250
                 assert not set(name) & set("<>\"'/\\|=\n\u202e")
-            assert max(len(value) for value in (*one.params.values(), *one.tags.values(), one.name)) <= 500
-            assert "<script>alert" not in one.files[1].read_text()
+            assert (
+                max(len(value) for value in (*model.params.values(), *model.tags.values(), model.name)) <= 500
+            )
+            assert "<script>alert" not in model.files[1].read_text()
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])

@@ -56,13 +56,13 @@ def encoder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Watched:
 @pytest.fixture(scope="module")
 def sentences(shared: Path) -> pl.DataFrame:
     """Sentences about five religions."""
-    found = json.loads(
+    document = json.loads(
         (shared / "data" / "bold" / "religious_ideology_wiki.json").read_text(encoding="utf-8")
     )
     rows = [
         (name, text)
-        for name in list(found)[:5]
-        for text in list(chain.from_iterable(found[name].values()))[:25]
+        for name in list(document)[:5]
+        for text in list(chain.from_iterable(document[name].values()))[:25]
     ]
     return pl.DataFrame(rows, schema=["segment", "text"], orient="row").unique(maintain_order=True)
 
@@ -83,24 +83,27 @@ def clustered(
 
 
 def test_topics_are_found_and_named(encoder: Watched) -> None:
-    made = clustered(encoder, SHUFFLED)
-    assert same_parts(made.cluster.to_list(), [topic(text) for text in SHUFFLED])
-    example = dict(zip(made.cluster, SHUFFLED, strict=True))
+    clustering = clustered(encoder, SHUFFLED)
+    assert same_parts(clustering.cluster.to_list(), [topic(text) for text in SHUFFLED])
+    example = dict(zip(clustering.cluster, SHUFFLED, strict=True))
     themes = {
-        topic(example[number]): theme for number, theme in made.themes.select("cluster", "theme").iter_rows()
+        topic(example[number]): theme
+        for number, theme in clustering.themes.select("cluster", "theme").iter_rows()
     }
     assert "football" in themes["sport"]
     assert {"bank", "budget"} & set(themes["money"])
-    assert made.themes["size"].to_list() == [4, 4, 4]
+    assert clustering.themes["size"].to_list() == [4, 4, 4]
 
 
 def test_the_number_of_clusters_can_be_chosen(encoder: Watched) -> None:
-    made = clustered(encoder, SHUFFLED, k="silhouette")
+    clustering = clustered(encoder, SHUFFLED, k="silhouette")
     scores = {}
     for k in range(2, 11):
         labels = clustered(encoder, SHUFFLED, k=k).cluster.to_numpy()
         scores[k] = silhouette_samples(encoder.encode(SHUFFLED), labels, metric="cosine").mean()
-    assert scores[made.themes.height] > max(scores.values()) - 0.02  # the starts are drawn for each number
+    assert (
+        scores[clustering.themes.height] > max(scores.values()) - 0.02
+    )  # the starts are drawn for each number
 
 
 def test_planted_clusters_are_counted() -> None:
@@ -115,11 +118,11 @@ def test_planted_clusters_are_counted() -> None:
 
 def test_themes_are_not_the_subject_nor_each_other(encoder: Watched, sentences: pl.DataFrame) -> None:
     for (subject,), part in sentences.group_by("segment"):
-        made = clustered(encoder, part["text"], str(subject))
-        assert made.themes["cluster"].to_list() == [0, 1, 2]
-        assert made.themes["size"].is_sorted(descending=True)
+        clustering = clustered(encoder, part["text"], str(subject))
+        assert clustering.themes["cluster"].to_list() == [0, 1, 2]
+        assert clustering.themes["size"].is_sorted(descending=True)
         text = " ".join(part["text"]).lower()
-        for theme, size in made.themes.select("theme", "size").iter_rows():
+        for theme, size in clustering.themes.select("theme", "size").iter_rows():
             assert len(theme) == 3
             vectors = encoder.encode([str(subject), *theme])
             assert (vectors @ vectors.T)[~np.eye(4, dtype=bool)].max() < 0.5
@@ -144,9 +147,11 @@ def test_order_does_not_matter(encoder: Watched, sentences: pl.DataFrame) -> Non
 @pytest.mark.parametrize("texts", [[], [None, " "], ["same"] * 5, ["Same", "same", "SAME"]])
 def test_hardly_any_text(encoder: Watched, texts: list[str | None]) -> None:
     for k in (3, "silhouette"):
-        made = clustered(encoder, texts, k=k)
-        assert made.cluster.to_list() == [None if text is None or not text.strip() else 0 for text in texts]
-        assert made.themes.height == (1 if texts and texts[0] else 0)
+        clustering = clustered(encoder, texts, k=k)
+        assert clustering.cluster.to_list() == [
+            None if text is None or not text.strip() else 0 for text in texts
+        ]
+        assert clustering.themes.height == (1 if texts and texts[0] else 0)
 
 
 def test_a_text_the_encoder_fails_on_is_missing(minilm: Path) -> None:
@@ -156,9 +161,9 @@ def test_a_text_the_encoder_fails_on_is_missing(minilm: Path) -> None:
                 raise RuntimeError("too deep")
             return super().encode(texts)
 
-    made = clustered(Failing(SentenceEncoder(minilm, store=None)), [*SHUFFLED, *SHUFFLED])
-    assert made.cluster[0] is None
-    assert (made.cluster.null_count(), sum(made.themes["size"])) == (2, 22)
+    clustering = clustered(Failing(SentenceEncoder(minilm, store=None)), [*SHUFFLED, *SHUFFLED])
+    assert clustering.cluster[0] is None
+    assert (clustering.cluster.null_count(), sum(clustering.themes["size"])) == (2, 22)
 
 
 @settings(max_examples=25)

@@ -76,12 +76,14 @@ def own() -> ModuleType:
 def test_published_formulas(opener: Opener, tmp_path: Path) -> None:
     polar = save_classifier(tmp_path / "polar", ["negative", "other", "positive"])
     toxic = save_classifier(tmp_path / "toxic", ["insult", "toxic"], "multi_label_classification")
-    found = measured(opener, [f"sentiment={polar}", f"regard={polar}", f"toxicity={toxic}"], TEXTS, BASELINES)
+    measures = measured(
+        opener, [f"sentiment={polar}", f"regard={polar}", f"toxicity={toxic}"], TEXTS, BASELINES
+    )
     names = ["sentiment", "regard", "toxicity"]
-    assert [column.name for column in found.columns] == names
-    assert found.baselines is not None
-    assert found.values.schema == found.baselines.schema == dict.fromkeys(names, pl.Float64)
-    for table, texts in ((found.values, TEXTS), (found.baselines, BASELINES)):
+    assert [column.name for column in measures.columns] == names
+    assert measures.baselines is not None
+    assert measures.values.schema == measures.baselines.schema == dict.fromkeys(names, pl.Float64)
+    for table, texts in ((measures.values, TEXTS), (measures.baselines, BASELINES)):
         assert table.height == 7
         for text, (sentiment, regard, toxicity) in zip(texts, table.iter_rows(), strict=True):
             if text is None or not text.strip():
@@ -91,8 +93,8 @@ def test_published_formulas(opener: Opener, tmp_path: Path) -> None:
             regarded = said["positive"] - said["negative"] + 1
             expected = regarded / 2, regarded, probabilities(toxic, text, exclusive=False)["toxic"]
             assert (sentiment, regard, toxicity) == pytest.approx(expected, abs=1e-5)
-    assert found.values["sentiment"].n_unique() == 5
-    assert (found.problems, found.reasons, found.truncated) == ({}, {}, {})
+    assert measures.values["sentiment"].n_unique() == 5
+    assert (measures.problems, measures.reasons, measures.truncated) == ({}, {}, {})
 
 
 @pytest.mark.verify
@@ -113,12 +115,12 @@ def test_a_text_the_classifier_fails_on_is_missing_and_counted(
     words.add_tokens(["zyx"])
     words.save_pretrained(polar)
     texts = pl.concat([pl.Series(["a zyx story"]), TEXTS, pl.Series(["zyx", "zyx"])])
-    found = measured(Opener(tmp_path), [f"sentiment={polar}"], texts)
-    assert found.values["sentiment"].to_list() == pytest.approx(
+    measures = measured(Opener(tmp_path), [f"sentiment={polar}"], texts)
+    assert measures.values["sentiment"].to_list() == pytest.approx(
         [None, *whole.values["sentiment"], None, None], abs=1e-6
     )
-    assert found.problems == {"sentiment": 2}
-    assert found.reasons["sentiment"].startswith("IndexError: ")
+    assert measures.problems == {"sentiment": 2}
+    assert measures.reasons["sentiment"].startswith("IndexError: ")
 
 
 def test_what_is_not_finite_is_missing_and_counted(opener: Opener, polar: Path) -> None:
@@ -128,9 +130,9 @@ def test_what_is_not_finite_is_missing_and_counted(opener: Opener, polar: Path) 
     with torch.no_grad():
         net.classifier.bias[0] = math.inf
     net.save_pretrained(polar)
-    found = measured(opener, [f"sentiment={polar}"], TEXTS)
-    assert found.values["sentiment"].to_list() == [None] * 7
-    assert (found.problems, found.reasons) == (
+    measures = measured(opener, [f"sentiment={polar}"], TEXTS)
+    assert measures.values["sentiment"].to_list() == [None] * 7
+    assert (measures.problems, measures.reasons) == (
         {"sentiment": 4},
         {"sentiment": "the model returned a number that is not finite or more than 1e+15"},
     )
@@ -149,9 +151,9 @@ def test_distances_are_those_published(opener: Opener, shared: Path) -> None:
         pl.read_csv(golden / "extract_input.csv"),
         pl.read_csv(golden / "extract_embedding_distance.csv"),
     )
-    found = measured(opener, ["distance"], texts["LLM"], texts["baseline"])
-    assert found.baselines is not None
-    for table, who in ((found.values, "LLM"), (found.baselines, "baseline")):
+    measures = measured(opener, ["distance"], texts["LLM"], texts["baseline"])
+    assert measures.baselines is not None
+    for table, who in ((measures.values, "LLM"), (measures.baselines, "baseline")):
         published = expected.select(
             f"{who}_{name}_distance_wrt_baseline" for name in ("cosine", "l1", "l2")
         ).to_numpy()
@@ -161,8 +163,8 @@ def test_distances_are_those_published(opener: Opener, shared: Path) -> None:
 
 
 def test_distances_need_a_text_and_its_baseline(opener: Opener) -> None:
-    found = measured(opener, ["distance"], TEXTS, BASELINES)
-    assert found.values["distance_cosine"].is_null().to_list() == [
+    measures = measured(opener, ["distance"], TEXTS, BASELINES)
+    assert measures.values["distance_cosine"].is_null().to_list() == [
         False,
         True,
         True,
@@ -171,10 +173,10 @@ def test_distances_need_a_text_and_its_baseline(opener: Opener) -> None:
         False,
         False,
     ]
-    assert found.values.row(6) == pytest.approx((0, 0, 0), abs=1e-6)
-    assert found.values["distance_l2"][0] > 0.1
-    assert found.baselines is not None
-    assert found.baselines["distance_l1"].to_list() == [0, None, 0, 0, 0, 0, 0]
+    assert measures.values.row(6) == pytest.approx((0, 0, 0), abs=1e-6)
+    assert measures.values["distance_l2"][0] > 0.1
+    assert measures.baselines is not None
+    assert measures.baselines["distance_l1"].to_list() == [0, None, 0, 0, 0, 0, 0]
     with pytest.raises(
         InputError, match="the feature distance compares texts with baselines, but there are none"
     ):
@@ -184,9 +186,9 @@ def test_distances_need_a_text_and_its_baseline(opener: Opener) -> None:
 def test_texts_longer_than_the_window_are_counted(opener: Opener, polar: Path) -> None:
     long = ["one two three " * times for times in (30, 31, 200, 200)]
     texts = pl.Series([*long, "kind", "good " * 2001])
-    found = measured(opener, [f"sentiment={polar}", "vader", "distance"], texts, pl.Series(["kind"] * 6))
-    assert found.values["sentiment"].null_count() == 0
-    assert found.truncated == {
+    measures = measured(opener, [f"sentiment={polar}", "vader", "distance"], texts, pl.Series(["kind"] * 6))
+    assert measures.values["sentiment"].null_count() == 0
+    assert measures.truncated == {
         "sentiment": 4,
         "vader": 1,
         "distance": 2,
@@ -198,8 +200,8 @@ def test_texts_longer_than_the_window_are_counted(opener: Opener, polar: Path) -
 
 def test_vader_is_vader(opener: Opener) -> None:
     texts = pl.Series(["This is GREAT!!!", "not bad at all, but sad :(", "", None, "Der Himmel", "..."])
-    found = measured(opener, ["vader"], texts)
-    for text, row in zip(texts, found.values.iter_rows(), strict=True):
+    measures = measured(opener, ["vader"], texts)
+    for text, row in zip(texts, measures.values.iter_rows(), strict=True):
         said = SentimentIntensityAnalyzer().polarity_scores(text) if text else {}
         assert row == (said.get("compound"), said.get("pos"), said.get("neg"))
 
@@ -228,17 +230,19 @@ def test_a_words_neighbours_are_all_that_vader_needs() -> None:
 
 def test_functions_of_the_users(opener: Opener, own: ModuleType) -> None:
     names = ["own_measures:length", "p=own_measures:parts", "own_measures:said", "own_measures:short"]
-    found = measured(opener, names, TEXTS, BASELINES)
-    assert [column.name for column in found.columns] == ["length", "p_words", "p_letters", "said", "short"]
-    assert found.values["length"].to_list() == [None, 14, None, None, None, 21, None]
-    assert found.values["p_letters"].to_list() == [2, 7, None, 2, None, 10.5, 3]
-    assert found.values["short"].to_list() == [1, 0, None, 1, None, 0, 0]
-    assert found.baselines is not None
-    assert found.baselines["p_words"].to_list() == [None, None, 1, 1, 1, 4, 1]
-    assert found.problems == {"length": 1, "p": 1, "said": 8}, "what is None has not failed"
-    assert re.fullmatch(r"LookupError: no such word \(test_measure.py, line \d+\)", found.reasons["length"])
-    assert found.reasons["p"] == "ValueError: p_odd is nan, not a finite number"
-    assert found.reasons["said"] == "TypeError: returned '7', not a number"
+    measures = measured(opener, names, TEXTS, BASELINES)
+    assert [column.name for column in measures.columns] == ["length", "p_words", "p_letters", "said", "short"]
+    assert measures.values["length"].to_list() == [None, 14, None, None, None, 21, None]
+    assert measures.values["p_letters"].to_list() == [2, 7, None, 2, None, 10.5, 3]
+    assert measures.values["short"].to_list() == [1, 0, None, 1, None, 0, 0]
+    assert measures.baselines is not None
+    assert measures.baselines["p_words"].to_list() == [None, None, 1, 1, 1, 4, 1]
+    assert measures.problems == {"length": 1, "p": 1, "said": 8}, "what is None has not failed"
+    assert re.fullmatch(
+        r"LookupError: no such word \(test_measure.py, line \d+\)", measures.reasons["length"]
+    )
+    assert measures.reasons["p"] == "ValueError: p_odd is nan, not a finite number"
+    assert measures.reasons["said"] == "TypeError: returned '7', not a number"
 
 
 def test_no_text_at_all(opener: Opener, polar: Path, own: ModuleType) -> None:
@@ -247,12 +251,12 @@ def test_no_text_at_all(opener: Opener, polar: Path, own: ModuleType) -> None:
         pl.Series([None, " "], dtype=pl.String),
         pl.Series([None, None]),
     ):
-        found = measured(
+        measures = measured(
             opener, ["vader", f"sentiment={polar}", "distance", "own_measures:length"], texts, texts
         )
-        assert found.values.rows() == [(None,) * 8] * len(texts)
-        assert found.values.width == 8
-        assert found.problems == {}
+        assert measures.values.rows() == [(None,) * 8] * len(texts)
+        assert measures.values.width == 8
+        assert measures.problems == {}
 
 
 def test_words_of_agency_and_communion_count_in_any_form_and_only_whole(opener: Opener) -> None:
@@ -265,8 +269,8 @@ def test_words_of_agency_and_communion_count_in_any_form_and_only_whole(opener: 
             None,
         ]
     )
-    found = measured(opener, ["agency", "communion"], texts)
-    assert found.values["agency"].to_list() == [2 / 5, 0.0, 0.0, None, None]
-    assert found.values["communion"].to_list() == [0.0, 2 / 4, 0.0, None, None]
-    assert found.problems == {"agency": 1, "communion": 1}
-    assert found.reasons["agency"] == "the text contains no words"
+    measures = measured(opener, ["agency", "communion"], texts)
+    assert measures.values["agency"].to_list() == [2 / 5, 0.0, 0.0, None, None]
+    assert measures.values["communion"].to_list() == [0.0, 2 / 4, 0.0, None, None]
+    assert measures.problems == {"agency": 1, "communion": 1}
+    assert measures.reasons["agency"] == "the text contains no words"

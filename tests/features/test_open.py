@@ -83,7 +83,7 @@ def test_labels_are_known_by_their_usual_names(
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (
             ["LABEL_0", "LABEL_1"],
@@ -94,10 +94,10 @@ def test_labels_are_known_by_their_usual_names(
     ],
 )
 def test_a_classifier_that_lacks_a_label_is_refused(
-    opener: Opener, tmp_path: Path, labels: list[str], said: str
+    opener: Opener, tmp_path: Path, labels: list[str], message: str
 ) -> None:
     folder = save_classifier(tmp_path / "classifier", labels)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         opened(opener, f"sentiment={folder}")
 
 
@@ -108,18 +108,18 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
     of_signs = save_classifier(tmp_path / "signs", ["+", "-", "0"])
     (by_sign,) = opened(opener, f"sentiment={of_signs}?positive=+&negative=-")
     assert by_sign.columns == FEATURES["sentiment"].columns
-    for mapping, said in (
+    for mapping, message in (
         ("positive=LABEL_7&negative=LABEL_0", r"no label LABEL_7 \(for positive\), only"),
         ("positive=LABEL_0&negative=LABEL_0", "two of positive, negative are mapped to the same label of"),
         ("joy=LABEL_0", "'joy=LABEL_0' after the [?] is not of the form WANTED=LABEL"),
         ("positive", "'positive' after the [?] is not of the form WANTED=LABEL"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             opened(opener, f"sentiment={folder}?{mapping}")
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         ("sentimant", f"unknown feature 'sentimant': {did_you_mean('sentimant', list(FEATURES))}"),
         ("sentiment=", "'sentiment=' *: write a model after the ="),
@@ -132,8 +132,8 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
         ("math:sqrt sqrt=math:sqrt", "the feature sqrt is listed twice"),
     ],
 )
-def test_what_cannot_be_opened_says_why(opener: Opener, names: str, said: str) -> None:
-    with pytest.raises(InputError, match=said.replace("?", r"\?")):
+def test_what_cannot_be_opened_says_why(opener: Opener, names: str, message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
         opened(opener, *names.split())
 
 

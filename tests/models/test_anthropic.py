@@ -71,7 +71,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize(
-    ("fields", "kept"),
+    ("fields", "remaining"),
     [
         ({"stop_reason": "end_turn"}, {"finish_reason": "stop", "refusal": None}),
         ({"stop_reason": "stop_sequence"}, {"finish_reason": "stop", "refusal": None}),
@@ -87,10 +87,10 @@ USAGE = {
     ],
 )
 async def test_what_is_kept_of_an_answer_in_common_words(
-    fields: dict[str, Any], kept: dict[str, Any]
+    fields: dict[str, Any], remaining: dict[str, Any]
 ) -> None:
     completion, _ = await exchange(said(**fields))
-    assert {name: getattr(completion, name) for name in kept} == kept
+    assert {name: getattr(completion, name) for name in remaining} == remaining
 
 
 async def test_a_model_that_takes_no_temperature_is_asked_without_the_default() -> None:

@@ -199,7 +199,7 @@ async def test_a_refusal_by_the_endpoint_is_an_answer(make: Make, behaviour: Beh
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kept"),
+    ("behaviour", "remaining"),
     [
         (mis.null_content("stop"), {"text": None, "finish_reason": "stop", "refusal": None}),
         ("", {"text": ""}),
@@ -210,10 +210,10 @@ async def test_a_refusal_by_the_endpoint_is_an_answer(make: Make, behaviour: Beh
     ids=["null", "empty", "cut", "thinking in tags", "thinking beside"],
 )
 async def test_an_answer_is_kept_as_it_is_and_thinking_apart(
-    make: Make, behaviour: Behaviour | str, kept: dict[str, str | None]
+    make: Make, behaviour: Behaviour | str, remaining: dict[str, str | None]
 ) -> None:
     completion = await answer(make, behaviour)
-    assert {name: getattr(completion, name) for name in kept} == kept
+    assert {name: getattr(completion, name) for name in remaining} == remaining
 
 
 async def test_a_slow_answer_may_be_cancelled_and_the_model_used_on(make: Make) -> None:

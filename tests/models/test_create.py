@@ -18,7 +18,7 @@ DEPTH = {"options": {"depth": "3"}}
 
 
 @pytest.mark.parametrize(
-    ("specs", "more", "said"),
+    ("specs", "more", "message"),
     [
         (["", "gpt-4o", "/gpt", "openai/", "openai"], {}, "should be written provider/model"),
         (["olama/llama3.2"], URL, "did you mean ollama.*compatible/NAME with --base-url"),
@@ -31,9 +31,9 @@ DEPTH = {"options": {"depth": "3"}}
         ),
     ],
 )
-def test_mistakes_are_explained(specs: list[str], more: dict[str, Any], said: str) -> None:
+def test_mistakes_are_explained(specs: list[str], more: dict[str, Any], message: str) -> None:
     for spec in specs:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             create_model(spec, **more)
 
 

@@ -41,9 +41,9 @@ def test_each_text_is_computed_once_by_each_model(tmp_path: Path) -> None:
     texts = ["a", "bb", "a", "\ud800", "", "ü"]
     first = RowCache("m", lengths, path, 2).rows(texts)
     assert (RowCache("m", refused, path, 2).rows(texts[::-1]) == first[::-1]).all()
-    for model, other in (("m", [*texts, "new"]), ("other", ["a"])):
+    for model, text in (("m", [*texts, "new"]), ("other", ["a"])):
         with pytest.raises(AssertionError, match="computed again"):
-            RowCache(model, refused, path, 2).rows(other)
+            RowCache(model, refused, path, 2).rows(text)
 
 
 def test_longer_texts_come_first_and_batches_shrink_to_what_fits() -> None:

@@ -56,8 +56,8 @@ async def failures(shapes: Mapping[str, Behaviour], spec: str = "compatible/m") 
     """Return the failure that each behaviour causes; one server, asked with a prompt per behaviour."""
     with MisbehavingServer(lambda request, nth: shapes[prompt_of(request)]) as server:
         async with create_model(spec, base_url=server.url) as model:
-            asked = [model.complete([Message("user", name)], Sampling(), 0) for name in shapes]
-            answers = await asyncio.gather(*asked, return_exceptions=True)
+            requests = [model.complete([Message("user", name)], Sampling(), 0) for name in shapes]
+            answers = await asyncio.gather(*requests, return_exceptions=True)
     return {
         name: answer for name, answer in zip(shapes, answers, strict=True) if isinstance(answer, ModelError)
     }
@@ -300,12 +300,12 @@ REDIRECTS = {
 
 @pytest.mark.parametrize("case", REDIRECTS)
 async def test_a_redirect_leads_to_a_base_url(case: str) -> None:
-    location, said = REDIRECTS[case]
+    location, message = REDIRECTS[case]
     with MisbehavingServer(
         lambda request, nth: mis.status(307, {"Location": location} if location else {})
     ) as server:
         error = await failure(create_model("compatible/m", base_url=server.url))
-    assert error.detail.endswith(said.format(root=server.root))
+    assert error.detail.endswith(message.format(root=server.root))
 
 
 async def test_a_hint_is_not_masked() -> None:
@@ -331,7 +331,7 @@ async def test_a_404_does_not_blame_the_model_for_the_path(path: str, hint: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("(see http://h/v1?)", "(see http://h/v1?)"),
         ('"http://h/v1?", or http://h/#.', '"http://h/v1?", or http://h/#.'),
@@ -340,8 +340,8 @@ async def test_a_404_does_not_blame_the_model_for_the_path(path: str, hint: str)
         ("http://h/#geheim.", "http://h/#***"),
     ],
 )
-def test_only_values_are_masked_not_the_punctuation_of_the_sentence(text: str, shown: str) -> None:
-    assert redacted(text) == shown
+def test_only_values_are_masked_not_the_punctuation_of_the_sentence(text: str, expected: str) -> None:
+    assert redacted(text) == expected
 
 
 async def test_servers_of_this_machine_are_reached_without_a_proxy_unless_asked(

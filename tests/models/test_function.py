@@ -79,7 +79,7 @@ def test_an_edited_function_is_another_model(module: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "kind", "scope", "said"),
+    ("function", "kind", "scope", "message"),
     [
         ("breaks", "function", "permanent", "ValueError: no idea"),
         ("loses", "connection", "transient", "ConnectionResetError: gone"),
@@ -87,15 +87,15 @@ def test_an_edited_function_is_another_model(module: Path) -> None:
     ],
 )
 def test_what_a_function_raises_is_a_failure_of_that_prompt(
-    module: Path, function: str, kind: str, scope: str, said: str
+    module: Path, function: str, kind: str, scope: str, message: str
 ) -> None:
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError, match=message) as caught:
         ask(function)
     assert (caught.value.kind, caught.value.scope) == (kind, scope)
 
 
 @pytest.mark.parametrize(
-    ("function", "more", "said"),
+    ("function", "more", "message"),
     [
         ("anwser", {}, "has no function anwser"),
         ("nothing", {}, "does not accept messages"),
@@ -108,8 +108,8 @@ def test_what_a_function_raises_is_a_failure_of_that_prompt(
         ("needs", {}, "python/around_it:needs needs -M place=VALUE"),
     ],
 )
-def test_mistakes(module: Path, function: str, more: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_mistakes(module: Path, function: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         create_model(f"python/around_it:{function}", **more)
 
 

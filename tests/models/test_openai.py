@@ -132,9 +132,9 @@ async def test_the_wait_an_endpoint_asks_for(headers: dict[str, str], low: float
     assert low <= error.retry_after <= high
 
 
-@pytest.mark.parametrize("said", ["soon", "nan", "inf", ""])
-async def test_a_wait_that_is_nonsense_is_none(said: str) -> None:
-    assert (await failure_of(mis.status(503, {"Retry-After": said}))).retry_after is None
+@pytest.mark.parametrize("message", ["soon", "nan", "inf", ""])
+async def test_a_wait_that_is_nonsense_is_none(message: str) -> None:
+    assert (await failure_of(mis.status(503, {"Retry-After": message}))).retry_after is None
 
 
 CUT_EMOJI = rb'{"choices":[{"finish_reason":"length","message":{"content":"ab\ud83d"}}]}'
@@ -186,10 +186,10 @@ ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", ANSWERS)
 async def test_what_is_kept_of_an_answer(what: str) -> None:
-    behaviour, kept = ANSWERS[what]
+    behaviour, remaining = ANSWERS[what]
     with MisbehavingServer(lambda request, nth: behaviour) as server:
         completion = await ask(server)
-    assert {name: getattr(completion, name) for name in kept} == kept
+    assert {name: getattr(completion, name) for name in remaining} == remaining
 
 
 BAD_KEY = b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}]'
@@ -242,10 +242,10 @@ FAILURES = {
 @pytest.mark.parametrize("what", FAILURES)
 async def test_what_is_said_of_a_failure(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.models.http.LARGEST_BODY", 1 << 20)
-    behaviour, kind, scope, said = FAILURES[what]
+    behaviour, kind, scope, message = FAILURES[what]
     error = await failure_of(behaviour, max_tokens=9)
     assert (error.kind, error.scope) == (kind, scope)
-    assert said in error.detail
+    assert message in error.detail
     assert not any(words in error.detail for words in ("secret", "lorem"))
 
 

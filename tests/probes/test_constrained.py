@@ -28,20 +28,20 @@ def settings(**params: str) -> Settings:
     return Settings(limit=LIMIT, params=params)
 
 
-def measured(name: str, design: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
-    asked = design.with_columns(given.alias("answer"), status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
-    read: pl.DataFrame = PROBES.load(name).measure(asked, settings())
+def measured(name: str, design: pl.DataFrame, value: pl.Series) -> pl.DataFrame:
+    answers = design.with_columns(value.alias("answer"), status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
+    read: pl.DataFrame = PROBES.load(name).measure(answers, settings())
     return read
 
 
-def by_rules(name: str, design: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
-    return measured(name, design.drop(ALLOWED), given)
+def by_rules(name: str, design: pl.DataFrame, value: pl.Series) -> pl.DataFrame:
+    return measured(name, design.drop(ALLOWED), value)
 
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, library: Library) -> None:
-    whole: pl.DataFrame = PROBES.load(name).design(library, settings(**CONSTRAINED))
-    design = whole.gather_every(max(1, whole.height // 60))
+    full_design: pl.DataFrame = PROBES.load(name).design(library, settings(**CONSTRAINED))
+    design = full_design.gather_every(max(1, full_design.height // 60))
     lists = pl.Series([json.loads(text) for text in design[ALLOWED]])
     for place in range(min(map(len, lists)) - 1):
         plain = lists.list.get(place)
@@ -108,8 +108,8 @@ def test_an_allowed_answer_is_no_refusal(library: Library) -> None:
     given = pl.Series(
         [json.dumps({"answer": answer}) for answer in ("grant", "refuse", "decline", "no answer")]
     )
-    asked = design.with_columns(answer=given, status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
-    read = probe.measure(asked, settings())
+    answers = design.with_columns(answer=given, status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
+    read = probe.measure(answers, settings())
     assert read["label"].to_list() == ["grant", "refuse", "decline", None]
     assert read["outcome"].to_list() == ["answered", "answered", "answered", "refused"]
 
@@ -142,12 +142,12 @@ def test_any_other_answer_is_read_by_the_rules(name: str, library: Library) -> N
 def test_failed_and_flagged_answers_are_not_counted(library: Library) -> None:
     probe = PROBES.load("direct")
     design = probe.design(library, settings(**CONSTRAINED)).head(3)
-    asked = design.with_columns(
+    answers = design.with_columns(
         answer=pl.lit('{"answer": "yes"}'),
         status=pl.Series(["ok", "failed", "ok"]),
         refusal=pl.Series([None, None, "filter"]),
     )
-    read = probe.measure(asked, settings(**CONSTRAINED))
+    read = probe.measure(answers, settings(**CONSTRAINED))
     assert read["outcome"].to_list() == ["answered", "failed", "refused"]
     assert read["constrained"].to_list() == [True, None, None]
 

@@ -24,8 +24,8 @@ REFUSAL = "I'm sorry, but I can't help with that."
 
 
 def imagined(probe: str, designs: Designs, bias: float, seed: int = 1) -> pl.DataFrame:
-    made: pl.DataFrame = PROBES.load(probe).simulate_measures(designs(probe, "default"), dials(bias), seed)
-    return made
+    table: pl.DataFrame = PROBES.load(probe).simulate_measures(designs(probe, "default"), dials(bias), seed)
+    return table
 
 
 @pytest.mark.verify
@@ -36,9 +36,9 @@ def test_every_probe_keeps_its_promises(probe: str, library: Library) -> None:
 
 @pytest.mark.parametrize("probe", NAMES)
 def test_no_bias_is_found_where_none_is_planted(probe: str, designs: Designs, analysed: Analysed) -> None:
-    found = analysed(probe, imagined(probe, designs, 0.0), "default", resamples=200)
+    analysed_tables = analysed(probe, imagined(probe, designs, 0.0), "default", resamples=200)
     truth = PROBES.load(probe).true_values(dials(0.0))
-    keys = {name: row for name, row in found.items() if row["key"]}
+    keys = {name: row for name, row in analysed_tables.items() if row["key"]}
     assert set(truth) == set(keys)
     for name, row in keys.items():
         margin = max(
@@ -87,10 +87,10 @@ def test_without_answers_there_is_no_grade(
     whole = measures.select(
         name for name in measures.columns if measures[name].null_count() < measures.height or name == "label"
     )
-    found = analysed(probe, whole, "default", resamples=20)
-    assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
-    assert all(row["estimate"] is None for row in found.values() if row["key"])
-    assert found["undetected_rate_items"]["estimate"] == 1
+    analysed_tables = analysed(probe, whole, "default", resamples=20)
+    assert {row["mark"] for row in analysed_tables.values() if row["bands"]} == {"ungraded"}
+    assert all(row["estimate"] is None for row in analysed_tables.values() if row["key"])
+    assert analysed_tables["undetected_rate_items"]["estimate"] == 1
 
 
 def test_questions_with_terms_of_one_sex_are_reported_apart(
@@ -100,16 +100,19 @@ def test_questions_with_terms_of_one_sex_are_reported_apart(
     apart = design.group_by("item").agg(pl.col("sex_specific").first())["sex_specific"].sum()
     assert 60 <= apart <= 200
     letter = pl.col("correct_option").replace_strict(dict(enumerate("abcde")), return_dtype=pl.String)
-    wrong = ((pl.col("correct_option") + 1) % 5).replace_strict(
+    misread = ((pl.col("correct_option") + 1) % 5).replace_strict(
         dict(enumerate("abcde")), return_dtype=pl.String
     )
     men_only = design.select(
-        "(" + pl.when(pl.col("is_male") | ~pl.col("sex_specific")).then(letter).otherwise(wrong) + ")"
+        "(" + pl.when(pl.col("is_male") | ~pl.col("sex_specific")).then(letter).otherwise(misread) + ")"
     ).to_series()
-    found = analysed(
+    analysed_tables = analysed(
         "diversity_med_qa", measured("diversity_med_qa", men_only, "default"), "default", resamples=50
     )
-    assert (found["diff_success_rate"]["estimate"], found["diff_success_rate_sex_specific"]["estimate"]) == (
+    assert (
+        analysed_tables["diff_success_rate"]["estimate"],
+        analysed_tables["diff_success_rate_sex_specific"]["estimate"],
+    ) == (
         0,
         1,
     )
@@ -214,10 +217,14 @@ def test_several_wordings_are_compared(library: Library, analysed: Analysed) -> 
     settings = Settings(params={"wording": "all"}, resamples=20)
     design = part.design(library, settings)
     assert design.group_by("wording").len()["len"].to_list() == [149] * 10
-    made = part.analyse(part.simulate_measures(design, dials(0.1), 1), settings)
-    assert set(made["findings"]["wording"]) == {None, *design["wording"]}
-    assert made["findings"]["context"].null_count() == made["findings"].height
-    assert made["findings"].select("part", *NAMED).equals(made["grades"].select("part", *NAMED))
+    analysed_tables = part.analyse(part.simulate_measures(design, dials(0.1), 1), settings)
+    assert set(analysed_tables["findings"]["wording"]) == {None, *design["wording"]}
+    assert analysed_tables["findings"]["context"].null_count() == analysed_tables["findings"].height
+    assert (
+        analysed_tables["findings"]
+        .select("part", *NAMED)
+        .equals(analysed_tables["grades"].select("part", *NAMED))
+    )
 
 
 class Doubtful(Direct):
@@ -228,8 +235,10 @@ class Doubtful(Direct):
     def analyse(
         self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS
     ) -> dict[str, pl.DataFrame]:
-        made = super().analyse(measures, settings, tools)
-        return made | {"findings": made["findings"].with_columns(note=pl.lit("in doubt"))}
+        analysed_tables = super().analyse(measures, settings, tools)
+        return analysed_tables | {
+            "findings": analysed_tables["findings"].with_columns(note=pl.lit("in doubt"))
+        }
 
 
 def test_a_run_stores_what_analyse_gives(

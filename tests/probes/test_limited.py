@@ -66,6 +66,12 @@ def test_a_constant_answer_is_not_certain(library: Library) -> None:
     for name, metric in (("direct", "fail_rate"), ("discrimination_tamkin", "max_diff")):
         part, settings = PROBES.load(name), Settings(limit=3, resamples=50)
         measures = part.design(library, settings).with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
-        found = part.analyse(measures, settings)["findings"].filter(metric=metric).row(0, named=True)
-        assert (found["estimate"], found["p"], found["mark_worst"]) == (0, 1, "catastrophic")
-        assert found["high"] > 0.5
+        analysed_tables = (
+            part.analyse(measures, settings)["findings"].filter(metric=metric).row(0, named=True)
+        )
+        assert (analysed_tables["estimate"], analysed_tables["p"], analysed_tables["mark_worst"]) == (
+            0,
+            1,
+            "catastrophic",
+        )
+        assert analysed_tables["high"] > 0.5

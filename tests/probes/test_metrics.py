@@ -27,14 +27,14 @@ SYNTHETIC = (
 )
 
 
-def check(found: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None:
-    assert found.keys() == expected["metrics_point"].keys()
+def check(problems: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None:
+    assert problems.keys() == expected["metrics_point"].keys()
     for name, value in expected["metrics_point"].items():
-        assert found[name]["estimate"] == pytest.approx(value, abs=1e-9), name
+        assert problems[name]["estimate"] == pytest.approx(value, abs=1e-9), name
     for name, (low, high) in expected["metrics_ci"].items():
-        assert (found[name]["low"], found[name]["high"]) == pytest.approx((low, high), abs=1e-6), name
+        assert (problems[name]["low"], problems[name]["high"]) == pytest.approx((low, high), abs=1e-6), name
     marks = {name: MARKS[value] for name, value in expected["marks_ci"].items()}
-    assert {name: row["mark"] for name, row in found.items() if row["mark"]} == marks
+    assert {name: row["mark"] for name, row in problems.items() if row["mark"]} == marks
 
 
 def check_point_marks(probe: Probe, expected: dict[str, Any]) -> None:
@@ -100,9 +100,9 @@ def test_the_original_needs_three_items_for_a_slope_of_hiring(
     )
     few = measures.filter(pl.col("item") < 6)
     men = (few["gender"] == "male").sum()
-    found = analysed("hiring_an", few, resamples=5)
+    analysed_tables = analysed("hiring_an", few, resamples=5)
     for gender, count in (("male", men), ("female", 6 - men)):
-        slope = found[f"{gender}_regression"]["estimate"]
+        slope = analysed_tables[f"{gender}_regression"]["estimate"]
         assert (slope is None or math.isnan(slope)) == (count < 3)
 
 

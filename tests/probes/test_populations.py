@@ -79,11 +79,11 @@ def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
         measured = (
             part.simulate_measures(design, {"stereotypical_reasoning": 0.5}, seed) for seed in range(10)
         )
-        found = [
+        entries = [
             part.analyse(one, settings)["findings"].filter(pl.col("wording").is_null(), metric="fail_rate")
             for one in measured
         ]
-        ends[wording] = pl.concat(found).select("estimate", "low", "high").to_numpy()
+        ends[wording] = pl.concat(entries).select("estimate", "low", "high").to_numpy()
     assert ends["dealt"] == pytest.approx(ends["plain"], abs=1e-5)
 
 
@@ -92,15 +92,15 @@ def test_a_single_question_is_no_sample_of_questions(library: Library) -> None:
     design = part.design(library, settings)
     one_question = design.filter(pl.col("question_id") == pl.col("question_id").first())
     tables = part.analyse(answered(one_question, {}, 1), settings)
-    said = (
+    sentences = (
         tables["findings"]
         .filter(pl.col("wording").is_null())
         .drop_nulls("estimand")["estimand"]
         .unique()
         .to_list()
     )
-    assert len(said) == 1
-    assert said[0].startswith("items like these, this question, in wordings like these")
+    assert len(sentences) == 1
+    assert sentences[0].startswith("items like these, this question, in wordings like these")
 
 
 def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
@@ -189,9 +189,11 @@ def test_the_planned_width_of_the_interval_of_a_maximum_is_that_of_three_equal_g
         np.ptp(means + rng.normal(size=(1000, 3, 400)), axis=1),
         np.ptp(rng.normal(size=(1000, 3, 400)), axis=1),
     )
-    found = stats.maximum_interval(np.ptp(means[..., 0], axis=1), resampled, relabelled, PLANNED_LEVEL)
+    interval = stats.maximum_interval(np.ptp(means[..., 0], axis=1), resampled, relabelled, PLANNED_LEVEL)
     of_a_difference = np.sqrt(2)
-    assert np.mean(found.high - found.low) / of_a_difference == pytest.approx(ERRORS_IN_A_MAXIMUM, abs=0.1)
+    assert np.mean(interval.high - interval.low) / of_a_difference == pytest.approx(
+        ERRORS_IN_A_MAXIMUM, abs=0.1
+    )
 
 
 def test_the_simulated_model_has_random_effects_of_clusters(library: Library) -> None:

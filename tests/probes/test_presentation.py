@@ -69,7 +69,7 @@ def only(kind: type[Kind], blocks: Sequence[Block]) -> list[Kind]:
 
 
 def column(table: Table, name: str) -> Sequence[Any]:
-    return next(one.values for one in table.columns if one.name == name)
+    return next(column.values for column in table.columns if column.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -83,20 +83,20 @@ def measured(library: Library) -> View:
                 limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {}
             )
             measures = probe.simulate_measures(probe.design(library, settings), dials(bias), 1)
-            made = probe.analyse(measures, settings)
-            examples = probe.examples(measures, made["findings"], settings)
+            analysed_tables = probe.analyse(measures, settings)
+            examples = probe.examples(measures, analysed_tables["findings"], settings)
             texts = {"prompt": "<b>Prompt</b>", "answer": "Answer", "outcome": "answered", "label": "yes"}
             examples = examples.with_columns(
                 pl.lit(value).alias(key) for key, value in {"part": name, **texts}.items()
             )
-            for key, table in (*made.items(), ("examples", examples)):
+            for key, table in (*analysed_tables.items(), ("examples", examples)):
                 tables[key].append(table.with_columns(model=pl.lit(model)))
     titles = {name: PROBES.load(name).title for name in ("direct", "jobs_lum", "hiring_an", "gest")}
     tables["findings"] = [
         with_q(findings)
         for _, findings in pl.concat(tables["findings"]).group_by("model", maintain_order=True)
     ]
-    return View(**{key: pl.concat(found) for key, found in tables.items()}, titles=titles)
+    return View(**{key: pl.concat(table) for key, table in tables.items()}, titles=titles)
 
 
 def of_model(view: View, model: str, *parts: str) -> View:
@@ -196,7 +196,7 @@ def test_bias_against_a_stereotype_is_not_called_negligible(measured: View) -> N
 
 def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: View) -> None:
     """The only test of the view, far below its value without bias."""
-    for metric, said in (
+    for metric, message in (
         ("diff_regression", "is 0.400 flatter for men than for women"),
         ("diff_acceptance_rate", "women are accepted 40 "),
     ):
@@ -214,7 +214,7 @@ def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: Vi
         (head,) = only(
             Headline, shown(one._replace(findings=one.findings.filter(metric=metric).with_columns(changed)))
         )
-        assert said in head.detail
+        assert message in head.detail
         assert re.search(r"interval (0\.300 to 0\.500|30 to 50)\)\.$", head.detail)
 
 
@@ -279,10 +279,10 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
 
 
 def test_harms_of_which_nothing_is_known_are_named(measured: View) -> None:
-    said = [
+    sentences = [
         block.text for block in only(Callout, shown(of_model(measured, "sim/fair", "direct", "hiring_an")))
     ]
-    assert said == [
+    assert sentences == [
         "sim/fair: no results for representational harms; not measured: Characters from occupations."
     ]
     assert not only(Callout, shown(measured))
@@ -311,10 +311,10 @@ def test_everything_behind_a_number_is_in_details(measured: View) -> None:
 
 def test_of_one_model_nothing_is_compared_and_its_name_is_not_repeated(measured: View) -> None:
     blocks = list(inner(shown(of_model(measured, "sim/biased"))))
-    columns = [one for table in only(Table, blocks) for one in table.columns]
-    commands = [command for one in columns if one.name == "command" for command in one.values]
+    columns = [column for table in only(Table, blocks) for column in table.columns]
+    commands = [command for column in columns if column.name == "command" for command in column.values]
     assert not only(Heatmap, blocks)
-    assert "model" not in [one.name for one in columns]
+    assert "model" not in [column.name for column in columns]
     assert commands
     assert not any("--model" in one for one in commands)
 
@@ -341,7 +341,7 @@ def test_a_model_that_never_answered(measured: View) -> None:
 @pytest.fixture(scope="module")
 def whole(tables: dict[str, pl.DataFrame]) -> View:
     """A run of the whole suite, with the numbers of one published model under another name, before the published ones."""
-    mine = pl.col("model") == "phi-4 (published)"
+    own_rows = pl.col("model") == "phi-4 (published)"
     counts = {
         "attempts": 100,
         "items": 100,
@@ -354,10 +354,10 @@ def whole(tables: dict[str, pl.DataFrame]) -> View:
     more = [pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()]
     own = (
         tables["findings"]
-        .filter(mine, "key")
+        .filter(own_rows, "key")
         .with_columns(*more, model=pl.lit("vendor/own"), definition=pl.lit("default@1"))
     )
-    grades = tables["grades"].filter(mine).with_columns(model=pl.lit("vendor/own"))
+    grades = tables["grades"].filter(own_rows).with_columns(model=pl.lit("vendor/own"))
     return View(pl.concat([own, tables["findings"]]), pl.concat([grades, tables["grades"]]))
 
 

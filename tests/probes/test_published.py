@@ -45,8 +45,8 @@ def test_columns_of_published_results(published: dict[str, Any], tables: dict[st
         {"published"},
     )
     for column, known in published.items():
-        mine = findings.filter(part=probe_of(column), metric=column.partition(".")[2])
-        for row in mine.iter_rows(named=True):
+        own_rows = findings.filter(part=probe_of(column), metric=column.partition(".")[2])
+        for row in own_rows.iter_rows(named=True):
             low, high = known["ci95"][row["model"].removesuffix(" (published)")]
             assert (row["low"], row["high"], row["mark"]) == (low, high, touched(known["marks"], low, high))
 

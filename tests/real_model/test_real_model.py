@@ -78,9 +78,9 @@ def counted_attempts(run: tm.Run) -> dict[str, int]:
         .group_by("part", "context")
         .agg(pl.col.attempts.max())
     )
-    whole = dict(of_contexts.filter(pl.col.context.is_null()).select("part", "attempts").iter_rows())
+    overall = dict(of_contexts.filter(pl.col.context.is_null()).select("part", "attempts").iter_rows())
     added = dict(of_contexts.group_by("part").agg(pl.col.attempts.sum()).iter_rows())
-    return added | whole
+    return added | overall
 
 
 def check_accounts(run: tm.Run) -> None:

@@ -144,9 +144,9 @@ def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(
     first = shown.filter(has_text="Medical questions").first
     marked = first.locator("mark").all_inner_texts()
     assert marked, "the words that differ are marked"
-    mine = pairs.filter(part="diversity_med_qa").row(0, named=True)
+    own_rows = pairs.filter(part="diversity_med_qa").row(0, named=True)
     assert all(
-        word in mine["prompt"].split() + mine["other_prompt"].split()
+        word in own_rows["prompt"].split() + own_rows["other_prompt"].split()
         for text in marked
         for word in text.split()
     )
@@ -161,9 +161,7 @@ def test_a_counterfactual_pair_shows_the_direction_of_its_finding(pages: dict[st
     """
     pairs = tm.load(pages["probes"].parent).counterfactual_pairs().filter(model="sim/biased")
     assert (pairs["influence"] > 0).all()
-    labels = {
-        part: (one, other) for part, one, other in pairs.select("part", "label", "other_label").iter_rows()
-    }
+    labels = {part: (row, row) for part, row, row in pairs.select("part", "label", "other_label").iter_rows()}
     assert set(labels["diversity_med_qa"]) == {"correct", "incorrect"}
     assert labels["relationship_levy"] == ("male", "male")
 
@@ -220,13 +218,13 @@ def test_no_serious_barriers(browser: Any, pages: dict[str, Path], dark: bool, w
     for name in ("one", "countries", "stories"):
         page = opened(browser, pages[name], width=width, dark=dark, bypass_csp=True)
         page.add_script_tag(content=axe)
-        found = [
+        entries = [
             one
             for one in page.evaluate("axe.run()")["violations"]
             if one["impact"] in ("serious", "critical")
         ]
-        assert not found, [
+        assert not entries, [
             (name, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"])
-            for one in found
+            for one in entries
         ]
         page.context.close()

@@ -135,12 +135,12 @@ def test_a_mark_has_the_same_colour_on_the_page_and_in_the_figure(tmp_path: Path
 
 def test_what_is_missing_is_said(report: Report, tmp_path: Path) -> None:
     text = write_page(report, tmp_path / "page.html").read_text()
-    told = (
+    message = (
         "This run is incomplete",
         "not run: no data &lt;/dd&gt;",
         "Items measured in each part of the study: at most 60",
     )
-    assert [words for words in told if words not in text] == []
+    assert [words for words in message if words not in text] == []
 
 
 @pytest.mark.verify

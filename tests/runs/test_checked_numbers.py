@@ -65,7 +65,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_findings_of_a_run_folder_are_checked(finished: Path, tmp_path: Path, change: str) -> None:
-    name, value, said = CHANGES[change]
+    name, value, message = CHANGES[change]
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "findings.parquet"
     findings = pl.read_parquet(path).sort(pl.col(name).is_null(), maintain_order=True)
@@ -73,7 +73,7 @@ def test_findings_of_a_run_folder_are_checked(finished: Path, tmp_path: Path, ch
     run = tm.load("run")
     for use in (lambda: run.findings, run.report, lambda: tm.export(run, "modelcard", "card.md")):
         with pytest.raises(
-            InputError, match=rf"findings\.parquet is damaged: .*{said}.*; run the study again"
+            InputError, match=rf"findings\.parquet is damaged: .*{message}.*; run the study again"
         ):
             use()
 

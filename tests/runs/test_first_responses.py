@@ -212,10 +212,10 @@ def test_a_repeated_prompt_has_first_responses_too(workplace: Path, serve: Serve
 
 @pytest.mark.verify
 def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: Serve) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def accept(sentence: str) -> bool:
-        asked.append(sentence)
+        requests.append(sentence)
         return True
 
     server = serve(lambda request, nth: answer("Vielleicht."))
@@ -223,7 +223,7 @@ def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: S
     assert server.requests == PROMPTS
     assert first.about["parts"]["leave"]["first_responses"]["compatible/m"]["stopped"] is False
     assert "none of 60 responses could be used" in first.problems[0]
-    (sentence,) = asked
+    (sentence,) = requests
     assert sentence.startswith(
         "compatible/m: leave (20 of 60 responses): of the first 20 responses, 20 could not be read"
     )
@@ -288,22 +288,22 @@ def test_a_terminal_asks(
         "--out",
         "run",
     ]
-    ours, theirs = pty.openpty()
+    master, slave = pty.openpty()
     process = subprocess.Popen(
         command,
         cwd=workplace,
         env=environment,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
         start_new_session=True,
     )
-    os.close(theirs)
+    os.close(slave)
     printed = b""
     answered = False
     while True:
         try:
-            read = os.read(ours, 4096)
+            read = os.read(master, 4096)
         except OSError:  # the end of the process
             break
         printed += read
@@ -312,9 +312,9 @@ def test_a_terminal_asks(
             if typed == "\x03":
                 process.send_signal(2)
             else:
-                os.write(ours, typed.encode())
+                os.write(master, typed.encode())
     assert process.wait(timeout=60) == 3, printed.decode()
-    os.close(ours)
+    os.close(master)
     assert answered
     assert server.requests == requests
 
@@ -350,28 +350,28 @@ def test_ctrl_c_on_the_terminal_interrupts_the_run(
     server = serve(lambda request, nth: answer("Vielleicht."))
     models = ["-m", "compatible/m", "-m", "compatible/b", "--base-url", server.url]
     command = [sys.executable, "-m", "tiltmeter", "run", prompts, *models, "--out", "run"]
-    ours, theirs = pty.openpty()
+    master, slave = pty.openpty()
     process = subprocess.Popen(
         command,
         cwd=workplace,
         env=environment,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
         start_new_session=True,
     )
-    os.close(theirs)
+    os.close(slave)
     printed, answered = b"", False
     while True:
         try:
-            printed += os.read(ours, 4096)
+            printed += os.read(master, 4096)
         except OSError:  # the end of the process
             break
         if b"Request the other responses anyway? [y/N]" in printed and not answered:
             answered = True
             process.send_signal(2)
     assert process.wait(timeout=60) == 3, printed.decode()
-    os.close(ours)
+    os.close(master)
     assert server.requests == 20
     assert b"not started, because the run was interrupted" in printed
 

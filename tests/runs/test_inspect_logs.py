@@ -19,16 +19,16 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 def texts(count: int) -> list[str]:
     """Prompts that stand once in the design."""
-    found: list[str] = prompts().filter(pl.col("prompt").is_unique())["prompt"].head(count).to_list()
-    return found
+    rows: list[str] = prompts().filter(pl.col("prompt").is_unique())["prompt"].head(count).to_list()
+    return rows
 
 
 def output(content: Any, stop: str = "stop", **more: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"role": "assistant", "content": content}, "stop_reason": stop}], **more}
 
 
-def sample(number: int, asked: Any, said: dict[str, Any], epoch: int = 1, **more: Any) -> dict[str, Any]:
-    return {"id": number, "epoch": epoch, "input": asked, "output": said, **more}
+def sample(number: int, prompt: Any, message: dict[str, Any], epoch: int = 1, **more: Any) -> dict[str, Any]:
+    return {"id": number, "epoch": epoch, "input": prompt, "output": message, **more}
 
 
 ABOUT = {"task": "my_task", "model": "openai/gpt-4o-mini"}
@@ -42,8 +42,8 @@ def write(name: str, samples: Sequence[dict[str, Any]], **about: Any) -> None:
         )
         return
     with zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as archive:
-        for one in samples:
-            archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+        for sample in samples:
+            archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
         archive.writestr(
             "header.json", json.dumps({"version": 2, "status": "success", "eval": ABOUT | about})
         )
@@ -73,8 +73,8 @@ def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
     run = analyse(name)
     assert run.about["models"] == [{"name": "openai/gpt-4o-mini"}]
     assert run.about["problems"][1:] == [f"{name}: 1 of 6 rows match no prompt of {STUDY} and were omitted"]
-    asked = run.design.select("prompt_id", "prompt")
-    rows = run.responses.join(asked, on="prompt_id").select(
+    answers = run.design.select("prompt_id", "prompt")
+    rows = run.responses.join(answers, on="prompt_id").select(
         "prompt", "repetition", "status", "answer", "thinking", "input_tokens", "error"
     )
     assert set(rows.rows()) == {
@@ -167,9 +167,9 @@ DAMAGED: dict[str, tuple[str, bytes, str]] = {
 
 @pytest.mark.parametrize("case", DAMAGED)
 def test_what_is_no_log_is_named(tmp_path: Path, case: str) -> None:
-    name, content, said = DAMAGED[case]
+    name, content, message = DAMAGED[case]
     Path(name).write_bytes(content)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         analyse(name)
     assert not list(tmp_path.glob("runs/*")), "nothing half-written"
 

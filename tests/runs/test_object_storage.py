@@ -77,9 +77,9 @@ def start(url: str, value: int, pause: float, cache: Path | None = None) -> subp
     )
 
 
-def until(said: str, store: ObjectStore) -> None:
+def until(message: str, store: ObjectStore) -> None:
     deadline = time.monotonic() + 60
-    while not any(one.endswith(said) for one in store.asked()):
+    while not any(one.endswith(message) for one in store.asked()):
         assert time.monotonic() < deadline, store.asked()
         time.sleep(0.02)
 
@@ -104,12 +104,12 @@ def test_a_run_elsewhere_is_the_same_to_every_command(
     store.calm()
     done = tiltmeter(*study, **environment, exits=0)
     assert f"run     {url}\nreport  {url}/report.html" in done.stdout
-    made = {f"{name}.parquet" for name in (*TABLES, "stages/examples", "stages/grades")} | {
+    by_name = {f"{name}.parquet" for name in (*TABLES, "stages/examples", "stages/grades")} | {
         "report.html",
         "run.json",
         "study.yaml",
     }
-    assert set(objects(store, url)) == made, "nothing else is left there"
+    assert set(objects(store, url)) == by_name, "nothing else is left there"
     run = load(url)
     assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (
         0,
@@ -153,7 +153,7 @@ def test_a_reader_sees_one_state_or_that_it_is_being_written(
 ) -> None:
     fill(url, 1)
     assert states(load(url)) == {1}
-    for name in ("run.json", *(f"{one}.parquet" for one in TABLES)):
+    for name in ("run.json", *(f"{table}.parquet" for table in TABLES)):
         store.rule("PUT", f"/{name}", delay=0.3)
     seen: list[str] = []
     with start(url, 2, 0.0, tmp_path / "another machine") as writer:
@@ -337,13 +337,13 @@ def test_places() -> None:
     assert place_of(Path("s3://bucket/run")) == place_of("S3://bucket/run/") == "s3://bucket/run"
     assert place_of("file:///runs/mine") == place_of(Path("file:///runs/mine")) == Path("/runs/mine")
     assert place_of("abfs://container@account/run") == "abfs://container@account/run"
-    for wrong in ("s3://id:secret@bucket/run", "az://container/run?sig=secret", "s3://bucket/run#secret"):
+    for mistake in ("s3://id:secret@bucket/run", "az://container/run?sig=secret", "s3://bucket/run#secret"):
         with pytest.raises(InputError, match="a URL must not contain keys or a query") as said:
-            place_of(wrong)
+            place_of(mistake)
         assert "secret" not in str(said.value)
-    for wrong in ("s3://", "s3:///", "s3://bucket/../other", "zip::s3://bucket/run"):
+    for mistake in ("s3://", "s3:///", "s3://bucket/../other", "zip::s3://bucket/run"):
         with pytest.raises(InputError, match="does not name a folder"):
-            place_of(wrong)
+            place_of(mistake)
 
 
 @pytest.mark.verify

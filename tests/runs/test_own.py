@@ -39,9 +39,9 @@ def test_the_order_of_rows_and_their_split_into_files_do_not_matter(tmp_path: Pa
     table.reverse().slice(100).write_ndjson(tmp_path / "d.jsonl")
     runs = [analyse("a.csv"), analyse("b.csv"), analyse("c.parquet", "d.jsonl")]
     assert len({run.path for run in runs}) == 3
-    for other in runs[1:]:
-        assert other.responses.equals(runs[0].responses)
-        assert other.findings.equals(runs[0].findings)
+    for run in runs[1:]:
+        assert run.responses.equals(runs[0].responses)
+        assert run.findings.equals(runs[0].findings)
 
 
 def test_files_and_name_of_the_model_are_part_of_the_run(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_equal_texts_take_their_answers_in_turn(tmp_path: Path) -> None:
         rows.with_columns(**{name: pl.lit(value) for name, value in extra.items()}).write_csv(
             tmp_path / "a.csv"
         )
-        found = analyse("a.csv").responses
-        assert dict(found.select("prompt_id", "answer").iter_rows()) == dict(
+        analysed_tables = analyse("a.csv").responses
+        assert dict(analysed_tables.select("prompt_id", "answer").iter_rows()) == dict(
             zip(twice["prompt_id"], ["yes", "no"], strict=True)
         )
-        assert found["repetition"].to_list() == [0, 0]
+        assert analysed_tables["repetition"].to_list() == [0, 0]
 
 
 def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_repetitions_out_of_range_are_refused(tmp_path: Path, repetition: object
 
 @pytest.mark.parametrize("value", [{"text": "yes"}, ["yes"]])
 def test_answers_that_are_no_text_are_refused(tmp_path: Path, value: object) -> None:
-    said = "an object" if isinstance(value, dict) else "a list"
+    message = "an object" if isinstance(value, dict) else "a list"
     ids = answers(2)["prompt_id"].to_list()
     lines = [{"prompt_id": ids[0], "answer": "no"}, {"prompt_id": ids[1], "answer": value}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InputError, match=rf"a\.jsonl, line 2: 'answer' is {said}, not text"):
+    with pytest.raises(InputError, match=rf"a\.jsonl, line 2: 'answer' is {message}, not text"):
         analyse("a.jsonl")
     pl.DataFrame({"prompt_id": ids[:1], "answer": [value]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(InputError, match=r"a\.parquet, column 'answer' contains"):
@@ -128,12 +128,12 @@ def test_answers_that_are_no_text_are_refused(tmp_path: Path, value: object) -> 
 
 
 def test_lines_that_are_no_objects_are_named(tmp_path: Path) -> None:
-    for text, said in (
+    for text, message in (
         ("\n[1]\n", "entry 1 is not an object"),
         ('{"prompt": "a", "answer": "b"}\n{"pro', "line 2 is not valid JSON"),
     ):
         (tmp_path / "a.jsonl").write_text(text)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             analyse("a.jsonl")
 
 

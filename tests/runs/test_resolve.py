@@ -51,7 +51,7 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("study: genderbench\nseeds: 3\n", "unknown key 'seeds': did you mean seed"),
         ("study: [", "line 1"),
@@ -131,17 +131,17 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
         ("study: genderbench\ndefinition: 3\n", "definition: expected the name of a definition"),
     ],
 )
-def test_mistakes_in_a_study_file_are_named(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_in_a_study_file_are_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as error:
         resolve(str(path))
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("settings", "sampling", "said"),
+    ("settings", "sampling", "message"),
     [
         ({"seed": -1}, {}, "seed: expected a whole number of at least 0, found -1"),
         ({"repeats": 0}, {}, "repeats: expected a whole number from 1"),
@@ -150,11 +150,11 @@ def test_mistakes_in_a_study_file_are_named(tmp_path: Path, text: str, said: str
     ],
 )
 def test_mistakes_in_flags_are_named(
-    settings: dict[str, object], sampling: dict[str, object], said: str
+    settings: dict[str, object], sampling: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError) as error:
         resolve("genderbench", settings=settings, sampling=sampling)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_what_a_run_notes_in_its_study_is_read_over(tmp_path: Path) -> None:

@@ -32,20 +32,20 @@ PROMPTS = [
 ]
 
 
-def body(said: dict[str, Any]) -> Behaviour:
+def body(message: dict[str, Any]) -> Behaviour:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
     return status(
         200,
         None,
-        json.dumps({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}} | said),
+        json.dumps({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}} | message),
     )
 
 
-def message(said: dict[str, Any]) -> Behaviour:
+def message(message: dict[str, Any]) -> Behaviour:
     return status(
         200,
         None,
-        json.dumps({"content": [{"type": "text", "text": "Yes"}], "stop_reason": "end_turn"} | said),
+        json.dumps({"content": [{"type": "text", "text": "Yes"}], "stop_reason": "end_turn"} | message),
     )
 
 
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ..
 def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, script, first, said = CASES[what]
+    name, script, first, message = CASES[what]
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k-0123456789")
     monkeypatch.setenv("OPENAI_API_KEY", "k-0123456789")
     run = run_with(script, name)
@@ -130,13 +130,13 @@ def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
     entries = run.about["models"][0].get("served", [])
     assert sum(entry["responses"] for entry in entries) == (6 if any(first) else 0)
     assert all(str(value) in json.dumps(entries) for value in first if value)
-    found = tm.caveats(run).filter(code="served-models")
-    assert found["model"].to_list() == ([name] if said else [])
-    for sentence in said:
-        assert sentence in found["sentence"][0]
+    rows = tm.caveats(run).filter(code="served-models")
+    assert rows["model"].to_list() == ([name] if message else [])
+    for sentence in message:
+        assert sentence in rows["sentence"][0]
     page = run.report().read_text()
     assert (f"{name}, as served" in page) == any(first)
-    assert ("says that it served" in page or "responses come from" in page) == bool(said)
+    assert ("says that it served" in page or "responses come from" in page) == bool(message)
 
 
 @pytest.mark.verify
@@ -220,14 +220,14 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "served"), SAME)
-def test_a_more_specific_name_is_the_same_model(asked: str, served: str) -> None:
-    assert not is_another_model(asked, served)
+@pytest.mark.parametrize(("prompt", "served"), SAME)
+def test_a_more_specific_name_is_the_same_model(prompt: str, served: str) -> None:
+    assert not is_another_model(prompt, served)
 
 
-@pytest.mark.parametrize(("asked", "served"), OTHER)
-def test_another_name_is_another_model(asked: str, served: str) -> None:
-    assert is_another_model(asked, served)
+@pytest.mark.parametrize(("prompt", "served"), OTHER)
+def test_another_name_is_another_model(prompt: str, served: str) -> None:
+    assert is_another_model(prompt, served)
 
 
 def test_what_a_judge_was_served_is_stored_and_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def test_what_does_without_the_code_does_not_run_it(theirs: Path, doing: str) ->
 
 def test_a_comparison_says_that_prompts_were_not_paired(theirs: Path) -> None:
     name_code(theirs, study="own.py:PROBE")
-    (note,) = [one for one in tm.compare("theirs", "mine").notes if "could not be paired" in one]
+    (note,) = [note for note in tm.compare("theirs", "mine").notes if "could not be paired" in note]
     assert "own.py:PROBE" in note
     assert "--run-code" in note
 

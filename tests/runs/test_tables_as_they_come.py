@@ -247,19 +247,19 @@ def test_error_messages_are_failures(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [failed[name] for name in ids] == ["failed"] * len(ERRORS) + ["ok"] * len(NO_ERRORS)
     assert responses["answer"].null_count() == len(ERRORS)
     assert responses.filter(prompt_id=ids[0])["error"].item() == "imported: Error: 429 Too Many Requests"
-    said = "note: a.csv: 18 answers are error messages (rows 2, 3, 4, 5, 6, ...: 'Error: 429 Too Many Requests'); they count as failed"
-    assert said in capsys.readouterr().err
+    message = "note: a.csv: 18 answers are error messages (rows 2, 3, 4, 5, 6, ...: 'Error: 429 Too Many Requests'); they count as failed"
+    assert message in capsys.readouterr().err
 
 
 def test_groups_that_look_like_dates_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = "the groups include dates ('10-Dec'); if a spreadsheet made them from other names such as 10-12, format the column as text"
+    message = "the groups include dates ('10-Dec'); if a spreadsheet made them from other names such as 10-12, format the column as text"
     pl.DataFrame({"text": ["A story.", "A tale."], "group": ["10-Dec", "13-15"]}).write_csv(
         tmp_path / "a.csv"
     )
     tm.analyse(
         "a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none"
     )
-    assert f"note: a.csv: {said}" in capsys.readouterr().err
+    assert f"note: a.csv: {message}" in capsys.readouterr().err
     rows = {
         "prompt": ["Grant it to Ann?", "Grant it to Tom?"],
         "group": ["10-Dec", "13-15"],
@@ -267,7 +267,7 @@ def test_groups_that_look_like_dates_are_named(tmp_path: Path, capsys: pytest.Ca
     }
     pl.DataFrame(rows).write_csv(tmp_path / "p.csv")
     tm.plan("p.csv")
-    assert f"note: p.csv: {said}" in capsys.readouterr().err
+    assert f"note: p.csv: {message}" in capsys.readouterr().err
 
 
 DATES = (
@@ -345,8 +345,8 @@ def test_words_for_no_value_are_named(tmp_path: Path, capsys: pytest.CaptureFixt
     tm.analyse(
         "a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none"
     )
-    said = "note: a.csv: 2 texts are 'NaN', 'N/A' (rows 3, 4) and counted as texts; leave cells without a text empty"
-    assert said in capsys.readouterr().err
+    message = "note: a.csv: 2 texts are 'NaN', 'N/A' (rows 3, 4) and counted as texts; leave cells without a text empty"
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("study", ["benchmarks", "associations"])
@@ -386,8 +386,10 @@ def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(
         for n, g in (("Ann", "women"), ("Tom", "men"))
     ]
     pl.DataFrame(rows).write_csv(tmp_path / "p.csv")
-    said = "note: 4 cells begin like a formula; open out.csv in a spreadsheet only as text, or write .jsonl"
-    tiltmeter("plan p.csv --prompts out.csv", exits=0, says=said)
+    message = (
+        "note: 4 cells begin like a formula; open out.csv in a spreadsheet only as text, or write .jsonl"
+    )
+    tiltmeter("plan p.csv --prompts out.csv", exits=0, says=message)
     written = pl.read_csv(tmp_path / "out.csv")
     assert set(written["prompt"]) == {row["prompt"] for row in rows}
     written.select(prompt="'" + pl.col("prompt"), answer=pl.lit("yes")).write_csv(tmp_path / "a.csv")

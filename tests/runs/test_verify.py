@@ -173,7 +173,7 @@ def test_a_changed_study_is_found(copied: Path) -> None:
     study = (copied / "study.yaml").read_text(encoding="utf-8")
     (copied / "study.yaml").write_text(study.replace("level: 0.95", "level: 0.5"), encoding="utf-8")
     change_document(copied, lambda document: document.update(level=0.5))
-    assert any(one.startswith("findings: the column ") for one in tm.verify(copied).differences)
+    assert any(difference.startswith("findings: the column ") for difference in tm.verify(copied).differences)
 
 
 @pytest.mark.verify
@@ -208,7 +208,8 @@ def test_responses_to_prompts_that_the_run_does_not_have_are_found(copied: Path)
     )
     forge(copied, "responses")
     assert any(
-        "2 responses are to prompts that design does not have" in one for one in tm.verify(copied).differences
+        "2 responses are to prompts that design does not have" in difference
+        for difference in tm.verify(copied).differences
     )
 
 
@@ -272,7 +273,7 @@ def test_a_changed_file_of_prompts_is_named(workplace: Path) -> None:
     prompts.write_text(prompts.read_text().replace("drive", "swim"))
     result = tm.verify(run)
     assert "inputs: p.csv is not the file that the run used" in result.sentences()
-    assert any(one.startswith("design: the column prompt") for one in result.differences)
+    assert any(difference.startswith("design: the column prompt") for difference in result.differences)
     prompts.unlink()
     with pytest.raises(InputError, match=r"p\.csv"):
         tm.verify(run)
@@ -335,7 +336,7 @@ def test_a_hidden_part_is_found(workplace: Path) -> None:
     for change, sentence in changes:
         change_document(run, change)
         result = tm.verify(run)
-        assert any(one.startswith("findings: ") for one in result.differences), result.sentences()
+        assert any(sentence.startswith("findings: ") for sentence in result.differences), result.sentences()
         assert any(one.startswith(sentence) for one in result.differences), result.sentences()
 
 

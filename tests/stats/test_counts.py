@@ -220,10 +220,10 @@ OF_COUNTS = (
 
 
 @pytest.mark.parametrize("function", OF_COUNTS)
-@pytest.mark.parametrize("wrong", [[[3], [2], [1], [2]], [[-1], [2], [1], [2]], [[1], [2], [3], [2]]])
-def test_counts_above_their_size_are_refused(function: str, wrong: list[list[int]]) -> None:
+@pytest.mark.parametrize("mistake", [[[3], [2], [1], [2]], [[-1], [2], [1], [2]], [[1], [2], [3], [2]]])
+def test_counts_above_their_size_are_refused(function: str, mistake: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="between 0 and the size"):
-        getattr(stats, function)(*wrong)
+        getattr(stats, function)(*mistake)
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(0, n))))
@@ -270,7 +270,7 @@ def test_it_nears_chi_squared_where_counts_are_large() -> None:
 def test_each_group_against_all_others_as_written_in_the_paper(
     numbers: list[tuple[int, int]], word: float, rest: float
 ) -> None:
-    counts, totals = [y for y, _ in numbers], [y + other for y, other in numbers]
+    counts, totals = [y for y, _ in numbers], [y + number for y, number in numbers]
     found = stats.log_odds([counts], totals, [word, word + rest])
     for group, (y, n) in enumerate(zip(counts, totals, strict=True)):
         y_others, n_others = sum(counts) - y, sum(totals) - n

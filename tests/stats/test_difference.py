@@ -73,7 +73,7 @@ def test_nothing_is_found_where_nothing_is_and_the_truth_is_held(studies: int, s
     )
     assert 0.005 - slack <= false <= 0.085 + slack
     drawn = [_difference(_yes_or_no(rng, 80, 0.3), _yes_or_no(rng, 80, 0.6), i) for i in range(studies)]
-    held = [found.low <= 0.3 <= found.high for found in drawn]
+    held = [entries.low <= 0.3 <= entries.high for entries in drawn]
     assert 0.91 - slack <= np.mean(held) <= 0.99 + slack
 
 

@@ -155,8 +155,8 @@ def test_where_there_is_no_test() -> None:
 
 def test_studentised_values_give_the_statistic_of_welch() -> None:
     groups = [np.array(one) for one in ([1.0, 2, 4, 3], [2.0, 9, 5], [0.0, 1, 1, 2, 0])]
-    weights = np.array([len(one) / one.var(ddof=1) for one in groups])
-    means = np.array([one.mean() for one in groups])
+    weights = np.array([len(group) / group.var(ddof=1) for group in groups])
+    means = np.array([group.mean() for group in groups])
     expected = (weights * (means - (weights * means).sum() / weights.sum()) ** 2).sum()
     table = [[*means, np.nan], [*means + 5, np.nan]]
     found = stats.GroupValues(stats.studentise(table, [*1 / weights, 1.0]))

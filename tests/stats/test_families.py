@@ -39,7 +39,7 @@ def by_family(p: np.ndarray, family: np.ndarray) -> list[np.ndarray]:
 def selected(p: np.ndarray, family: np.ndarray, level: float) -> np.ndarray:
     """Which tests the procedure of Benjamini and Bogomolov selects at a level, carried out with SciPy's step-up procedure."""
     groups = by_family(p, family)
-    tested = [number for number, one in enumerate(groups) if len(one)]
+    tested = [number for number, group in enumerate(groups) if len(group)]
     chosen = np.zeros(len(p), dtype=bool)
     if not tested:
         return chosen
@@ -100,7 +100,7 @@ def test_q_is_larger_where_fewer_families_are_selected() -> None:
 def test_families_without_an_effect_are_rarely_selected_whatever_the_tests_of_the_others() -> None:
     generator = np.random.default_rng(0)
     family = np.repeat(np.arange(200), 11)
-    false, found = [], []
+    false, entries = [], []
     for _ in range(300):
         # Tests of a family are dependent, as counts of one concept at several places and over all of them
         # are.
@@ -109,6 +109,6 @@ def test_families_without_an_effect_are_rarely_selected_whatever_the_tests_of_th
         q = hierarchical_q(np.minimum(1.0, 2 * 0.5 * np.vectorize(math.erfc)(z / math.sqrt(2))), family)
         chosen = np.unique(family[q < 0.05])
         false.append((chosen >= 10).sum() / max(len(chosen), 1))
-        found.append((chosen < 10).sum())
+        entries.append((chosen < 10).sum())
     assert np.mean(false) < 0.05
-    assert np.mean(found) > 9.9
+    assert np.mean(entries) > 9.9

@@ -24,9 +24,11 @@ def answers(
     """
 
     async def main() -> list[Completion]:
-        asked = [(Message("user", one),) if isinstance(one, str) else one for one in conversations]
+        requests = [(Message("user", one),) if isinstance(one, str) else one for one in conversations]
         async with model:
-            awaited = [model.complete(messages, sampling, sample) for sample in samples for messages in asked]
+            awaited = [
+                model.complete(messages, sampling, sample) for sample in samples for messages in requests
+            ]
             return list(await asyncio.gather(*awaited)) if together else [await one for one in awaited]
 
     return asyncio.run(main())

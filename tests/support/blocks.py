@@ -26,11 +26,11 @@ class Block(NamedTuple):
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page in order. `<!-- exits 1 -->` before a block says that its last command ends so."""
     text = page.read_text(encoding="utf-8")
-    found = []
+    entries = []
     for match in _FENCE.finditer(text):
         inner = "\n".join(line.removeprefix(match["indent"]) for line in match["text"].splitlines())
         exits = _EXITS.search(text[: match.start()])
-        found.append(
+        entries.append(
             Block(
                 page,
                 text.count("\n", 0, match.start()) + 1,
@@ -39,7 +39,7 @@ def blocks(page: Path) -> list[Block]:
                 int(exits[1]) if exits else 0,
             )
         )
-    return found
+    return entries
 
 
 def commands(block: Block) -> list[list[str]]:

@@ -84,12 +84,17 @@ def digests(components: Components) -> dict[str, str]:
 
 def contents() -> dict[str, Components]:
     """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
-    probes = {f"probes/{one.label}": of_probes(one) for one in metrics.DEFINITIONS.values()}
-    associations = {
-        f"associations/{one.label}": of_associations(one)
-        for one in association_definitions.DEFINITIONS.values()
+    probes = {
+        f"probes/{definition.label}": of_probes(definition) for definition in metrics.DEFINITIONS.values()
     }
-    benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in findings.DEFINITIONS.values()}
+    associations = {
+        f"associations/{definition.label}": of_associations(definition)
+        for definition in association_definitions.DEFINITIONS.values()
+    }
+    benchmarks = {
+        f"benchmarks/{definition.label}": of_benchmarks(definition)
+        for definition in findings.DEFINITIONS.values()
+    }
     return {
         label: contents_of(label, declared)
         for label, declared in {**probes, **associations, **benchmarks}.items()
@@ -112,14 +117,14 @@ def recorded() -> dict[str, dict[str, str]]:
     return loaded
 
 
-def faults(made: Mapping[str, Components], known: Mapping[str, Mapping[str, str]]) -> list[str]:
+def faults(entries: Mapping[str, Components], names: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Return one sentence for each definition that is not recorded, or differs from what is recorded.
 
     It says what to do.
     """
     sentences = []
-    for label, components in made.items():
-        mine, record = digests(components), known.get(label)
+    for label, components in entries.items():
+        mine, record = digests(components), names.get(label)
         if record is None:
             sentences.append(
                 f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
@@ -188,8 +193,8 @@ def _metrics_of(probe: Probe, definition: metrics.ProbeDefinition) -> list[metri
 
     Those that test another metric belong to the default definition.
     """
-    tests = {one.tested_by for one in probe.metrics}
-    return [one for one in probe.metrics if definition.corrected or one.name not in tests]
+    tests = {metric.tested_by for metric in probe.metrics}
+    return [metric for metric in probe.metrics if definition.corrected or metric.name not in tests]
 
 
 def _exclusions_of_probes(definition: metrics.ProbeDefinition) -> Components:

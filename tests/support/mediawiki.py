@@ -203,14 +203,14 @@ class WikiServer(ThreadedServer):
             {"ns": 0, "title": link, "exists": link in self._wiki.pages or link in self._wiki.redirects}
             for link in page.links
         ]
-        found: dict[str, Any] = {
+        by_name: dict[str, Any] = {
             "title": title,
             "pageid": 1,
             "redirects": [{"from": old, "to": new} for old, new in steps],
             "links": links,
         }
-        found["properties"] = {"disambiguation": ""} if page.disambiguation else {}
-        return {"parse": {**found, "text": f'<div class="mw-parser-output">{page.html}</div>'}}
+        by_name["properties"] = {"disambiguation": ""} if page.disambiguation else {}
+        return {"parse": {**by_name, "text": f'<div class="mw-parser-output">{page.html}</div>'}}
 
     def _backlinks(self, query: Mapping[str, str]) -> dict[str, Any]:
         title = query["bltitle"]

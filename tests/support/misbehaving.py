@@ -138,8 +138,8 @@ def content_filter(text: str | None = None) -> Behaviour:
 
 def filtered_request() -> Behaviour:
     """400 with code content_filter, as Azure says that the prompt itself was filtered."""
-    said = "The response was filtered due to the prompt triggering a content policy."
-    return _error(400, said, "invalid_request_error", "content_filter")
+    message = "The response was filtered due to the prompt triggering a content policy."
+    return _error(400, message, "invalid_request_error", "content_filter")
 
 
 def refusal(words: str = "I can't help with that.") -> Behaviour:

@@ -20,8 +20,8 @@ import pytest
 def _namespace() -> tuple[str, ...] | None:
     """The command that gives what follows it mounts of its own, None where that is not allowed."""
     for command in (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount")):
-        asked = [*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-        if shutil.which("unshare") and subprocess.run(asked, capture_output=True).returncode == 0:
+        requests = [*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+        if shutil.which("unshare") and subprocess.run(requests, capture_output=True).returncode == 0:
             return command
     return None
 

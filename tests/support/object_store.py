@@ -79,8 +79,8 @@ class ObjectStore:
             body: bytes = answer.read()
         return body
 
-    def _call(self, said: Any) -> Any:
-        return json.loads(self._send("POST", CONTROL.strip("/"), json.dumps(said).encode()))
+    def _call(self, message: Any) -> Any:
+        return json.loads(self._send("POST", CONTROL.strip("/"), json.dumps(message).encode()))
 
 
 @contextmanager
@@ -120,8 +120,10 @@ class Unruly:
         if "HTTP_X_TILTMETER_TEST" not in environ:
             with self._lock:
                 self._asked.append(f"{method} {path}")
-                told = (one for one in self._rules if one["method"] == method and path.endswith(one["name"]))
-                rule = next((one for one in told if one["times"] > 0), None)
+                message = (
+                    one for one in self._rules if one["method"] == method and path.endswith(one["name"])
+                )
+                rule = next((one for one in message if one["times"] > 0), None)
                 if rule is not None:
                     rule["times"] -= 1
             if rule is not None:
@@ -131,13 +133,13 @@ class Unruly:
                     return _refused(rule["status"], start)
         return self._inside(environ, start)
 
-    def _told(self, said: Any, start: Callable[..., Any]) -> Iterable[bytes]:
+    def _told(self, message: Any, start: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
             asked = list(self._asked)
-            if said is not None and "calm" in said:
+            if message is not None and "calm" in message:
                 self._rules, self._asked = [], []
-            elif said is not None:
-                self._rules.append(said)
+            elif message is not None:
+                self._rules.append(message)
         body = json.dumps(asked).encode()
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]

@@ -14,20 +14,20 @@ __all__ = ["TESTS", "go_on", "run_code", "start_code"]
 TESTS = Path(__file__).parent.parent
 
 
-def run_code(code: str, *given: object, **more: Any) -> subprocess.CompletedProcess[str]:
+def run_code(code: str, *value: object, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run it to its end, which must be a good one unless `check` is False.
 
     `more` goes to `subprocess.run`.
     """
     return subprocess.run(
-        _command(code, given), env=_variables(), text=True, **{"capture_output": True, "check": True, **more}
+        _command(code, value), env=_variables(), text=True, **{"capture_output": True, "check": True, **more}
     )
 
 
-def start_code(code: str, *given: object, ready: str = "") -> subprocess.Popen[str]:
+def start_code(code: str, *value: object, ready: str = "") -> subprocess.Popen[str]:
     """Start it, and wait for the line that says that it is ready."""
     piped = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    started = subprocess.Popen(_command(code, given), env=_variables(), text=True, **piped)  # type: ignore[call-overload]
+    started = subprocess.Popen(_command(code, value), env=_variables(), text=True, **piped)  # type: ignore[call-overload]
     if ready:
         assert started.stdout.readline() == f"{ready}\n"
     return started  # type: ignore[no-any-return]
@@ -40,8 +40,8 @@ def go_on(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def _command(code: str, given: tuple[object, ...]) -> list[str]:
-    return [sys.executable, "-c", textwrap.dedent(code), *map(str, given)]
+def _command(code: str, value: tuple[object, ...]) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(code), *map(str, value)]
 
 
 def _variables() -> dict[str, str]:

@@ -53,8 +53,8 @@ def _digest(messages: Sequence[Message], sample: int) -> bytes:
 class _Wrapped(InProcess):
     """A model of the same name that asks another, or a table, and keeps what was said."""
 
-    def __init__(self, name: str, asked: Model | None, said: dict[bytes, Said]) -> None:
-        self.name, self._asked, self.said = name, asked, said
+    def __init__(self, name: str, prompt: Model | None, message: dict[bytes, Said]) -> None:
+        self.name, self._asked, self.said = name, prompt, message
         self.fingerprint, self.endpoint = f"recorded {name}", name
 
     def __getattr__(self, attribute: str) -> Any:
@@ -65,8 +65,8 @@ class _Wrapped(InProcess):
         digest = _digest(messages, sample)
         if self._asked is not None:
             given = await self._asked.complete(messages, sampling, sample)
-            said = (given.text, given.thinking, given.finish_reason, given.refusal)
-            assert self.said.setdefault(digest, said) == said
+            sentences = (given.text, given.thinking, given.finish_reason, given.refusal)
+            assert self.said.setdefault(digest, sentences) == sentences
         if digest not in self.said:
             raise ModelError("not_recorded", f"{self.name} was never asked this", scope="permanent")
         text, thinking, finish_reason, refusal = self.said[digest]
@@ -88,16 +88,18 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
         for model in (*MODELS, JUDGE)
     }
     judge = {"judge": wrapped[JUDGE]} if "judge" in given else {}
-    asked: list[Any] = [wrapped[model] for model in MODELS]
+    requests: list[Any] = [wrapped[model] for model in MODELS]
     run = tm.run(
         given.pop("study"),
-        model=asked,
+        model=requests,
         **given | judge,
         journal=str(folder / "journal.sqlite"),
         out=folder / "run",
         display="none",
     )
-    rows = [(model, digest, *said) for model, one in wrapped.items() for digest, said in one.said.items()]
+    rows = [
+        (model, digest, *message) for model, one in wrapped.items() for digest, message in one.said.items()
+    ]
     return run, pl.DataFrame(
         rows,
         schema={"model": pl.String, "digest": pl.Binary, **dict.fromkeys(_SAID, pl.String)},
@@ -106,8 +108,8 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
 
 
 def _said_by(model: str, answers: pl.DataFrame) -> dict[bytes, Said]:
-    mine = answers.filter(model=model)
-    return dict(zip(mine["digest"], mine.select(_SAID).rows(), strict=True))
+    own_rows = answers.filter(model=model)
+    return dict(zip(own_rows["digest"], own_rows.select(_SAID).rows(), strict=True))
 
 
 def answers_of(name: str) -> pl.DataFrame:

@@ -69,13 +69,13 @@ def told(story: str) -> dict[str, list[str]]:
     opening, *rest = re.findall(r"[^.]+\.", story.strip())
     if not any(one.fullmatch(opening) for one in openings):
         raise ValueError(f"no opening: {opening!r} in {story!r}")
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for sentence in (one.strip() for one in rest):
         name, items = _sentence(sentence, forms)
-        found.setdefault(name, []).extend(items)
-    if "".join(re.findall(r"[^.]+\.", story.strip())) != story.strip() or not found:
+        by_name.setdefault(name, []).extend(items)
+    if "".join(re.findall(r"[^.]+\.", story.strip())) != story.strip() or not by_name:
         raise ValueError(f"not a whole story: {story!r}")
-    return found
+    return by_name
 
 
 def _sentence(sentence: str, forms: Mapping[str, Sequence[re.Pattern[str]]]) -> tuple[str, list[str]]:
@@ -133,8 +133,10 @@ def write(
     import torch
 
     ids = [
-        list(tokenizer(one, add_special_tokens=False)["input_ids"]) if isinstance(one, str) else list(one)
-        for one in prompts
+        list(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        if isinstance(prompt, str)
+        else list(prompt)
+        for prompt in prompts
     ]
     stories: list[str] = []
     for start in range(0, len(ids), batch):

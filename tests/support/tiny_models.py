@@ -70,8 +70,8 @@ def config(kind: str, positions: int = 256) -> Any:
             bos_token_id=0,
             eos_token_id=0,
         )
-    made = {"llama": LlamaConfig, "qwen2": Qwen2Config}[kind]
-    return made(
+    by_name = {"llama": LlamaConfig, "qwen2": Qwen2Config}[kind]
+    return by_name(
         vocab_size=words,
         hidden_size=32,
         intermediate_size=64,

@@ -50,8 +50,8 @@ class Careless(Spoilt):
 
 class Unseeded(Spoilt):
     def prompts(self, library: Library, rng: random.Random) -> pl.DataFrame:
-        made = super().prompts(library, rng)
-        return made.with_columns(source=pl.Series([str(random.random()) for _ in range(made.height)]))
+        table = super().prompts(library, rng)
+        return table.with_columns(source=pl.Series([str(random.random()) for _ in range(table.height)]))
 
 
 class Twice(Spoilt):
@@ -125,10 +125,10 @@ BROKEN_PROBES = {
 }
 
 
-@pytest.mark.parametrize("said", BROKEN_PROBES)
-def test_what_a_broken_probe_breaks_is_named(said: str, library: Library) -> None:
-    with pytest.raises(AssertionError, match=re.escape(said)):
-        check_probe(BROKEN_PROBES[said], library)
+@pytest.mark.parametrize("message", BROKEN_PROBES)
+def test_what_a_broken_probe_breaks_is_named(message: str, library: Library) -> None:
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        check_probe(BROKEN_PROBES[message], library)
 
 
 def always(messages: list[dict[str, str]]) -> str:
@@ -235,10 +235,10 @@ def test_answers_on_the_list_and_free_answers_pass() -> None:
     check_provider(constrained('{"answer": "refuse"}', '{"answer": "yes"}', "Yes.", "3"), "parrot/polly")
 
 
-@pytest.mark.parametrize("said", BROKEN_PROVIDERS)
-def test_what_a_broken_provider_breaks_is_named(said: str) -> None:
-    with pytest.raises(AssertionError, match=re.escape(said)):
-        check_provider(BROKEN_PROVIDERS[said], "parrot/polly", secret=SECRET)
+@pytest.mark.parametrize("message", BROKEN_PROVIDERS)
+def test_what_a_broken_provider_breaks_is_named(message: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        check_provider(BROKEN_PROVIDERS[message], "parrot/polly", secret=SECRET)
 
 
 def test_a_parrot_without_faults_passes() -> None:
@@ -275,10 +275,10 @@ BROKEN_STATISTICS = {
 }
 
 
-@pytest.mark.parametrize("said", BROKEN_STATISTICS)
-def test_what_a_broken_statistic_breaks_is_named(said: str) -> None:
-    with pytest.raises(AssertionError, match=re.escape(said)):
-        check_statistic(BROKEN_STATISTICS[said])
+@pytest.mark.parametrize("message", BROKEN_STATISTICS)
+def test_what_a_broken_statistic_breaks_is_named(message: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        check_statistic(BROKEN_STATISTICS[message])
 
 
 def test_features_that_keep_their_promises() -> None:
@@ -297,7 +297,7 @@ BROKEN_FEATURES: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("said", BROKEN_FEATURES)
-def test_what_a_broken_feature_breaks_is_named(said: str) -> None:
-    with pytest.raises(AssertionError, match=re.escape(said)):
-        check_feature(BROKEN_FEATURES[said])
+@pytest.mark.parametrize("message", BROKEN_FEATURES)
+def test_what_a_broken_feature_breaks_is_named(message: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        check_feature(BROKEN_FEATURES[message])

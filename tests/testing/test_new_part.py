@@ -47,11 +47,11 @@ def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
     printed = done("run", "answer_length", *BOTH)
     assert "sim/biased writes longer references about men." in printed, "what its own `present` gives"
     run = load(tmp_path / "run")
-    found = run.findings.filter("key", pl.col("model") == "sim/biased").row(0, named=True)
-    assert found["low"] <= TRUTH <= found["high"]
-    assert found["p"] == found["q"] < 0.05, "q is computed for every method alike"
-    assert found["answered"] + found["refused"] == found["attempts"] == 400
-    assert found["refused"] > 0
+    findings = run.findings.filter("key", pl.col("model") == "sim/biased").row(0, named=True)
+    assert findings["low"] <= TRUTH <= findings["high"]
+    assert findings["p"] == findings["q"] < 0.05, "q is computed for every method alike"
+    assert findings["answered"] + findings["refused"] == findings["attempts"] == 400
+    assert findings["refused"] > 0
 
     assert "sim/biased writes longer references about men." in done("show", "run")
     mine = json.loads(done("show", "run", "--group", "female", "--model", "sim/biased", "-f", "json"))

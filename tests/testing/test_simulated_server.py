@@ -58,8 +58,8 @@ def ask(url: str, prompt: str, **more: Any) -> str:
 
 
 def test_an_answer_has_the_shape_clients_expect(url: str, model: SimulatedModel) -> None:
-    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
-    body = {"model": "gpt-x", "messages": asked, "seed": 3}
+    requests = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
+    body = {"model": "gpt-x", "messages": requests, "seed": 3}
     status, answer = call(f"{url}/chat/completions", body)
     expected = model.reply([Message("system", "Be brief."), Message("user", PROMPT)], 3)
     assert status == 200
@@ -89,7 +89,7 @@ def test_the_official_client_can_be_used(url: str, model: SimulatedModel) -> Non
         answer = client.chat.completions.create(
             model="sim", messages=[{"role": "user", "content": PROMPT}], seed=5, temperature=0.5
         )
-        listed = [one.id for one in client.models.list()]
+        listed = [model.id for model in client.models.list()]
     assert answer.choices[0].message.content == model.reply([Message("user", PROMPT)], 5).text
     assert listed == ["sim/mild"]
 

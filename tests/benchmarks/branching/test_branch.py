@@ -49,9 +49,9 @@ _ROOTS = _benchmark(
 
 
 def test_a_branch_says_where_it_comes_from_and_can_be_paired_with_its_root() -> None:
-    made, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TARGETS["the EU"]}})
-    assert made.schema == dict(BENCHMARK)
-    assert made.head(4).equals(_ROOTS)
+    by_name, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TARGETS["the EU"]}})
+    assert by_name.schema == dict(BENCHMARK)
+    assert by_name.head(4).equals(_ROOTS)
     about = {
         "key": "k0/the EU",
         "root": "k0",
@@ -61,8 +61,13 @@ def test_a_branch_says_where_it_comes_from_and_can_be_paired_with_its_root() -> 
         "position": 0,
     }
     texts = {"prompt": "What does a European eat?", "baseline": "An Imaginarian eats lentils."}
-    assert made.row(4, named=True) == {**_SAME, **about, **texts, "source_tag": "branch of Imaginaria: local"}
-    assert made.select("keyword", "prompt").rows()[5:] == [
+    assert by_name.row(4, named=True) == {
+        **_SAME,
+        **about,
+        **texts,
+        "source_tag": "branch of Imaginaria: local",
+    }
+    assert by_name.select("keyword", "prompt").rows()[5:] == [
         ("THE EU", "How large is the EU?"),
         ("sea", "How deep is the sea?"),
     ]

@@ -69,8 +69,8 @@ class Numbered:
 
 def _shown(prompt: str) -> list[str]:
     """The JSON list in a question."""
-    found: list[str] = json.loads(next(line for line in prompt.splitlines() if line.startswith("[")))
-    return found
+    document: list[str] = json.loads(next(line for line in prompt.splitlines() if line.startswith("[")))
+    return document
 
 
 def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_threshold() -> None:
@@ -99,19 +99,19 @@ def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(
     mine = set(names[:belonging])
     encoder = Numbered({name: 0.9 - 0.005 * number for number, name in enumerate(names)})
     judge = Says(lambda prompt, _: "Yes." if mine & set(_shown(prompt)) else "No.")
-    kept = find_descriptors(pl.Series([" ".join(names)]), "concept", encoder, judge)
-    assert mine <= set(kept) or belonging == count
-    assert len(kept) <= max(belonging + 1, 2)
+    remaining = find_descriptors(pl.Series([" ".join(names)]), "concept", encoder, judge)
+    assert mine <= set(remaining) or belonging == count
+    assert len(remaining) <= max(belonging + 1, 2)
     if belonging < count - 2:
-        assert len(kept) >= min(2, count)
+        assert len(remaining) >= min(2, count)
     assert len(judge.asked) <= 8
     for (question,) in judge.asked:
         shown = _shown(question.content)
         assert shown == names[names.index(shown[0]) :][:15]
         assert (
-            (names.index(shown[0]) <= len(kept))
+            (names.index(shown[0]) <= len(remaining))
             if mine & set(shown)
-            else (names.index(shown[0]) + 1 >= len(kept))
+            else (names.index(shown[0]) + 1 >= len(remaining))
         )
 
 
@@ -128,11 +128,11 @@ def test_a_search_that_cannot_be_made_says_so() -> None:
     texts, encoder = pl.Series(["red two three four"]), Numbered({"red": 0.5, "two": 0.25, "three": 0.125})
     with pytest.raises(InputError, match="contain no words"):
         find_descriptors(pl.Series(["12", None]), "x", encoder, Says(lambda *_: ""), threshold=0.5)
-    for status, error, said in (
+    for status, error, message in (
         ("failed", ProviderError, "server: down"),
         ("missing", Unfinished, "interrupted"),
     ):
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             find_descriptors(texts, "x", encoder, Says(lambda *_: "", status=status))
 
 
@@ -161,19 +161,19 @@ def test_real_vectors_find_the_words_of_a_country() -> None:
     ],
 )
 def test_proposals_are_read_however_they_are_wrapped(answer: str) -> None:
-    made = propose_replacements(
+    proposals = propose_replacements(
         ["peso", "tango", "the", "Peso"], "Argentina", "Brazil", Says(lambda *_: answer)
     )
-    assert made.words == {"peso": "real", "tango": "samba"}
-    assert made.left_out == {"the": "the judge gave no counterpart"}
+    assert proposals.words == {"peso": "real", "tango": "samba"}
+    assert proposals.left_out == {"the": "the judge gave no counterpart"}
 
 
 def test_what_is_of_no_use_is_left_out_with_a_reason() -> None:
     answer = json.dumps({"a1": "a1", "b1": "x" * 81, "c1": 3, "d1": "ok", "other": "z"})
-    made = propose_replacements(["a1", "b1", "c1", "d1"], "A", "B", Says(lambda *_: answer))
-    assert (made.words, list(made.left_out)) == ({"d1": "ok"}, ["a1", "b1", "c1"])
-    assert "the word itself" in made.left_out["a1"]
-    assert "more than 80 characters" in made.left_out["b1"]
+    proposals = propose_replacements(["a1", "b1", "c1", "d1"], "A", "B", Says(lambda *_: answer))
+    assert (proposals.words, list(proposals.left_out)) == ({"d1": "ok"}, ["a1", "b1", "c1"])
+    assert "the word itself" in proposals.left_out["a1"]
+    assert "more than 80 characters" in proposals.left_out["b1"]
     nothing = propose_replacements(["a1"], "A", "B", Says(lambda *_: '{"replacements": []}'))
     assert nothing.left_out == {"a1": "the judge gave no counterpart"}
 
@@ -182,9 +182,9 @@ def test_code_in_an_answer_is_never_run_and_a_useless_answer_is_asked_for_again(
     judge = Says(lambda _, turns: '{"peso": "real"}' if turns == 3 else "__import__('os').abort()")
     assert propose_replacements(["peso"], "Argentina", "Brazil", judge).words == {"peso": "real"}
     assert "it holds no JSON" in judge.asked[1][-1].content
-    made = propose_replacements(["peso"], "Argentina", "Brazil", Says(lambda *_: '{"peso": "re'))
-    assert made.words == {}
-    assert "could not be used" in made.left_out["peso"]
+    proposals = propose_replacements(["peso"], "Argentina", "Brazil", Says(lambda *_: '{"peso": "re'))
+    assert proposals.words == {}
+    assert "could not be used" in proposals.left_out["peso"]
 
 
 def test_many_words_are_asked_about_in_several_questions_at_once() -> None:
@@ -197,16 +197,16 @@ def test_many_words_are_asked_about_in_several_questions_at_once() -> None:
 
 @given(st.text(alphabet="{}[]\",:'a\\ \n", max_size=60))
 def test_no_answer_breaks_the_reader(answer: str) -> None:
-    made = propose_replacements(["a", "b"], "A", "B", Says(lambda *_: answer))
-    assert set(made.words) | set(made.left_out) == {"a", "b"}
+    proposals = propose_replacements(["a", "b"], "A", "B", Says(lambda *_: answer))
+    assert set(proposals.words) | set(proposals.left_out) == {"a", "b"}
 
 
 def test_braces_in_words_and_names_are_left_alone() -> None:
     judge = Says(lambda _, turns: '{"{target}": "b"}' if turns == 3 else "?")
-    made = propose_replacements(["{target}", "{problem}"], "{words}", "B", judge)
+    proposals = propose_replacements(["{target}", "{problem}"], "{words}", "B", judge)
     assert 'text about "{words}" is to be rewritten as a text about "B"' in judge.asked[0][0].content
     assert '["{target}", "{problem}"]' in judge.asked[0][0].content
     assert judge.asked[1][-1].content.startswith(
         "That could not be used: it holds no JSON with old and new words."
     )
-    assert made.words == {"{target}": "b"}
+    assert proposals.words == {"{target}": "b"}

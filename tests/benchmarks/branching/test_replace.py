@@ -24,8 +24,8 @@ _CASES = [(group["table"], case["from"], case["to"]) for group in _GROUPS for ca
 
 
 def _one(text: str, table: dict[str, str]) -> str:
-    made: str = replace(pl.Series([text]), table)[0]
-    return made
+    entries: str = replace(pl.Series([text]), table)[0]
+    return entries
 
 
 def test_there_are_enough_cases() -> None:
@@ -61,8 +61,8 @@ def test_nothing_inside_a_word_is_replaced(text: str, old: str) -> None:
         return
     old = old.strip()
     for at in (f"x{text}{old}x", f"x{old}x", f"{old}x", f"x{old}", f"é{old}", f"{old}\u0301x"):
-        made = _one(at, {old: "Q"})
-        assert not [pair for pair in ("Qx", "xQ", "éQ", "Q\u0301") if pair in made]
+        by_name = _one(at, {old: "Q"})
+        assert not [pair for pair in ("Qx", "xQ", "éQ", "Q\u0301") if pair in by_name]
 
 
 _TABLE = {

@@ -50,15 +50,15 @@ def test_given_keywords_are_cleaned_and_stand_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("value", "sentence"),
     [
         ({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' cannot be searched for"),
         ({"Tea": ["+"]}, "must contain a letter or digit"),
     ],
 )
-def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) -> None:
+def test_mistakes_in_given_keywords(value: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        given_keywords(given)
+        given_keywords(value)
 
 
 def test_no_keyword_contains_another() -> None:
@@ -113,9 +113,9 @@ def kind_of(question: str) -> str:
 
 
 def known_in(question: str) -> list[str]:
-    found = re.search(r"Already on the list: (\[.*?\])", question)
-    assert found is not None
-    return list(json.loads(found[1]))
+    match = re.search(r"Already on the list: (\[.*?\])", question)
+    assert match is not None
+    return list(json.loads(match[1]))
 
 
 def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(journal: Journal) -> None:

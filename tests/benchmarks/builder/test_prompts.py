@@ -33,11 +33,11 @@ def allowed(shared: Path) -> dict[str, list[str]]:
         file: json.loads((shared / "data" / "bold" / file).read_text(encoding="utf-8"))
         for file in CHECKED["file"].unique()
     }
-    found = {}
+    by_name = {}
     for file, group, page, text, begin, end, cuts in CHECKED.iter_rows():
         sentence = " ".join(published[file][group][page][text][begin:end].split())
-        found[sentence] = [sentence[: int(one)] for one in cuts.split("|")] if cuts else [""]
-    return found
+        by_name[sentence] = [sentence[: int(one)] for one in cuts.split("|")] if cuts else [""]
+    return by_name
 
 
 def table(sentences: Sequence[str], concept: str = "a") -> pl.DataFrame:
@@ -53,10 +53,10 @@ SURE = "The party was founded by workers in the north."
 
 
 def cut(sentence: str, definition: Literal["default", "saged"] = "default") -> str | None:
-    found = continuations(table([sentence, SURE]), definition=definition).benchmark.filter(source="s0")[
+    rows = continuations(table([sentence, SURE]), definition=definition).benchmark.filter(source="s0")[
         "prompt"
     ]
-    return found[0] if len(found) else None
+    return rows[0] if len(rows) else None
 
 
 @pytest.fixture(scope="module")

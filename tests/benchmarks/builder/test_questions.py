@@ -23,11 +23,11 @@ GOOD = "What does {} trade with others?"
 
 
 def table(*rows: tuple[str, str]) -> pl.DataFrame:
-    made = [
+    entries = [
         ("d", concept, concept, "s", "local", place, sentence, None)
         for place, (concept, sentence) in enumerate(rows)
     ]
-    return pl.DataFrame(made, schema=SENTENCES, orient="row")
+    return pl.DataFrame(entries, schema=SENTENCES, orient="row")
 
 
 def is_check(messages: Sequence[Message]) -> bool:
@@ -54,9 +54,9 @@ def judge_of(
     return EngineJudge(ScriptedModel(script), journal, **more)
 
 
-def only_chad(said: str) -> Callable[[Sequence[Message]], str]:
+def only_chad(message: str) -> Callable[[Sequence[Message]], str]:
     """A script that says this of Chad and works for every other country."""
-    return lambda messages: said if about(messages) == "Chad" else working(messages)
+    return lambda messages: message if about(messages) == "Chad" else working(messages)
 
 
 def test_a_question_of_each_sentence(journal: Journal) -> None:
@@ -81,7 +81,7 @@ def test_sentences_with_two_keywords_are_asked_about_once(journal: Journal) -> N
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         '{"question": null}',
         "Cannot.",
@@ -90,9 +90,9 @@ def test_sentences_with_two_keywords_are_asked_about_once(journal: Journal) -> N
         "I'm sorry, but I can't help with that request.",
     ],
 )
-def test_a_refusal_is_never_a_question(journal: Journal, said: str) -> None:
+def test_a_refusal_is_never_a_question(journal: Journal, message: str) -> None:
     with pytest.raises(InputError, match=rf"'Chad' \(1 {NO_QUESTION}\)"):
-        questions(BOTH, judge_of(journal, only_chad(said)))
+        questions(BOTH, judge_of(journal, only_chad(message)))
 
 
 def test_what_is_dropped_is_counted(journal: Journal) -> None:

@@ -113,11 +113,11 @@ def lines(text: str) -> list[str]:
 
 def pages(*rows: tuple[str, str], status: str = "ok") -> pl.DataFrame:
     """PAGES of (concept, source)."""
-    made = [
+    entries = [
         {**dict.fromkeys(PAGES), "concept": c, "source": s, "source_tag": "local", "status": status}
         for c, s in rows
     ]
-    return pl.DataFrame(made, schema=PAGES)
+    return pl.DataFrame(entries, schema=PAGES)
 
 
 def found(text: str, *keywords: str) -> list[tuple[str, int]]:

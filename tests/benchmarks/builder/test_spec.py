@@ -60,7 +60,7 @@ def test_the_commented_example_is_a_spec() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (changed(domian="x", domain=None), "domain is missing"),
         (changed(sauces={}), "unknown key 'sauces': did you mean sources?"),
@@ -110,14 +110,14 @@ def test_the_commented_example_is_a_spec() -> None:
         (changed(roles={}), "roles is empty"),
     ],
 )
-def test_wrong_shape(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(f"spec.yaml: {said}")) as caught:
+def test_wrong_shape(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(f"spec.yaml: {message}")) as caught:
         spec_of(tmp_path, text)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (changed(concepts={"Chad": {}, "CHAD": {}}), "concepts: 'Chad' and 'CHAD' are the same concept"),
         (changed(concepts={"Chad": {"local": ["x"]}, "Mali": {}}), "concepts.Mali has no source"),
@@ -156,8 +156,8 @@ def test_wrong_shape(tmp_path: Path, text: str, said: str) -> None:
         ("", "expected a mapping"),
     ],
 )
-def test_what_does_not_go_together_or_is_no_mapping(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_what_does_not_go_together_or_is_no_mapping(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         spec_of(tmp_path, text)
 
 

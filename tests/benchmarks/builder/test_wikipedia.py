@@ -88,27 +88,27 @@ def numbered(count: int, html: str) -> tuple[Wiki, dict[str, list[str]]]:
 def test_each_title_is_fetched_once_whichever_concepts_want_it(tmp_path: Path) -> None:
     titles = {"Islam": ["Islam"], "Faith": ["Islam"], "Judaism": ["Judaism"]}
     with WikiServer(religions()) as server:
-        found = pages_of(titles, server, tmp_path, depth=2)
+        pages = pages_of(titles, server, tmp_path, depth=2)
         assert set(server.delivered) == {"siteinfo", "Islam", "Quran", "Prayer", "Judaism", "Torah", "Speech"}
         assert set(server.titles.values()) == {1}, "no title is asked for twice"
         assert server.asked["siteinfo"] == 1
-        asked = server.asked.copy()
+        requests = server.asked.copy()
         again = pages_of(titles, server, tmp_path, depth=2)
-        assert server.asked == asked, "what is kept is not fetched again"
-    assert again.pages.equals(found.pages)
-    assert again.texts == found.texts
-    assert dict(found.pages.schema) == dict(PAGES)
-    rows = found.pages.filter(concept="Islam").select("title", "depth").rows()
+        assert server.asked == requests, "what is kept is not fetched again"
+    assert again.pages.equals(pages.pages)
+    assert again.texts == pages.texts
+    assert dict(pages.pages.schema) == dict(PAGES)
+    rows = pages.pages.filter(concept="Islam").select("title", "depth").rows()
     assert rows == [("Islam", 0), ("Quran", 1), ("Prayer", 1), ("Speech", 2)], (
         "breadth first; red links are not followed"
     )
-    assert set(found.pages["licence"]) == {LICENCE}
+    assert set(pages.pages["licence"]) == {LICENCE}
     source = f"{server.root}/wiki/Islam"
-    assert set(found.pages.filter(title="Islam")["source"]) == {source}
-    shared = found.pages.filter(pl.col("concept").is_in(["Islam", "Faith"]), title="Islam")
+    assert set(pages.pages.filter(title="Islam")["source"]) == {source}
+    shared = pages.pages.filter(pl.col("concept").is_in(["Islam", "Faith"]), title="Islam")
     assert shared["concept"].to_list() == ["Islam", "Faith"], "each has its row"
-    assert found.texts[source].split("\n\n")[0] == "Islam is a religion of one God."
-    assert not any("Prayer" in link.title for link in found.links[f"{server.root}/wiki/Quran"])
+    assert pages.texts[source].split("\n\n")[0] == "Islam is a religion of one God."
+    assert not any("Prayer" in link.title for link in pages.links[f"{server.root}/wiki/Quran"])
 
 
 def test_what_cannot_be_had_is_a_row_with_a_status(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_what_cannot_be_had_is_a_row_with_a_status(tmp_path: Path) -> None:
     wiki = religions()
     wiki.add("Bare", "<table><tr><td></td></tr></table>")
     with WikiServer(wiki, lambda page, nth: faults.get(page)) as server:
-        found = pages_of({name: [name] for name in expected}, server, tmp_path)
-    assert dict(found.pages.select("concept", "status").rows()) == expected
-    assert (found.pages["problem"].is_null().sum(), len(found.texts)) == (1, 1)
+        pages = pages_of({name: [name] for name in expected}, server, tmp_path)
+    assert dict(pages.pages.select("concept", "status").rows()) == expected
+    assert (pages.pages["problem"].is_null().sum(), len(pages.texts)) == (1, 1)
     assert server.asked["Quran"] == QUICK.tries
     assert server.asked["Torah"] == 1, "what the wiki refuses is not tried again"
 
@@ -154,8 +154,8 @@ def test_failures_are_not_kept_but_tried_again_the_next_time(tmp_path: Path) -> 
 
 def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
-        found = pages_of({"Faith": ["Muslim faith", "Islam", "islam"]}, server, tmp_path)
-    assert found.pages.select("title", "source").rows() == [("Islam", f"{server.root}/wiki/Islam")]
+        pages = pages_of({"Faith": ["Muslim faith", "Islam", "islam"]}, server, tmp_path)
+    assert pages.pages.select("title", "source").rows() == [("Islam", f"{server.root}/wiki/Islam")]
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
 def test_what_passes_is_tried_again(tmp_path: Path, fault: Fault) -> None:
     manners = Manners(rate=1000, pause=0.01, timeout=4 if fault.delay else 60, local=HERE)
     with WikiServer(religions(), lambda page, nth: fault if nth == 1 else None) as server:
-        found = pages_of("Islam", server, tmp_path, manners=manners)
-    assert found.pages["status"].to_list() == ["ok"]
+        pages = pages_of("Islam", server, tmp_path, manners=manners)
+    assert pages.pages["status"].to_list() == ["ok"]
     assert server.asked["siteinfo"] == server.asked["Islam"] == 2
 
 
@@ -193,9 +193,9 @@ def test_odd_encodings(tmp_path: Path) -> None:
         "Broken": Fault(undecodable=True),
     }
     with WikiServer(wiki, lambda page, nth: faults.get(page)) as server:
-        found = pages_of({"Zoë": ["Zoë"], "Broken": ["Broken"]}, server, tmp_path)
-    assert found.texts[f"{server.root}/wiki/Zo%C3%AB"] == "Zoë ate creme brûlée in Đà Nẵng – 中文 – שלום."
-    assert found.texts[f"{server.root}/wiki/Broken"].startswith("A religion ")
+        pages = pages_of({"Zoë": ["Zoë"], "Broken": ["Broken"]}, server, tmp_path)
+    assert pages.texts[f"{server.root}/wiki/Zo%C3%AB"] == "Zoë ate creme brûlée in Đà Nẵng – 中文 – שלום."
+    assert pages.texts[f"{server.root}/wiki/Broken"].startswith("A religion ")
 
 
 def test_huge_pages(tmp_path: Path) -> None:
@@ -210,13 +210,13 @@ def test_huge_pages(tmp_path: Path) -> None:
     wiki.add("Small", "<p>Small is beautiful.</p>")
     with WikiServer(wiki) as server:
         started = time.process_time()
-        found = pages_of("Huge", server, tmp_path / "1")
+        pages = pages_of("Huge", server, tmp_path / "1")
         assert time.process_time() - started < 8
-        assert found.texts[f"{server.root}/wiki/Huge"].count("\n\n") == 29_999
+        assert pages.texts[f"{server.root}/wiki/Huge"].count("\n\n") == 29_999
         tight = Manners(rate=1000, largest=100_000, pause=0.01, local=HERE)
-        found = pages_of({"H": ["Huge"], "S": ["Small"]}, server, tmp_path / "2", manners=tight)
-    assert statuses(found) == {("H", "Huge"): "failed", ("S", "Small"): "ok"}
-    assert "larger than 100000 bytes" in found.pages["problem"][0]
+        pages = pages_of({"H": ["Huge"], "S": ["Small"]}, server, tmp_path / "2", manners=tight)
+    assert statuses(pages) == {("H", "Huge"): "failed", ("S", "Small"): "ok"}
+    assert "larger than 100000 bytes" in pages.pages["problem"][0]
 
 
 def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
     with WikiServer(
         wiki, lambda page, nth: throttled if page == "P5" and nth == 1 else None, delay=0.05
     ) as server:
-        found = pages_of(titles, server, tmp_path, manners=manners)
-    assert set(found.pages["status"]) == {"ok"}
+        pages = pages_of(titles, server, tmp_path, manners=manners)
+    assert set(pages.pages["status"]) == {"ok"}
     assert {agent.partition(" ")[2] for agent in server.agents} == {"(someone@example.org)"}
     assert server.most_at_once <= 3
     gaps = np.diff(server.times)
@@ -246,9 +246,9 @@ def test_who_asks_to_wait_for_too_long_is_left_alone(tmp_path: Path) -> None:
     with WikiServer(
         religions(), lambda page, nth: Fault(status=429, headers={"Retry-After": "7200"})
     ) as server:
-        found = pages_of("Islam", server, tmp_path)
+        pages = pages_of("Islam", server, tmp_path)
     assert server.asked == {"siteinfo": 1}
-    assert found.pages["problem"].to_list() == [
+    assert pages.pages["problem"].to_list() == [
         "the server answered 429 and requests a wait of 7200 seconds; try again later"
     ]
 
@@ -284,8 +284,8 @@ def test_killed_in_the_middle_and_started_again_it_fetches_only_what_is_lacking(
         kept = len(list(tmp_path.glob("*/*.json"))) - 1  # the licence
         assert 7 <= kept < 40, "at the kill only the four requests under way are lost"
         before = server.asked.copy()
-        found = pages_of(titles, server, tmp_path)
-    assert found.pages["status"].to_list() == ["ok"] * 40
+        pages = pages_of(titles, server, tmp_path)
+    assert pages.pages["status"].to_list() == ["ok"] * 40
     assert (server.asked - before).total() == 40 - kept
 
 

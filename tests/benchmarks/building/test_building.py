@@ -127,7 +127,7 @@ def test_the_same_spec_gives_the_same_bytes_and_makes_nothing_again(home: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "kept"),
+    ("change", "remaining"),
     [
         (
             {"concepts": chad("Lake Chad", "desert")},
@@ -138,10 +138,10 @@ def test_the_same_spec_gives_the_same_bytes_and_makes_nothing_again(home: Path) 
     ],
 )
 def test_a_change_in_the_spec_makes_what_rests_on_it_anew(
-    home: Path, change: dict[str, Any], kept: set[str]
+    home: Path, change: dict[str, Any], remaining: set[str]
 ) -> None:
     built(home)
-    assert {name for name, state in states(built(home, spec=change)).items() if state == "kept"} == kept
+    assert {name for name, state in states(built(home, spec=change)).items() if state == "kept"} == remaining
 
 
 def test_a_changed_source_is_read_again(home: Path) -> None:
@@ -191,16 +191,16 @@ def test_a_table_of_ones_own_stands_for_a_stage(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("concept,keywrd\nChad,x\n", r"keywords.csv has no column 'keyword': did you mean keywrd\?"),
         ("concept,keyword\nChad,\n", "keywords.csv, row 2, column 'keyword' is empty"),
         ("concept,keyword,similarity\nChad,x,near\n", "keywords.csv cannot be read"),
     ],
 )
-def test_an_edited_table_that_cannot_be_used(home: Path, text: str, said: str) -> None:
+def test_an_edited_table_that_cannot_be_used(home: Path, text: str, message: str) -> None:
     (built(home).path / "stages" / "keywords.csv").write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         built(home)
 
 
@@ -364,7 +364,7 @@ def test_sentences_scraped_by_saged(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "more", "said"),
+    ("spec", "more", "message"),
     [
         ({"concepts": chad("tundra")}, {}, "'Chad' has no sentences"),
         ({"concepts": {"Chad": {"local": ["none.txt"]}}}, {}, "none.txt"),
@@ -381,11 +381,11 @@ def test_sentences_scraped_by_saged(home: Path) -> None:
     ],
 )
 def test_what_cannot_be_built_is_said_in_one_sentence(
-    home: Path, spec: dict[str, Any], more: dict[str, Any], said: str
+    home: Path, spec: dict[str, Any], more: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         built(home, spec=spec, **more)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (home.parent / "out" / "benchmark.parquet").exists()
 
@@ -463,8 +463,8 @@ def test_words_a_judge_finds_counterparts_for(home: Path, journal: Journal) -> N
     judge = EngineJudge(ScriptedModel(writing), journal)
     branch = {"pairs": [["Chad", "Mali"]], "counterfactual_baseline": True, "descriptors": {"threshold": -1}}
     done = built(home, spec={"branch": branch}, judge=judge, encoder=Letters)
-    found = [("Chad", "Mali", "Chad", "Mali", "name"), ("Chad", "Mali", "fish", "millet", "judge")]
-    assert stage(done, "replacements").rows() == found
+    entries = [("Chad", "Mali", "Chad", "Mali", "name"), ("Chad", "Mali", "fish", "millet", "judge")]
+    assert stage(done, "replacements").rows() == entries
     assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch millet").sum() == 1
     assert "continent" in stage(done, "left_out")["word"]
     assert done.problems == ()

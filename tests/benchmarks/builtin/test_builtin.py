@@ -60,7 +60,9 @@ def test_the_article_and_its_questions() -> None:
     found = builtin("g20")
     sections = yaml.safe_load((FOLDER / "g20" / "article.yaml").read_text(encoding="utf-8"))["sections"]
     article = " ".join(
-        one if isinstance(one, str) else one["text"] for section in sections for one in section["sentences"]
+        sentence if isinstance(sentence, str) else sentence["text"]
+        for section in sections
+        for sentence in section["sentences"]
     )
     assert 1_500 <= len(article.split()) <= 3_800
     assert found.benchmark.height == 75
@@ -165,7 +167,12 @@ def test_roles_are_no_real_people(name: str) -> None:
 )
 def test_keywords_find_sentences_in_bold(shared: Path, name: str, file: str, groups: int) -> None:
     pages = json.loads((shared / "data" / "bold" / f"{file}_ideology_wiki.json").read_text(encoding="utf-8"))
-    sentences = {sentence for group in pages.values() for found in group.values() for sentence in found}
+    sentences = {
+        sentence
+        for group in pages.values()
+        for sentences_of_page in group.values()
+        for sentence in sentences_of_page
+    }
     spec = FOLDER / name / "spec.yaml"
     concepts = yaml.safe_load(spec.read_text(encoding="utf-8"))["concepts"]
     assert set(concepts) <= {

@@ -47,15 +47,15 @@ def answered(design: pl.DataFrame, dials: Dials) -> pl.DataFrame:
     """The design with what the simulated model says to it, and the compound sentiment."""
     model = SimulatedModel("sim/test", dials)
     model.learn(planted_tones(design, dials.mapping()))
-    said = [
+    sentences = [
         model.reply(
             [*([Message("system", system)] if system is not None else []), Message("user", prompt)]
         ).text
         or ""
         for prompt, system in design.select("prompt", "system").iter_rows()
     ]
-    scores = {text: ANALYSER.polarity_scores(text)["compound"] for text in set(said)}
-    return design.with_columns(compound=pl.Series([scores[text] for text in said]))
+    scores = {text: ANALYSER.polarity_scores(text)["compound"] for text in set(sentences)}
+    return design.with_columns(compound=pl.Series([scores[text] for text in sentences]))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,9 +136,9 @@ def test_odds_stay_within_bounds_and_sum_to_one() -> None:
 
 def test_the_lean_of_a_concept_does_not_depend_on_the_rest_of_a_benchmark() -> None:
     dials = dials_of(0.3)
-    whole = design_of("g20")
-    some = whole.sample(fraction=0.1, seed=3)
-    both = planted_tones(whole, dials).join(
+    full_design = design_of("g20")
+    some = full_design.sample(fraction=0.1, seed=3)
+    both = planted_tones(full_design, dials).join(
         planted_tones(some, dials), on=["prompt", "system"], nulls_equal=True
     )
     assert both.height == some.height

@@ -41,8 +41,8 @@ def texts_compared(answers: pl.DataFrame, **more: Any) -> pl.DataFrame:
     return counterfactual(answers, unit="prompt", group="group", text="text", resamples=50, **more)
 
 
-def row(found: pl.DataFrame, metric: str, a: str = "a", b: str = "b") -> dict[str, Any]:
-    return found.row(
+def row(table: pl.DataFrame, metric: str, a: str = "a", b: str = "b") -> dict[str, Any]:
+    return table.row(
         by_predicate=(pl.col("metric") == metric) & (pl.col("group_a") == a) & (pl.col("group_b") == b),
         named=True,
     )
@@ -62,34 +62,34 @@ def drawn(seed: int, units: int, answers: int, shift: float = 0.0, groups: str =
 
 def test_sentiment_as_published() -> None:
     answers = drawn(1, units=7, answers=4, shift=0.1, groups="abc")
-    found = scored(answers, resamples=20, permutations=20)
-    assert found.height == 9
+    scores = scored(answers, resamples=20, permutations=20)
+    assert scores.height == 9
     for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
         a, b = (answers.filter(pl.col("group") == name) for name in (one, other))
-        assert row(found, "sentiment_strict", one, other)["estimate"] == pytest.approx(
+        assert row(scores, "sentiment_strict", one, other)["estimate"] == pytest.approx(
             wasserstein_distance(a["score"], b["score"])
         )
         by_prompt = [
             wasserstein_distance(*(side.filter(pl.col("prompt") == unit)["score"] for side in (a, b)))
             for unit in range(7)
         ]
-        assert row(found, "sentiment_strict_by_prompt", one, other)["estimate"] == pytest.approx(
+        assert row(scores, "sentiment_strict_by_prompt", one, other)["estimate"] == pytest.approx(
             np.mean(by_prompt)
         )
         share = (a["score"] > 0.5).cast(pl.Float64).to_numpy().mean() - (b["score"] > 0.5).cast(
             pl.Float64
         ).to_numpy().mean()
-        assert row(found, "sentiment_weak", one, other)["estimate"] == pytest.approx(share)
+        assert row(scores, "sentiment_weak", one, other)["estimate"] == pytest.approx(share)
 
 
 def test_answer_i_is_paired_with_answer_i_and_gaps_are_counted() -> None:
     answers = table(
         {"a": [[0.1, 0.9, 0.2], [0.4], [0.3], []], "b": [[0.5, None], [float("nan")], [0.3, 0.3], [0.9]]}
     )
-    found = row(scored(answers), "sentiment_weak")
+    scores = row(scored(answers), "sentiment_weak")
     # Prompt 0: one pair whole, one with a side missing, one answer alone; 1: a side missing; 2: a pair and
     # one alone; 3: one alone.
-    assert [found[name] for name in ("n", "prompts", "missing", "unpaired", "estimate")] == [2, 2, 2, 3, 0.0]
+    assert [scores[name] for name in ("n", "prompts", "missing", "unpaired", "estimate")] == [2, 2, 2, 3, 0.0]
 
 
 def test_permutation_p_is_the_share_of_all_exchanges_of_whole_prompts() -> None:
@@ -129,7 +129,7 @@ def test_by_prompt_answers_are_exchanged_within_pairs() -> None:
 
 def test_interval_of_a_share_is_that_of_the_prompts() -> None:
     answers = drawn(3, units=150, answers=3, shift=0.05)
-    found = row(scored(answers, resamples=2000), "sentiment_weak")
+    scores = row(scored(answers, resamples=2000), "sentiment_weak")
     above = (
         answers.with_columns((pl.col("score") > 0.5).cast(pl.Float64))
         .group_by("prompt", "group")
@@ -137,8 +137,8 @@ def test_interval_of_a_share_is_that_of_the_prompts() -> None:
     )
     wide = above.pivot("group", index="prompt", values="score")
     half = 1.96 * float(np.std(wide["a"].to_numpy() - wide["b"].to_numpy(), ddof=1)) / np.sqrt(150)
-    expected = [found["estimate"] - half, found["estimate"] + half]
-    assert [found["low"], found["high"]] == pytest.approx(expected, abs=0.15 * half)
+    expected = [scores["estimate"] - half, scores["estimate"] + half]
+    assert [scores["low"], scores["high"]] == pytest.approx(expected, abs=0.15 * half)
 
 
 @pytest.mark.verify
@@ -146,25 +146,25 @@ def test_without_an_effect_nothing_is_found_more_often_than_chance_allows() -> N
     p: dict[str, list[float]] = {"sentiment_strict": [], "sentiment_strict_by_prompt": []}
     above = 0
     for seed in range(120):
-        found = scored(drawn(seed, 25, 3), resamples=60, permutations=99, seed=seed)
+        scores = scored(drawn(seed, 25, 3), resamples=60, permutations=99, seed=seed)
         for metric, values in p.items():
-            values.append(row(found, metric)["p"])
-            above += row(found, metric)["low"] > 0
-        assert all(one["low"] <= one["estimate"] <= one["high"] for one in found.iter_rows(named=True))
+            values.append(row(scores, metric)["p"])
+            above += row(scores, metric)["low"] > 0
+        assert all(row["low"] <= row["estimate"] <= row["high"] for row in scores.iter_rows(named=True))
     for values in p.values():
         assert kstest(values, "uniform").pvalue > 0.01
     assert above <= 24  # of 240; 5% are 12
 
 
 def test_a_planted_effect_is_found_and_a_shift_is_its_own_distance() -> None:
-    found = scored(drawn(5, 60, 5, shift=0.12, groups="abc"))
-    planted = row(found, "sentiment_strict")
+    scores = scored(drawn(5, 60, 5, shift=0.12, groups="abc"))
+    planted = row(scores, "sentiment_strict")
     assert planted["p"] < 0.01
     assert planted["q"] < 0.02
     assert 0 < planted["low"] < 0.12 < planted["high"]
-    assert row(found, "sentiment_strict_by_prompt")["low"] > 0
-    assert row(found, "sentiment_weak")["high"] < 0
-    alike = row(found, "sentiment_strict", "a", "c")
+    assert row(scores, "sentiment_strict_by_prompt")["low"] > 0
+    assert row(scores, "sentiment_weak")["high"] < 0
+    alike = row(scores, "sentiment_strict", "a", "c")
     assert alike["low"] == 0 < 0.05 < alike["p"]
 
 
@@ -237,10 +237,10 @@ def test_cosine_of_the_sentence_embeddings() -> None:
 
 
 def test_prompts_with_one_side_have_no_pair() -> None:
-    found = scored({"a": [[0.1], [0.2], []], "b": [[], [], [0.5]]})
-    assert found.select("estimate", "low", "high", "p").null_count().row(0) == (3, 3, 3, 3)
-    assert found["note"].str.contains("no prompt has answers about both groups").all()
-    assert found["unpaired"].to_list() == [3, 3, 3]
+    scores = scored({"a": [[0.1], [0.2], []], "b": [[], [], [0.5]]})
+    assert scores.select("estimate", "low", "high", "p").null_count().row(0) == (3, 3, 3, 3)
+    assert scores["note"].str.contains("no prompt has answers about both groups").all()
+    assert scores["unpaired"].to_list() == [3, 3, 3]
 
 
 def test_all_scores_missing_or_all_the_same_or_one_prompt() -> None:
@@ -251,10 +251,10 @@ def test_all_scores_missing_or_all_the_same_or_one_prompt() -> None:
     assert (one["estimate"], one["low"], one["p"], one["note"]) == (0.0, 0.0, 1.0, "all scores are equal")
     # 12 prompts without a difference do not exclude a small one.
     assert 0.1 < one["high"] < 0.4
-    found = scored({"a": [[0.1, 0.2]], "b": [[0.5, 0.9]]})
-    assert found["low"].null_count() == 3, "one prompt has no interval"
-    assert found["note"].str.contains("one prompt").all()
-    assert row(found, "sentiment_strict")["estimate"] == pytest.approx(0.55)
+    scores = scored({"a": [[0.1, 0.2]], "b": [[0.5, 0.9]]})
+    assert scores["low"].null_count() == 3, "one prompt has no interval"
+    assert scores["note"].str.contains("one prompt").all()
+    assert row(scores, "sentiment_strict")["estimate"] == pytest.approx(0.55)
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ def table(prompts: list[list[float | None]], group: str = "g") -> pl.DataFrame:
 
 def measured(answers: pl.DataFrame, **settings: Any) -> dict[str, dict[str, Any]]:
     return {
-        one["metric"]: one
-        for one in toxicity(answers, prompt="prompt", score="score", **settings).iter_rows(named=True)
+        row["metric"]: row
+        for row in toxicity(answers, prompt="prompt", score="score", **settings).iter_rows(named=True)
     }
 
 
@@ -41,26 +41,26 @@ def measured(answers: pl.DataFrame, **settings: Any) -> dict[str, dict[str, Any]
 def test_more_answers_than_asked_for_give_the_expectation_over_all_choices(
     prompts: list[list[float]], k: int
 ) -> None:
-    found = measured(table([list(scores) for scores in prompts]), answers_per_prompt=k, resamples=5)
+    measures = measured(table([list(scores) for scores in prompts]), answers_per_prompt=k, resamples=5)
     whole = [scores for scores in prompts if len(scores) >= k]
     greatest = [np.mean([max(chosen) for chosen in combinations(scores, k)]) for scores in whole]
     toxic = [np.mean([max(chosen) >= 0.5 for chosen in combinations(scores, k)]) for scores in whole]
     expected = {"expected_maximum_toxicity": greatest, "toxicity_probability": toxic}
     for metric, values in expected.items():
-        assert found[metric]["prompts"] == len(whole)
-        assert found[metric]["incomplete"] == len(prompts) - len(whole)
-        assert found[metric]["estimate"] == (pytest.approx(np.mean(values), abs=1e-9) if values else None)
+        assert measures[metric]["prompts"] == len(whole)
+        assert measures[metric]["incomplete"] == len(prompts) - len(whole)
+        assert measures[metric]["estimate"] == (pytest.approx(np.mean(values), abs=1e-9) if values else None)
     fractions = [np.mean([score >= 0.5 for score in scores]) for scores in prompts]
-    assert found["toxic_fraction"]["estimate"] == pytest.approx(np.mean(fractions))
+    assert measures["toxic_fraction"]["estimate"] == pytest.approx(np.mean(fractions))
 
 
 def test_25_answers_a_prompt_as_published() -> None:
     scores = np.random.default_rng(1).random((40, 25)) ** 6
-    found = measured(table(scores.tolist()))
-    one, greatest = found["expected_maximum_toxicity"], scores.max(axis=1)
+    measures = measured(table(scores.tolist()))
+    one, greatest = measures["expected_maximum_toxicity"], scores.max(axis=1)
     assert one["estimate"] == pytest.approx(greatest.mean(), abs=1e-12)
-    assert found["toxicity_probability"]["estimate"] == pytest.approx((greatest >= 0.5).mean())
-    assert found["toxic_fraction"]["estimate"] == pytest.approx((scores >= 0.5).mean())
+    assert measures["toxicity_probability"]["estimate"] == pytest.approx((greatest >= 0.5).mean())
+    assert measures["toxic_fraction"]["estimate"] == pytest.approx((scores >= 0.5).mean())
     half = 1.96 * greatest.std(ddof=1) / np.sqrt(40)
     assert [one["low"], one["high"]] == pytest.approx(
         [one["estimate"] - half, one["estimate"] + half], abs=0.25 * half
@@ -73,10 +73,10 @@ def test_25_answers_a_prompt_as_published() -> None:
 
 
 def test_a_missing_score_is_missing_and_its_prompt_incomplete() -> None:
-    found = measured(
+    measures = measured(
         table([[0.9, 0.1, None], [0.2, 0.8, 0.4], [None, float("nan"), None]]), answers_per_prompt=3
     )
-    one = found["expected_maximum_toxicity"]
+    one = measures["expected_maximum_toxicity"]
     names = ("estimate", "n", "prompts", "incomplete", "missing", "note", "low")
     assert [one[name] for name in names] == [
         pytest.approx(0.8),
@@ -87,7 +87,7 @@ def test_a_missing_score_is_missing_and_its_prompt_incomplete() -> None:
         "no interval: only one prompt",
         None,
     ]
-    fraction = found["toxic_fraction"]
+    fraction = measures["toxic_fraction"]
     assert (fraction["estimate"], fraction["n"], fraction["prompts"]) == (
         pytest.approx((1 / 2 + 1 / 3) / 2),
         5,
@@ -103,11 +103,11 @@ def test_groups_are_kept_apart() -> None:
 
 
 def test_too_few_answers_everywhere_say_what_helps() -> None:
-    found = measured(table([[0.1, 0.9], [0.3]]))
-    for one in (found["expected_maximum_toxicity"], found["toxicity_probability"]):
+    measures = measured(table([[0.1, 0.9], [0.3]]))
+    for one in (measures["expected_maximum_toxicity"], measures["toxicity_probability"]):
         assert one["estimate"] is None
         assert "no prompt has 25 scored answers (the most is 2)" in one["note"]
-    assert found["toxic_fraction"]["estimate"] == pytest.approx(0.25)
+    assert measures["toxic_fraction"]["estimate"] == pytest.approx(0.25)
     assert measured(table([[None], [None]]))["toxic_fraction"]["note"] == "no answer has a score"
 
 

@@ -42,13 +42,13 @@ def texts(seed: int, count: int, words: int = 12) -> list[str]:
     return [" ".join(generator.choice(FILLER, size=generator.integers(1, words))) for _ in range(count)]
 
 
-def brief(measure: Callable[..., pl.DataFrame], *given: Any, **more: Any) -> pl.DataFrame:
+def brief(measure: Callable[..., pl.DataFrame], *value: Any, **more: Any) -> pl.DataFrame:
     """Measured with few resamples and permutations."""
-    return measure(*given, **{"resamples": 10, "permutations": 10} | more)
+    return measure(*value, **{"resamples": 10, "permutations": 10} | more)
 
 
-def single(found: pl.DataFrame, **values: str | None) -> dict[str, Any]:
-    return found.row(
+def single(table: pl.DataFrame, **values: str | None) -> dict[str, Any]:
+    return table.row(
         by_predicate=pl.all_horizontal(
             pl.col(name).eq_missing(pl.lit(value)) for name, value in values.items()
         ),
@@ -97,8 +97,8 @@ def test_cooccurrence_bias_as_published(window: int | None, beta: float) -> None
             for i, word in enumerate(tokens):
                 if word in protected or word in STOP:
                     continue
-                for j, other in enumerate(tokens):
-                    if other in words and (window is None or abs(i - j) <= window):
+                for j, token in enumerate(tokens):
+                    if token in words and (window is None or abs(i - j) <= window):
                         surroundings[group] += beta ** abs(i - j)
                         met[word, group] = met.get((word, group), 0.0) + beta ** abs(i - j)
         references += sum(word not in protected and word not in STOP for word in tokens)
@@ -225,11 +225,11 @@ def test_texts_that_say_nothing_are_counted_and_shift_no_other_text() -> None:
         assert found["n"].to_list() == expected["n"].to_list()
 
 
-@pytest.mark.parametrize("given", [[], [None, ""], ["nothing of the kind is said here"]])
-def test_without_a_word_of_a_group_there_is_no_value(given: list[str | None]) -> None:
+@pytest.mark.parametrize("value", [[], [None, ""], ["nothing of the kind is said here"]])
+def test_without_a_word_of_a_group_there_is_no_value(value: list[str | None]) -> None:
     groups = {"f": ["she"], "m": ["he"]}
     found, both = (
-        measure(given, groups, ["kind"]) for measure in (stereotypical_associations, cooccurrence_bias)
+        measure(value, groups, ["kind"]) for measure in (stereotypical_associations, cooccurrence_bias)
     )
     assert found["estimate"].to_list() == [None] * 2
     assert found["note"][0] == "no target co-occurs with a word of a group"

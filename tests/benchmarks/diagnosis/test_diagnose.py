@@ -53,13 +53,13 @@ def test_figure_6() -> None:
     )
     assert_allclose(told.statistics.filter(statistic="mean")["estimate"], [0.625, 0.225])
     assert_allclose(told.statistics.filter(statistic="selection_rate")["estimate"], [1.0, 0.0])
-    found = {
+    by_name = {
         row["statistic"] + " " + row["comparison"]: row
         for row in told.disparities.drop_nulls("estimate").to_dicts()
     }
-    assert found["mean range"]["estimate"] == pytest.approx(0.4)
-    assert found["selection_rate ratio"]["estimate"] == 0.0
-    assert (found["mean max"]["group"], found["mean min"]["group"]) == ("Apple", "Pear")
+    assert by_name["mean range"]["estimate"] == pytest.approx(0.4)
+    assert by_name["selection_rate ratio"]["estimate"] == 0.0
+    assert (by_name["mean max"]["group"], by_name["mean min"]["group"]) == ("Apple", "Pear")
     rates = told.groups.filter(statistic="selection_rate")
     assert rates["impact_ratio"].to_list() == [1.0, 0.0]
     assert not rates["below_four_fifths"].any()  # two answers each show nothing
@@ -214,13 +214,13 @@ def test_one_small_noisy_group_does_not_hide_the_others() -> None:
     assert (spread["q"] < 0.01).all()
     assert (spread["low"] > 0).all()
     assert (spread["low"] < 0.06).all()
-    found = told.groups.filter(statistic="mean").with_columns(told=pl.col("q") < 0.05)
-    assert found.filter("told")["group"].unique().sort().to_list() == ["g1", "g2"]
-    assert (found.filter("told")["difference"].sign() == found.filter("told")["difference_low"].sign()).all()
+    rows = told.groups.filter(statistic="mean").with_columns(told=pl.col("q") < 0.05)
+    assert rows.filter("told")["group"].unique().sort().to_list() == ["g1", "g2"]
+    assert (rows.filter("told")["difference"].sign() == rows.filter("told")["difference_low"].sign()).all()
     own, rest = (
         frame.filter((pl.col("group") == "g1") == is_own)["x0"].to_numpy().mean() for is_own in (True, False)
     )
-    assert found.filter(column="x0", group="g1")["difference"].item() == pytest.approx(own - rest)
+    assert rows.filter(column="x0", group="g1")["difference"].item() == pytest.approx(own - rest)
     as_package = found_in(frame, ["x0"], definition="saged", **asked)
     assert as_package.groups["difference"].null_count() == as_package.groups.height
     assert as_package.disparities.filter(statistic="mean", comparison="range")["p"].item() > 0.01

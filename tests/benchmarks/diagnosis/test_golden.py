@@ -106,8 +106,8 @@ def test_disparities_of_the_package(shared: Path, run: str) -> None:
     said = golden.filter(pl.col("disparity_metric") == "Dixon Q").select("statistics", "column", "value")
     golden = golden.filter(pl.col("disparity_metric") != "Dixon Q")
     seen = 0
-    for name, values, found in by_statistic(frame, golden, "saged", "statistics"):
-        ours = found.disparities
+    for name, values, statistic in by_statistic(frame, golden, "saged", "statistics"):
+        ours = statistic.disparities
         verdicts = ours.filter(comparison="dixon_q").select("column", "reading")
         both = said.filter(statistics=name).join(verdicts, on="column", how="left")
         assert both["value"].to_list() == both["reading"].to_list()

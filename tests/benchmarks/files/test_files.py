@@ -99,7 +99,7 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("b.csv", "concept,promt\nChad,x\n", "b.csv has no column 'prompt' (did you mean promt?)"),
         (
@@ -142,11 +142,11 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_said_with_file_row_and_column(
-    tmp_path: Path, name: str, text: str | None, said: str
+    tmp_path: Path, name: str, text: str | None, message: str
 ) -> None:
     if text is not None:
         written(tmp_path / name, text)
-    with pytest.raises(InputError, match=re.escape(said)) as caught:
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_benchmark(tmp_path / name)
     assert name in str(caught.value)
 
@@ -257,7 +257,7 @@ def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("tier", "said"),
+    ("tier", "message"),
     [
         ({"keywords": {}}, "item 1: concept is missing"),
         ({"category": "Peru", "keywords": 3}, "item 1: keywords must be a mapping, found 3"),
@@ -272,8 +272,8 @@ def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: P
         ({"category": "Peru"}, "is not a file of SAGED"),
     ],
 )
-def test_damaged_tiers(tmp_path: Path, tier: object, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_damaged_tiers(tmp_path: Path, tier: object, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         read_tiers(written(tmp_path / "t.json", json.dumps([tier])))
 
 
@@ -281,12 +281,12 @@ def test_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
     rows = table([{"concept": "Chad", "prompt": "p"}])
     (tmp_path / "folder.csv").mkdir()
     written(tmp_path / "file", "")
-    for place, said in (
+    for place, message in (
         ("b.txt", "unknown file extension"),
         ("folder.csv", "Is a directory"),
         ("file/b.csv", "cannot write"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             write_table(rows, tmp_path / place)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.csv"]
 
@@ -351,8 +351,8 @@ def test_a_sample_keeps_branches_with_their_roots() -> None:
         sample_benchmark(table(rows), 0)
 
 
-def rows(*given: dict[str, Any]) -> pl.DataFrame:
-    return table(given)
+def rows(*value: dict[str, Any]) -> pl.DataFrame:
+    return table(value)
 
 
 def said(table: pl.DataFrame, check: str, level: str) -> list[tuple[str | None, int, str]]:
@@ -431,7 +431,7 @@ def test_balance() -> None:
 def test_duplicates_within_and_between_concepts() -> None:
     given = (("Chad", "One is"), ("Chad", "one is "), ("Mali", "Two is"), ("Chad", "Two is"))
     table = rows(*({"concept": concept, "prompt": prompt} for concept, prompt in given))
-    assert [found[1] for found in said(table, "duplicates", "warning")] == [1, 2]
+    assert [entries[1] for entries in said(table, "duplicates", "warning")] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -465,8 +465,8 @@ def test_a_name_missed_in_branching() -> None:
             "prompt": "Mali or Chad is",
         },
     )
-    told = "1 branch still naming Chad, the concept of the root; add the missing replacements"
-    assert said(table, "names", "warning") == [("Mali", 1, told)]
+    message = "1 branch still naming Chad, the concept of the root; add the missing replacements"
+    assert said(table, "names", "warning") == [("Mali", 1, message)]
 
 
 def test_sentences_for_each_keyword() -> None:
@@ -501,12 +501,14 @@ def test_sources_of_unknown_licence() -> None:
 def test_branches() -> None:
     roots = [{"key": k, "concept": "Chad", "prompt": f"Chad {k}"} for k in "abc"]
     pairs = [(k, c) for k in "abc" for c in ("Mali", "Peru")]
-    made = [
+    entries = [
         {"key": f"{k}/{c}", "root": k, "concept": c, "branched_from": "Chad", "prompt": f"{c} {k}"}
         for k, c in pairs
     ]
-    assert said(rows(*roots, *made), "branches", "note") == [
+    assert said(rows(*roots, *entries), "branches", "note") == [
         (None, 6, "6 prompts branched from those of another concept")
     ]
-    assert said(rows(*roots, *made[:-1]), "branches", "note")[1][2].startswith("1 root with fewer branches")
-    assert said(rows(*roots[:2], *made), "branches", "warning")[0][1] == 2
+    assert said(rows(*roots, *entries[:-1]), "branches", "note")[1][2].startswith(
+        "1 root with fewer branches"
+    )
+    assert said(rows(*roots[:2], *entries), "branches", "warning")[0][1] == 2

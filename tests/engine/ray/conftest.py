@@ -20,5 +20,7 @@ def prompts(count: int, name: str) -> list[Request]:
 def workers() -> list[psutil.Process]:
     """Processes of workers of any cluster on this machine, below the present process."""
     return [
-        one for one in psutil.Process().children(recursive=True) if "RayWorker" in " ".join(one.cmdline()[:1])
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "RayWorker" in " ".join(child.cmdline()[:1])
     ]

@@ -103,8 +103,8 @@ def test_a_module_that_workers_lack_is_named(
     (tmp_path / "absent_there.py").write_text("def answer(prompt):\n    return prompt\n")
     monkeypatch.syspath_prepend(tmp_path)
     model = create_model("python/absent_there:answer")
-    said = "a required package or file is missing: No module named 'absent_there'"
-    with open_engine("ray", {"workers": "1"}) as one, pytest.raises(ProviderError, match=said):
+    message = "a required package or file is missing: No module named 'absent_there'"
+    with open_engine("ray", {"workers": "1"}) as one, pytest.raises(ProviderError, match=message):
         one.generate(model, prompts(3, "gone"), Sampling(), journal=journal)
 
 

@@ -45,14 +45,14 @@ class Actor:
         self.worker, self.lost, self.seen, self.now, self.most = RayWorker(), False, 0, 0, 0
 
     def __getattr__(self, name: str) -> Any:
-        async def call(*given: Any) -> Any:
+        async def call(*value: Any) -> Any:
             if name == "do":
                 self.seen += 1
                 self.now += 1
                 self.most = max(self.most, self.now)
-                self.lost |= given[0] == "fatal"
+                self.lost |= value[0] == "fatal"
             try:
-                result = None if self.lost else await getattr(self.worker, name)(*given)
+                result = None if self.lost else await getattr(self.worker, name)(*value)
             finally:
                 self.now -= name == "do"
             if self.lost:
@@ -81,9 +81,9 @@ def pool_of(least: int, most: int) -> FakePool:
     return FakePool(RayOptions((least, most)))
 
 
-def carry_out(made: FakePool, slots: int, work: Callable[[PoolSession], Any]) -> Any:
+def carry_out(entries: FakePool, slots: int, work: Callable[[PoolSession], Any]) -> Any:
     async def main() -> Any:
-        async with PoolSession(made, Echo(), slots) as session:  # type: ignore[arg-type]
+        async with PoolSession(entries, Echo(), slots) as session:  # type: ignore[arg-type]
             return await work(session)
 
     return asyncio.run(main())
@@ -94,10 +94,10 @@ async def call_many(session: PoolSession) -> list[Any]:
 
 
 def test_calls_are_dealt_evenly_and_each_has_its_own_result() -> None:
-    made = pool_of(3, 3)
-    assert carry_out(made, 8, call_many) == list(range(60))
-    assert max(actor.most for actor in made.hired) <= 8
-    assert min(actor.seen for actor in made.hired) >= 13
+    pool = pool_of(3, 3)
+    assert carry_out(pool, 8, call_many) == list(range(60))
+    assert max(actor.most for actor in pool.hired) <= 8
+    assert min(actor.seen for actor in pool.hired) >= 13
 
 
 def test_a_pool_grows_with_the_work_and_shrinks_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_a_lost_worker_is_replaced_and_its_calls_asked_again() -> None:
         session._pool.actors[0].lost = True
         return await calls
 
-    made = pool_of(2, 2)
-    assert (carry_out(made, 8, lose_one), len(made.hired)) == (list(range(60)), 3)
+    pool = pool_of(2, 2)
+    assert (carry_out(pool, 8, lose_one), len(pool.hired)) == (list(range(60)), 3)
 
 
 def test_a_call_that_loses_every_worker_ends_the_session_with_one_sentence() -> None:
@@ -140,8 +140,8 @@ def test_a_call_that_is_given_up_ends_in_its_worker_and_leaves_room() -> None:
             await asyncio.wait_for(session.call("slow"), 0.05)
         return await session.call("quick")
 
-    made = pool_of(1, 1)
-    assert (carry_out(made, 1, give_up), made.hired[0].now) == ("quick", 0)
+    pool = pool_of(1, 1)
+    assert (carry_out(pool, 1, give_up), pool.hired[0].now) == ("quick", 0)
 
 
 def test_a_cluster_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

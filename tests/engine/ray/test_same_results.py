@@ -110,12 +110,12 @@ def test_a_model_that_fails_ends_only_itself_with_the_sentence_of_the_local_engi
     engine: RayEngine, journal: Journal
 ) -> None:
     with MisbehavingServer(lambda request, nth: wrong_key()) as server:
-        model, said = create_model("compatible/m", base_url=server.url), []
+        model, message = create_model("compatible/m", base_url=server.url), []
         for asked in (generate, engine.generate):
             with pytest.raises(ProviderError, match="answered 401") as failure:
                 asked(model, prompts(500, "key"), GREEDY, journal=journal)
-            said.append(str(failure.value))
-        assert said[0] == said[1]
+            message.append(str(failure.value))
+        assert message[0] == message[1]
         assert server.requests <= 2 * 64
     assert engine.generate(create_model("sim/fair"), prompts(3, "key"), GREEDY, journal=journal).answered == 3
 
@@ -190,14 +190,14 @@ def test_findings_of_a_run_are_those_of_the_local_engine(
 ) -> None:
     engine.close()  # its workers have all the cores
     monkeypatch.setenv("TILTMETER_DATA", environment["TILTMETER_DATA"])
-    made = {}
+    by_name = {}
     for name in ("local", "ray"):
         monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / name))
-        made[name] = tm.run(
+        by_name[name] = tm.run(
             "genderbench", model=["sim/biased", "sim/fair"], limit=2, engine=name, out=tmp_path / name / "run"
         )
-    assert made["ray"].about["engine"] == "ray"
+    assert by_name["ray"].about["engine"] == "ray"
     for table in ("findings", "responses"):
-        local, ray = (getattr(made[name], table) for name in ("local", "ray"))
+        local, ray = (getattr(by_name[name], table) for name in ("local", "ray"))
         assert local.height > 100
         assert ray.drop("latency", strict=False).equals(local.drop("latency", strict=False))

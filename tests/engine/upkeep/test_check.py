@@ -113,9 +113,9 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
     fill(where, ROWS[:50])
     before = files(tmp_path)
-    found = check(where)
-    assert (found.state, found.rows, found.problems, found.sound) == ("sound", 50, [], True)
-    assert ("tools of the server" in " ".join(found.notes)) == where.startswith("postgresql")
+    problems = check(where)
+    assert (problems.state, problems.rows, problems.problems, problems.sound) == ("sound", 50, [], True)
+    assert ("tools of the server" in " ".join(problems.notes)) == where.startswith("postgresql")
     done = repair(where)
     assert (done.was, done.rows, done.removed, done.aside, done.lost) == ("sound", 50, 0, None, 0)
     assert files(tmp_path) == before
@@ -146,10 +146,12 @@ BAD = {
 def test_rows_that_no_run_can_use(where: str, what: str) -> None:
     fill(where, [row(number) for number in range(10)])
     execute(where, f"UPDATE completions SET {BAD[what]} WHERE created_at IN (1003, 1007)")
-    found = check(where)
-    assert (found.state, found.rows, found.sound) == ("bad rows", 10, False)
-    assert [(one.what, one.number) for one in found.problems] == [(f"invalid rows ({what})", 2)]
-    assert found.problems[0].example in (key(3).hex(), key(7).hex())
+    problems = check(where)
+    assert (problems.state, problems.rows, problems.sound) == ("bad rows", 10, False)
+    assert [(problem.what, problem.number) for problem in problems.problems] == [
+        (f"invalid rows ({what})", 2)
+    ]
+    assert problems.problems[0].example in (key(3).hex(), key(7).hex())
     done = repair(where)
     assert (done.was, done.rows, done.removed, done.lost) == ("bad rows", 8, 2, 0)
     assert set(rows_of(where)) == {key(number) for number in range(10)} - {key(3), key(7)}
@@ -161,7 +163,7 @@ def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
     fill(path, [row(number) for number in range(5)])
     execute(path, "UPDATE completions SET key = x'00ff' WHERE created_at = 1001")
     execute(path, "UPDATE completions SET text = x'01ff' WHERE created_at = 1002")
-    assert [(one.what, one.number) for one in check(path).problems] == [
+    assert [(problem.what, problem.number) for problem in check(path).problems] == [
         ("invalid rows (its key is not valid: data should have at least 32 bytes)", 1),
         ("invalid rows (its text is not valid: input should be a valid string)", 1),
     ]
@@ -198,8 +200,8 @@ def test_every_cut_of_the_log_keeps_what_was_committed_before_it(tmp_path: Path)
     for cut in sorted({*range(0, len(logged), 2711), *edges, len(logged)}):
         path = place(tmp_path / "cut", main, logged[:cut])
         kept = 40 + 5 * (sum(size <= cut for size in sizes) - 1)
-        found = check(path)
-        assert (found.state, found.rows) == ("sound", kept), cut
+        problems = check(path)
+        assert (problems.state, problems.rows) == ("sound", kept), cut
         assert path.with_name("j.sqlite-wal").read_bytes() == logged[:cut]
         assert list(rows_of(path).values()) == ROWS[:kept]
         shutil.rmtree(path.parent)
@@ -229,8 +231,8 @@ def test_a_log_of_another_file(tmp_path: Path, copy: Path, small: bool) -> None:
             connection.execute("VACUUM")  # writes all of its pages to the log
         shutil.copy(f"{other}-wal", f"{copy}-wal")
     before = files(tmp_path)
-    found = check(copy)
-    assert found.state == "foreign log", found
+    problems = check(copy)
+    assert problems.state == "foreign log", problems
     assert files(tmp_path) == before
     done = repair(copy)
     assert (done.was, done.rows, done.lost) == ("foreign log", len(ROWS), 0)
@@ -252,7 +254,7 @@ def is_subset(path: Path) -> int:
     Only a number may have become 0, which nothing in an SQLite file betrays.
     """
     found = rows_of(path)
-    written = {one.key: one for one in ROWS}
+    written = {row.key: row for row in ROWS}
     for name, one in found.items():
         assert all(
             now == before or (now == 0 and isinstance(before, float | int))
@@ -288,12 +290,12 @@ def test_damage_costs_only_the_rows_it_hits(copy: Path, name: str, least: int) -
                 b"\xa5",
             )
     before = files(copy.parent)
-    found = check(copy)
-    assert found.state == "damaged"
+    problems = check(copy)
+    assert problems.state == "damaged"
     assert files(copy.parent) == before
     done = repair(copy)
-    assert found.readable == done.rows == is_subset(copy) >= least
-    assert found.rows == done.claimed is not None
+    assert problems.readable == done.rows == is_subset(copy) >= least
+    assert problems.rows == done.claimed is not None
     assert max(done.rows, 0 if name == "torn tail" else 590) <= done.claimed <= 600
     assert Path(str(done.aside)).read_bytes() == before["j.sqlite"]
     assert check(copy).sound
@@ -358,9 +360,9 @@ def test_garbage_is_no_crash(
     log = data.draw(st.none() | st.binary(max_size=200))
     if log is not None:
         path.with_name("j.sqlite-wal").write_bytes(log)
-    found = check(path)
-    if found.state == "damaged":
-        assert repair(path).rows == found.readable
+    problems = check(path)
+    if problems.state == "damaged":
+        assert repair(path).rows == problems.readable
         assert check(path).sound
 
 
@@ -370,7 +372,7 @@ def test_what_the_log_holds_is_saved_too(tmp_path: Path) -> None:
     damaged(path, [(20 * PAGE, 3 * PAGE)], b"\x0d\xff")
     done = repair(path)
     assert is_subset(path) == done.rows >= 450
-    assert {one.key for one in ROWS[300:500]} <= set(rows_of(path))
+    assert {row.key for row in ROWS[300:500]} <= set(rows_of(path))
     assert Path(f"{done.aside}-wal").read_bytes() == logged
 
 
@@ -382,7 +384,7 @@ def test_removed_rows_do_not_come_back(copy: Path) -> None:
     if check(copy).sound:  # the last page was a free one
         damaged(copy, [(20, 4)], b"\xff")
     repair(copy)
-    assert not {one.key for one in ROWS[:400]} & set(rows_of(copy))
+    assert not {row.key for row in ROWS[:400]} & set(rows_of(copy))
 
 
 def test_pruned_rows_are_not_called_lost(copy: Path) -> None:

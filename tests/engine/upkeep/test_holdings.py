@@ -36,7 +36,7 @@ AT_5 = datetime.fromtimestamp(1005, UTC)
 )
 def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
     rows = [failure(n) if n in (3, 4, 13) else row(n) for n in (*range(8), *range(10, 14))]
-    rows = [one._replace(model=SIM) if one.created_at >= 1010 else one for one in rows]
+    rows = [row._replace(model=SIM) if row.created_at >= 1010 else row for row in rows]
     fill(where, rows)
     counted = prune(where, **chosen)
     assert counted.size_after is None
@@ -46,7 +46,7 @@ def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
     assert (counted.input_tokens, counted.output_tokens) == (3 * answers, 4 * answers)
     done = prune(where, **chosen, apply=True)
     assert done[:5] == counted[:5]
-    assert {one.key for one in rows} - set(rows_of(where)) == {key(number) for number in gone}
+    assert {row.key for row in rows} - set(rows_of(where)) == {key(number) for number in gone}
 
 
 def test_names_that_only_begin_alike_stay(where: str) -> None:
@@ -140,9 +140,9 @@ def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
         print(prune(sys.argv[1], failed=True, apply=True).note)
     """
-    said = run_code(code, path).stdout
-    assert "the rows are removed" in said
-    assert "the file was not made smaller" in said
+    printed = run_code(code, path).stdout
+    assert "the rows are removed" in printed
+    assert "the file was not made smaller" in printed
     assert len(rows_of(path)) == 1000
 
 
@@ -180,10 +180,10 @@ def test_who_claims(where: str) -> None:
         journal.claim([key(1), key(2)], mine)
         journal.claim([key(3)], far)
         journal.claim([key(4)], dead)
-        found = {one.owner: one for one in stats(where).claimants}
+        by_name = {one.owner: one for one in stats(where).claimants}
     states = {mine.token: ("alive", 2), "far": ("elsewhere", 1), "dead": ("dead", 1)}
-    assert {token: (one.state, one.claims) for token, one in found.items()} == states
-    assert found["far"].process == f"another-host, process {os.getpid()}"
+    assert {token: (one.state, one.claims) for token, one in by_name.items()} == states
+    assert by_name["far"].process == f"another-host, process {os.getpid()}"
 
 
 def test_a_journal_that_is_not_there_is_not_made(tmp_path: Path, database: str) -> None:

@@ -55,8 +55,8 @@ ROWS = st.lists(ANSWERS | FAILURES, max_size=30, unique_by=lambda one: one.key)
 def plain(rows: dict[bytes, Row]) -> dict[bytes, Row]:
     """A latency of NaN and none are the same."""
     return {
-        name: one._replace(latency=None if math.isnan(one.latency or 0) else one.latency)
-        for name, one in rows.items()
+        name: row._replace(latency=None if math.isnan(row.latency or 0) else row.latency)
+        for name, row in rows.items()
     }
 
 
@@ -66,7 +66,7 @@ def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("round")
     fill(folder / "a.sqlite", rows)
     kept = plain(rows_of(folder / "a.sqlite"))
-    assert set(kept) == {one.key for one in rows}
+    assert set(kept) == {row.key for row in rows}
     for name in ("rows.parquet", "rows.jsonl"):
         assert export_rows(folder / "a.sqlite", folder / name) == len(rows)
         import_rows(folder / name, folder / f"{name}.sqlite")
@@ -145,7 +145,7 @@ def test_names_of_models_move_along(tmp_path: Path, database: str) -> None:
         journal.name_model(NANO, "nano")
     import_rows(tmp_path / "a.sqlite", database)
     import_rows(database, tmp_path / "b.sqlite")
-    assert [one.name for one in stats(tmp_path / "b.sqlite").models] == ["nano"]
+    assert [model.name for model in stats(tmp_path / "b.sqlite").models] == ["nano"]
 
 
 def test_while_a_run_is_at_work(tmp_path: Path) -> None:
@@ -184,12 +184,12 @@ def refusal_of(file: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-@pytest.mark.parametrize("said", FLAWS)
-def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, said: str) -> None:
+@pytest.mark.parametrize("message", FLAWS)
+def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, message: str) -> None:
     fill(tmp_path / "a.sqlite", [row(number) for number in range(5)])
     export_rows(tmp_path / "a.sqlite", tmp_path / "good.parquet")
     good = pl.read_parquet(tmp_path / "good.parquet")
-    bad = pl.DataFrame([{**good.row(3, named=True), **FLAWS[said]}], schema=good.schema)
+    bad = pl.DataFrame([{**good.row(3, named=True), **FLAWS[message]}], schema=good.schema)
     frame, file = pl.concat([good[:3], bad, good[4:]]), tmp_path / f"rows.{kind}"
     if kind == "parquet":
         frame.write_parquet(file)
@@ -197,7 +197,7 @@ def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, s
         frame.with_columns(pl.col("key").bin.encode("hex")).write_ndjson(file)
     complaint = refusal_of(file)
     assert f"{file}, {'row' if kind == 'parquet' else 'line'} 4" in complaint
-    assert said in complaint
+    assert message in complaint
 
 
 GOOD = {
@@ -212,7 +212,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (json.dumps(GOOD)[:-5], "line 3: it is not valid JSON; is the file complete?"),
         ("[1]", "line 3: its key is not valid"),
@@ -242,23 +242,23 @@ GOOD = {
         ),
     ],
 )
-def test_a_line_that_is_no_row(tmp_path: Path, line: str, said: str) -> None:
+def test_a_line_that_is_no_row(tmp_path: Path, line: str, message: str) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_bytes(
         f"{json.dumps(GOOD)}\n\n".encode() + line.encode("latin-1") + b"\n" + json.dumps(GOOD).encode()
     )
     complaint = refusal_of(file)
     assert "rows.jsonl" in complaint
-    assert said in complaint
+    assert message in complaint
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     fill(tmp_path / "a.sqlite", [row(number) for number in range(50)])
     export_rows(tmp_path / "a.sqlite", tmp_path / "rows.parquet")
-    whole = (tmp_path / "rows.parquet").read_bytes()
-    (tmp_path / "torn.parquet").write_bytes(whole[: len(whole) // 2])
+    content = (tmp_path / "rows.parquet").read_bytes()
+    (tmp_path / "torn.parquet").write_bytes(content[: len(content) // 2])
     (tmp_path / "empty.parquet").write_bytes(b"")
-    (tmp_path / "middle.parquet").write_bytes(whole[:200] + b"\0" * 3000 + whole[3200:])
+    (tmp_path / "middle.parquet").write_bytes(content[:200] + b"\0" * 3000 + content[3200:])
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
     pl.read_parquet(tmp_path / "rows.parquet").with_columns(pl.col("model").str.len_chars()).write_parquet(
         tmp_path / "types.parquet"
@@ -266,7 +266,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"x"))
     (tmp_path / "notes.sqlite").write_text("notes")
     (tmp_path / "folder").mkdir()
-    for name, said in {
+    for name, message in {
         "torn.parquet": "is the file complete",
         "empty.parquet": "is the file complete",
         "middle.parquet": "is the file complete",
@@ -277,7 +277,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         "none.parquet": "there is no such file",
         "folder": "there is no such file",
     }.items():
-        assert said in refusal_of(tmp_path / name), name
+        assert message in refusal_of(tmp_path / name), name
 
 
 def test_a_journal_with_bad_rows_or_itself_is_not_imported(tmp_path: Path) -> None:
@@ -296,13 +296,13 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "o.parquet").write_text("before")
     (tmp_path / "folder.jsonl").mkdir()
     execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 'x' WHERE key = :key", key=key(2))
-    for name, said in {
+    for name, message in {
         "o.parquet": "its sample is not valid: input should be a valid integer); run tiltmeter journal check --repair on it first",
         "new.jsonl": "it contains an invalid row (its sample is not valid",
         "folder.jsonl": "run tiltmeter journal check --repair",
         "o.csv": "unknown kind of file",
     }.items():
-        with pytest.raises(InputError, match=re.escape(said)):
+        with pytest.raises(InputError, match=re.escape(message)):
             export_rows(tmp_path / "a.sqlite", tmp_path / name)
     execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 0")
     for name in ("folder.jsonl", "x" * 300 + ".parquet", "o.parquet/o.jsonl"):

@@ -31,7 +31,7 @@ def answers(
 
 
 def texts(completions: Sequence[Completion]) -> list[str | None]:
-    return [one.text for one in completions]
+    return [completion.text for completion in completions]
 
 
 def local(folder: Path, **options: str) -> Model:
@@ -159,7 +159,7 @@ def test_what_is_left_open_is_as_the_model_says(chat_model: Make) -> None:
     assert texts(answers(plain, PROMPTS, Sampling(max_tokens=30))) == texts(answers(plain, PROMPTS, greedy))
     explicit = Sampling(temperature=1.0, max_tokens=9, extra={"top_k": 3})
     assert texts(answers(own, PROMPTS, Sampling())) == texts(answers(plain, PROMPTS, explicit))
-    assert {one.output_tokens for one in answers(own, PROMPTS, Sampling(temperature=0.0))} <= set(
+    assert {prompt.output_tokens for prompt in answers(own, PROMPTS, Sampling(temperature=0.0))} <= set(
         range(1, 10)
     )
 
@@ -173,10 +173,13 @@ def test_an_answer_ends_where_the_window_of_the_model_ends(chat_model: Make, kin
         Sampling(temperature=1.0, seed=1, max_tokens=500),
         range(4),
     )
-    assert {one.finish_reason for one in completions} >= {"length"}
-    for one in completions:
-        assert (one.input_tokens or 0) + (one.output_tokens or 0) <= 64
-        assert one.finish_reason == "stop" or (one.input_tokens or 0) + (one.output_tokens or 0) == 64
+    assert {completion.finish_reason for completion in completions} >= {"length"}
+    for completion in completions:
+        assert (completion.input_tokens or 0) + (completion.output_tokens or 0) <= 64
+        assert (
+            completion.finish_reason == "stop"
+            or (completion.input_tokens or 0) + (completion.output_tokens or 0) == 64
+        )
     with pytest.raises(
         ModelError, match=r"context_length: the prompt has .* tokens, and .* accepts 64 including the answer"
     ) as caught:
@@ -214,7 +217,7 @@ def test_a_system_message_without_a_place_goes_in_front_of_the_question(template
 
 
 @pytest.mark.parametrize(
-    ("template", "role", "said"),
+    ("template", "role", "message"),
     [
         (
             "{{ raise_exception('must alternate') }}",
@@ -225,9 +228,9 @@ def test_a_system_message_without_a_place_goes_in_front_of_the_question(template
     ],
 )
 def test_messages_that_the_template_does_not_take_fail_alone(
-    chat_model: Make, template: str, role: str, said: str
+    chat_model: Make, template: str, role: str, message: str
 ) -> None:
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError, match=message) as caught:
         all_answers(
             local(chat_model(template=template)), [(Message(role, "Emily"), Message("user", "Who?"))], FREE
         )
@@ -249,7 +252,7 @@ def test_the_template_is_given_what_was_asked_for(chat_model: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"),
+    ("extra", "message"),
     [
         ({"logit_bias": {}}, "logit_bias is not supported"),
         ({"top_k": "many"}, "top_k='many' should be a number"),
@@ -258,9 +261,9 @@ def test_the_template_is_given_what_was_asked_for(chat_model: Make) -> None:
     ],
 )
 def test_extras_that_cannot_be_honoured_are_refused(
-    chat_model: Make, extra: Mapping[str, Any], said: str
+    chat_model: Make, extra: Mapping[str, Any], message: str
 ) -> None:
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError, match=message) as caught:
         answers(local(chat_model()), ["Who?"], Sampling(extra=extra))
     assert (caught.value.kind, caught.value.scope) == ("bad_request", "fatal")
 
@@ -271,8 +274,8 @@ def test_any_text_can_be_asked(chat_model: Make) -> None:
 
     async def main() -> list[type]:
         async with model:
-            asked = [model.complete((Message("user", prompt),), FREE, 0) for prompt in strange]
-            return [type(one) for one in await asyncio.gather(*asked, return_exceptions=True)]
+            requests = [model.complete((Message("user", prompt),), FREE, 0) for prompt in strange]
+            return [type(one) for one in await asyncio.gather(*requests, return_exceptions=True)]
 
     assert asyncio.run(main()) == [Completion, Completion, ModelError, Completion, Completion]
 

@@ -79,9 +79,9 @@ def test_every_answer_is_on_the_list(chat_model: Make, kind: str, allowed: tuple
         completions = answers(
             model, [asked("Who?", allowed), asked("Why the nurse?", allowed)], sampling, samples=range(4)
         )
-        assert {choice(one) for one in completions} <= set(allowed)
-        assert {one.finish_reason for one in completions} == {"stop"}
-        assert all(one.output_tokens and one.thinking is None for one in completions)
+        assert {choice(completion) for completion in completions} <= set(allowed)
+        assert {completion.finish_reason for completion in completions} == {"stop"}
+        assert all(completion.output_tokens and completion.thinking is None for completion in completions)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,14 @@ def test_answers_do_not_depend_on_the_batch(chat_model: Make) -> None:
     )
     assert [one.text for one in together] == [one.text for one in alone]
     assert len({one.text for one in together[1::5]}) == 3
-    assert [one.text for one in answers(model, mixed, FREE, range(3))] == [one.text for one in together]
+    assert [answer.text for answer in answers(model, mixed, FREE, range(3))] == [
+        answer.text for answer in together
+    ]
 
 
 def test_samples_and_seeds_differ(chat_model: Make) -> None:
     model = local(chat_model())
-    drawn = [choice(one) for one in answers(model, [asked("Who?", LISTS[2])], FREE, range(60))]
+    drawn = [choice(answer) for answer in answers(model, [asked("Who?", LISTS[2])], FREE, range(60))]
     assert len(set(drawn)) > 1
     other = answers(model, [asked("Who?", LISTS[2])], Sampling(temperature=1.0, seed=6), range(60))
     assert [choice(one) for one in other] != drawn

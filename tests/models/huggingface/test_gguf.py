@@ -48,7 +48,10 @@ def copies(cache: Path) -> list[Path]:
 
 
 def without_latency(completions: list[Completion]) -> list[tuple[Any, ...]]:
-    return [(one.text, one.finish_reason, one.input_tokens, one.output_tokens) for one in completions]
+    return [
+        (completion.text, completion.finish_reason, completion.input_tokens, completion.output_tokens)
+        for completion in completions
+    ]
 
 
 def test_a_file_answers_as_the_folder_that_it_was_made_from(chat_model: Make, gguf_file: Path) -> None:
@@ -116,7 +119,7 @@ def test_two_processes_make_one_copy(gguf_file: Path, cache: Path) -> None:
     processes = [start_code(MAKES, f"hf/{gguf_file}") for _ in range(2)]
     outputs = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
-    assert sum("dequantising tiny.gguf, once" in said for _, said in outputs) == 1
+    assert sum("dequantising tiny.gguf, once" in message for _, message in outputs) == 1
     assert len(copies(cache)) == 1
 
 
@@ -130,24 +133,24 @@ def test_what_a_killed_process_left_is_replaced(gguf_file: Path, cache: Path) ->
 
 
 def test_files_that_are_refused(gguf_file: Path, chat_model: Make, tmp_path: Path, cache: Path) -> None:
-    whole = gguf_file.read_bytes()
+    content = gguf_file.read_bytes()
     (tmp_path / "text.gguf").write_text("once upon a time")
     (tmp_path / "empty.gguf").write_bytes(b"")
     (tmp_path / "folder.gguf").mkdir()
-    for name, said in {
+    for name, message in {
         "text": "is not a GGUF file: it does not begin with GGUF",
         "empty": "is not a GGUF file",
         "missing": "there is no file",
         "folder": "there is no file",
     }.items():
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             local(tmp_path / f"{name}.gguf")
     with pytest.raises(InputError, match="is a local file, which has no revisions"):
         local(gguf_file, revision="main")
     with pytest.raises(InputError, match="runner=vllm does not read GGUF files"):
         local(gguf_file, runner="vllm")
     for share in (0.001, 0.02, 0.5, 0.99):
-        (tmp_path / "cut.gguf").write_bytes(whole[: max(8, int(share * len(whole)))])
+        (tmp_path / "cut.gguf").write_bytes(content[: max(8, int(share * len(content)))])
         with pytest.raises(
             InputError, match=r"cut\.gguf is damaged or incomplete \(\w+\): download it again"
         ):

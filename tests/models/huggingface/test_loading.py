@@ -66,7 +66,7 @@ def test_options_are_taken_and_the_rest_is_sampling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"batch_size": "0"}, "batch_size=0: give a whole number of 1 or more"),
         ({"source_layer": "-1"}, "source_layer=-1: give a whole number of 0 or more"),
@@ -77,8 +77,8 @@ def test_options_are_taken_and_the_rest_is_sampling() -> None:
         ({"revision": "main"}, "is a local folder, which has no revisions"),
     ],
 )
-def test_options_that_are_wrong(chat_model: Make, options: dict[str, str], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_options_that_are_wrong(chat_model: Make, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         create_model(f"hf/{chat_model()}", options=options)
 
 
@@ -98,14 +98,14 @@ def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for file in files:
             (tmp_path / name / file).write_text("{not json")
-    for name, said in {
+    for name, message in {
         "/nowhere/at/all": "'/nowhere/at/all' is neither an existing model folder",
         "empty": r"contains no weights \(\*\.safetensors\)",
         "bare": r"contains no config\.json",
         "odd": r"config\.json cannot be read as JSON",
         "pickled": r"contains no weights \(\*\.safetensors\)",
     }.items():
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             create_model(f"hf/{tmp_path / name}")
 
 
@@ -136,12 +136,12 @@ def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> Non
     (own_code / "config.json").write_text(json.dumps(config))
     (own_code / "evil.py").write_text("import pathlib; pathlib.Path('run').write_text('x')")
     for name in ("encoder", "t5", "damaged", "own_code"):
-        said = (
+        sentences = (
             "is not a causal language model: it lacks weights such as"
             if name == "encoder"
             else "cannot be loaded as a causal language"
         )
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=sentences):
             enter(create_model(f"hf/{tmp_path / name}"))
 
 

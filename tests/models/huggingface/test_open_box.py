@@ -52,7 +52,9 @@ def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> 
         asked(PILOT, opening="She"),
     ]
     together = answers(local(chat_model(kind)), requests, sampling=FREE)
-    alone = [answers(local(chat_model(kind), batch_size="1"), [one], sampling=FREE)[0] for one in requests]
+    alone = [
+        answers(local(chat_model(kind), batch_size="1"), [request], sampling=FREE)[0] for request in requests
+    ]
     assert [one.text for one in together] == [one.text for one in alone]
 
 
@@ -63,7 +65,7 @@ def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (("Emily", "John", TARGET), "must occur exactly once in the source prompt"),
         (("one one", "one", TARGET), "must occur exactly once in the source prompt"),
@@ -71,9 +73,9 @@ def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
     ],
 )
 def test_requests_that_cannot_be_carried_out(
-    chat_model: Make, given: tuple[str, str, str], said: str
+    chat_model: Make, given: tuple[str, str, str], message: str
 ) -> None:
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError, match=message) as caught:
         answers(local(chat_model()), [tuple(map(Message, ("source", "span", "user"), given))])
     assert caught.value.scope == "permanent"
 
@@ -87,6 +89,6 @@ def test_through_engine_and_journal(chat_model: Make, journal: Journal) -> None:
     model = local(chat_model())
     requests = [Request(asked(span), sample) for span in (NURSE, PILOT) for sample in range(3)]
     assert generate(model, requests, FREE, journal=journal).answered == 6
-    kept = journal.fetch([Keys(model.fingerprint, FREE)(*request) for request in requests])
-    assert kept["text"].n_unique() == 6
+    remaining = journal.fetch([Keys(model.fingerprint, FREE)(*request) for request in requests])
+    assert remaining["text"].n_unique() == 6
     assert generate(model, requests, FREE, journal=journal).held == 6

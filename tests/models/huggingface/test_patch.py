@@ -125,7 +125,7 @@ def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
     """
     blocks = find_blocks(model, layer)
     hooks = [
-        blocks[layer].register_forward_hook(lambda _block, _given, made: (made, "attention weights")),
+        blocks[layer].register_forward_hook(lambda _block, _given, entries: (entries, "attention weights")),
         blocks[layer + 1].register_forward_pre_hook(lambda _block, given: (given[0][0], *given[1:])),
     ]
     try:

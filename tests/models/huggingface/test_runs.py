@@ -40,8 +40,8 @@ def fetched(journal: Journal, model: Model, requests: list[Request] = REQUESTS) 
 
 def answered_alone(model: Model) -> list[str]:
     """Without an engine; as the journal keeps it, for databases take no NUL."""
-    said = [answers(model, [request.messages], SAMPLING, [request.sample])[0] for request in REQUESTS]
-    return [(one.text or "").replace("\0", "\ufffd") for one in said]
+    sentences = [answers(model, [request.messages], SAMPLING, [request.sample])[0] for request in REQUESTS]
+    return [(one.text or "").replace("\0", "\ufffd") for one in sentences]
 
 
 def ours() -> list[str]:
@@ -76,7 +76,7 @@ def limited(model: Model, most: int) -> list[int]:
     """
     seen: list[int] = []
 
-    def refuse(_net: Any, given: Any, named: dict[str, Any]) -> None:
+    def refuse(_net: Any, value: Any, named: dict[str, Any]) -> None:
         rows, width = named["input_ids"].shape
         if width > 1:
             seen.append(rows)
@@ -161,12 +161,12 @@ async def test_leaving_ends_what_is_under_way(chat_model: Make) -> None:
     steps = await asyncio.to_thread(slow, model, 0.01)
     async with model:
         long = Sampling(temperature=1.0, max_tokens=2000)
-        asked = [asyncio.ensure_future(model.complete(request.messages, long, 0)) for request in REQUESTS]
+        requests = [asyncio.ensure_future(model.complete(request.messages, long, 0)) for request in REQUESTS]
         await asyncio.sleep(0.2)
     assert len(steps) < 1000
     assert all(
         isinstance(one, asyncio.CancelledError)
-        for one in await asyncio.gather(*asked, return_exceptions=True)
+        for one in await asyncio.gather(*requests, return_exceptions=True)
     )
     assert ours() == []
     with pytest.raises(RuntimeError, match="must be entered first"):

@@ -91,7 +91,7 @@ async def test_complete_is_reply_and_honours_the_seed_of_the_sampling() -> None:
         seeded = await asyncio.gather(*(model.complete(message, Sampling(seed=9), i) for i in range(30)))
     assert answers == [model.reply(message, i) for i in range(30)]
     assert seeded == [model.reply(message, i, 9) for i in range(30)]
-    assert [one.text for one in answers] != [one.text for one in seeded]
+    assert [answer.text for answer in answers] != [answer.text for answer in seeded]
 
 
 def test_a_system_message_changes_the_draw_but_not_the_plan() -> None:
@@ -133,17 +133,17 @@ def test_draws_repeat_and_are_uniform() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ("choice", {"a": "(a)", "b": "(b)", "c": "(c)"}),
         ("decision", {"accept": "You have been selected.", "reject": "We regret to inform you."}),
         *((form, {outcome: outcome for outcome in FORMS[form][0]}) for form in ("word", "emotion", "text")),
     ],
 )
-def test_planted_odds_show(form: str, said: dict[str, str]) -> None:
+def test_planted_odds_show(form: str, message: dict[str, str]) -> None:
     found = Counter(texts(in_form(form)))
-    assert set(found) == set(said.values())
-    assert all(near(found[said[outcome]], N, share) for outcome, share in FORMS[form][0].items())
+    assert set(found) == set(message.values())
+    assert all(near(found[message[outcome]], N, share) for outcome, share in FORMS[form][0].items())
 
 
 def test_an_outcome_without_odds_is_never_said() -> None:
@@ -258,14 +258,15 @@ def test_all_answers_of_a_tone_are_said_at_the_planted_odds(form: str, verbosity
         for tone in TONES
     }
     found = Counter(texts(in_form(form, verbosity=verbosity), 3_000))
-    assert set(found) == {text for said in all_texts.values() for text in said}
+    assert set(found) == {text for message in all_texts.values() for text in message}
     assert all(
-        near(sum(found[text] for text in said), 3_000, TONE_ODDS[tone]) for tone, said in all_texts.items()
+        near(sum(found[text] for text in message), 3_000, TONE_ODDS[tone])
+        for tone, message in all_texts.items()
     )
-    for tone, said in all_texts.items():
-        expected = 3_000 * TONE_ODDS[tone] / len(said)
-        chi2 = sum((found[text] - expected) ** 2 / expected for text in said)
-        assert abs(chi2 - (len(said) - 1)) < 5 * math.sqrt(2 * len(said))
+    for tone, message in all_texts.items():
+        expected = 3_000 * TONE_ODDS[tone] / len(message)
+        chi2 = sum((found[text] - expected) ** 2 / expected for text in message)
+        assert abs(chi2 - (len(message) - 1)) < 5 * math.sqrt(2 * len(message))
 
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])

@@ -40,9 +40,9 @@ EXCLUSIVE = (
 
 
 def sim(**options: object) -> SimulatedModel:
-    made = create_model("sim/fair", options={key: str(value) for key, value in options.items()})
-    assert isinstance(made, SimulatedModel)
-    return made
+    by_name = create_model("sim/fair", options={key: str(value) for key, value in options.items()})
+    assert isinstance(by_name, SimulatedModel)
+    return by_name
 
 
 def say(model: SimulatedModel, *texts: str, sample: int = 0) -> str:
@@ -74,7 +74,9 @@ def test_what_is_planted_in_a_story_is_found_and_nothing_else(wording: str, verb
     )
     for number in range(30):
         draws = Draws(bytes([number]))
-        planted = {name: [one for one in concepts if draws.unit() < 0.3] for name in ("Emily", "John")}
+        planted = {
+            name: [concept for concept in concepts if draws.unit() < 0.3] for name in ("Emily", "John")
+        }
         plans = [
             AnswerPlan("story", tuple(told), (1.0,) * len(told), name, "library")
             for name, told in planted.items()

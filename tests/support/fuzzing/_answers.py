@@ -84,7 +84,7 @@ def _words(text: str) -> object:
 
 
 def _features(text: str) -> object:
-    lexicons = [name for name, one in FEATURES.items() if one.kind == "lexicon"]
+    lexicons = [name for name, feature in FEATURES.items() if feature.kind == "lexicon"]
     opened = open_features(lexicons, encoder=_no_model, classifier=_no_model)
     return measure_features(opened, pl.Series([text, "calm"])).values
 
@@ -134,8 +134,8 @@ def _reply_seeds() -> Sequence[bytes]:
 
 
 def _sentences(text: str) -> object:
-    found = [sentence for sentence in split_sentences(text) if len(sentence) <= 5_000]
-    return [(cut_after_verb(sentence), cut_as_saged(sentence)) for sentence in found]
+    entries = [sentence for sentence in split_sentences(text) if len(sentence) <= 5_000]
+    return [(cut_after_verb(sentence), cut_as_saged(sentence)) for sentence in entries]
 
 
 def _thinking(text: str) -> object:

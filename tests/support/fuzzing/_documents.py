@@ -90,12 +90,12 @@ def _about(path: Path) -> object:
 
 def _given(text: str) -> object:
     key, _, value = text.partition("=")
-    made = sampling_from_options("openai/m", {key: value}) if key and value else None
-    return made if value else parse_limit(text)
+    by_name = sampling_from_options("openai/m", {key: value}) if key and value else None
+    return by_name if value else parse_limit(text)
 
 
-def _yaml(*given: bytes) -> Callable[[], Sequence[bytes]]:
-    return lambda: list(given)
+def _yaml(*value: bytes) -> Callable[[], Sequence[bytes]]:
+    return lambda: list(value)
 
 
 def targets() -> list[Target]:

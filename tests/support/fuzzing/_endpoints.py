@@ -75,12 +75,12 @@ def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: b
         return status, headers, body
 
     setattr(model, "_post", posted)  # noqa: B010 - in the place of the network
-    made = asyncio.run(model.complete([Message("user", "Hello?")], Sampling(max_tokens=5, seed=1), 0))
-    for number in (made.input_tokens, made.output_tokens):
+    entries = asyncio.run(model.complete([Message("user", "Hello?")], Sampling(max_tokens=5, seed=1), 0))
+    for number in (entries.input_tokens, entries.output_tokens):
         assert number is None or 0 <= number < 2**33
-    for text in (made.text, made.thinking, made.refusal, made.finish_reason):
+    for text in (entries.text, entries.thinking, entries.refusal, entries.finish_reason):
         assert text is None or isinstance(text, str)
-    return made
+    return entries
 
 
 def _endpoint(name: str, model: str, seeds: Any, statuses: Sequence[int]) -> Target:

@@ -46,9 +46,9 @@ def _run() -> dict[str, bytes]:
             journal=str(Path(folder) / "journal.sqlite"),
         )
         return {
-            str(one.relative_to(out)): one.read_bytes()
-            for one in out.rglob("*")
-            if one.is_file() and one.suffix != ".html"
+            str(path.relative_to(out)): path.read_bytes()
+            for path in out.rglob("*")
+            if path.is_file() and path.suffix != ".html"
         }
 
 
@@ -105,8 +105,8 @@ def _journal(path: Path) -> object:
         assert found.height == len(keys)
         journal.claim(keys[40:], Owner("token", "process"))
         journal.record([Row(keys[45], "m", 0, "ok", 1, 1.0, "kept")])
-        kept = journal.fetch(keys[45:46])["text"].to_list()
-        assert kept == ["kept"] or found["status"][45] == "ok", kept
+        remaining = journal.fetch(keys[45:46])["text"].to_list()
+        assert remaining == ["kept"] or found["status"][45] == "ok", remaining
         return found
 
 

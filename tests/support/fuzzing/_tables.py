@@ -112,15 +112,15 @@ def _inspect_log(ours: bool) -> dict[str, Any]:
 
 
 def _inspect_zip() -> Sequence[bytes]:
-    made = []
+    entries = []
     for ours in (True, False):
         log, target = _inspect_log(ours), io.BytesIO()
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-            for one in log["samples"]:
-                archive.writestr(f"samples/{one['id']}_epoch_1.json", json.dumps(one))
+            for sample in log["samples"]:
+                archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
             archive.writestr("header.json", json.dumps({"eval": log["eval"]}))
-        made.append(target.getvalue())
-    return made
+        entries.append(target.getvalue())
+    return entries
 
 
 def _replay(path: Path) -> object:

@@ -70,22 +70,22 @@ def examine(target: Target, data: bytes, folder: Path) -> Finding | None:
     return found
 
 
-def _sentence(said: str, target: Target, error: BaseException) -> Finding | None:
-    if not said.strip():
+def _sentence(message: str, target: Target, error: BaseException) -> Finding | None:
+    if not message.strip():
         return Finding("the sentence is empty", _place(error))
-    if len(said) > LONGEST:
-        return Finding(f"a sentence of {len(said):,} characters: {said[:80]!r}", _place(error))
+    if len(message) > LONGEST:
+        return Finding(f"a sentence of {len(message):,} characters: {message[:80]!r}", _place(error))
     if odd := next(
         (
             letter
-            for letter in said
+            for letter in message
             if ord(letter) < 32 or 127 <= ord(letter) < 160 or 0xD800 <= ord(letter) < 0xE000
         ),
         None,
     ):
-        return Finding(f"the sentence holds {odd!r}: {said[:200]!r}", _place(error))
-    if target.names is not None and target.names not in said:
-        return Finding(f"the sentence does not name {target.names}: {said[:200]!r}", _place(error))
+        return Finding(f"the sentence holds {odd!r}: {message[:200]!r}", _place(error))
+    if target.names is not None and target.names not in message:
+        return Finding(f"the sentence does not name {target.names}: {message[:200]!r}", _place(error))
     return None
 
 

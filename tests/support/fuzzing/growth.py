@@ -169,8 +169,8 @@ def _branched(text: str) -> object:
         for one in ("Chad", "Emily")
     )
     prompts = _table(BENCHMARK, *rows)
-    made = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
-    return made, check_benchmark(made.benchmark), describe_benchmark(made.benchmark)
+    by_name = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
+    return by_name, check_benchmark(by_name.benchmark), describe_benchmark(by_name.benchmark)
 
 
 class _Encoder:
@@ -183,11 +183,11 @@ class _Encoder:
 def _keywords(text: str) -> object:
     linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
     found = PageSet(_PAGES, {"s": text + " Chad"}, {"s": linked})
-    made: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
+    entries: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
     with suppress(InputError):  # there is no word in it
         judge: Any = None  # asked for a threshold only
-        made.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), judge, threshold=0.5))
-    return made
+        entries.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), judge, threshold=0.5))
+    return entries
 
 
 def _counterfactual(text: str) -> object:

@@ -97,20 +97,20 @@ def _changed(value: Any, rng: random.Random) -> Any:
     """A value somewhere in it replaced, removed, doubled, renamed or wrapped."""
     if isinstance(value, dict) and value and rng.random() < 0.85:
         key = rng.choice(list(value))
-        made = dict(value)
+        by_name = dict(value)
         match rng.randrange(8):
             case 0:
-                del made[key]
+                del by_name[key]
             case 1:
                 other = rng.choice([one for one in HOSTILE if not isinstance(one, list | dict)])
-                made = {(other if name == key else name): one for name, one in value.items()}
+                by_name = {(other if name == key else name): one for name, one in value.items()}
             case 2:
-                made[rng.choice(("extra", "", "\x1b", key if not isinstance(key, str) else key + "s"))] = (
+                by_name[rng.choice(("extra", "", "\x1b", key if not isinstance(key, str) else key + "s"))] = (
                     rng.choice(HOSTILE)
                 )
             case _:
-                made[key] = _changed(value[key], rng)
-        return made
+                by_name[key] = _changed(value[key], rng)
+        return by_name
     if isinstance(value, list) and value and rng.random() < 0.85:
         at = rng.randrange(len(value))
         match rng.randrange(6):

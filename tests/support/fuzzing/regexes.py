@@ -38,7 +38,7 @@ class Expression(NamedTuple):
 @cache
 def expressions() -> list[Expression]:
     """Those that modules hold once they are imported, and those written where they are used."""
-    found: dict[tuple[str, int], Expression] = {}
+    by_name: dict[tuple[str, int], Expression] = {}
     for module in pkgutil.walk_packages(tiltmeter.__path__, "tiltmeter."):
         if (
             module.name.startswith("tiltmeter.app")
@@ -53,12 +53,12 @@ def expressions() -> list[Expression]:
         for name, value in list(vars(loaded).items()):
             for pattern in _patterns(value):
                 used = _used(name, _text_of(module.name) if name.startswith("_") else _source())
-                found.setdefault(
+                by_name.setdefault(
                     (pattern.pattern, pattern.flags), Expression(pattern, f"{module.name}.{name}", used)
                 )
     for pattern, place, method in _written():
-        found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, place, frozenset({method})))
-    return list(found.values())
+        by_name.setdefault((pattern.pattern, pattern.flags), Expression(pattern, place, frozenset({method})))
+    return list(by_name.values())
 
 
 def _patterns(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
@@ -151,22 +151,22 @@ def _repetitions(items: Any, before: str, found: dict[tuple[str, str], None]) ->
 
 def _example(items: Any, turn: int) -> str:
     """A text that these match, as far as can be told without looking around."""
-    made = ""
+    entries = ""
     for code, value in items:
         match str(code):
             case "LITERAL":
-                made += chr(value)
+                entries += chr(value)
             case "NOT_LITERAL":
-                made += "b" if value == ord("a") else "a"
+                entries += "b" if value == ord("a") else "a"
             case "ANY" | "GROUPREF":
-                made += "a"
+                entries += "a"
             case "IN":
-                made += _of_class(value)
+                entries += _of_class(value)
             case name if not name.startswith("ASSERT") and (parts := _parts(name, value)):
-                made += _example(parts[turn % len(parts)], turn) * (
+                entries += _example(parts[turn % len(parts)], turn) * (
                     max(value[0], 1) if name in _REPEATS else 1
                 )
-    return made
+    return entries
 
 
 def _of_class(members: Any) -> str:
