@@ -297,7 +297,7 @@ def _characters_answer(prompt: str) -> dict[str, Any]:
     if names:
         concepts_by_name = _concepts_of_each(story, names)
     else:
-        characters = next(
+        characters: list[dict[str, Any]] = next(
             (value["characters"] for value in values if isinstance(value, dict) and "characters" in value), []
         )
         concepts_by_name = {character["name"]: character["concepts"] for character in characters}

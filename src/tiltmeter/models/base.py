@@ -103,8 +103,8 @@ def token_count(reported: object) -> int | None:
 
     None if it is not a whole number from 0 to `MOST_TOKENS`.
     """
-    is_whole = isinstance(reported, SupportsIndex)  # also the whole numbers of NumPy
-    if not is_whole or isinstance(reported, bool):
+    # The whole numbers of NumPy support `index`, too.
+    if isinstance(reported, bool) or not isinstance(reported, SupportsIndex):
         return None
     number = index(reported)
     return number if 0 <= number <= MOST_TOKENS else None

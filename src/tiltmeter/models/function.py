@@ -1,7 +1,7 @@
-"""User functions as models: `python/MODULE:FUNCTION`, for systems around a model (retrieval, tools, an agent).
+"""User functions as models: `python/MODULE:FUNCTION`.
 
-The second half of the module detects changes of a function (`digest_of`), so that cached answers of a changed
-function are not reused.
+They are meant for systems around a model: retrieval, tools, an agent. The second half of the module detects
+changes of a function (`digest_of`), so that cached answers of a changed function are not reused.
 """
 
 from __future__ import annotations

@@ -596,7 +596,7 @@ def _thinking_counts(usage: object) -> list[int]:
 
 
 def _tokens_after_prompt(usage: object) -> int:
-    """Return the number of tokens in the total of a usage beyond those of the prompt; 0 if it has no total."""
+    """Return the number of tokens in the total of a usage without those of the prompt; 0 if not reported."""
     total = _tokens(usage, "total_tokens")
     prompt = _tokens(usage, "prompt_tokens")
     return 0 if total is None or prompt is None else total - prompt
