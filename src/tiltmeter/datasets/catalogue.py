@@ -117,12 +117,12 @@ class SourceError(Exception):
     """A source did not provide the file. The message states the reason; the next source is tried."""
 
 
-def flaw(data: bytes, expected: Entry | Package) -> str | None:
-    """Compare the size and SHA-256 of `data` with the expected values.
+def flaw(content: bytes, expected: Entry | Package) -> str | None:
+    """Compare the size and SHA-256 of a file with the expected values.
 
     Return a short description of the mismatch, or None.
     """
-    if len(data) != expected.size:
-        return f"is {len(data)} bytes long, expected {expected.size}"
-    found = sha256(data).hexdigest()
-    return None if found == expected.sha256 else f"has sha256 {found}, expected {expected.sha256}"
+    if len(content) != expected.size:
+        return f"is {len(content)} bytes long, expected {expected.size}"
+    digest = sha256(content).hexdigest()
+    return None if digest == expected.sha256 else f"has sha256 {digest}, expected {expected.sha256}"
