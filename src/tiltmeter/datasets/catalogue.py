@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from tiltmeter.files.records import Filled
 from tiltmeter.files.yaml import packaged_yaml
 
-Restriction = Literal[
+Restriction: TypeAlias = Literal[
     "non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"
 ]
 """Reason why the use of a file is restricted, as shown to the user."""
@@ -65,7 +65,7 @@ class UrlSource(_Record):
     url: _Url
 
 
-Source = PackageSource | HubSource | UrlSource
+Source: TypeAlias = PackageSource | HubSource | UrlSource
 
 
 class Entry(_Record):

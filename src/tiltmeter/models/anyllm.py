@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.answer_shapes import AnswerError, reported_failure
@@ -27,7 +27,7 @@ from tiltmeter.models.http import read_chat_answer
 from tiltmeter.models.options import check_options
 from tiltmeter.models.served import with_served
 
-OPTIONS: frozenset[str] = frozenset()
+OPTIONS: Final[frozenset[str]] = frozenset()
 """Options of `create`; all others are vendor extras."""
 
 _STATUS_OF = {

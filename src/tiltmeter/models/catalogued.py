@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tiltmeter.datasets.library import MODELS, DataUnavailable, Library
 from tiltmeter.errors import ProviderError
@@ -19,7 +19,7 @@ from tiltmeter.models.huggingface import CataloguedFile
 if TYPE_CHECKING:
     from tiltmeter.models.huggingface import BulkModel, LocalModel
 
-OPTIONS = huggingface.OPTIONS
+OPTIONS: Final[frozenset[str]] = huggingface.OPTIONS
 """Options of `create`; all others are vendor extras."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from filelock import FileLock
 
@@ -27,7 +27,7 @@ from tiltmeter.models.memory import is_out_of_memory
 if TYPE_CHECKING:
     from torch import Tensor
 
-SUFFIX = ".gguf"
+SUFFIX: Final = ".gguf"
 _MAGIC = b"GGUF"
 _LINK = f"model{SUFFIX}"
 """Name of the file while transformers reads it."""

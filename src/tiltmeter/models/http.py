@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import aiohttp
 from yarl import URL
@@ -506,7 +506,7 @@ class AnthropicModel(HttpModel):
     """
 
     path = "/v1/messages"
-    unsupported = ("frequency_penalty",)
+    unsupported: ClassVar[tuple[str, ...]] = ("frequency_penalty",)
     """Vendor extras that a method may prescribe but this API rejects."""
 
     def _headers(self) -> dict[str, str]:

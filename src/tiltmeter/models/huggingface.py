@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling
@@ -45,19 +45,19 @@ from tiltmeter.models.weights import (
     pick_device,
 )
 
-SMALL = 20_000_000
+SMALL: Final = 20_000_000
 """Number of parameters below which a model uses one thread on a CPU.
 
 Several threads would mostly wait for each other.
 """
-LONGER = 2
+LONGER: Final = 2
 """Largest ratio of the length of a prompt to that of the oldest one in its batch, in either direction.
 
 Two other prompts of the batch may differ more.
 """
-MARGIN = 64
+MARGIN: Final = 64
 """Tokens by which the lengths may differ beyond this ratio."""
-LINGER = 0.005
+LINGER: Final = 0.005
 """Seconds without a new request after which an incomplete batch starts.
 
 A run sends its requests one after the other.
@@ -97,7 +97,7 @@ class LocalOptions:
     """The word that is repeated once for each token of the source."""
 
 
-OPTIONS: frozenset[str] = frozenset(option.name for option in fields(LocalOptions))
+OPTIONS: Final[frozenset[str]] = frozenset(option.name for option in fields(LocalOptions))
 """Options of `create`; all others are vendor extras."""
 
 

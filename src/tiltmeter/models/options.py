@@ -6,14 +6,14 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tiltmeter.errors import InputError, did_you_mean
 
 Range: TypeAlias = tuple[type[int] | type[float], float, float]
 """Type of a number, its minimum and its maximum."""
 
-SECRET_NAME = re.compile(
+SECRET_NAME: Final = re.compile(
     r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$"
 )
 """Matches a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids.

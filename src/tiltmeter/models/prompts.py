@@ -11,14 +11,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tiltmeter.models.base import ALLOWED, Message, ModelError, Sampling, fold_system, split_system
 from tiltmeter.models.token_lists import START, Place, TokenList, Vocabulary
 
-MOST_TOKENS = 512
+MOST_TOKENS: Final = 512
 """Maximum length of an answer if neither the request nor the configuration of the model limits it."""
-MARKER = "⟦X⟧"
+MARKER: Final = "⟦X⟧"
 """The place in a target prompt at which the vectors of the source are inserted."""
 _RANGES: Mapping[str, tuple[float, float]] = {
     "top_k": (-1, float("inf")),
@@ -115,7 +115,7 @@ class PromptReader:
         self.positions: int | None = positions if isinstance(positions, int) else None
         """Maximum number of tokens in a prompt and its answer; None if the model has no limit."""
         tokenizer.model_max_length = 1 << 30  # `read` compares lengths
-        self.tokenizer = tokenizer
+        self.tokenizer: Any = tokenizer
         self._name = name
         self._placeholder = placeholder
         self._vocabulary = Vocabulary(tokenizer)

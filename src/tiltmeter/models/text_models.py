@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from tiltmeter.models.weights import (
     quiet,
 )
 
-CPU_BATCH = 4096
+CPU_BATCH: Final = 4096
 """Characters per batch on a CPU: about a thousand tokens, whose hidden layers (1,536 wide in the smallest
 encoders) take a few MB."""
 _APPLICATION = 0x54_69_6C_74
@@ -350,7 +350,7 @@ class SentenceEncoder(CachedTextModel):
     """
 
     kind = "encoder"
-    packages = ("torch", "transformers", "sentence_transformers")
+    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "sentence_transformers")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of length 1 per text: shape (texts, dimensions).

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-Place = str | tuple[int, ...]
+Place: TypeAlias = str | tuple[int, ...]
 """What was generated so far: the beginning of an answer, or tokens of the tokenizer's own spelling that are
 not such a beginning."""
 START: Place = ""
