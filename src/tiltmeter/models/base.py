@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, SupportsIndex, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Vectors
@@ -98,15 +98,17 @@ MOST_TOKENS: Final = 10_000_000
 windows."""
 
 
-def token_count(reported: object) -> int | None:
+def token_count(reported: Any) -> int | None:
     """Return a number of tokens that an endpoint reported.
 
     None if it is not a whole number from 0 to `MOST_TOKENS`.
     """
-    # The whole numbers of NumPy support `index`, too.
-    if isinstance(reported, bool) or not isinstance(reported, SupportsIndex):
+    if isinstance(reported, bool):
         return None
-    number = index(reported)
+    try:
+        number = index(reported)  # also the whole numbers of NumPy
+    except TypeError:
+        return None
     return number if 0 <= number <= MOST_TOKENS else None
 
 
