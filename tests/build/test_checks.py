@@ -202,7 +202,7 @@ def test_every_import_is_declared() -> None:
     declared = {normal(re.split(r"[\s\[<>=!~;]", one, maxsplit=1)[0]) for group in lists for one in group}
     packages = packages_distributions()
     modules = imported()
-    assert {"polars", "numpy", "httpx"} <= set(modules)
+    assert {"polars", "numpy", "aiohttp"} <= set(modules)
     for module, path in modules.items():
         owners = {normal(one) for one in packages.get(module, [module])} | {normal(WITH.get(module, module))}
         assert module in GIVEN or owners & declared, (

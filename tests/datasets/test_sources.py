@@ -186,6 +186,31 @@ class TestWeb:
         assert library(record(NAME, SAMPLE, *sources)).path(NAME).read_bytes() == SAMPLE
         assert site.requests == ["/gone", "/wrong", "/right"]
 
+    @pytest.mark.parametrize("absolute", [True, False])
+    def test_a_redirect_is_followed(self, library: MakeLibrary, site: Site, absolute: bool) -> None:
+        site.serve("/files/words.csv", SAMPLE)
+        target = f"{site.address if absolute else ''}/files/words.csv"
+        redirected = library(record(NAME, SAMPLE, {"url": site.redirect("/words.csv", target)}))
+        assert redirected.path(NAME).read_bytes() == SAMPLE
+        assert site.requests == ["/words.csv", "/files/words.csv"]
+
+    def test_a_redirect_to_a_local_file_is_refused(
+        self, library: MakeLibrary, site: Site, tmp_path: Path
+    ) -> None:
+        target = put(tmp_path / "words.csv", SAMPLE).as_uri()
+        redirected = library(record(NAME, SAMPLE, {"url": site.redirect("/words.csv", target)}))
+        with pytest.raises(DataUnavailable, match="answered 302"):
+            redirected.path(NAME)
+
+    def test_a_proxy_of_the_environment_is_used(
+        self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("http_proxy", site.address)
+        url = "http://data.example/words.csv"
+        site.serve(url, SAMPLE)
+        assert library(record(NAME, SAMPLE, {"url": url})).path(NAME).read_bytes() == SAMPLE
+        assert site.requests == [url]
+
     def test_no_network_fails_fast_and_once_per_host(
         self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch
     ) -> None:

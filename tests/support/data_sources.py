@@ -131,6 +131,18 @@ class Site:
         self.answers[path] = answer
         return self.address + path
 
+    def redirect(self, path: str, target: str) -> str:
+        """Answer `path` with a redirect to `target`."""
+
+        def answer(request: BaseHTTPRequestHandler) -> None:
+            request.send_response(302)
+            request.send_header("Location", target)
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+
+        self.answers[path] = answer
+        return self.address + path
+
     def hang(self, path: str) -> str:
         """Take requests for `path` and never answer them."""
 

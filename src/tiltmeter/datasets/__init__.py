@@ -1,4 +1,4 @@
-"""External datasets: a catalogue of the available files, and a library that finds, downloads, verifies and reads them.
+"""External datasets: a catalogue of the available files, and a library that fetches, verifies and reads them.
 
 Tiltmeter ships none of the data. It searches for a file in the folders named by TILTMETER_DATA, then in the
 cache (TILTMETER_CACHE), then in the sources listed in the catalogue: a published package, the Hugging Face

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from tiltmeter.files.records import Filled
 from tiltmeter.files.yaml import packaged_yaml
 
-Restriction = Literal[
+Restriction: TypeAlias = Literal[
     "non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"
 ]
 """Reason why the use of a file is restricted, as shown to the user."""
@@ -65,7 +65,7 @@ class UrlSource(_Record):
     url: _Url
 
 
-Source = PackageSource | HubSource | UrlSource
+Source: TypeAlias = PackageSource | HubSource | UrlSource
 
 
 class Entry(_Record):
@@ -117,12 +117,12 @@ class SourceError(Exception):
     """A source did not provide the file. The message states the reason; the next source is tried."""
 
 
-def flaw(data: bytes, expected: Entry | Package) -> str | None:
-    """Compare the size and SHA-256 of `data` with the expected values.
+def flaw(content: bytes, expected: Entry | Package) -> str | None:
+    """Compare the size and SHA-256 of a file with the expected values.
 
     Return a short description of the mismatch, or None.
     """
-    if len(data) != expected.size:
-        return f"is {len(data)} bytes long, expected {expected.size}"
-    found = sha256(data).hexdigest()
-    return None if found == expected.sha256 else f"has sha256 {found}, expected {expected.sha256}"
+    if len(content) != expected.size:
+        return f"is {len(content)} bytes long, expected {expected.size}"
+    digest = sha256(content).hexdigest()
+    return None if digest == expected.sha256 else f"has sha256 {digest}, expected {expected.sha256}"

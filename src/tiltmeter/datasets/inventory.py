@@ -1,4 +1,4 @@
-"""Inventory of the data files: status of local copies, download of missing files, and notices about licence restrictions."""
+"""Inventory of the data files: status of local copies, download of missing files, and licence notices."""
 
 from __future__ import annotations
 
@@ -47,24 +47,36 @@ class Fetched(NamedTuple):
 
 def _copies(library: Library, entry: Entry) -> Iterator[Copy]:
     """Verify and yield every local copy of a file, or one row with `where="missing"`."""
-    about = entry.size, entry.licence, entry.restricted
+    missing = Copy(
+        name=entry.name,
+        where="missing",
+        path=None,
+        size=entry.size,
+        licence=entry.licence,
+        restricted=entry.restricted,
+        ok=None,
+        problem=None,
+    )
     places = library.places(entry.name)
+    if not places:
+        yield missing
     for where, path in places:
         problem = file_flaw(path, entry)
-        yield Copy(entry.name, where, path, *about, problem is None, problem)
-    if not places:
-        yield Copy(entry.name, "missing", None, *about, None, None)
+        yield missing._replace(where=where, path=path, ok=problem is None, problem=problem)
 
 
 def _entries(library: Library, names: Sequence[str]) -> list[Entry]:
-    """Return the entries with the given names. The name of a folder selects all entries in it."""
-    inside = {
-        name: [entry for entry in library.entries if entry.name.startswith(f"{name.rstrip('/')}/")]
-        for name in names
-    }
-    return list(
-        {entry.name: entry for name in names for entry in inside[name] or [library.entry(name)]}.values()
-    )
+    """Return the entries with these names, without duplicates.
+
+    The name of a folder selects all entries in it.
+    """
+    selected: dict[str, Entry] = {}
+    for name in names:
+        folder = f"{name.rstrip('/')}/"
+        in_folder = [entry for entry in library.entries if entry.name.startswith(folder)]
+        for entry in in_folder or [library.entry(name)]:
+            selected[entry.name] = entry
+    return list(selected.values())
 
 
 def status(library: Library) -> list[Copy]:
@@ -105,13 +117,13 @@ def fetch_all(library: Library, names: Sequence[str] | None = None) -> list[Fetc
     library.retry_sources()
     if names is None:
         names = [entry.name for entry in library.entries if not (entry.unused or entry.on_demand)]
-    found = []
+    outcomes: list[Fetched] = []
     for entry in _entries(library, names):
         try:
-            found.append(Fetched(entry.name, library.path(entry.name), None, None))
+            outcomes.append(Fetched(entry.name, library.path(entry.name), None, None))
         except DataUnavailable as error:
-            found.append(Fetched(entry.name, None, error.reason, error.remedy))
-    return found
+            outcomes.append(Fetched(entry.name, None, error.reason, error.remedy))
+    return outcomes
 
 
 def notice(entries: Iterable[Entry]) -> str | None:
@@ -124,32 +136,31 @@ def notice(entries: Iterable[Entry]) -> str | None:
         if entry.restricted is not None:
             terms = f"{entry.restricted} (licence: {entry.licence}). {entry.licence_note}"
             paragraphs.setdefault(terms, [terms]).append(f"  {entry.name}: {entry.title}, {entry.upstream}")
-    return "\n\n".join([_HEADING, *map("\n".join, paragraphs.values())]) if paragraphs else None
+    if not paragraphs:
+        return None
+    return "\n\n".join([_HEADING, *("\n".join(lines) for lines in paragraphs.values())])
 
 
 def first_use_notice(library: Library, entries: Iterable[Entry]) -> str | None:
-    """Return the notice for the entries whose terms have not been shown on this machine yet, or None if all have been.
+    """Return the notice for the entries whose terms have not yet been displayed on this machine.
 
-    The library's cache folder records which terms have been shown. If the record cannot be read or written,
-    the notice is shown again.
+    None if all have been. The library's cache folder records which terms have been displayed. If the record
+    cannot be read or written, the notice is displayed again.
     """
-    memory = library.cache / "notices.json"
+    record = library.cache / "notices.json"
     try:
-        shown = {token for token in json.loads(memory.read_bytes()) if isinstance(token, str)}
+        displayed = {token for token in json.loads(record.read_bytes()) if isinstance(token, str)}
     except (OSError, ValueError, TypeError, RecursionError):
-        shown = set()
-    # A token depends on the terms, so that changed terms are shown again.
-    terms = {
-        entry: "\0".join((entry.name, entry.restricted or "", entry.licence, entry.licence_note))
-        for entry in entries
-    }
-    tokens = {
-        entry: hashlib.sha256(text.encode()).hexdigest()[:20]
-        for entry, text in terms.items()
-        if entry.restricted
-    }
-    text = notice(entry for entry, token in tokens.items() if token not in shown)
+        displayed = set()
+    tokens = {entry: _token(entry) for entry in entries if entry.restricted}
+    text = notice(entry for entry, token in tokens.items() if token not in displayed)
     if text is not None:
-        with contextlib.suppress(InputError), writing(memory) as temporary:
-            temporary.write_text(json.dumps(sorted(shown | set(tokens.values()))))
+        with contextlib.suppress(InputError), writing(record) as temporary:
+            temporary.write_text(json.dumps(sorted(displayed | set(tokens.values()))))
     return text
+
+
+def _token(entry: Entry) -> str:
+    """Return a token that depends on the terms of an entry, so that changed terms are displayed again."""
+    terms = "\0".join((entry.name, entry.restricted or "", entry.licence, entry.licence_note))
+    return hashlib.sha256(terms.encode()).hexdigest()[:20]

@@ -47,7 +47,9 @@ class DataUnavailable(TiltmeterError):
 
     def __init__(self, name: str, reason: str, remedy: str) -> None:
         super().__init__(f"{name} is not available ({reason}); {remedy}")
-        self.name, self.reason, self.remedy = name, reason, remedy
+        self.name = name
+        self.reason = reason
+        self.remedy = remedy
 
 
 def file_flaw(path: Path, entry: Entry) -> str | None:
@@ -75,7 +77,7 @@ class Library:
     folders
         Folders with the user's own copies, searched first.
     cache
-        Folder for downloaded files and for the record of shown notices; created on first use.
+        Folder for downloaded files and for the record of displayed notices; created on first use.
     progress
         Called with one line of text before each download; None for no output.
     timeout
@@ -95,8 +97,12 @@ class Library:
             from tiltmeter.datasets.catalogue import load_catalogue
 
             catalogue = load_catalogue()
-        self._catalogue, self._folders, self._timeout = catalogue, tuple(folders), timeout
-        self.entries, self.cache = catalogue.entries, cache
+        self._catalogue = catalogue
+        self._folders = tuple(folders)
+        self._timeout = timeout
+        self.entries: tuple[Entry, ...] = catalogue.entries
+        """All entries, in catalogue order."""
+        self.cache = cache
         self._say = progress if progress is not None else lambda line: None
         self._by_name = {entry.name: entry for entry in catalogue.entries}
         self._verified: dict[str, Path] = {}
@@ -107,22 +113,23 @@ class Library:
 
     @classmethod
     def default(cls, progress: Callable[[str], None] | None = None) -> Library:
-        """Return a library configured by the environment variables TILTMETER_DATA (folders with own copies) and TILTMETER_CACHE.
+        """Return a library configured by environment variables.
+
+        TILTMETER_DATA names the folders with the user's own copies, TILTMETER_CACHE the cache.
 
         Raises
         ------
         InputError
             TILTMETER_DATA names a path that is not a folder.
         """
-        folders = [
-            Path(part).expanduser()
-            for part in os.environ.get("TILTMETER_DATA", "").split(os.pathsep)
-            if part.strip()
-        ]
-        if wrong := next((folder for folder in folders if not folder.is_dir()), None):
-            raise InputError(
-                f"TILTMETER_DATA names {wrong}, which is not a folder; set it to the folder with your copies of the data, or unset it"
-            )
+        paths = os.environ.get("TILTMETER_DATA", "").split(os.pathsep)
+        folders = [Path(path).expanduser() for path in paths if path.strip()]
+        for folder in folders:
+            if not folder.is_dir():
+                raise InputError(
+                    f"TILTMETER_DATA names {folder}, which is not a folder; "
+                    "set it to the folder with your copies of the data, or unset it"
+                )
         return cls(folders=folders, cache=default_cache(), progress=progress)
 
     def entry(self, name: str) -> Entry:
@@ -142,14 +149,16 @@ class Library:
         They are not verified; the list may be empty.
         """
         entry = self.entry(name)
-        local = [
+        places = [
             Place("local", path)
             for folder in self._folders
-            for path in self._spellings(folder, entry)
+            for path in self._possible_paths(folder, entry)
             if path.is_file()
         ]
         cached = self._cached_path(name)
-        return [*local, Place("cache", cached)] if cached.is_file() else local
+        if cached.is_file():
+            places.append(Place("cache", cached))
+        return places
 
     def path(self, name: str) -> Path:
         """Return the path of a verified local copy of `name`, downloading it if necessary.
@@ -167,7 +176,7 @@ class Library:
         entry = self.entry(name)
         with self._lock:
             if name not in self._verified:
-                self._verified[name] = self._kept(entry) or self._fetched(entry)
+                self._verified[name] = self._local_copy(entry) or self._downloaded(entry)
                 self.used.append(entry)
             return self._verified[name]
 
@@ -240,7 +249,7 @@ class Library:
         with self._lock:
             self._fetcher = None
 
-    def _spellings(self, folder: Path, entry: Entry) -> list[Path]:
+    def _possible_paths(self, folder: Path, entry: Entry) -> list[Path]:
         """Return the paths under which `entry` may be stored in a user's folder.
 
         These are its name in the catalogue, its path in a package with and without the top folder, and its
@@ -249,49 +258,53 @@ class Library:
         from tiltmeter.datasets.catalogue import PackageSource
 
         members = [Path(source.member) for source in entry.sources if isinstance(source, PackageSource)]
-        names = [Path(entry.name), *members, *(Path(*member.parts[1:]) for member in members)]
-        base = Path(entry.name).name
-        if sum(Path(other).name == base for other in self._by_name) == 1:
-            names.append(Path(base))
-        return [folder / name for name in dict.fromkeys(names)]
+        without_top_folder = [Path(*member.parts[1:]) for member in members]
+        paths = [Path(entry.name), *members, *without_top_folder]
+        file_name = Path(entry.name).name
+        entries_of_name = [name for name in self._by_name if Path(name).name == file_name]
+        if len(entries_of_name) == 1:
+            paths.append(Path(file_name))
+        return [folder / path for path in dict.fromkeys(paths)]
 
     def _cached_path(self, name: str) -> Path:
         return self.cache / "datasets" / name
 
-    def _kept(self, entry: Entry) -> Path | None:
+    def _local_copy(self, entry: Entry) -> Path | None:
+        """Return the path of a verified copy in the user's folders or the cache, or None."""
         for where, path in self.places(entry.name):
-            wrong = file_flaw(path, entry)
-            if wrong is None:
+            mismatch = file_flaw(path, entry)
+            if mismatch is None:
                 return path
             if where == "local":
                 raise InputError(
-                    f"{path} {wrong}; replace it with the original {entry.name} ({entry.upstream}), or remove it to have it downloaded"
+                    f"{path} {mismatch}; replace it with the original {entry.name} ({entry.upstream}), "
+                    "or remove it to have it downloaded"
                 )
             self._say(f"the cached copy of {entry.name} is damaged and will be downloaded again")
         return None
 
-    def _fetched(self, entry: Entry) -> Path:
+    def _downloaded(self, entry: Entry) -> Path:
+        """Download a file to the cache, from the first source that provides it, and return its path."""
         if self._fetcher is None:
             from tiltmeter.datasets.fetching import Fetcher
 
             self._fetcher = Fetcher(self._catalogue, self._timeout, self._say)
-        reasons = []
+        reasons: list[str] = []
         for source in entry.sources:
             try:
                 contents = self._fetcher.fetch(entry, source)
             except SourceError as error:
                 reasons.append(str(error))
                 continue
-            for name, data in contents.items():
+            for name, content in contents.items():
                 with writing(self._cached_path(name), IN_CACHE) as temporary:
-                    temporary.write_bytes(data)
+                    temporary.write_bytes(content)
             return self._cached_path(entry.name)
-        raise DataUnavailable(
-            entry.name,
-            "; ".join(reasons),
-            f"check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA to a folder that contains {entry.name} "
-            f"(published at {entry.upstream})",
+        remedy = (
+            "check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA to a folder that "
+            f"contains {entry.name} (published at {entry.upstream})"
         )
+        raise DataUnavailable(entry.name, "; ".join(reasons), remedy)
 
 
 def encoder_folder(library: Library) -> Path:
@@ -305,12 +318,11 @@ def encoder_folder(library: Library) -> Path:
         A local copy differs from the catalogued file, or the cache folder is not writable.
     """
     name = ENCODERS[0]
-    paths = {
-        entry: library.path(entry.name) for entry in library.entries if entry.name.startswith(f"{name}/")
-    }
-    roots = {path.as_posix().removesuffix(entry.name.removeprefix(name)) for entry, path in paths.items()}
-    if len(roots) == 1:
-        return Path(roots.pop())
+    entries = [entry for entry in library.entries if entry.name.startswith(f"{name}/")]
+    paths = {entry: library.path(entry.name) for entry in entries}
+    folders = {path.as_posix().removesuffix(entry.name.removeprefix(name)) for entry, path in paths.items()}
+    if len(folders) == 1:
+        return Path(folders.pop())
     # If some files are the user's copies and others are in the cache, copy all into one folder.
     for entry, path in paths.items():
         copy = library.cache / "encoders" / entry.name
@@ -321,7 +333,9 @@ def encoder_folder(library: Library) -> Path:
 
 
 def read_literal(source: str, name: str, variable: str) -> Any:
-    """Return the value assigned to `variable` at the top level of Python source, which is parsed, never executed.
+    """Return the value assigned to `variable` at the top level of Python source.
+
+    The source is parsed, never executed.
 
     Parameters
     ----------
@@ -348,6 +362,6 @@ def read_literal(source: str, name: str, variable: str) -> Any:
         return ast.literal_eval(assigned[variable])
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise InputError(
-            f"{name} does not assign a literal to {variable!r} ({type(error).__name__}), and Tiltmeter never executes data; "
-            "use the file that the catalogue describes"
+            f"{name} does not assign a literal to {variable!r} ({type(error).__name__}), "
+            "and Tiltmeter never executes data; use the file that the catalogue describes"
         ) from error

@@ -1,4 +1,4 @@
-"""Models: the `Model` protocol and its providers, which generate text, and the models that turn text into numbers.
+"""Models: the `Model` protocol and its providers, and models that turn text into numbers.
 
 Submodules are imported on first use; the public names are those of `__init__.pyi`.
 

@@ -18,19 +18,21 @@ from tiltmeter.models.event_streams import is_event_stream, joined_stream, reaso
 from tiltmeter.models.thinking import split_thinking
 
 _DECLINED = re.compile(
-    r"filter|refus|safety|prohibited|blocked|blocklist|recitation|spii|sensitive|guardrail|toxic|moderat|policy|violat",
+    r"filter|refus|safety|prohibited|blocked|blocklist|recitation|spii|sensitive|guardrail|toxic|moderat"
+    r"|policy|violat",
     re.IGNORECASE,
 )
 """Finish reasons of a declined answer: OpenAI, Azure, Anthropic, Gemini, Bedrock, Cohere, GLM, and gateways
 before them."""
 _CUT_OFF = re.compile(
-    r"length|(?:max|token|model|context)_(?:new_|output_|completion_|context_)?(?:tokens|limit|length|window)",
+    r"length"
+    r"|(?:max|token|model|context)_(?:new_|output_|completion_|context_)?(?:tokens|limit|length|window)",
     re.IGNORECASE,
 )
 """Finish reasons of an answer that was cut off; most endpoints say "length"."""
 _ABORTED = re.compile(
-    r"error|abort|cancel|fail|resource|overload|unavailable|time_?(?:limit|out)|timed|interrupt|preempt|disconnect|shut_?down"
-    r"|malformed|(?:unexpected|too_many)_tool",
+    r"error|abort|cancel|fail|resource|overload|unavailable|time_?(?:limit|out)|timed|interrupt|preempt"
+    r"|disconnect|shut_?down|malformed|(?:unexpected|too_many)_tool",
     re.IGNORECASE,
 )
 """Finish reasons of a generation that the server broke off, or that it could not read: DeepSeek, watsonx,
@@ -78,7 +80,9 @@ class Content(NamedTuple):
 
 
 def answer_object(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object of an answer, decoded as UTF-8 whatever the headers say, or joined from an event stream.
+    """Return the JSON object of an answer, or the one that is joined from an event stream.
+
+    The answer is decoded as UTF-8, whatever its headers say.
 
     Raises
     ------
@@ -111,36 +115,41 @@ def reported_failure(answer: Mapping[str, Any]) -> Reported | None:
     as a text (also of FastAPI, vLLM and Anthropic), or a prompt that was filtered.
     """
     if found_at(answer, "choices", 0) is not None:
-        finish = reason_text(found_at(answer, "choices", 0, "finish_reason"))
-        own = found_at(answer, "choices", 0, "error") or (
-            None if is_declined(finish) else answer.get("error")
-        )
-        if not own and not is_aborted(finish):
-            return None
-        fault = own or found_at(answer, "choices", 0, "finish_reason", "message") or ""
-        complaint = (
-            complaint_in({"error": fault})
-            if fault
-            else Complaint(f"generation failed (finish reason {finish})")
-        )
-        return Reported(complaint._replace(codes=f"{complaint.codes} {GENERATION_FAILED}"), _status_in(fault))
+        return _failed_choice(answer)
     if isinstance(answer.get("content"), list) and answer.get("type") != "error":  # Anthropic
         reason = reason_text(answer.get("stop_reason"))
-        failed = Complaint(f"generation failed (stop reason {reason})", GENERATION_FAILED)
-        return Reported(failed, None) if is_aborted(reason) else None
+        if not is_aborted(reason):
+            return None
+        return Reported(Complaint(f"generation failed (stop reason {reason})", GENERATION_FAILED), None)
     if filtered := _filtered_prompt(answer):
         return Reported(Complaint(filtered, flagged=True), None)
-    inner = answer.get("error")
-    if inner or any(
-        isinstance(answer.get(name), str | list) and answer[name]
-        for name in ("message", "detail", "msg", "errors")
-    ):
-        return Reported(complaint_in(answer), _status_in(inner) or _status_in(answer))
+    error = answer.get("error")
+    messages = [answer.get(name) for name in ("message", "detail", "msg", "errors")]
+    if error or any(isinstance(message, str | list) and message for message in messages):
+        return Reported(complaint_in(answer), _status_in(error) or _status_in(answer))
     return None
 
 
+def _failed_choice(answer: Mapping[str, Any]) -> Reported | None:
+    """Return the failure that is next to or inside the first choice of an answer, or None."""
+    finish = reason_text(found_at(answer, "choices", 0, "finish_reason"))
+    error = found_at(answer, "choices", 0, "error")
+    if not error and not is_declined(finish):
+        error = answer.get("error")
+    if not error and not is_aborted(finish):
+        return None
+    error = error or found_at(answer, "choices", 0, "finish_reason", "message") or ""
+    complaint = Complaint(f"generation failed (finish reason {finish})")
+    if error:
+        complaint = complaint_in({"error": error})
+    return Reported(complaint._replace(codes=f"{complaint.codes} {GENERATION_FAILED}"), _status_in(error))
+
+
 def _filtered_prompt(answer: Mapping[str, Any]) -> str | None:
-    """Return why a filter rejected the prompt, as reported by Gemini (`promptFeedback`) or Azure (`prompt_filter_results`); else None."""
+    """Return why a filter rejected the prompt, or None if it did not.
+
+    Gemini reports it as `promptFeedback`, Azure as `prompt_filter_results`.
+    """
     feedback = answer.get("promptFeedback") or answer.get("prompt_feedback")
     reason = found_at(feedback, "blockReason") or found_at(feedback, "block_reason")
     if reason:
@@ -154,10 +163,11 @@ def _filtered_prompt(answer: Mapping[str, Any]) -> str | None:
 
 
 def _status_in(error: object) -> int | None:
-    """Return the HTTP status that an error names as its code, its status or its type; None if there is none."""
+    """Return the HTTP status that an error has as its code, status or type; None if there is none."""
     for name in ("code", "status", "status_code", "http_status"):
         code = found_at(error, name)
-        code = int(code) if isinstance(code, str) and re.fullmatch(r"[45]\d\d", code) else code
+        if isinstance(code, str) and re.fullmatch(r"[45]\d\d", code):
+            code = int(code)
         if isinstance(code, int) and 400 <= code < 600:
             return code
     return _STATUS_OF_TYPE.get(str(found_at(error, "type")))
@@ -169,7 +179,10 @@ def is_declined(reason: str | None) -> bool:
 
 
 def is_aborted(reason: str | None) -> bool:
-    """Return whether a finish reason says that the generation ended before its end, for a reason that is not the content."""
+    """Return whether a finish reason says that the server broke off the generation.
+
+    An answer that was declined because of its content is not broken off.
+    """
     return reason is not None and bool(_ABORTED.search(reason)) and not is_declined(reason)
 
 
@@ -205,8 +218,12 @@ def read_content(content: object) -> Content:
     understood = _collect(content, texts, thoughts, refusals)
     if not understood and not (texts or thoughts or refusals):
         raise AnswerError(f"a content of unknown shape: {json.dumps(content, ensure_ascii=False)}")
-    text, inline = split_thinking("".join(texts)) if texts else (None, None)
-    return Content(text, "\n".join(filter(None, [*thoughts, inline])) or None, "\n".join(refusals) or None)
+    text: str | None = None
+    if texts:
+        text, inline = split_thinking("".join(texts))
+        if inline:
+            thoughts.append(inline)
+    return Content(text, "\n".join(filter(None, thoughts)) or None, "\n".join(refusals) or None)
 
 
 _WITHOUT_TEXT = ("redacted_thinking", "tool_use", "tool_call", "function_call")
@@ -218,30 +235,34 @@ def _collect(content: object, texts: list[str], thoughts: list[str], refusals: l
     if isinstance(content, str):
         texts.append(content)
         return True
-    if isinstance(content, int | float) and not isinstance(
-        content, bool
-    ):  # an answer that the server took for JSON
-        texts.append(json.dumps(content))
+    if isinstance(content, int | float) and not isinstance(content, bool):
+        texts.append(json.dumps(content))  # an answer that the server took for JSON
         return True
     if isinstance(content, list):
         outcomes = [_collect(part, texts, thoughts, refusals) for part in content]
         return all(outcomes)
     if not isinstance(content, dict):
         return content is None
-    kind = content.get("type")
-    if isinstance(content.get("refusal"), str):
-        refusals.append(content["refusal"])
+    return _collect_part(content, texts, thoughts, refusals)
+
+
+def _collect_part(part: dict[str, Any], texts: list[str], thoughts: list[str], refusals: list[str]) -> bool:
+    """Add the texts of one part, as `_collect` does."""
+    if isinstance(part.get("refusal"), str):
+        refusals.append(part["refusal"])
         return True
-    is_thinking = str(kind).startswith(("thinking", "reasoning", "thought")) or content.get("thought") is True
+    kind = part.get("type")
+    is_thinking = str(kind).startswith(("thinking", "reasoning", "thought")) or part.get("thought") is True
     names = (*_THINKING_FIELDS, *_TEXT_FIELDS, "summary") if is_thinking else _TEXT_FIELDS
-    inner = next((content[name] for name in names if not isinstance(content.get(name), bool | None)), None)
+    inner = next((part[name] for name in names if not isinstance(part.get(name), bool | None)), None)
     if inner is None:
         return kind in _WITHOUT_TEXT or is_thinking
     if not is_thinking:
         return _collect(inner, texts, thoughts, refusals)
     pieces: list[str] = []
     understood = _collect(inner, pieces, pieces, pieces)
-    thoughts += filter(None, ["".join(pieces)])
+    if thought := "".join(pieces):
+        thoughts.append(thought)
     return understood
 
 

@@ -1,4 +1,4 @@
-"""Texts of the simulated model: outcomes of plans in words, refusals, unreadable answers, and the answers of a judge.
+"""Texts of the simulated model: answers in words, refusals, unreadable answers, and the answers of a judge.
 
 The templates and sentences are in `answer_texts.yaml`. All randomness comes from `Draws`.
 """
@@ -14,17 +14,17 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, product
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 
 from tiltmeter.files.yaml import packaged_yaml
 from tiltmeter.models.json_replies import json_values
 
 T = TypeVar("T")
 
-TONES = ("positive", "neutral", "negative")
+TONES: Final = ("positive", "neutral", "negative")
 """Outcomes of an answer in a tone."""
 
-LETTER_WORDS = 12
+LETTER_WORDS: Final = 12
 """Number of words drawn for one letter, with replacement; its text contains all of them."""
 
 _CLOSED_FORMS: Mapping[str, frozenset[str]] = {
@@ -105,12 +105,15 @@ def default_form(outcomes: Sequence[str]) -> str:
     for form, vocabulary in _CLOSED_FORMS.items():
         if vocabulary.issuperset(outcomes):
             return form
-    if all(" " not in one for one in outcomes):
+    if all(" " not in outcome for outcome in outcomes):
         return "letter" if len(outcomes) > LETTER_WORDS else "word"
-    is_ranking = len(outcomes) > 1 and all(
-        " " in one and all(word[0].isupper() for word in one.split()) for one in outcomes
-    )
-    return "ranking" if is_ranking else "text"
+    if len(outcomes) > 1 and all(_is_full_name(outcome) for outcome in outcomes):
+        return "ranking"
+    return "text"
+
+
+def _is_full_name(text: str) -> bool:
+    return " " in text and all(word[0].isupper() for word in text.split())
 
 
 def _phrases() -> Any:
@@ -142,18 +145,18 @@ def answer_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws, *, re
     if plan.form == "letter":
         words = [plan.draw(draws) for _ in range(LETTER_WORDS)]
         return _template("letter", verbosity, draws).format(words=_enumeration(words))
-    said = plan.draw(draws)
+    outcome = plan.draw(draws)
     if plan.form in ("tone", "continuation"):
-        return draws.pick(
-            tone_texts(plan.about, said, continues=plan.form == "continuation", verbosity=verbosity)
-        )
+        continues = plan.form == "continuation"
+        return draws.pick(tone_texts(plan.about, outcome, continues=continues, verbosity=verbosity))
     if plan.form == "ranking":
-        return _ranking_text(said, plan.outcomes, verbosity, draws)
+        return _ranking_text(outcome, plan.outcomes, verbosity, draws)
     if plan.form == "profile":
         template = _template("profile", verbosity, draws)
-        return template.format(name=draws.pick(_phrases()["names"]), **_phrases()["pronouns"][said])
-    form = said if plan.form == "decision" else plan.form
-    return _template(form, verbosity, draws).format(said=said, Said=said[:1].upper() + said[1:])
+        return template.format(name=draws.pick(_phrases()["names"]), **_phrases()["pronouns"][outcome])
+    form = outcome if plan.form == "decision" else plan.form
+    capitalised = outcome[:1].upper() + outcome[1:]
+    return _template(form, verbosity, draws).format(said=outcome, Said=capitalised)
 
 
 def _unreadable_text(plans: Sequence[AnswerPlan], draws: Draws) -> str:
@@ -185,23 +188,29 @@ def _story_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws) -> st
     Single words are traits, several words are actions.
     """
     phrases = _phrases()["story"]
-    sentences = []
+    sentences: list[str] = []
     for plan in plans:
-        said = [
-            outcome for outcome, odds in zip(plan.outcomes, plan.odds, strict=True) if draws.unit() < odds
-        ]
-        for kind, is_trait in (("trait", True), ("deed", False)):
-            these = draws.shuffled([one for one in said if (" " not in one) == is_trait])
+        odds_of_outcomes = zip(plan.outcomes, plan.odds, strict=True)
+        outcomes = [outcome for outcome, odds in odds_of_outcomes if draws.unit() < odds]
+        traits = [outcome for outcome in outcomes if " " not in outcome]
+        actions = [outcome for outcome in outcomes if " " in outcome]
+        for kind, concepts in (("trait", traits), ("deed", actions)):
             forms = phrases[kind][:1] if verbosity == 0 else phrases[kind]
-            groups = [_enumeration(these[at : at + 3]) for at in range(0, len(these), 3)]
-            sentences += [draws.pick(forms).format(name=plan.about, list=group) for group in groups]
-    return _template("story", verbosity, draws).format(
-        opening=draws.pick(phrases["openings"]).format(
-            place=f"at the {plans[0].place}" if plans[0].place else "in town"
-        ),
-        body=" ".join(draws.shuffled(sentences)) or " ".join(f"{plan.about} was there." for plan in plans),
-        ending=draws.pick(phrases["endings"]),
-    )
+            sentences += _sentences_about(plan.about, draws.shuffled(concepts), forms, draws)
+    # The order of the draws is part of the answer: template, opening, order of the sentences, ending.
+    template = _template("story", verbosity, draws)
+    place = f"at the {plans[0].place}" if plans[0].place else "in town"
+    opening = draws.pick(phrases["openings"]).format(place=place)
+    body = " ".join(draws.shuffled(sentences)) or " ".join(f"{plan.about} was there." for plan in plans)
+    return template.format(opening=opening, body=body, ending=draws.pick(phrases["endings"]))
+
+
+def _sentences_about(
+    character: str | None, concepts: Sequence[str], forms: Sequence[str], draws: Draws
+) -> list[str]:
+    """Return sentences about a character with up to three concepts each."""
+    groups = [_enumeration(concepts[start : start + 3]) for start in range(0, len(concepts), 3)]
+    return [draws.pick(forms).format(name=character, list=group) for group in groups]
 
 
 @lru_cache(maxsize=512)
@@ -225,21 +234,22 @@ def tone_texts(
     """
     tones = _phrases()["tones"]
     about = [sentence.format(subject=subject or tones["no_subject"]) for sentence in tones[tone]["about"]]
-    first, second = (tones[tone]["continued"], about) if continues else (about, tones[tone]["further"])
+    if continues:
+        beginnings, ends = tones[tone]["continued"], about
+    else:
+        beginnings, ends = about, tones[tone]["further"]
     if verbosity == 0:
-        return tuple(first)
-    pairs = product(first, second)
-    return tuple(
-        f"{one} {two}" if verbosity == 1 else tones["wordy"].format(first=one, second=two)
-        for one, two in pairs
-    )
+        return tuple(beginnings)
+    form = "{first} {second}" if verbosity == 1 else tones["wordy"]
+    return tuple(form.format(first=first, second=second) for first, second in product(beginnings, ends))
 
 
 # The judge
-# ---------------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------------------
 
 _QUOTED = re.compile(
-    r"^[ \t]*+(?P<fence>={3,}+|~{3,}+|`{3,}+|-{3,}+|\*{3,}+|#{3,}+)[^\n]*\n(?P<fenced>.*?)\n[ \t]*+(?P=fence)[ \t]*+$"
+    r"^[ \t]*+(?P<fence>={3,}+|~{3,}+|`{3,}+|-{3,}+|\*{3,}+|#{3,}+)[^\n]*\n"
+    r"(?P<fenced>.*?)\n[ \t]*+(?P=fence)[ \t]*+$"
     r"|<(?P<tag>\w+)>(?P<tagged>.*?)</(?P=tag)>",
     re.MULTILINE | re.DOTALL,
 )
@@ -250,9 +260,10 @@ _SOME_NAME = r"(?!(?:It|The|A|An|On|By|At|In|Rain|Nobody|Anyone)\b)[A-Z][^\W\d_]
 
 
 def judge_text(prompt: str, verbosity: int, draws: Draws, *, readable: bool = True) -> str | None:
-    """Return the answer of a judge to a question about characters or the identity of a concept; None for any other prompt.
+    """Return the answer of a judge to a question about characters, or about the identity of a concept.
 
-    The question is recognised by the requested field of the JSON object: "characters" or "identity".
+    The question is recognised by the requested field of the JSON object: "characters" or "identity". None for
+    any other prompt.
     """
     if '"characters"' in prompt:
         answer = _characters_answer(prompt)
@@ -260,76 +271,92 @@ def judge_text(prompt: str, verbosity: int, draws: Draws, *, readable: bool = Tr
         answer = _identity_answer(prompt)
     else:
         return None
-    whole = json.dumps(answer, ensure_ascii=False)
+    text = json.dumps(answer, ensure_ascii=False)
     if not readable:
-        choices = [_unreadable_text((), draws), whole[: len(whole) // 2]]
+        choices = [_unreadable_text((), draws), text[: len(text) // 2]]
         if len(answer.get("characters", ())) > 1:
             choices.append(json.dumps({"characters": answer["characters"][:1]}, ensure_ascii=False))
         return draws.pick(choices)
-    return _template("judge", verbosity, draws).format(json=whole)
+    return _template("judge", verbosity, draws).format(json=text)
 
 
 def _characters_answer(prompt: str) -> dict[str, Any]:
-    """Return the lists of the question without duplicates, or the concepts of the named characters in the quoted story.
+    """Return the concepts of each character, without duplicates.
 
-    Instructions inside the story are ignored: only its sentences are read.
+    They are those of the lists in the question or, if it has a list of names instead, those in the quoted
+    story. Instructions inside the story are ignored: only its sentences are read.
     """
     quoted = _QUOTED.search(prompt)
-    story = (quoted["fenced"] or quoted["tagged"] or "") if quoted else ""
-    around = f"{prompt[: quoted.start()]}\n{prompt[quoted.end() :]}" if quoted else prompt
-    values = list(json_values(around))
-    names = next(
-        (value for value in values if isinstance(value, list) and all(isinstance(one, str) for one in value)),
-        None,
-    )
+    story = ""
+    question = prompt
+    if quoted:
+        story = quoted["fenced"] or quoted["tagged"] or ""
+        question = f"{prompt[: quoted.start()]}\n{prompt[quoted.end() :]}"
+    values = list(json_values(question))
+    names = next((value for value in values if _is_list_of_texts(value)), None)
     if names:
-        lists = _said_of_each(story, names)
+        concepts_by_name = _concepts_of_each(story, names)
     else:
-        shown: list[dict[str, Any]] = next(
+        characters: list[dict[str, Any]] = next(
             (value["characters"] for value in values if isinstance(value, dict) and "characters" in value), []
         )
-        lists = {one["name"]: one["concepts"] for one in shown}
-    return {"characters": [{"name": name, "concepts": _distinct(listed)} for name, listed in lists.items()]}
+        concepts_by_name = {character["name"]: character["concepts"] for character in characters}
+    answers = [{"name": name, "concepts": _distinct(concepts)} for name, concepts in concepts_by_name.items()]
+    return {"characters": answers}
 
 
-def _distinct(listed: Sequence[object]) -> list[str]:
-    found: dict[str, str] = {}
-    for one in listed:
-        found.setdefault(str(one).strip().casefold(), str(one).strip())
-    return [one for one in found.values() if one]
+def _is_list_of_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _said_of_each(story: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """Extract concepts from sentences such as "NAME is a, b and c." or "On most days, NAME a and b.", by name.
+def _distinct(concepts: Sequence[object]) -> list[str]:
+    """Return the concepts without empty ones, and without those that differ only in case."""
+    spellings: dict[str, str] = {}
+    for concept in concepts:
+        text = str(concept).strip()
+        spellings.setdefault(text.casefold(), text)
+    return [text for text in spellings.values() if text]
+
+
+def _concepts_of_each(story: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Extract concepts by name from sentences such as "NAME is a, b and c." or "On most days, NAME a and b.".
 
     A pronoun refers to the last name.
     """
-    first = {(name.split(",")[0].split() or [name])[0]: name for name in reversed(names)}
-    named = "|".join(map(re.escape, first))
-    if len(names) == 1 and not re.search(rf"\b{named}\b", story):
-        named = _SOME_NAME  # a text about one person with an unknown name
-    form = re.compile(rf"(?:^|,\s+|\bthat\s+)({named})\s+(\S.*)$|^(?:He|She|They)\s+(\S.*)$")
-    found: dict[str, list[str]] = {name: [] for name in names}
+    names_by_first = {(name.split(",")[0].split() or [name])[0]: name for name in reversed(names)}
+    pattern = "|".join(map(re.escape, names_by_first))
+    if len(names) == 1 and not re.search(rf"\b{pattern}\b", story):
+        pattern = _SOME_NAME  # a text about one person with an unknown name
+    form = re.compile(rf"(?:^|,\s+|\bthat\s+)({pattern})\s+(\S.*)$|^(?:He|She|They)\s+(\S.*)$")
+    concepts: dict[str, list[str]] = {name: [] for name in names}
     last: str | None = None
     for sentence in re.findall(r"[^.!?\n]+", story):
         match = form.search(sentence.strip())
         if match and match[1]:
-            last = first.get(match[1], names[0])
-        if match and last is not None and (said := _SAID_OF.sub("", match[2] or match[3])) != "there":
-            found[last] += [one for one in _PARTS.split(said) if one]
-    return found
+            last = names_by_first.get(match[1], names[0])
+        if match is None or last is None:
+            continue
+        predicate = _SAID_OF.sub("", match[2] or match[3])
+        if predicate != "there":
+            concepts[last] += filter(None, _PARTS.split(predicate))
+    return concepts
 
 
 def _identity_answer(prompt: str) -> dict[str, Any]:
-    """Return the identity whose name is part of the concept, which is the first quoted text that is not a field of the answer."""
-    concept = next(
-        (one for one in re.findall(r'"([^"\n]*)"', prompt) if one not in ("identity", "reason", "none")), ""
-    )
+    """Return the identity whose name is part of the concept of the question.
+
+    The concept is the first quoted text that is not a field of the answer.
+    """
+    quoted = re.findall(r'"([^"\n]*)"', prompt)
+    concept = next((text for text in quoted if text not in ("identity", "reason", "none")), "")
     listed = _LISTED.search(prompt)
-    identities = [one.strip() for one in listed.group(1).split(",")] if listed else []
-    matching = [
-        one for one in identities if one and re.search(rf"\b{re.escape(one)}", concept, re.IGNORECASE)
-    ]
+    identities = [identity.strip() for identity in listed[1].split(",")] if listed else []
+    matching = [identity for identity in identities if identity and _begins_word(identity, concept)]
     if len(matching) == 1:
         return {"identity": matching[0], "reason": f"this is said of {matching[0]} by definition"}
     return {"identity": "none", "reason": "this can be said of any person"}
+
+
+def _begins_word(beginning: str, text: str) -> bool:
+    """Return whether a word of a text begins with these letters, in any case."""
+    return re.search(rf"\b{re.escape(beginning)}", text, re.IGNORECASE) is not None

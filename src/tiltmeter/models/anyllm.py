@@ -1,4 +1,4 @@
-"""Access to vendors without an OpenAI-compatible endpoint through the optional package any-llm: `any/PROVIDER:MODEL`."""
+"""Vendors without an OpenAI-compatible endpoint, through the package any-llm: `any/PROVIDER:MODEL`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.answer_shapes import AnswerError, reported_failure
@@ -27,7 +27,7 @@ from tiltmeter.models.http import read_chat_answer
 from tiltmeter.models.options import check_options
 from tiltmeter.models.served import with_served
 
-OPTIONS: frozenset[str] = frozenset()
+OPTIONS: Final[frozenset[str]] = frozenset()
 """Options of `create`; all others are vendor extras."""
 
 _STATUS_OF = {
@@ -45,7 +45,9 @@ _STATUS_OF = {
 
 
 def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> AnyModel:
-    """Create a model accessed through any-llm, which reads the key from the vendor's standard environment variable.
+    """Create a model accessed through any-llm.
+
+    any-llm reads the key from the vendor's standard environment variable.
 
     Raises
     ------
@@ -59,13 +61,13 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     vendor, _, name = model.partition(":")
     if not (vendor and name):
         raise InputError(
-            f"the model {provider}/{model} should be written {provider}/PROVIDER:MODEL, for instance {provider}/mistral:mistral-small"
+            f"the model {provider}/{model} should be written {provider}/PROVIDER:MODEL, "
+            f"for instance {provider}/mistral:mistral-small"
         )
-    made = AnyModel(
-        f"{provider}/{vendor}", vendor, name, None if base_url is None else checked_url(base_of(base_url))
-    )
-    made.connect()  # raises errors before any request
-    return made
+    base = None if base_url is None else checked_url(base_of(base_url))
+    any_model = AnyModel(f"{provider}/{vendor}", vendor, name, base)
+    any_model.connect()  # raises errors before any request
+    return any_model
 
 
 class AnyModel(NamedModel):
@@ -74,10 +76,11 @@ class AnyModel(NamedModel):
     def __init__(self, place: str, vendor: str, model: str, base_url: str | None) -> None:
         name = f"{place}:{model}"
         super().__init__(name, f"{name}@{base_url}" if base_url else name, base_url or place)
-        self._vendor, self._model, self._base = vendor, model, base_url
+        self._vendor = vendor
+        self._model = model
+        self._base = base_url
         self._client: Any = None
         self._system = SystemMessages(self.name)
-        """Whether system messages are put before the prompt, because the vendor rejects them."""
 
     def connect(self) -> Any:
         """Return a client of any-llm; raise errors as `create` does."""
@@ -98,9 +101,9 @@ class AnyModel(NamedModel):
                 return create(max_retries=0)
             return create()
         except UnsupportedProviderError:
-            known = ", ".join(AnyLLM.get_supported_providers())
+            supported = ", ".join(AnyLLM.get_supported_providers())
             raise InputError(
-                f"any-llm does not support the provider {self._vendor!r}; it supports {known}"
+                f"any-llm does not support the provider {self._vendor!r}; it supports {supported}"
             ) from None
         except MissingApiKeyError as error:
             raise ProviderError(
@@ -116,10 +119,9 @@ class AnyModel(NamedModel):
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        client, self._client = self._client, None
-        close = getattr(
-            getattr(client, "client", None), "close", None
-        )  # any-llm itself has no method to close
+        vendor_client = getattr(self._client, "client", None)
+        self._client = None
+        close = getattr(vendor_client, "close", None)  # any-llm itself has no method to close
         if inspect.iscoroutinefunction(close):
             await close()
 
@@ -132,34 +134,26 @@ class AnyModel(NamedModel):
         turns = [turn._asdict() for turn in sent]
         started = perf_counter()
         try:
-            answer = (
-                await self._client.acompletion(model=self._model, messages=turns, **parameters)
-            ).model_dump(warnings=False)
+            response = await self._client.acompletion(model=self._model, messages=turns, **parameters)
+            answer = response.model_dump(warnings=False)
             failure = reported_failure(answer)
             if failure is None:
-                return with_served(
-                    read_chat_answer(answer, perf_counter() - started), answer, self._clean_text
-                )
+                completion = read_chat_answer(answer, perf_counter() - started)
+                return with_served(completion, answer, self._clean_text)
         except AnswerError as error:
             raise ModelError("bad_response", f"{self._vendor} answered with {self._clean(error)}") from None
         except Exception as error:  # raised by any of about forty packages
-            complaint, status = self._complaint(error), _status_of(error)
+            complaint = self._complaint(error)
             if type(error).__name__ == "ContentFilterError" or complaint.flagged:
-                return Completion(
-                    None, "content_filter", refusal=self._clean(error), latency=perf_counter() - started
-                )
-            if not self._system.fold_if_rejected(sent, status or 500, complaint):
+                return _filtered(self._clean(error), started)
+            if not self._system.fold_if_rejected(sent, _status_of(error) or 500, complaint):
                 raise self._translated(error) from None
         else:
-            detail = clean(failure.complaint.message, (self._secret(),))
+            message = self._clean_text(failure.complaint.message)
             if failure.complaint.flagged:
-                return Completion(None, "content_filter", refusal=detail, latency=perf_counter() - started)
-            raise model_error(
-                failure.status or 200,
-                {},
-                failure.complaint,
-                f"{self._vendor} answered with an error: {detail}",
-            )
+                return _filtered(message, started)
+            detail = f"{self._vendor} answered with an error: {message}"
+            raise model_error(failure.status or 200, {}, failure.complaint, detail)
         return await self.complete(messages, sampling, sample)
 
     def _secret(self) -> str:
@@ -177,24 +171,25 @@ class AnyModel(NamedModel):
         return complaint_in({"error": {"message": self._clean(error), **codes}})
 
     def _translated(self, error: Exception) -> ModelError:
-        message, kind = self._clean(error), type(error).__name__
-        detail, status = f"{self._vendor}: {message}", _status_of(error)
+        detail = f"{self._vendor}: {self._clean(error)}"
+        kind = type(error).__name__
+        status = _status_of(error)
         if kind == "UnsupportedParameterError":
             return ModelError("bad_request", detail, scope="fatal")
         if kind == "ContextLengthExceededError":
             return ModelError("context_length", detail, scope="permanent", status=status)
         origin = getattr(error, "original_exception", None) or error
         if status is not None and not isinstance(origin, (UnicodeError, json.JSONDecodeError)):
-            return model_error(
-                status,
-                {"retry-after": str(getattr(error, "retry_after", ""))},
-                self._complaint(error),
-                detail,
-            )
+            headers = {"retry-after": str(getattr(error, "retry_after", ""))}
+            return model_error(status, headers, self._complaint(error), detail)
         cause = type(origin).__name__.lower()
-        return ModelError(
-            "connection" if "connect" in cause or "timeout" in cause else "bad_response", detail
-        )
+        is_connection = "connect" in cause or "timeout" in cause
+        return ModelError("connection" if is_connection else "bad_response", detail)
+
+
+def _filtered(message: str, started: float) -> Completion:
+    """Return the completion for a request that a filter rejected with this message."""
+    return Completion(None, "content_filter", refusal=message, latency=perf_counter() - started)
 
 
 def _status_of(error: Exception) -> int | None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Vectors
 
-ALLOWED = "allowed_answers"
+ALLOWED: Final = "allowed_answers"
 """Role of a message that lists the allowed answers, and the column of a design with its content."""
 
 
@@ -34,14 +34,18 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
 
 
 def fold_system(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with the system messages put before the first user message, for models that accept no system message."""
+    """Return the messages with the text of the system messages put before the first user message.
+
+    This is the form for models that accept no system message.
+    """
     system, turns = split_system(messages)
-    first = next((turn for turn in turns if turn.role == "user"), None)
     if not system.strip():
         return turns
-    return [
-        Message("user", f"{system.strip()}\n\n{turn.content}") if turn is first else turn for turn in turns
-    ]
+    for position, turn in enumerate(turns):
+        if turn.role == "user":
+            turns[position] = Message("user", f"{system.strip()}\n\n{turn.content}")
+            break
+    return turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +90,25 @@ class Completion:
     served_provider: str | None = None
 
 
-SERVED = ("served_model", "served_fingerprint", "served_provider")
+SERVED: Final = ("served_model", "served_fingerprint", "served_provider")
 """Fields of a completion with what the endpoint says about who answered; also columns of the journal and of
 responses."""
-MOST_TOKENS = 10_000_000
+MOST_TOKENS: Final = 10_000_000
 """Maximum number of tokens that is credible for one request or answer: the size of the largest context
 windows."""
 
 
-def token_count(reported: object) -> int | None:
-    """Return a number of tokens that an endpoint reported, or None if it is not a whole number from 0 to `MOST_TOKENS`."""
-    if isinstance(reported, bool) or not isinstance(
-        reported, SupportsIndex
-    ):  # the whole numbers of NumPy, too
+def token_count(reported: Any) -> int | None:
+    """Return a number of tokens that an endpoint reported.
+
+    None if it is not a whole number from 0 to `MOST_TOKENS`.
+    """
+    if isinstance(reported, bool):
         return None
-    number = index(reported)
+    try:
+        number = index(reported)  # also the whole numbers of NumPy
+    except TypeError:
+        return None
     return number if 0 <= number <= MOST_TOKENS else None
 
 
@@ -135,13 +143,11 @@ class ModelError(Exception):
         status: int | None = None,
     ) -> None:
         super().__init__(kind, detail)  # the arguments for unpickling in another process
-        self.kind, self.detail, self.scope, self.retry_after, self.status = (
-            kind,
-            detail,
-            scope,
-            retry_after,
-            status,
-        )
+        self.kind = kind
+        self.detail = detail
+        self.scope = scope
+        self.retry_after = retry_after
+        self.status = status
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.detail}"
@@ -210,7 +216,10 @@ class Model(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """The endpoint, whose requests share one adaptive limit: scheme and host, or the name of the model."""
+        """Scheme and host of the endpoint, or the name of the model.
+
+        All requests to one endpoint share one adaptive limit.
+        """
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -234,7 +243,9 @@ class NamedModel:
     """
 
     def __init__(self, name: str, fingerprint: str, endpoint: str | None = None) -> None:
-        self.name, self.fingerprint, self.endpoint = name, fingerprint, endpoint or name
+        self.name = name
+        self.fingerprint = fingerprint
+        self.endpoint = endpoint or name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -251,11 +262,12 @@ def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
 
     Unset ones are omitted.
     """
-    named = {
+    seed = None if sampling.seed is None else sampling.seed + sample
+    parameters = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "max_tokens": sampling.max_tokens,
-        "seed": None if sampling.seed is None else sampling.seed + sample,
+        "seed": seed,
         "stop": list(sampling.stop) or None,
     }
-    return {name: value for name, value in named.items() if value is not None}
+    return {name: value for name, value in parameters.items() if value is not None}

@@ -1,4 +1,7 @@
-"""The provider `hf`: a language model of the catalogue by its name, and any other local model (see `tiltmeter.models.huggingface`)."""
+"""The provider `hf`: a language model of the catalogue by its name, or any other local model.
+
+`tiltmeter.models.huggingface` creates both.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tiltmeter.datasets.library import MODELS, DataUnavailable, Library
 from tiltmeter.errors import ProviderError
@@ -16,16 +19,17 @@ from tiltmeter.models.huggingface import CataloguedFile
 if TYPE_CHECKING:
     from tiltmeter.models.huggingface import BulkModel, LocalModel
 
-OPTIONS = huggingface.OPTIONS
+OPTIONS: Final[frozenset[str]] = huggingface.OPTIONS
 """Options of `create`; all others are vendor extras."""
 
 
 def create(
     provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]
 ) -> LocalModel | BulkModel:
-    """Create the model of the catalogue with this name, which is downloaded if necessary, or any other local model.
+    """Create the model of the catalogue with this name, or any other local model.
 
-    Options and packages are checked before the download. An existing folder of that name takes precedence.
+    The model is downloaded if necessary, after options and packages have been checked. An existing folder of
+    that name takes precedence.
 
     Raises
     ------

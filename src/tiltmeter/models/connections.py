@@ -1,4 +1,4 @@
-"""Connections to endpoints: the proxy of the environment, and what is said of a connection that failed."""
+"""Connections to endpoints: the proxy of the environment, and the errors of connections that failed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 import os
 import socket
 import urllib.request
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import aiohttp
 from yarl import URL
@@ -15,8 +15,8 @@ from tiltmeter.errors import ProviderError
 from tiltmeter.models.base import ModelError
 from tiltmeter.models.endpoints import clean, host_of
 
-CONNECT_SECONDS = 10.0
-LOOPBACK_VARIABLE = "TILTMETER_PROXY_LOOPBACK"
+CONNECT_SECONDS: Final = 10.0
+LOOPBACK_VARIABLE: Final = "TILTMETER_PROXY_LOOPBACK"
 """Environment variable that asks for the proxy also for addresses of this machine."""
 
 
@@ -43,26 +43,28 @@ def proxy_for(url: URL) -> Proxy | None:
     ProviderError
         The proxy is not an HTTP proxy, or its URL is not valid.
     """
-    host, variable = url.host or "", f"{url.scheme}_proxy"
+    host = url.host or ""
     if is_loopback(host):
-        if not os.environ.get(LOOPBACK_VARIABLE):
-            return None
-    elif urllib.request.proxy_bypass(host):
-        return None
+        is_direct = not os.environ.get(LOOPBACK_VARIABLE)
+    else:
+        is_direct = bool(urllib.request.proxy_bypass(host))
     address = urllib.request.getproxies().get(url.scheme)
-    if not address:
+    if is_direct or not address:
         return None
-    address = address if "://" in address else f"http://{address}"
-    scheme = address.partition("://")[0].lower()
+    if "://" not in address:
+        address = f"http://{address}"
+    variable = f"{url.scheme}_proxy"
+    through = f"{host} would be reached through the proxy of the environment variable {variable}"
     if host_of(address) is None:
         raise ProviderError(
-            f"{host} would be reached through the proxy of the environment variable {variable}, which is not a URL such as "
-            f"http://proxy.example:3128: correct it, or add {host} to no_proxy"
+            f"{through}, which is not a URL such as http://proxy.example:3128: "
+            f"correct it, or add {host} to no_proxy"
         )
+    scheme = address.partition("://")[0].lower()
     if scheme not in ("http", "https"):
         raise ProviderError(
-            f"{host} would be reached through the proxy of the environment variable {variable}, whose type {clean(scheme)} is not "
-            f"supported: use an HTTP proxy, or add {host} to no_proxy"
+            f"{through}, whose type {clean(scheme)} is not supported: "
+            f"use an HTTP proxy, or add {host} to no_proxy"
         )
     return Proxy(address, variable)
 
@@ -78,7 +80,10 @@ _LOOPBACK_NAMES = (
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine: its loopback addresses in any notation, and the address "any", which leads to them."""
+    """Return whether a host is this machine.
+
+    This machine has the loopback addresses in any notation, and the address "any", which leads to them.
+    """
     name = host.lower().removesuffix(".")
     if name in _LOOPBACK_NAMES or name.endswith(".localhost"):
         return True
@@ -86,8 +91,9 @@ def is_loopback(host: str) -> bool:
         address = ipaddress.ip_address(_in_four_parts(name))
     except ValueError:
         return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return any(one is not None and (one.is_loopback or one.is_unspecified) for one in (address, mapped))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback or address.is_unspecified
 
 
 def _in_four_parts(host: str) -> str:
@@ -104,11 +110,16 @@ def _in_four_parts(host: str) -> str:
 def connection_error(error: Exception, url: URL, proxy: Proxy | None, *, answered: bool) -> ModelError:
     """Return the error for a request that ended without an answer.
 
-    `answered` tells whether the endpoint answered an earlier one.
+    Parameters
+    ----------
+    answered
+        Whether the endpoint answered an earlier request.
     """
     place = f"{url.host}:{url.port}"
-    hint = "" if answered or url.scheme != "http" else "; if it expects https, write https:// in the base URL"
     through = f"{place} (through the proxy {proxy})" if proxy else place
+    hint = ""
+    if not answered and url.scheme == "http":
+        hint = "; if it expects https, write https:// in the base URL"
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return ModelError("connection", f"the certificate of {through} cannot be trusted", scope="fatal")
@@ -120,7 +131,8 @@ def connection_error(error: Exception, url: URL, proxy: Proxy | None, *, answere
         case aiohttp.ClientHttpProxyError():
             return ModelError(
                 "proxy",
-                f"the proxy {proxy} answered {error.status} to the request for {place}: {clean(error.message)}",
+                f"the proxy {proxy} answered {error.status} to the request for {place}: "
+                f"{clean(error.message)}",
             )
         case aiohttp.ClientConnectorSSLError():
             return ModelError(

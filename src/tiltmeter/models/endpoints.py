@@ -13,8 +13,8 @@ import os
 import re
 import time
 from collections.abc import Container, Mapping, Sequence
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from yarl import URL
 
@@ -26,10 +26,13 @@ _log = logging.getLogger("tiltmeter.models")
 
 
 class Endpoint(NamedTuple):
-    """One endpoint, with the environment variables `VARIABLES_API_KEY` and `VARIABLES_BASE_URL`, which overrides the base URL."""
+    """One endpoint, with the environment variables `VARIABLES_API_KEY` and `VARIABLES_BASE_URL`."""
 
     base_url: str | None
-    """None: there is no default, so it must be given."""
+    """The base URL if the environment variable is not set.
+
+    None: there is no default, so the user must set it.
+    """
     variables: str
     """Prefix of the environment variables."""
     key_needed: bool = False
@@ -43,8 +46,9 @@ class Endpoint(NamedTuple):
         return f"{self.variables}_API_KEY"
 
 
-ENDPOINTS: dict[str, Endpoint] = {
-    "openai": Endpoint("https://api.openai.com/v1", "OPENAI", True, ("max_completion_tokens", "max_tokens")),
+_OPENAI_LENGTHS = ("max_completion_tokens", "max_tokens")
+ENDPOINTS: Final[dict[str, Endpoint]] = {
+    "openai": Endpoint("https://api.openai.com/v1", "OPENAI", True, _OPENAI_LENGTHS),
     "anthropic": Endpoint("https://api.anthropic.com", "ANTHROPIC", True),
     "ollama": Endpoint("http://127.0.0.1:11434/v1", "OLLAMA"),
     "vllm": Endpoint("http://127.0.0.1:8000/v1", "VLLM"),
@@ -88,15 +92,19 @@ def key_from_environment(variable: str, provider: str, *, needed: bool) -> Endpo
 
 
 def base_of(url: str) -> str:
-    """Return the base URL in the URL of an endpoint: without the path of its requests, such as /chat/completions, and what ends in nothing.
+    """Return the base URL in the URL of an endpoint, without the path of its requests (/chat/completions).
 
-    These are trailing slashes, and the marks of an empty query or fragment.
+    Slashes at the end, and the marks of an empty query or fragment, are removed as well.
     """
-    return re.sub(r"/(?:chat/completions|completions|responses|messages)$", "", url.rstrip("/?#")).rstrip("/")
+    without_marks = url.rstrip("/?#")
+    return re.sub(r"/(?:chat/completions|completions|responses|messages)$", "", without_marks).rstrip("/")
 
 
 def host_of(url: str) -> str | None:
-    """Return the host of a URL; None if it has none, or one that cannot be looked up: an empty or too long label, invalid punycode."""
+    """Return the host of a URL; None if it has none, or one that cannot be looked up.
+
+    A host cannot be looked up if it has an empty or too long label, or invalid punycode.
+    """
     try:
         host = URL(url).host
         (host or "").encode("idna")
@@ -114,34 +122,43 @@ def checked_url(base_url: str) -> str:
         It is not an http(s) URL, or contains a user name, password, query or fragment, which could include
         keys.
     """
-    hint = "it should look like http://127.0.0.1:8000/v1"
     try:
         parts = urlsplit(base_url)
         if "@" in parts.netloc or "?" in base_url or "#" in base_url:
-            place = f"{parts.scheme}://{parts.hostname}"
-            only = "give only scheme, host, port and path"
             raise InputError(
-                f"the base URL at {place} contains a user name, password, query or fragment: {only}"
+                f"the base URL at {parts.scheme}://{parts.hostname} contains a user name, password, "
+                "query or fragment: give only scheme, host, port and path"
             )
     except ValueError:
         raise InputError(
             f"{clean(base_url)!r} is not a base URL: its address in brackets is not an IPv6 address"
         ) from None
+    flaw = _flaw_of_url(base_url, parts)
+    if flaw is not None:
+        raise InputError(f"{clean(base_url)!r} is not a base URL: {flaw}")
+    return base_url.rstrip("/")
+
+
+def _flaw_of_url(url: str, parts: SplitResult) -> str | None:
+    """Return why a URL with these parts is not that of an endpoint, or None if it is."""
     try:
         is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        hint = "its port is not a number from 1 to 65535"
-    else:
-        if is_address and host_of(base_url) is not None:
-            return base_url.rstrip("/")
-        if is_address:
-            hint = f"{clean(str(parts.hostname))!r} is not the name of a host"
-        bare = "" if "://" in base_url else re.sub(r"^https?:?(?=/)|^/+", "", base_url).strip("/")
-        if bare:
-            hint = f"did you mean {'https' if base_url.startswith('https') else 'http'}://{clean(bare)}?"
-    raise InputError(f"{clean(base_url)!r} is not a base URL: {hint}")
+        return "its port is not a number from 1 to 65535"
+    if is_address and host_of(url) is not None:
+        return None
+    if "://" not in url:
+        address = re.sub(r"^https?:?(?=/)|^/+", "", url).strip("/")
+        if address:
+            scheme = "https" if url.startswith("https") else "http"
+            return f"did you mean {scheme}://{clean(address)}?"
+    if is_address:
+        return f"{clean(str(parts.hostname))!r} is not the name of a host"
+    return "it should look like http://127.0.0.1:8000/v1"
 
 
+_LONGEST_TEXT = 20_000
+"""Maximum number of characters of a text from a server that are searched for its message."""
 _LONGEST_DETAIL = 200
 _SHORTEST_SECRET = 4
 _LOOKS_LIKE_A_KEY = re.compile(
@@ -153,34 +170,39 @@ _MARKUP = re.compile(r"<[^<>]{0,500}>")
 
 
 def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """Return text from a server as one short printable line, with secrets masked and an HTML page reduced to its title."""
+    """Return text from a server as one short printable line, with secrets masked.
+
+    An HTML page is reduced to its title.
+    """
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
-    text = without_keys(text)[:20_000]  # before the text is cut: a part of a key would not be recognised
+    # Keys are masked before the text is cut: a part of a key would not be recognised.
+    text = without_keys(text)[:_LONGEST_TEXT]
     if _PAGE.search(text, 0, 1000):
         title = _TITLE.search(text)
-        text = (
-            f"an HTML page titled {title[1].strip()!r}"
-            if title
-            else f"an HTML page: {_MARKUP.sub(' ', text)}"
-        )
-    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+        if title:
+            text = f"an HTML page titled {title[1].strip()!r}"
+        else:
+            text = f"an HTML page: {_MARKUP.sub(' ', text)}"
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    text = " ".join(printable.split())
     text = _LOOKS_LIKE_A_KEY.sub("***", text)
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
 
 _FILTERED = re.compile(
-    r"content.?filter|content_policy_violation|responsibleaipolicy|data_?inspection_?failed|safety_check|moderation_blocked"
-    r"|sensitive_?content|new_sensitive|prompt_?blocked",
+    r"content.?filter|content_policy_violation|responsibleaipolicy|data_?inspection_?failed|safety_check"
+    r"|moderation_blocked|sensitive_?content|new_sensitive|prompt_?blocked",
     re.IGNORECASE,
 )
 """Codes of a filter."""
 _FILTERED_WORDS = re.compile(
     r"content (?:filtering|management|usage|safety) (?:policy|policies|guidelines)"
     r"|violat\w+ (?:our |the |your )?(?:usage|content|safety) \w+"
-    r"|rejected (?:as a result of|by) (?:our|the) (?:safety|moderation) system|content exists risk|considered high risk"
-    r"|(?:may|might) contain inappropriate content|blocked by (?:the |our )?(?:safety|content|moderation|prompt)"
+    r"|rejected (?:as a result of|by) (?:our|the) (?:safety|moderation) system"
+    r"|content exists risk|considered high risk|(?:may|might) contain inappropriate content"
+    r"|blocked by (?:the |our )?(?:safety|content|moderation|prompt)"
     r"|(?:detect|contain)\w* [^.]{0,40}(?:unsafe|sensitive|harmful)(?: or \w+)? content"
     r"|(?:不安全|敏感|违规|违法|不当)(?:或敏感|或违规)?(?:内容|信息|词)",
     re.IGNORECASE,
@@ -240,23 +262,25 @@ def complaint_in(body: Any) -> Complaint:
         return Complaint(str(inner), flagged=_is_filtered(str(inner)))
     codes = [inner.get("type"), inner.get("code"), inner.get("status"), found_at(inner, "innererror", "code")]
     words = " ".join(str(code) for code in codes if code is not None)
+    fields = ("message", "detail", "msg", "errors")
+    message = str(next((inner[field] for field in fields if inner.get(field)), inner))
+    flagged = _is_moderated(body, inner) or bool(_FILTERED.search(words)) or _is_filtered(message)
+    upstream = found_at(inner, "metadata", "raw")  # the message of the provider behind OpenRouter
+    if isinstance(upstream, str) and upstream:
+        message = f"{message}: {upstream}"
     parameter = inner.get("param")
-    filters = (
-        body.get("contentFilter") if isinstance(body, dict) else None
-    )  # GLM, whose code 1301 is only a number
-    moderated = (
-        bool(filters) or found_at(inner, "metadata", "flagged_input") is not None
-    )  # OpenRouter's moderation, a 403
-    message = str(
-        next((inner[name] for name in ("message", "detail", "msg", "errors") if inner.get(name)), inner)
-    )
-    upstream = found_at(inner, "metadata", "raw")  # what the provider behind OpenRouter said
-    return Complaint(
-        f"{message}: {upstream}" if isinstance(upstream, str) and upstream else message,
-        words,
-        parameter if isinstance(parameter, str) else None,
-        moderated or bool(_FILTERED.search(words)) or _is_filtered(message),
-    )
+    return Complaint(message, words, parameter if isinstance(parameter, str) else None, flagged)
+
+
+def _is_moderated(body: Any, inner: dict[str, Any]) -> bool:
+    """Return whether the body of an error has a field of a filter.
+
+    GLM reports its filter beside the error, because its code 1301 is only a number. OpenRouter reports its
+    moderation with status 403 and the input that was flagged.
+    """
+    if isinstance(body, dict) and body.get("contentFilter"):
+        return True
+    return found_at(inner, "metadata", "flagged_input") is not None
 
 
 _QUOTA = re.compile(
@@ -264,8 +288,9 @@ _QUOTA = re.compile(
     re.IGNORECASE,
 )
 _CONTEXT = re.compile(
-    r"context_length_exceeded|exceed_context_size|(?:maximum|max|exceeds?|exceeded|available) (?:the )?(?:model'?s? )?context"
-    r"|context (?:length|window|size)|(?:context|prompt|input) (?:is )?too long|input token count|too many input tokens"
+    r"context_length_exceeded|exceed_context_size|context (?:length|window|size)"
+    r"|(?:maximum|max|exceeds?|exceeded|available) (?:the )?(?:model'?s? )?context"
+    r"|(?:context|prompt|input) (?:is )?too long|input token count|too many input tokens"
     r"|`max_new_tokens` must be <=",
     re.IGNORECASE,
 )
@@ -276,9 +301,11 @@ _NO_MODEL = re.compile(r"model_not_found", re.IGNORECASE)
 
 _ROLE = r"(?:system|developer)['\"`]?[ _-]?(?:role|message|prompt|instruction)s?"
 _NO_SYSTEM = re.compile(
-    rf"{_ROLE}\b.{{0,40}}?(?:not (?:supported|enabled|allowed|permitted|available|accepted)|unsupported|disallowed)"
-    rf"|(?:not (?:support|accept|allow)\w*|unsupported|unknown|invalid|unexpected|unrecogni[sz]ed|no)\b[^.]{{0,40}}?"
-    rf"(?:\b(?:system|developer)[ _-]roles?\b|role:? ?['\"`]?(?:system|developer)\b|['\"`](?:system|developer)['\"`])"
+    rf"{_ROLE}\b.{{0,40}}?"
+    r"(?:not (?:supported|enabled|allowed|permitted|available|accepted)|unsupported|disallowed)"
+    r"|(?:not (?:support|accept|allow)\w*|unsupported|unknown|invalid|unexpected|unrecogni[sz]ed|no)\b"
+    r"[^.]{0,40}?(?:\b(?:system|developer)[ _-]roles?\b|role:? ?['\"`]?(?:system|developer)\b"
+    r"|['\"`](?:system|developer)['\"`])"
     rf"|not (?:support|accept|allow)\w*\b[^.]{{0,20}}?{_ROLE}"
     r"|(?:only|be|of|from)\b[^.]{0,30}?['\"`]?user['\"`]?(?:,| and| or)+ ['\"`]?(?:assistant|model)\b(?!/)"
     r"|(?<!system message, )conversation roles must alternate",
@@ -287,14 +314,18 @@ _NO_SYSTEM = re.compile(
 
 
 def rejects_system_messages(status: int, complaint: Complaint) -> bool:
-    """Return whether an endpoint says that it accepts no system message: with status 400 or 422, 500 if its template fails, or in a 200."""
-    about = complaint.parameter or ""
-    names_role = about == "system" or (about.startswith("messages") and about.endswith("role"))
+    """Return whether an endpoint says that it accepts no system message.
+
+    It says so with status 400 or 422, with 500 if its template fails, or in a 200.
+    """
+    parameter = complaint.parameter or ""
+    is_role = parameter.startswith("messages") and parameter.endswith("role")
+    names_role = parameter == "system" or is_role
     return status in (200, 400, 422, 500) and (names_role or complaint.says(_NO_SYSTEM))
 
 
 class SystemMessages:
-    """The system messages of one model: sent as they are, or put before the prompt once the endpoint has rejected one."""
+    """The system messages of one model, which are put before the prompt after the endpoint rejected one."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -305,7 +336,10 @@ class SystemMessages:
         return fold_system(messages) if self._folded else messages
 
     def fold_if_rejected(self, sent: Sequence[Message], status: int, complaint: Complaint) -> bool:
-        """Return whether a request failed because of its system message, which is then put before the prompt in all further requests."""
+        """Return whether a request failed because of its system message.
+
+        All further requests then have the text of the system message before the prompt.
+        """
         has_system = any(message.role == "system" for message in sent)
         if not has_system or not rejects_system_messages(status, complaint):
             return False
@@ -317,7 +351,7 @@ class SystemMessages:
         return True
 
 
-GENERATION_FAILED = "generation_failed"
+GENERATION_FAILED: Final = "generation_failed"
 """Code of a failure that an answer reports next to its first choice."""
 
 _ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...] = (
@@ -352,16 +386,24 @@ def model_error(status: int, headers: Mapping[str, str], complaint: Complaint, d
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait from `retry-after-ms` or `Retry-After` (seconds or an HTTP date); None if absent or not valid."""
+    """Return the seconds to wait from `retry-after-ms` or `Retry-After` (seconds or an HTTP date).
+
+    None if both headers are absent or not valid.
+    """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:
             seconds = float(value) * unit
         except ValueError:
-            try:
-                seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-            except (ValueError, OverflowError):
-                continue
+            seconds = _seconds_until(value)
         if math.isfinite(seconds):
             return max(0.0, seconds)
     return None
+
+
+def _seconds_until(date: str) -> float:
+    """Return the seconds until an HTTP date; NaN if it is not valid."""
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return math.nan

@@ -46,17 +46,18 @@ def reason_text(reason: object) -> str | None:
 
 
 def without_comments(text: str) -> str:
-    """Return a text without the comments that precede its content, if it begins with comments of an event stream."""
+    """Return a text without the comments of an event stream with which it begins."""
     if not text.lstrip().startswith(":"):
         return text
     return "\n".join(line for line in lines_of(text) if not line.startswith(":")).strip()
 
 
 def is_event_stream(text: str) -> bool:
-    """Return whether a text is an event stream (without the comments before it), or one JSON object per line."""
-    lines = lines_of(text.strip())
-    is_object = lines[0].startswith("{") and lines[0].endswith("}")
-    return (lines[0] != "" and _FIELD.match(lines[0]) is not None) or (len(lines) > 1 and is_object)
+    """Return whether a text without comments is an event stream, or one JSON object per line."""
+    first, *following = lines_of(text.strip())
+    if first and _FIELD.match(first):
+        return True
+    return bool(following) and first.startswith("{") and first.endswith("}")
 
 
 def joined_stream(text: str) -> dict[str, Any] | None:
@@ -115,7 +116,8 @@ def _named_pieces(text: str) -> Iterator[tuple[str, list[str]]]:
         ends = not line.strip() or content == _END or (field is not None and field[1] == "event")
         if ends and (pieces or name):
             yield name, pieces
-            name, pieces = "", []
+            name = ""
+            pieces = []
         if content and (field is None or field[1] == "data"):
             pieces.append(content)
         elif field is not None and field[1] == "event":
@@ -149,20 +151,16 @@ def _error_of(pieces: Sequence[str]) -> Any:
 
 def _error_in(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the failure that an event reports, in the form of an answer, or None."""
-    own = next((event[name] for name in _FAILURE_FIELDS if event.get(name)), None)
+    failure = next((event[name] for name in _FAILURE_FIELDS if event.get(name)), None)
     if event.get("choices"):
-        return None if own is None else {"error": own}
-    if own is not None or "error" in (event.get("object"), event.get("type")):
-        return (
-            dict(event)
-            if event.get("error") or any(isinstance(event.get(name), str) for name in _MESSAGE_FIELDS)
-            else {"error": event}
-        )
-    return (
-        dict(event)
-        if any(event.get(name) and isinstance(event[name], str | list) for name in _MESSAGE_FIELDS)
-        else None
-    )
+        return None if failure is None else {"error": failure}
+    messages = [event.get(name) for name in _MESSAGE_FIELDS]
+    if failure is not None or "error" in (event.get("object"), event.get("type")):
+        is_readable = event.get("error") or any(isinstance(message, str) for message in messages)
+        return dict(event) if is_readable else {"error": event}
+    if any(message and isinstance(message, str | list) for message in messages):
+        return dict(event)
+    return None
 
 
 def _openai_answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -170,42 +168,59 @@ def _openai_answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
 
     Raise ValueError if one has another shape.
     """
-    contents: list[Any] = []
-    texts: dict[str, list[str]] = {name: [] for name in (*_REASONING_FIELDS, "refusal")}
-    choice: dict[str, Any] = {"index": 0}
     answer: dict[str, Any] = {}
-    has_message = False
+    choice: dict[str, Any] = {"index": 0}
+    deltas: list[dict[str, Any]] = []
+    has_choice = False
     for event in events:
-        answer |= {name: value for name, value in event.items() if value is not None and name != "choices"}
+        answer |= _without_nulls(event, ("choices",))
         first = _first_choice(event)
-        choice |= {
-            name: value
-            for name, value in first.items()
-            if value is not None and name not in ("delta", "message", "finish_reason")
-        }
+        has_choice = has_choice or bool(first)
+        choice |= _without_nulls(first, ("delta", "message", "finish_reason"))
         choice["finish_reason"] = _last_reason(choice.get("finish_reason"), first.get("finish_reason"))
         delta = first.get("delta") or first.get("message")
-        is_readable = delta is None or isinstance(delta, dict)
-        if not is_readable:
+        if delta is None:
+            continue
+        is_object = isinstance(delta, dict)
+        if not is_object:
             raise ValueError("a piece of an answer is not an object")
-        has_message = has_message or delta is not None
-        content = found_at(delta, "content")
-        contents += content if isinstance(content, list) else [content]
-        for name, parts in texts.items():
-            part = found_at(delta, name)
-            if isinstance(part, str):
-                parts.append(part)
-    if not any(_first_choice(event) for event in events):
+        deltas.append(delta)
+    if not has_choice:
         return answer or None
+    if deltas:
+        choice["message"] = _joined_message(deltas)
+    return answer | {"choices": [choice]}
+
+
+def _without_nulls(fields: Mapping[str, Any], omitted: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that have a value, without the omitted ones."""
+    return {name: value for name, value in fields.items() if value is not None and name not in omitted}
+
+
+def _joined_message(deltas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the message whose pieces are the deltas. Its content is a text, or a list of parts."""
+    message: dict[str, Any] = {}
+    for name in (*_REASONING_FIELDS, "refusal"):
+        pieces = [delta[name] for delta in deltas if isinstance(delta.get(name), str)]
+        if pieces:
+            message[name] = "".join(pieces)
+    contents: list[Any] = []
+    for delta in deltas:
+        content = delta.get("content")
+        contents += content if isinstance(content, list) else [content]
     contents = [content for content in contents if content is not None]
-    content = "".join(contents) if all(isinstance(content, str) for content in contents) else contents
-    message: dict[str, Any] = {name: "".join(parts) for name, parts in texts.items() if parts}
-    message |= {"role": "assistant", "content": content if contents else None}
-    return answer | {"choices": [choice | ({"message": message} if has_message else {})]}
+    message["role"] = "assistant"
+    message["content"] = contents or None
+    if contents and all(isinstance(content, str) for content in contents):
+        message["content"] = "".join(contents)
+    return message
 
 
 def _last_reason(earlier: object, later: object) -> object:
-    """Return the finish reason after a further piece: "stop" does not replace one that says that the answer is not whole."""
+    """Return the finish reason after another piece.
+
+    "stop" does not replace an earlier reason, which may say that the answer is not complete.
+    """
     if reason_text(later) is None or (later == "stop" and reason_text(earlier) is not None):
         return earlier
     return later
@@ -223,7 +238,10 @@ def _first_choice(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _anthropic_answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Join the events of Anthropic: a message, blocks of content with their deltas, and a message_delta with the stop reason."""
+    """Join the events of Anthropic.
+
+    They are a message, blocks of content with their deltas, and a message_delta with the stop reason.
+    """
     answer: dict[str, Any] = {}
     usage: dict[str, Any] = {}
     blocks: dict[Any, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
-"""User functions as models: `python/MODULE:FUNCTION`, for systems built around a model (retrieval, tools, an agent).
+"""User functions as models: `python/MODULE:FUNCTION`.
 
-The second half of the module detects changes of a function (`digest_of`), so that cached answers of a changed
-function are not reused.
+They are meant for systems around a model: retrieval, tools, an agent. The second half of the module detects
+changes of a function (`digest_of`), so that cached answers of a changed function are not reused.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tiltmeter.models.options import check_local, check_options
 from tiltmeter.models.thinking import split_thinking
 from tiltmeter.plugins.functions import is_function, load_function
 
-_GIVEN = ("sampling", "sample")
-"""Optional parameters of a function, in addition to the messages."""
+_REQUEST_PARAMETERS = ("sampling", "sample")
+"""Optional parameters of a function that receive parts of the request, in addition to the messages."""
 _TEXTS = ("str", "str | None", "None | str", "Optional[str]", "typing.Optional[str]")
 
 
@@ -45,7 +45,8 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     check_local(f"{provider}/{model}", base_url)
     if not is_function(model):
         raise InputError(
-            f"the model '{provider}/{model}' should be written {provider}/MODULE:FUNCTION, such as {provider}/answer:reply"
+            f"the model '{provider}/{model}' should be written {provider}/MODULE:FUNCTION, "
+            f"such as {provider}/answer:reply"
         )
     return FunctionModel(f"{provider}/{model}", load_function(model), options)
 
@@ -72,10 +73,9 @@ def model_of(function: Callable[..., Any], options: Mapping[str, Any] | None = N
         The function cannot be called with a conversation, or an option is not one of its parameters.
     """
     inner = function.func if isinstance(function, functools.partial) else function
-    named = inner if hasattr(inner, "__qualname__") else type(inner)
-    return FunctionModel(
-        f"python/{named.__module__}:{named.__qualname__}", function, options or {}, digest_of(function)
-    )
+    definition = inner if hasattr(inner, "__qualname__") else type(inner)
+    name = f"python/{definition.__module__}:{definition.__qualname__}"
+    return FunctionModel(name, function, options or {}, digest_of(function))
 
 
 class FunctionModel(NamedModel):
@@ -101,41 +101,44 @@ class FunctionModel(NamedModel):
         self, name: str, function: Callable[..., Any], options: Mapping[str, Any], digest: str | None = None
     ) -> None:
         try:
-            first, *others = inspect.signature(function).parameters.values()
+            first, *following = inspect.signature(function).parameters.values()
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"{name} does not accept messages; its first parameter must be the list of messages, or the prompt"
+                f"{name} does not accept messages; its first parameter must be the list of messages, "
+                "or the prompt"
             ) from error
         defaults = {
-            one.name: one.default
-            for one in others
-            if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+            parameter.name: parameter.default
+            for parameter in following
+            if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
         }
-        known = [parameter for parameter in defaults if parameter not in _GIVEN]
-        check_options(name, options, known)
-        for parameter in known:
+        allowed = [parameter for parameter in defaults if parameter not in _REQUEST_PARAMETERS]
+        check_options(name, options, allowed)
+        for parameter in allowed:
             if defaults[parameter] is Parameter.empty and parameter not in options:
                 raise InputError(f"{name} needs -M {parameter}=VALUE")
-        self._function, self._options, self._digest = function, dict(options), digest
-        self._given = [parameter for parameter in _GIVEN if parameter in defaults]
-        annotation = first.annotation
-        if annotation in (Parameter.empty, Any, "Any"):
-            self._takes_text = first.name in ("prompt", "text")
-        else:
-            self._takes_text = (
-                annotation.__name__ if isinstance(annotation, type) else str(annotation)
-            ) in _TEXTS
+        self._function = function
+        self._options = dict(options)
+        self._digest = digest
+        self._request_parameters = [name for name in _REQUEST_PARAMETERS if name in defaults]
+        self._takes_text = _takes_text(first)
+        super().__init__(name, self._identity(name))
 
-        code = f"#{digest}" if digest else ""
-        if not code and inspect.isroutine(function):
-            file = inspect.getsourcefile(inspect.unwrap(function))
-            code = f"@sha256:{sha256(file)}" if file and is_file(file) else ""
-        text = ["text"] if self._takes_text else []
-        shown = (
-            f"{key}={value if isinstance(value, str) else digest_of(value)}"
-            for key, value in sorted(options.items())
-        )
-        super().__init__(name, " ".join([f"{name}{code}", *text, *shown]))
+    def _identity(self, name: str) -> str:
+        """Return the name with the digest of the code, the form of the prompt and the options."""
+        code = ""
+        if self._digest:
+            code = f"#{self._digest}"
+        elif inspect.isroutine(self._function):
+            file = inspect.getsourcefile(inspect.unwrap(self._function))
+            if file and is_file(file):
+                code = f"@sha256:{sha256(file)}"
+        parts = [f"{name}{code}"]
+        if self._takes_text:
+            parts.append("text")
+        for option, value in sorted(self._options.items()):
+            parts.append(f"{option}={value if isinstance(value, str) else digest_of(value)}")
+        return " ".join(parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self._function, self._options, self._digest)
@@ -148,16 +151,14 @@ class FunctionModel(NamedModel):
         conversation: Any = [message._asdict() for message in messages]
         if self._takes_text:
             conversation = "\n\n".join(message.content for message in messages)
-        values = {"sampling": sampling, "sample": sample}
-        call = functools.partial(
-            self._function, conversation, **{name: values[name] for name in self._given}, **self._options
-        )
+        request = {"sampling": sampling, "sample": sample}
+        arguments = {name: request[name] for name in self._request_parameters} | self._options
+        call = functools.partial(self._function, conversation, **arguments)
         begun = time.perf_counter()
         try:
             answer = call() if inspect.iscoroutinefunction(self._function) else await asyncio.to_thread(call)
-            if inspect.isawaitable(
-                answer
-            ):  # from an `async` function, also in a partial or as `__call__` of an object
+            # An `async` function may also be in a partial, or the `__call__` of an object.
+            if inspect.isawaitable(answer):
                 answer = await answer
         except ModelError:
             raise
@@ -168,13 +169,27 @@ class FunctionModel(NamedModel):
             raise ModelError("function", detail, scope="permanent") from error
         if isinstance(answer, Completion):
             return answer
-        if answer is not None and not isinstance(answer, str):
+        latency = time.perf_counter() - begun
+        if answer is None:
+            return Completion(text=None, latency=latency)
+        if not isinstance(answer, str):
             raise ModelError(
                 "function", f"{self.name} returned {type(answer).__name__}, not a string", scope="fatal"
             )
-        text, thinking = (None, None) if answer is None else split_thinking(answer)
-        return Completion(text=text, thinking=thinking, latency=time.perf_counter() - begun)
+        text, thinking = split_thinking(answer)
+        return Completion(text=text, thinking=thinking, latency=latency)
 
+
+def _takes_text(parameter: Parameter) -> bool:
+    """Return whether a first parameter receives the prompt as a text, instead of the list of messages."""
+    annotation = parameter.annotation
+    if annotation in (Parameter.empty, Any, "Any"):
+        return parameter.name in ("prompt", "text")
+    return (annotation.__name__ if isinstance(annotation, type) else str(annotation)) in _TEXTS
+
+
+# The digest of a function
+# ------------------------------------------------------------------------------------------------------------
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
 _CHANGING = frozenset(
@@ -195,6 +210,10 @@ _CHANGING = frozenset(
     )
 )
 """Methods that modify a list, set or dictionary."""
+_ASSIGNMENTS = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
+"""Instructions that assign a variable of the module or of a closure, or an attribute."""
+_ITEM_ASSIGNMENTS = ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
+"""Instructions that modify a list or dictionary."""
 
 
 def digest_of(value: object) -> str:
@@ -208,35 +227,38 @@ def digest_of(value: object) -> str:
     type.
     """
     inner = value.func if isinstance(value, functools.partial) else value
-    return hashlib.sha256(
-        _described(value, getattr(inner, "__module__", None), {}).encode("utf-8", "surrogatepass")
-    ).hexdigest()[:32]
+    description = _described(value, getattr(inner, "__module__", None), {})
+    return hashlib.sha256(description.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _described(value: Any, module: str | None, seen: dict[int, tuple[int, object]]) -> str:
+def _described(value: Any, module: str | None, numbered: dict[int, tuple[int, object]]) -> str:
     """Return a canonical description of a value.
 
     Functions and objects of the module are described by their content.
 
-    `seen` maps the id of each object described so far to its number and the object itself, so that its id is
-    not reused.
+    Parameters
+    ----------
+    numbered
+        Number of each object that has been described, by its id, and the object itself, so that its id is not
+        used again.
     """
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return f"{type(value).__name__} {value!r}"
-    if id(value) in seen:
-        return f"again {seen[id(value)][0]}"
-    seen[id(value)] = len(seen), value
+    if id(value) in numbered:
+        return f"again {numbered[id(value)][0]}"
+    numbered[id(value)] = len(numbered), value
 
     def joined(*parts: Any) -> str:
-        return ", ".join(_described(part, module, seen) for part in parts)
+        return ", ".join(_described(part, module, numbered) for part in parts)
 
     match value:
         case list() | tuple():
             return f"{type(value).__name__} [{joined(*value)}]"
         case set() | frozenset():
-            return f"set [{', '.join(sorted(_described(one, module, {}) for one in value))}]"
+            return f"set [{', '.join(sorted(_described(member, module, {}) for member in value))}]"
         case dict():
-            return f"dict [{', '.join(f'{joined(key)}: {joined(one)}' for key, one in value.items())}]"
+            items = [f"{joined(key)}: {joined(content)}" for key, content in value.items()]
+            return f"dict [{', '.join(items)}]"
         case CodeType():
             names = (value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
             return f"code {value.co_code.hex()} {value.co_flags} {names} {joined(value.co_consts)}"
@@ -245,24 +267,22 @@ def _described(value: Any, module: str | None, seen: dict[int, tuple[int, object
         case MethodType():
             return f"method {joined(value.__func__)} {joined(value.__self__)}"
         case FunctionType() if value.__module__ == module:
-            return (
-                f"function {joined(value.__code__, value.__defaults__, value.__kwdefaults__, _named(value))}"
-            )
+            parts = (value.__code__, value.__defaults__, value.__kwdefaults__, _referenced(value))
+            return f"function {joined(*parts)}"
         case staticmethod() | classmethod():
             return joined(value.__func__)
         case property():
             return f"property {joined(value.fget)}"
     kind = value if isinstance(value, type) else type(value)
-    name = (
-        f"{getattr(value, '__module__', kind.__module__)}.{getattr(value, '__qualname__', kind.__qualname__)}"
-    )
+    value_module = getattr(value, "__module__", kind.__module__)
+    name = f"{value_module}.{getattr(value, '__qualname__', kind.__qualname__)}"
     return f"{name} {joined(_parts(value, kind))}" if kind.__module__ == module else name
 
 
-def _named(function: FunctionType) -> dict[str, Any]:
+def _referenced(function: FunctionType) -> dict[str, Any]:
     """Return the values of the closure and the module that a function references and does not modify."""
     code = function.__code__
-    found = {
+    values = {
         name: function.__globals__[name]
         for part in _nested_codes(code)
         for name in part.co_names
@@ -270,28 +290,26 @@ def _named(function: FunctionType) -> dict[str, Any]:
     }
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # the cell is still empty
-            found[name] = cell.cell_contents
-    return _unchanged(found, [code])
+            values[name] = cell.cell_contents
+    return _unchanged(values, [code])
 
 
 def _parts(value: Any, kind: type) -> dict[str, Any]:
-    """Return the methods and values of a class and, for an object, the attributes that its methods do not modify."""
+    """Return the methods and values of a class and, for an object, its attributes that no method modifies."""
     members = {
-        name: one for name, one in vars(kind).items() if not (name.startswith("__") and not callable(one))
+        name: member for name, member in vars(kind).items() if callable(member) or not name.startswith("__")
     }
     members |= {f"base {number}": base for number, base in enumerate(kind.__bases__)}
     if value is kind:
         return members
     methods = [
-        (name, one)
+        member.__code__
         for base in kind.__mro__
-        for name, one in vars(base).items()
-        if isinstance(one, FunctionType)
+        for name, member in vars(base).items()
+        if isinstance(member, FunctionType) and name not in _CONSTRUCTORS
     ]
     attributes = dict(getattr(value, "__dict__", {}))
-    return members | {
-        "held": _unchanged(attributes, [one.__code__ for name, one in methods if name not in _CONSTRUCTORS])
-    }
+    return members | {"held": _unchanged(attributes, methods)}
 
 
 def _unchanged(values: dict[str, Any], codes: Sequence[CodeType]) -> dict[str, Any]:
@@ -300,22 +318,22 @@ def _unchanged(values: dict[str, Any], codes: Sequence[CodeType]) -> dict[str, A
     Lists, sets and dictionaries that it may modify in place are replaced by their type.
     """
     parts = [part for code in codes for part in _nested_codes(code)]
-    instructions = [one for part in parts for one in dis.get_instructions(part)]
-    assigned = {
-        str(one.argval) for one in instructions if one.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
-    }
-    in_place = any(one.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE") for one in instructions)
-    in_place = in_place or any(name in _CHANGING for part in parts for name in part.co_names)
-    return {
-        name: type(value) if in_place and isinstance(value, list | set | dict) else value
-        for name, value in sorted(values.items())
-        if name not in assigned
-    }
+    instructions = [instruction for part in parts for instruction in dis.get_instructions(part)]
+    assigned = {str(step.argval) for step in instructions if step.opname in _ASSIGNMENTS}
+    modifies_items = any(step.opname in _ITEM_ASSIGNMENTS for step in instructions)
+    calls_modifier = any(not _CHANGING.isdisjoint(part.co_names) for part in parts)
+    unchanged: dict[str, Any] = {}
+    for name, value in sorted(values.items()):
+        if name in assigned:
+            continue
+        is_modified = (modifies_items or calls_modifier) and isinstance(value, list | set | dict)
+        unchanged[name] = type(value) if is_modified else value
+    return unchanged
 
 
 def _nested_codes(code: CodeType) -> Iterator[CodeType]:
     """Yield a code object and those of the functions defined in it."""
     yield code
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _nested_codes(one)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested_codes(constant)

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.prompts import MarkedTokens, PromptReader, PromptRow, Recipe
-from tiltmeter.models.token_lists import START
 from tiltmeter.models.weights import quiet
 
 if TYPE_CHECKING:
@@ -53,26 +52,27 @@ def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
     from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
     for row in rows:
-        row.made, row.tokens, row.finish_reason, row.place = [], 0, "", START
+        row.clear_answer()
     model = generator.model
-    config = GenerationConfig(
-        max_new_tokens=max(row.limit for row in rows), do_sample=False, use_cache=True, pad_token_id=0
-    )
+    longest = max(row.limit for row in rows)
+    config = GenerationConfig(max_new_tokens=longest, do_sample=False, use_cache=True, pad_token_id=0)
     ids, mask = left_padded([row.ids for row in rows], model.device)
-    drawing = processors(rows[0].recipe, [row.seed for row in rows], ids, mask)
-    boxes = [row.open_box for row in rows if row.open_box]
+    sampling = processors(rows[0].recipe, [row.seed for row in rows], ids, mask)
+    logits_processors = LogitsProcessorList([*_constraints(generator, rows), *sampling])
+    stopping_criteria = StoppingCriteriaList([_row_ends(generator, rows)])
+    open_boxes = [row.open_box for row in rows if row.open_box]
     patch: AbstractContextManager[None] = nullcontext()
     with quiet(), torch.inference_mode(), _bounded_positions(generator):
-        if boxes:
-            states = source_states(model, [source for source, _ in boxes], generator.layers[0])
-            patch = patched(model, generator.layers[1], states, [target for _, target in boxes])
+        if open_boxes:
+            states = source_states(model, [source for source, _ in open_boxes], generator.layers[0])
+            patch = patched(model, generator.layers[1], states, [target for _, target in open_boxes])
         with patch:
             model.generate(
                 input_ids=ids,
                 attention_mask=mask,
                 generation_config=config,
-                logits_processor=LogitsProcessorList([*_constraints(generator, rows), *drawing]),
-                stopping_criteria=StoppingCriteriaList([_row_ends(generator, rows)]),
+                logits_processor=logits_processors,
+                stopping_criteria=stopping_criteria,
             )
 
 
@@ -85,37 +85,37 @@ def left_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Ten
     from torch.nn.utils.rnn import pad_sequence
 
     pad = partial(pad_sequence, batch_first=True, padding_side="left")
-    ids, mask = (
-        pad([torch.tensor(row) for row in rows]),
-        pad([torch.ones(len(row), dtype=torch.long) for row in rows]),
-    )
+    ids = pad([torch.tensor(row) for row in rows])
+    mask = pad([torch.ones(len(row), dtype=torch.long) for row in rows])
     return ids.to(device), mask.to(device)
 
 
 def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., Tensor]:
-    """Return a stopping criterion that ends rows independently: at an end token, a stop text, the limit, or if given up.
+    """Return a stopping criterion that ends rows independently.
 
-    It also collects the tokens of each answer.
+    A row ends at an end token, a stop text or its limit, or if its answer is no longer needed. The criterion
+    also collects the tokens of each answer.
     """
     import torch
 
-    stop, decode = rows[0].recipe.stop, generator.reader.tokenizer.decode
+    stop = rows[0].recipe.stop
+    decode = generator.reader.tokenizer.decode
     # Number of tokens that a stop text at the end of an answer may span: nearly every token is at least one
     # byte.
-    tail = max((len(text.encode()) for text in stop), default=0) + 8
+    tail_length = max((len(text.encode()) for text in stop), default=0) + 8
 
     def reason(row: PromptRow, token: int) -> str:
         row.tokens += 1
         if token in generator.ends:
             return "stop"
-        row.made.append(token)
+        row.generated.append(token)
         if row.allowed is not None:
             row.place = row.allowed.steps[row.place][token]
             if not row.allowed.tokens(row.place, ()):
                 return "stop"
         if stop:
-            end = decode(row.made[-tail:], skip_special_tokens=True)
-            if any(text in end for text in stop):
+            tail = decode(row.generated[-tail_length:], skip_special_tokens=True)
+            if any(text in tail for text in stop):
                 return "stop"
         return "length" if row.tokens >= row.limit or row.given_up() else ""
 
@@ -130,10 +130,10 @@ def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., 
 def _constraints(generator: Generator, rows: Sequence[PromptRow]) -> list[Callable[[Tensor, Tensor], Tensor]]:
     """Return the processor that removes all tokens but those of allowed answers.
 
-    None if all answers of the batch are free.
+    The list is empty if all answers of the batch are free.
 
-    It comes before the others, so that temperature, penalties and filters apply to the tokens that are left.
-    Each row has a list of its own; rows without a list are not changed.
+    It comes before the others, so that temperature, penalties and filters apply to the remaining tokens. Each
+    row may have another list of allowed answers; rows without a list are not changed.
     """
     import torch
 
@@ -150,13 +150,16 @@ def _constraints(generator: Generator, rows: Sequence[PromptRow]) -> list[Callab
 
 @contextmanager
 def _bounded_positions(generator: Generator) -> Iterator[None]:
-    """Limit position IDs, so that finished rows, which continue with the batch, do not exceed a table of positions."""
-    most = generator.reader.positions
+    """Limit position IDs to the table of positions of the model.
 
-    def bound(_model: Any, given: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        if most is not None and named.get("position_ids") is not None:
-            named["position_ids"] = named["position_ids"].clamp(max=most - 1)
-        return given, named
+    Finished rows continue with the batch, and would exceed it.
+    """
+    positions = generator.reader.positions
+
+    def bound(_model: Any, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if positions is not None and options.get("position_ids") is not None:
+            options["position_ids"] = options["position_ids"].clamp(max=positions - 1)
+        return arguments, options
 
     with generator.model.register_forward_pre_hook(bound, with_kwargs=True):
         yield
@@ -189,12 +192,13 @@ def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tens
         The first two depend on how often, and whether, a token is in the answer; the third is a factor on the
         logits of tokens in the prompt or the answer (Keskar et al. 2019).
         """
-        generated, factor = input_ids[:, prompts.shape[1] :], recipe.repetition_penalty
-        counts = torch.zeros_like(scores).scatter_add_(
-            1, generated, torch.ones_like(generated, dtype=scores.dtype)
-        )
+        generated = input_ids[:, prompts.shape[1] :]
+        ones = torch.ones_like(generated, dtype=scores.dtype)
+        counts = torch.zeros_like(scores).scatter_add_(1, generated, ones)
         used = counts.scatter_add(1, prompts, mask.to(scores.dtype)) > 0  # padding is not counted
-        scores = torch.where(used, torch.where(scores > 0, scores / factor, scores * factor), scores)
+        factor = recipe.repetition_penalty
+        penalised = torch.where(scores > 0, scores / factor, scores * factor)
+        scores = torch.where(used, penalised, scores)
         return scores - recipe.frequency_penalty * counts - recipe.presence_penalty * (counts > 0)
 
     def add_noise(_input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -223,32 +227,45 @@ def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tens
 
 
 # The open box
-# -------------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------------------
 
 
 def find_blocks(model: Any, layer: int) -> Sequence[Any]:
-    """Return the blocks of a causal language model (Llama, Qwen, GPT-2, GPT-NeoX and models with the same structure).
+    """Return the blocks of a causal language model.
+
+    The structures of Llama, Qwen, GPT-2 and GPT-NeoX are supported.
 
     Raises
     ------
     InputError
         The structure of the model is not supported, or it has no block number `layer`.
     """
-    places = (
-        reduce(lambda module, name: getattr(module, name, None), place.split("."), model) for place in _BLOCKS
-    )
-    found: Sequence[Any] | None = next((place for place in places if place is not None and len(place)), None)
-    if found is None:
+    blocks = _blocks_of(model)
+    if not blocks:
         raise InputError(
-            f"the open-box setting does not support {type(model).__name__}: its blocks are not in {', '.join(_BLOCKS)}"
+            f"the open-box setting does not support {type(model).__name__}: "
+            f"its blocks are not in {', '.join(_BLOCKS)}"
         )
-    if not 0 <= layer < len(found):
-        raise InputError(f"there is no block {layer}: this model has the blocks 0 to {len(found) - 1}")
-    return found
+    if not 0 <= layer < len(blocks):
+        raise InputError(f"there is no block {layer}: this model has the blocks 0 to {len(blocks) - 1}")
+    return blocks
+
+
+def _blocks_of(model: Any) -> Sequence[Any]:
+    """Return the blocks of a model; empty if they are not in an attribute of `_BLOCKS`."""
+    for attribute in _BLOCKS:
+        blocks: Any = model
+        for name in attribute.split("."):
+            blocks = getattr(blocks, name, None)
+        if blocks is not None and len(blocks) > 0:
+            return list(blocks)
+    return []
 
 
 def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> list[Tensor]:
-    """Return the hidden states after block `layer` at the marked tokens of each source, computed as one batch.
+    """Return the hidden states after block `layer` at the marked tokens of each source.
+
+    They are computed as one batch.
 
     Returns
     -------
@@ -264,11 +281,12 @@ def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> li
 
     block = find_blocks(model, layer)[layer]
     ids, mask = left_padded([source.ids for source in sources], model.device)
-    seen: list[Tensor] = []
-    with (
-        torch.inference_mode(),
-        block.register_forward_hook(lambda _block, _given, made: seen.append(_hidden_states(made))),
-    ):
+    outputs: list[Tensor] = []
+
+    def collect(_block: Any, _arguments: Any, output: Any) -> None:
+        outputs.append(_hidden_states(output))
+
+    with torch.inference_mode(), block.register_forward_hook(collect):
         model.base_model(
             input_ids=ids,
             attention_mask=mask,
@@ -277,7 +295,7 @@ def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> li
         )
     return [
         states[-len(source.ids) :][source.positions].clone()
-        for states, source in zip(seen[0], sources, strict=True)
+        for states, source in zip(outputs[0], sources, strict=True)
     ]
 
 
@@ -308,30 +326,32 @@ def patched(
     block = find_blocks(model, layer)[layer]
     # Counted from the end of the prompt, so that padding does not matter.
     marked = [
-        (number, place - len(target.ids))
+        (number, position - len(target.ids))
         for number, target in enumerate(targets)
-        for place in target.positions
+        for position in target.positions
     ]
-    places = torch.tensor(marked, dtype=torch.long).T
+    rows, columns = torch.tensor(marked, dtype=torch.long).T
     vectors = torch.cat(list(states))
     width = 0
 
-    def put_in(_block: Any, _given: Any, made: Any) -> Any:
+    def insert(_block: Any, _arguments: Any, output: Any) -> Any:
         nonlocal width
-        hidden = _hidden_states(made)
+        hidden = _hidden_states(output)
         width = width or hidden.shape[1]
         if hidden.shape[1] < width:
-            return made
+            return output
         changed = hidden.clone()
-        rows, columns = places.to(hidden.device)
-        changed[rows, width + columns] = vectors.to(hidden)
-        return changed if made is hidden else (changed, *made[1:])
+        changed[rows.to(hidden.device), width + columns.to(hidden.device)] = vectors.to(hidden)
+        return changed if output is hidden else (changed, *output[1:])
 
-    with block.register_forward_hook(put_in):
+    with block.register_forward_hook(insert):
         yield
 
 
-def _hidden_states(made: Any) -> Tensor:
-    """Return the hidden states in the output of a block: the output itself or, depending on model and version, its first element."""
-    hidden: Tensor = made[0] if isinstance(made, tuple) else made
+def _hidden_states(output: Any) -> Tensor:
+    """Return the hidden states in the output of a block.
+
+    They are the output itself or, depending on model and version, its first element.
+    """
+    hidden: Tensor = output[0] if isinstance(output, tuple) else output
     return hidden

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from filelock import FileLock
 
@@ -27,7 +27,7 @@ from tiltmeter.models.memory import is_out_of_memory
 if TYPE_CHECKING:
     from torch import Tensor
 
-SUFFIX = ".gguf"
+SUFFIX: Final = ".gguf"
 _MAGIC = b"GGUF"
 _LINK = f"model{SUFFIX}"
 """Name of the file while transformers reads it."""
@@ -50,7 +50,8 @@ def find_gguf(name: str) -> Path:
     path = Path(name).expanduser()
     if not is_file(path):
         raise InputError(
-            f"there is no file {name}: give the path of a GGUF file, of a model folder, or a name on the Hugging Face hub"
+            f"there is no file {name}: give the path of a GGUF file, of a model folder, "
+            "or a name on the Hugging Face hub"
         )
     try:
         with path.open("rb") as file:
@@ -65,10 +66,10 @@ def find_gguf(name: str) -> Path:
 
 
 def dequantised(path: Path, digest: str) -> Path:
-    """Return the folder of the dequantised copy of a GGUF file, which is made unless it is in the cache.
+    """Return the folder of the dequantised copy of a GGUF file, which is created unless it is in the cache.
 
-    Only one process makes the copy; others wait for it. A copy is complete or absent, also if its process is
-    killed.
+    Only one process creates the copy; others wait for it. A copy is complete or absent, also if its process
+    is killed.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def dequantised(path: Path, digest: str) -> Path:
     with writable(folder, IN_CACHE):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock"):
-            if folder.is_dir():  # another process has made it
+            if folder.is_dir():  # another process has created it
                 return folder
             shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
             _log.warning("dequantising %s, once; the copy is kept in %s", path.name, folder)
@@ -113,9 +114,8 @@ def _save_copy(path: Path, folder: Path) -> None:
             model, tokenizer = _load(source)
             weights = _distinct_weights(model)
             if turn_end is not None:
-                model.generation_config.eos_token_id = sorted(
-                    {turn_end, model.generation_config.eos_token_id} - {None}
-                )
+                end_tokens = {turn_end, model.generation_config.eos_token_id} - {None}
+                model.generation_config.eos_token_id = sorted(end_tokens)
             vars(model.config).pop("quantization_config", None)  # the copy is not quantised
     finally:
         shutil.rmtree(source)
@@ -134,12 +134,12 @@ def _explained(path: Path, architecture: str) -> Iterator[None]:
         yield
     except Exception as error:
         _raise_if_not_the_content(path, error)
-        reason = next(
-            (line for line in str(error).splitlines() if line.strip()), type(error).__name__
-        ).strip()
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[0] if lines else type(error).__name__
         raise InputError(
-            f"transformers {transformers.__version__} cannot load {path}, a GGUF file of the architecture {architecture!r} "
-            f"({reason[:160]}): use a newer transformers or another model, or serve the file with llama.cpp (llamacpp/NAME)"
+            f"transformers {transformers.__version__} cannot load {path}, "
+            f"a GGUF file of the architecture {architecture!r} ({reason[:160]}): "
+            "use a newer transformers or another model, or serve the file with llama.cpp (llamacpp/NAME)"
         ) from None
 
 
@@ -183,8 +183,8 @@ def _read_header(path: Path) -> tuple[str, int | None]:
     is_token = isinstance(turn_end, int) and not isinstance(turn_end, bool) and 0 <= turn_end < vocabulary
     if turn_end is not None and not is_token:
         raise InputError(
-            f"{path}: {_TURN_END} is {turn_end!r}, which is none of the {vocabulary:,} tokens of its vocabulary; correct the file, or use "
-            "another one"
+            f"{path}: {_TURN_END} is {turn_end!r}, which is none of the {vocabulary:,} tokens of its "
+            "vocabulary; correct the file, or use another one"
         )
     return architecture, turn_end
 
@@ -206,15 +206,18 @@ def _link(path: Path, folder: Path) -> None:
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
-    """Return the model and the tokenizer of the GGUF file in a folder without other files, which would be read, too."""
+    """Return the model and the tokenizer of the GGUF file in a folder.
+
+    The folder contains no other files, because transformers would read them, too.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    fixed = {"gguf_file": _LINK, "local_files_only": True, "trust_remote_code": False}
+    options = {"gguf_file": _LINK, "local_files_only": True, "trust_remote_code": False}
     with _no_bar():
-        tokenizer = AutoTokenizer.from_pretrained(folder, **fixed)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         model, report = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True, **fixed
+            folder, dtype=torch.float32, output_loading_info=True, **options
         )
     if report["missing_keys"]:
         raise ValueError(f"it lacks weights such as {min(report['missing_keys'])}")
@@ -235,12 +238,15 @@ def _no_bar() -> Iterator[None]:
 
 
 def _distinct_weights(model: Any) -> dict[str, Tensor]:
-    """Return the weights by name, without those that share the memory of another (input and output embeddings)."""
+    """Return the weights by name, without those that share the memory of others.
+
+    Input and output embeddings of many models share their memory.
+    """
     weights: dict[str, Tensor] = {}
-    places: set[int] = set()
+    addresses: set[int] = set()
     for name, values in model.state_dict().items():
-        if values.data_ptr() not in places:
-            places.add(values.data_ptr())
+        if values.data_ptr() not in addresses:
+            addresses.add(values.data_ptr())
             weights[name] = _narrowed(values)
     return weights
 

@@ -1,4 +1,6 @@
-"""Causal language models of transformers in this process, from a folder, a GGUF file or the Hugging Face hub: `hf/NAME_OR_PATH`.
+"""Causal language models of transformers in this process: `hf/NAME_OR_PATH`.
+
+The path is that of a folder or a GGUF file, the name is that of a model of the Hugging Face hub.
 
 Options (`-M key=value`) are those of `LocalOptions`. The sampling options are the fields of `Sampling`, and
 `-M top_k=, min_p=, frequency_penalty=, presence_penalty=, repetition_penalty=,
@@ -23,7 +25,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling
@@ -43,20 +45,24 @@ from tiltmeter.models.weights import (
     pick_device,
 )
 
-SMALL = 20_000_000
-"""Number of parameters below which a model uses one thread on a CPU: several threads would mostly wait for
-each other."""
-LONGER = 2
-"""Largest ratio of the length of a prompt to that of the oldest one in its batch, in either direction, beside
-MARGIN tokens.
+SMALL: Final = 20_000_000
+"""Number of parameters below which a model uses one thread on a CPU.
+
+Several threads would mostly wait for each other.
+"""
+LONGER: Final = 2
+"""Largest ratio of the length of a prompt to that of the oldest one in its batch, in either direction.
 
 Two other prompts of the batch may differ more.
 """
-MARGIN = 64
-LINGER = 0.005
-"""Seconds without a new request after which an incomplete batch starts: a run sends its requests one after
-the other."""
-_WHAT = "causal language model"
+MARGIN: Final = 64
+"""Tokens by which the lengths may differ beyond this ratio."""
+LINGER: Final = 0.005
+"""Seconds without a new request after which an incomplete batch starts.
+
+A run sends its requests one after the other.
+"""
+_KIND = "causal language model"
 _CHOICES = {"dtype": ("auto", "float32", "bfloat16", "float16"), "runner": ("transformers", "vllm")}
 _RANGES: Mapping[str, Range] = {
     "batch_size": (int, 1, float("inf")),
@@ -91,7 +97,7 @@ class LocalOptions:
     """The word that is repeated once for each token of the source."""
 
 
-OPTIONS: frozenset[str] = frozenset(option.name for option in fields(LocalOptions))
+OPTIONS: Final[frozenset[str]] = frozenset(option.name for option in fields(LocalOptions))
 """Options of `create`; all others are vendor extras."""
 
 
@@ -142,26 +148,31 @@ def create(
         for option, allowed in _RANGES.items()
         if option in options
     }
-    chosen = LocalOptions(**{**options, **numbers})
+    chosen = LocalOptions(**(dict(options) | numbers))
     check_device(chosen.device)
     need_local(name, "torch", "transformers")
     if catalogued is not None or model.lower().endswith(SUFFIX):
         if chosen.runner == "vllm":
             raise InputError(f"-M runner=vllm does not read GGUF files such as {name}: remove the option")
         check_gguf_use(model, chosen.revision)
-        if catalogued is None:
-            return LocalModel(name, Weights(model, None, None, {}, find_gguf(model)), chosen)
-        file = find_gguf(str(catalogued.find()))
-        return LocalModel(name, Weights(model, None, None, {}, file, catalogued.name), chosen)
-    made = BulkModel if chosen.runner == "vllm" else LocalModel
-    return made(name, find_weights(model, chosen.revision), chosen)
+        weights = Weights(
+            name=model,
+            folder=None,
+            commit=None,
+            config={},
+            file=find_gguf(str(catalogued.find()) if catalogued else model),
+            catalogued=catalogued.name if catalogued else None,
+        )
+        return LocalModel(name, weights, chosen)
+    model_type = BulkModel if chosen.runner == "vllm" else LocalModel
+    return model_type(name, find_weights(model, chosen.revision), chosen)
 
 
-def is_pipeline(one: object) -> bool:
+def is_pipeline(candidate: object) -> bool:
     """Return whether an object is a pipeline of transformers, without importing transformers."""
     return any(
-        kind.__name__ == "Pipeline" and kind.__module__.startswith("transformers.")
-        for kind in type(one).__mro__
+        base.__name__ == "Pipeline" and base.__module__.startswith("transformers.")
+        for base in type(candidate).__mro__
     )
 
 
@@ -193,8 +204,12 @@ class LocalModel(NamedModel):
     constrains = True
 
     def __init__(self, name: str, weights: Weights, options: LocalOptions) -> None:
-        self.name = self.endpoint = name
-        self._weights, self._options, self._size = weights, options, options.batch_size
+        self.name = name
+        self.endpoint = name
+        self._weights = weights
+        self._options = options
+        self._size = options.batch_size
+        """Maximum number of prompts per batch that fit into memory."""
         self._generator: Generator | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._open: set[asyncio.Future[Completion]] = set()
@@ -211,29 +226,36 @@ class LocalModel(NamedModel):
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]  # weights are read on first access
-        """The identity of the weights (not their location), the number type, and the settings of the open-box setting."""
+        """The identity of the weights (not their location), the number type, and the open-box options."""
         options = self._options
         dtype = self._dtype(pick_device(options.device))
-        return f"hf/1 {self._weights.identity} {dtype} {options.source_layer}>{options.target_layer} {options.placeholder!r}"
+        layers = f"{options.source_layer}>{options.target_layer}"
+        return f"hf/1 {self._weights.identity} {dtype} {layers} {options.placeholder!r}"
 
     def _dtype(self, device: str) -> str:
-        """Return the number type on a device; "auto" is the saved type on a GPU, and float32 otherwise, where narrower types are slow."""
+        """Return the number type on a device.
+
+        "auto" is the saved type on a GPU, and float32 otherwise, because narrower types are slow on a CPU.
+        """
         if self._options.dtype != "auto":
             return self._options.dtype
+        if device.startswith("cpu"):
+            return "float32"
         config = self._weights.config
-        places = (config, config.get("text_config") or {})
-        saved = next(
-            (str(place[name]) for place in places for name in ("dtype", "torch_dtype") if place.get(name)),
-            "float32",
-        )
-        return saved if saved in ("bfloat16", "float16") and not device.startswith("cpu") else "float32"
+        saved = [
+            str(part[name])
+            for part in (config, config.get("text_config") or {})
+            for name in ("dtype", "torch_dtype")
+            if part.get(name)
+        ]
+        return saved[0] if saved and saved[0] in ("bfloat16", "float16") else "float32"
 
     def _load(self) -> Generator:
         import torch
 
         device = pick_device(self._options.device)
         dtype = getattr(torch, self._dtype(device))
-        model, tokenizer = load_pretrained(self._weights, "AutoModelForCausalLM", _WHAT, device, dtype=dtype)
+        model, tokenizer = load_pretrained(self._weights, "AutoModelForCausalLM", _KIND, device, dtype=dtype)
         return self._generator_of(model, tokenizer)
 
     def _generator_of(self, model: Any, tokenizer: Any) -> Generator:
@@ -243,12 +265,10 @@ class LocalModel(NamedModel):
         options = self._options
         if model.device.type == "cpu" and model.num_parameters() < SMALL:
             torch.set_num_threads(1)
-        saved, model.generation_config = (
-            model.generation_config,
-            GenerationConfig(),
-        )  # requests do not use its beams or banned tokens
-        named = saved.eos_token_id
-        ends = frozenset({*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id} - {None})
+        saved = model.generation_config
+        model.generation_config = GenerationConfig()  # requests do not use its beams or banned tokens
+        end_tokens = saved.eos_token_id if isinstance(saved.eos_token_id, list) else [saved.eos_token_id]
+        ends = frozenset({*end_tokens, tokenizer.eos_token_id} - {None})
         reader = PromptReader(self.name, tokenizer, model.config, saved, options.placeholder)
         return Generator(model, reader, (options.source_layer, options.target_layer), ends)
 
@@ -260,12 +280,15 @@ class LocalModel(NamedModel):
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        self._thread, self._waiting, self._worker = thread, [], None
+        self._thread = thread
+        self._waiting = []
+        self._worker = None
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         """Cancel waiting requests, and wait until the current batch stops at its next token."""
-        thread, self._thread = self._thread, None
+        thread = self._thread
+        self._thread = None
         if thread is None:
             return
         for answer in self._open:
@@ -280,7 +303,8 @@ class LocalModel(NamedModel):
         """See `Model.complete`."""
         if self._thread is None or self._generator is None:
             raise RuntimeError(f"{self!r} must be entered first: async with model")
-        begun, loop = perf_counter(), asyncio.get_running_loop()
+        begun = perf_counter()
+        loop = asyncio.get_running_loop()
         in_thread = partial(loop.run_in_executor, self._thread)
         answer: asyncio.Future[Completion] = loop.create_future()
         self._open.add(answer)
@@ -305,12 +329,7 @@ class LocalModel(NamedModel):
     ) -> None:
         """Answer all waiting requests; `answers` is `_answers` on the thread."""
         while self._waiting:
-            seen = -1
-            while (
-                len(self._waiting) < (asked := self._unanswered) or seen < asked < self._size
-            ):  # more requests are being read or sent
-                seen = asked
-                await asyncio.sleep(LINGER)
+            await self._wait_for_more()
             batch = self._take()
             if not batch:
                 continue
@@ -318,11 +337,14 @@ class LocalModel(NamedModel):
             if not outcomes and len(batch) > 1:
                 self._size = len(batch) // 2
                 self._waiting = batch + self._waiting
-            elif not outcomes:
-                advice = "use a smaller model, a narrower -M dtype or fewer --max-tokens"
-                detail = f"a prompt of {len(batch[0].row.ids):,} tokens and its answer do not fit into memory: {advice}"
+                continue
+            if not outcomes:
+                detail = (
+                    f"a prompt of {len(batch[0].row.ids):,} tokens and its answer do not fit into memory: "
+                    "use a smaller model, a narrower -M dtype or fewer --max-tokens"
+                )
                 outcomes = [ModelError("out_of_memory", detail, scope="permanent")]
-            for request, outcome in zip(batch, outcomes, strict=False):
+            for request, outcome in zip(batch, outcomes, strict=True):
                 if request.answer.done():  # cancelled
                     continue
                 if isinstance(outcome, Completion):
@@ -330,25 +352,38 @@ class LocalModel(NamedModel):
                 else:
                     request.answer.set_exception(outcome)
 
+    async def _wait_for_more(self) -> None:
+        """Wait until all prompts are tokenised, and the batch is full or no new request arrives."""
+        previous = -1
+        unanswered = self._unanswered
+        while len(self._waiting) < unanswered or previous < unanswered < self._size:
+            previous = unanswered
+            await asyncio.sleep(LINGER)
+            unanswered = self._unanswered
+
     @property
     def _unanswered(self) -> int:
         """Number of requests that are waiting, or whose prompts are being tokenised."""
         return sum(not answer.done() for answer in self._open)
 
     def _take(self) -> list[WaitingRequest]:
-        """Remove and return the next batch: the oldest request, and those with the same recipe and the most similar length."""
+        """Remove and return the next batch.
+
+        It consists of the oldest request, and those with the same recipe and the most similar length.
+        """
         self._waiting = [request for request in self._waiting if not request.answer.done()]
         if not self._waiting:
             return []
         oldest = self._waiting[0].row
-        alike = [request for request in self._waiting if _fits_beside(request.row, oldest)]
-        batch = sorted(alike, key=lambda request: abs(len(request.row.ids) - len(oldest.ids)))[: self._size]
+        similar = [request for request in self._waiting if _fits_beside(request.row, oldest)]
+        similar.sort(key=lambda request: abs(len(request.row.ids) - len(oldest.ids)))
+        batch = similar[: self._size]
         self._waiting = [request for request in self._waiting if request not in batch]
         return batch
 
 
 def _fits_beside(row: PromptRow, oldest: PromptRow) -> bool:
-    """Return whether a prompt can be answered in one batch with the oldest: by the same recipe, and of similar length."""
+    """Return whether a prompt has the same recipe as the oldest one of a batch, and a similar length."""
     if row.recipe != oldest.recipe or bool(row.open_box) != bool(oldest.open_box):
         return False
     shorter, longer = sorted((len(row.ids), len(oldest.ids)))
@@ -373,20 +408,22 @@ class PipelineModel(LocalModel):
     """
 
     def __init__(self, pipeline: Any) -> None:
-        model, tokenizer = pipeline.model, pipeline.tokenizer
-        if tokenizer is None or not model.can_generate():
+        model = pipeline.model
+        if pipeline.tokenizer is None or not model.can_generate():
             raise InputError(
-                f"the pipeline for {pipeline.task} does not generate text; use one created with pipeline('text-generation', ...)"
+                f"the pipeline for {pipeline.task} does not generate text; "
+                "use one created with pipeline('text-generation', ...)"
             )
         name = f"pipeline/{Path(model.name_or_path).name or type(model).__name__}"
-        super().__init__(
-            name, Weights(name, None, None, model.config.to_dict()), LocalOptions(device=str(model.device))
-        )
-        self._model, self._tokenizer = copy.copy(model), tokenizer
+        weights = Weights(name, None, None, model.config.to_dict())
+        super().__init__(name, weights, LocalOptions(device=str(model.device)))
+        self._model = copy.copy(model)
+        self._tokenizer = pipeline.tokenizer
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InputError(
-            f"{self.name} exists only in the memory of this process; save it with save_pretrained and use hf/FOLDER"
+            f"{self.name} exists only in the memory of this process; "
+            "save it with save_pretrained and use hf/FOLDER"
         )
 
     @cached_property
@@ -394,16 +431,12 @@ class PipelineModel(LocalModel):
         """The digest of the configuration, the vocabulary and the weights."""
         import torch
 
-        digest = hashlib.sha256(
-            json.dumps(
-                [self._weights.config, self._tokenizer.get_vocab()], sort_keys=True, default=str
-            ).encode()
-        )
+        description = [self._weights.config, self._tokenizer.get_vocab()]
+        digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
         for name, values in sorted(self._model.state_dict().items()):
-            digest.update(
-                name.encode()
-                + values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-            )
+            content = values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+            digest.update(name.encode())
+            digest.update(content.tobytes())
         return f"pipeline/1 {digest.hexdigest()}"
 
     def _load(self) -> Generator:
@@ -417,19 +450,15 @@ def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[
     """
     try:
         generate_batch(generator, [request.row for request in batch])
-        texts = [
-            generator.reader.tokenizer.decode(request.row.made, skip_special_tokens=True) for request in batch
-        ]
-        return [
-            _completion(request.row, text, request.begun) for text, request in zip(texts, batch, strict=True)
-        ]
+        decode = partial(generator.reader.tokenizer.decode, skip_special_tokens=True)
+        return [_completion(request.row, decode(request.row.generated), request.begun) for request in batch]
     except Exception as error:
         if not is_out_of_memory(error):
-            detail = f"the model failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+            message = str(error).partition("\n")[0][:200]
+            detail = f"the model failed with {type(error).__name__}: {message}"
             return [ModelError("internal", detail, scope="permanent") for _ in batch]
-    if (
-        generator.model.device.type == "cuda"
-    ):  # after the handler, because the error references the tensors of the batch
+    # The error references the tensors of the batch until the end of its handler.
+    if generator.model.device.type == "cuda":
         import torch
 
         torch.cuda.empty_cache()
@@ -437,21 +466,26 @@ def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[
 
 
 def _completion(row: PromptRow, text: str, begun: float) -> Completion:
-    """Return the completion for a generated text: thinking is separated, and the answer ends before the first stop text.
+    """Return the completion for a generated text.
 
-    An answer from a list of allowed ones is written as an object; an incomplete one is a free answer.
+    Thinking is separated, and the answer ends before the first stop text. An answer from a list of allowed
+    ones is written as an object; an incomplete one is a free answer.
     """
+    thinking: str | None = None
     if row.chosen is not None:
-        text = json.dumps({"answer": row.chosen})
-        return Completion(
-            text, row.finish_reason, None, None, len(row.ids), row.tokens, perf_counter() - begun
-        )
-    ends = [place for stop in row.recipe.stop if (place := text.find(stop)) >= 0]
-    answer, thinking = split_thinking(
-        ("<think>" if row.thinking else "") + text[: min(ends, default=len(text))]
-    )
+        answer = json.dumps({"answer": row.chosen})
+    else:
+        positions = [text.find(stop) for stop in row.recipe.stop]
+        end = min((position for position in positions if position >= 0), default=len(text))
+        opening = "<think>" if row.thinking else ""
+        answer, thinking = split_thinking(opening + text[:end])
     return Completion(
-        answer, row.finish_reason, None, thinking, len(row.ids), row.tokens, perf_counter() - begun
+        text=answer,
+        finish_reason=row.finish_reason,
+        thinking=thinking,
+        input_tokens=len(row.ids),
+        output_tokens=row.tokens,
+        latency=perf_counter() - begun,
     )
 
 
@@ -468,7 +502,10 @@ class BulkModel(NamedModel):
 
     def __init__(self, name: str, weights: Weights, options: LocalOptions) -> None:
         super().__init__(name, f"hf-vllm/1 {weights.identity} {options.dtype}")
-        self._weights, self._options, self._asked = weights, options, 0
+        self._weights = weights
+        self._options = options
+        self._requests = 0
+        """Number of requests so far, which numbers them."""
         self._engine: Any = None
 
     async def __aenter__(self) -> Self:
@@ -484,22 +521,26 @@ class BulkModel(NamedModel):
         try:
             from vllm import AsyncEngineArgs, AsyncLLMEngine  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
-            message = f"{self.name}: the package vllm is not installed on a node with GPUs: pip install vllm on every such node"
-            raise ProviderError(message) from None
-        given: dict[str, Any] = {
+            raise ProviderError(
+                f"{self.name}: the package vllm is not installed on a node with GPUs: "
+                "pip install vllm on every such node"
+            ) from None
+        arguments: dict[str, Any] = {
             "model": str(self._weights.folder or self._weights.name),
             "tensor_parallel_size": self.gpus,
+            "dtype": self._options.dtype,
+            "trust_remote_code": False,
+            "load_format": "safetensors",
         }
-        given |= {"dtype": self._options.dtype, "trust_remote_code": False, "load_format": "safetensors"}
         if commit := self._weights.commit:
-            given |= {"revision": commit, "tokenizer_revision": commit}
-        return AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**given))
+            arguments |= {"revision": commit, "tokenizer_revision": commit}
+        return AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**arguments))
 
     @cached_property
     def _reader(self) -> PromptReader:
         from transformers import GenerationConfig
 
-        config, tokenizer = load_pretrained(self._weights, "AutoConfig", _WHAT)
+        config, tokenizer = load_pretrained(self._weights, "AutoConfig", _KIND)
         generation = GenerationConfig()
         with suppress(OSError):  # there is no generation_config.json
             generation = GenerationConfig.from_pretrained(str(self._weights.fetch()), local_files_only=True)
@@ -511,23 +552,19 @@ class BulkModel(NamedModel):
         If vLLM fails permanently, the process exits, so that another one replaces it.
         """
         if not self.gpus:
-            raise ModelError(
-                "bad_request",
-                f"{self.name}: -M runner=vllm needs --engine ray (and GPUs); remove it",
-                scope="fatal",
-            )
+            detail = f"{self.name}: -M runner=vllm needs --engine ray (and GPUs); remove it"
+            raise ModelError("bad_request", detail, scope="fatal")
         from vllm import SamplingParams  # type: ignore[import-not-found,unused-ignore]
 
         begun = perf_counter()
         row = self._reader.read(messages, sampling, sample)
-        drawing = row.recipe._asdict() | {
-            "max_tokens": row.limit,
-            "seed": row.seed >> 31,
-            "stop": list(sampling.stop),
-        }  # 32 bits
-        self._asked += 1
+        parameters = row.recipe._asdict()
+        parameters["max_tokens"] = row.limit
+        parameters["seed"] = row.seed >> 31  # 32 bits
+        parameters["stop"] = list(sampling.stop)
+        self._requests += 1
         answers = self._engine.generate(
-            {"prompt_token_ids": row.ids}, SamplingParams(**drawing), request_id=str(self._asked)
+            {"prompt_token_ids": row.ids}, SamplingParams(**parameters), request_id=str(self._requests)
         )
         try:
             async for answer in answers:

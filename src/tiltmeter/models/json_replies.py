@@ -1,6 +1,6 @@
 """Extraction of JSON from a model's answer: alone, in a fenced block, within prose, or slightly malformed.
 
-And of items in lists.
+`clean_item` cleans an item of a list in such an answer.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from tiltmeter.models.thinking import CLOSES, OPENS
 
-MAX_LENGTH = 1_000_000
+MAX_LENGTH: Final = 1_000_000
 """Maximum length of an answer in characters; answers of judges are far shorter."""
 
-_MAX_CANDIDATES = 100  # bracketed candidates in prose
+_MAX_CANDIDATES = 100
+"""Maximum number of bracketed texts in prose that are tried."""
 
 _THOUGHT = re.compile(rf"{OPENS}.*?(?:{CLOSES}|\Z)", re.DOTALL)
 _ORPHAN_END = re.compile(CLOSES)  # some endpoints omit the opening tag
@@ -58,12 +59,15 @@ def read_json(text: str) -> dict[str, Any] | list[Any]:
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"the answer is too long to be read ({len(text)} characters)")
-    if (found := _parsed(text.strip())) is not None:
-        return found
-    if not (answer := without_thinking(text)):
+    value = _parsed(text.strip())
+    if value is not None:
+        return value
+    answer = without_thinking(text)
+    if not answer:
         raise ValueError("the answer is empty")
-    for found in json_values(answer):
-        return found
+    value = next(json_values(answer), None)
+    if value is not None:
+        return value
     if _OPENS_JSON.search(answer):
         raise ValueError("the JSON of the answer is not valid or breaks off")
     raise ValueError("the answer holds no JSON")
@@ -77,17 +81,20 @@ def json_values(text: str) -> Iterator[dict[str, Any] | list[Any]]:
     if len(text) > MAX_LENGTH:
         return
     for candidate in _candidates(without_thinking(text)):
-        if (found := _parsed(candidate)) is not None:
-            yield found
+        value = _parsed(candidate)
+        if value is not None:
+            yield value
 
 
 def without_thinking(text: str) -> str:
     """Remove marked thinking from a text; the opening or the closing mark may be missing."""
     answer = _THOUGHT.sub(" ", text)
-    return answer[max((end.end() for end in _ORPHAN_END.finditer(answer)), default=0) :].strip()
+    start = max((mark.end() for mark in _ORPHAN_END.finditer(answer)), default=0)
+    return answer[start:].strip()
 
 
 def _candidates(answer: str) -> Iterator[str]:
+    """Yield the texts in an answer that may be JSON: all of it, its fenced blocks, its balanced brackets."""
     yield answer
     for block in _FENCED.finditer(answer):
         yield block.group(2).strip()
@@ -102,18 +109,18 @@ def _balanced(text: str) -> list[tuple[int, int]]:
     """
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
-    place = 0
-    while found := (_TOKEN if opened else _OPENS_JSON).search(text, place):
-        mark = text[found.start()]
-        place = found.end() if opened else found.start() + 1
+    position = 0
+    while match := (_TOKEN if opened else _OPENS_JSON).search(text, position):
+        mark = text[match.start()]
+        position = match.end() if opened else match.start() + 1
         if mark in _CLOSES:
-            opened.append(found.start())
+            opened.append(match.start())
         elif mark in "]}":
             start = opened.pop()
             if _CLOSES[text[start]] != mark:
                 opened.clear()
             elif not opened:
-                spans.append((start, place))
+                spans.append((start, position))
     return spans
 
 
@@ -126,25 +133,22 @@ def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
         except (ValueError, RecursionError):
             continue
         if _SURROGATE.search(candidate):  # tables cannot store lone surrogates
-            whole = (
-                json.dumps(value, ensure_ascii=False)
-                .encode("utf-16", "surrogatepass")
-                .decode("utf-16", "replace")
-            )
-            value = json.loads(whole)
+            with_surrogates = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+            value = json.loads(with_surrogates.decode("utf-16", "replace"))
         return value if isinstance(value, dict | list) else None
     return None
 
 
 def _spellings(text: str) -> Iterator[str]:
+    """Yield a text, and the same text with its quotation marks and trailing commas corrected."""
     yield text
     if '"' not in text:
         if "“" in text or "”" in text:
             text = text.translate({ord("“"): '"', ord("”"): '"'})
         elif "'" in text or "‘" in text:
             text = text.translate({ord("‘"): "'", ord("’"): "'"})
-            text = _SINGLE.sub(lambda found: json.dumps(found.group(1), ensure_ascii=False), text)
-    yield _TRAILING.sub(lambda found: found.group(1) or "", text)
+            text = _SINGLE.sub(lambda match: json.dumps(match[1], ensure_ascii=False), text)
+    yield _TRAILING.sub(lambda match: match[1] or "", text)
 
 
 def _no_constant(name: str) -> Any:
@@ -152,7 +156,10 @@ def _no_constant(name: str) -> Any:
 
 
 def clean_item(item: str) -> str:
-    """Return the item on one line without bullets, numbering, bold marks, surrounding quotation marks and trailing punctuation."""
+    """Return the item on one line, without marks around it.
+
+    These are bullets, numbering, bold marks, quotation marks, and punctuation at its end.
+    """
     text = " ".join(item.translate(_CONTROL).split())
     while True:
         before = text

@@ -1,6 +1,7 @@
-"""Masking of keys in everything that models return: an endpoint may repeat the key of a request in its answer.
+"""Masking of keys in everything that models return.
 
-Responses that were generated elsewhere are searched as well when they are imported.
+An endpoint may repeat the key of a request in its answer. Responses that were generated elsewhere are
+searched as well when they are imported.
 
 The keys are the values of environment variables whose names say so (OPENAI_API_KEY, HF_TOKEN). They are
 masked in every text of an answer and in the message of a failure, whichever model returned them, before
@@ -10,6 +11,7 @@ anything is stored.
 from __future__ import annotations
 
 import base64
+import math
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -29,6 +31,9 @@ SHORTEST: Final = 8
 SHORTEST_OF_LETTERS: Final = 16
 """Number of characters of the shortest masked key, and of one of letters only: a shorter one may be a word,
 which an answer may contain."""
+
+_URL_ALPHABET = str.maketrans("+/", "-_")
+"""From the alphabet of Base64 to that of its form for URLs."""
 
 _Parameters = ParamSpec("_Parameters")
 _Outcome = Completion | ModelError
@@ -96,8 +101,13 @@ def _keys_of_environment() -> tuple[str, ...]:
 
     Short ones and words, such as a placeholder for a key, are omitted.
     """
-    keys = (written.strip() for name, written in os.environ.items() if _names_key(name))  # as they are sent
-    return tuple(key for key in keys if len(key) >= (SHORTEST_OF_LETTERS if key.isalpha() else SHORTEST))
+    values = [value.strip() for name, value in os.environ.items() if _names_key(name)]  # as they are sent
+    return tuple(value for value in values if len(value) >= _shortest(value))
+
+
+def _shortest(value: str) -> int:
+    """Return the number of characters from which a value like this one is masked."""
+    return SHORTEST_OF_LETTERS if value.isalpha() else SHORTEST
 
 
 @lru_cache(4096)
@@ -107,7 +117,10 @@ def _names_key(name: str) -> bool:
 
 @lru_cache(16)
 def _patterns(keys: tuple[str, ...]) -> list[tuple[tuple[str, ...], re.Pattern[str]]]:
-    """Return the forms in which each key may be repeated: fixed texts, and a pattern of its percent-encoded forms."""
+    """Return the forms in which each key may be repeated.
+
+    They are fixed texts, and a pattern of its percent-encoded forms.
+    """
     longest_first = sorted(set(keys), key=len, reverse=True)
     return [
         ((key, key[::-1], quote(key, safe=""), *_in_base64(key)), _percent_encoded(key))
@@ -116,17 +129,25 @@ def _patterns(keys: tuple[str, ...]) -> list[tuple[tuple[str, ...], re.Pattern[s
 
 
 def _in_base64(key: str) -> Iterable[str]:
-    """Yield what the three possible positions of a key within Base64 have in common, whatever stands before and after it."""
+    """Yield the characters of Base64 that depend only on a key, for each of its three possible positions.
+
+    Three bytes are four characters of six bits, so that a key begins at one of three positions. The first and
+    the last character may also depend on the text before or after the key; such characters are left out.
+    """
     content = key.encode()
-    for before in range(3):
-        encoded = base64.b64encode(b"\0" * before + content).decode().rstrip("=")
-        first, last = -(-8 * before // 6), 8 * (before + len(content)) // 6
-        yield encoded[first:last]
-        yield encoded[first:last].translate(str.maketrans("+/", "-_"))
+    for bytes_before in range(3):
+        encoded = base64.b64encode(b"\0" * bytes_before + content).decode().rstrip("=")
+        start = math.ceil(8 * bytes_before / 6)
+        end = 8 * (bytes_before + len(content)) // 6
+        characters = encoded[start:end]
+        yield characters
+        yield characters.translate(_URL_ALPHABET)
 
 
 def _percent_encoded(key: str) -> re.Pattern[str]:
-    letters = (
-        f"(?:{re.escape(letter)}|{''.join(f'%{byte:02x}' for byte in letter.encode())})" for letter in key
-    )
+    """Return a pattern of a key in which any letters may be percent-encoded."""
+    letters: list[str] = []
+    for letter in key:
+        encoded = "".join(f"%{byte:02x}" for byte in letter.encode())
+        letters.append(f"(?:{re.escape(letter)}|{encoded})")
     return re.compile("".join(letters), re.IGNORECASE)

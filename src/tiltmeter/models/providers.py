@@ -78,7 +78,10 @@ def create_model(
 def provider_factory(provider: str) -> Callable[..., Model]:
     """Return the function that creates the models of a provider.
 
-    Raise InputError if there is none, or if a plugin is not usable.
+    Raises
+    ------
+    InputError
+        There is no such provider, or its plugin is not usable.
     """
     elsewhere = " (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)"
     check_known(provider, PROVIDERS.names(), f"unknown provider {provider!r}", elsewhere)
@@ -90,7 +93,8 @@ def _parse_spec(spec: str) -> tuple[str, str]:
     provider, _, model = spec.partition("/")
     if not (provider and model):
         raise InputError(
-            f"the model {spec!r} should be written provider/model, for instance openai/gpt-4o-mini or ollama/llama3.2"
+            f"the model {spec!r} should be written provider/model, "
+            "for instance openai/gpt-4o-mini or ollama/llama3.2"
         )
     return provider, model
 
@@ -114,7 +118,7 @@ def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[s
     declared: frozenset[str] | None = getattr(sys.modules[factory.__module__], "OPTIONS", None)
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
-    leftover: dict[str, str] = {}
+    provider_options: dict[str, str] = {}
     for name, value in options.items():
         refuse_secrets(f"-M {name}=", name, parse_scalar(value))
         is_unset = value.strip().lower() in _UNSET
@@ -123,18 +127,20 @@ def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[s
         elif name == "stop":
             fields[name] = () if is_unset else _parse_stop_texts(value)
         elif declared is None or name in declared:
-            leftover[name] = value
+            provider_options[name] = value
         elif name in _RESERVED:
             raise InputError(f"-M {name}={value}: {name} is part of every request and cannot be set")
         else:
             extra[name] = parse_scalar(value)
-    return fields | ({"extra": extra} if extra else {}), leftover
+    if extra:
+        fields["extra"] = extra
+    return fields, provider_options
 
 
 def _parse_stop_texts(value: str) -> tuple[str, ...]:
     r"""Parse stop texts: one text, or a JSON string or list of strings (such as `"\n"`)."""
-    found = parse_scalar(value) if value[0] in '["' else value
-    texts = [found] if isinstance(found, str) else found
+    parsed = parse_scalar(value) if value[0] in '["' else value
+    texts = [parsed] if isinstance(parsed, str) else parsed
     if not all(isinstance(text, str) and text for text in texts):
         raise InputError(f'-M stop={value}: give a text or a JSON list of texts such as ["\\n", "END"]')
     return tuple(texts)

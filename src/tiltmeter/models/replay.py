@@ -1,4 +1,7 @@
-"""Recorded responses as a model: `replay/FILE` (CSV, JSON Lines or Parquet with one prompt and answer per row) or `replay/RUN`."""
+"""Recorded responses as a model: `replay/FILE` or `replay/RUN`.
+
+The file is CSV, JSON Lines or Parquet, with one prompt and answer per row.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, S
 from tiltmeter.models.options import check_local, check_options
 from tiltmeter.models.thinking import split_thinking
 
-_NAMES = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
-"""Accepted names of columns with several names, in order of preference."""
+_SYNONYMS = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
+"""Names in a file of the columns that may have several names, in order of preference."""
 _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "system": String,
     "prompt": String,
@@ -61,33 +64,39 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
         path /= "responses.parquet"
     if not is_file(path):
         raise InputError(f"there is no file {model!r} to replay")
-    raw, design, digest = table_of(path), path.with_name("design.parquet"), sha256(path)
-    models = raw["model"].drop_nulls().unique(maintain_order=True).to_list() if "model" in raw.columns else []
-    if len(models) > 1:
-        listed = ", ".join(map(str, models[:5]))
-        raise InputError(
-            f"{path} contains answers of {len(models)} models ({listed}); replay a file with the rows of one model"
-        )
-    of_run = "prompt" not in raw.columns and "prompt_id" in raw.columns and is_file(design)
+    responses = table_of(path)
+    digest = sha256(path)
+    _check_one_model(path, responses)
+    design = path.with_name("design.parquet")
+    is_run = "prompt" not in responses.columns and "prompt_id" in responses.columns and is_file(design)
     try:
-        if of_run:
-            raw, digest = _with_prompts(raw, table_of(design)), f"{digest}+{sha256(design)}"
-        frame = _recorded(path, raw)
+        if is_run:
+            responses = _with_prompts(responses, table_of(design))
+            digest = f"{digest}+{sha256(design)}"
+        recorded = _recorded(path, responses)
     except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"{path}: a column{f', or one of {design.name},' if of_run else ''} has the wrong type ({why(error)})"
-        ) from None
-    if not of_run:
-        frame = frame.with_columns(sample=pl.int_range(pl.len()).over("system", "prompt"))
+        column = f"a column, or one of {design.name}," if is_run else "a column"
+        raise InputError(f"{path}: {column} has the wrong type ({why(error)})") from None
+    if not is_run:
+        recorded = recorded.with_columns(sample=pl.int_range(pl.len()).over("system", "prompt"))
     answers: dict[tuple[str | None, str], dict[int, list[Any]]] = {}
-    for (
-        system,
-        prompt,
-        sample,
-        *completion,
-    ) in frame.reverse().iter_rows():  # among equal samples, the first one is used
+    # From the last row to the first, so that the first of several rows with the same sample is used.
+    for system, prompt, sample, *completion in recorded.reverse().iter_rows():
         answers.setdefault((system, prompt), {})[sample] = completion
-    return ReplayModel(f"{provider}/{model}", digest, answers, by_system="system" in raw.columns)
+    return ReplayModel(f"{provider}/{model}", digest, answers, by_system="system" in responses.columns)
+
+
+def _check_one_model(path: Path, responses: DataFrame) -> None:
+    """Raise InputError if a table contains the answers of several models."""
+    if "model" not in responses.columns:
+        return
+    models = responses["model"].drop_nulls().unique(maintain_order=True).to_list()
+    if len(models) > 1:
+        names = ", ".join(map(str, models[:5]))
+        raise InputError(
+            f"{path} contains answers of {len(models)} models ({names}); "
+            "replay a file with the rows of one model"
+        )
 
 
 class ReplayModel(NamedModel):
@@ -114,60 +123,66 @@ class ReplayModel(NamedModel):
         by_system: bool,
     ) -> None:
         super().__init__(name, f"replay@sha256:{digest}")
-        self._answers, self._by_system = answers, by_system
+        self._answers = answers
+        self._by_system = by_system
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """Return the answer recorded for the user message (and the system message, if any).
 
-        Raise ModelError if there is none.
+        Raises
+        ------
+        ModelError
+            There is none.
         """
         system, turns = split_system(messages)
-        contents = f"single prompts, not conversations of {len(turns)} turns"
-        if len(turns) == 1:
-            prompt = turns[0].content
-            recorded = self._answers.get((system or None if self._by_system else None, prompt), {})
-            if sample in recorded:
-                text, finish_reason, refusal, thinking, *tokens = recorded[sample]
-                if thinking is None and text is not None:
-                    text, thinking = split_thinking(text)
-                return Completion(text, finish_reason, refusal, thinking, *tokens)
+        if len(turns) != 1:
+            raise self._not_recorded(f"single prompts, not conversations of {len(turns)} turns")
+        prompt = turns[0].content
+        key = (system or None if self._by_system else None, prompt)
+        answers = self._answers.get(key, {})
+        if sample not in answers:
+            number = f"{len(answers)} answers, not sample {sample}," if answers else "no answer"
             beginning = prompt if len(prompt) <= 60 else prompt[:59] + "…"
-            contents = f"{f'{len(recorded)} answers, not sample {sample},' if recorded else 'no answer'} to the prompt {beginning!r}"
-        raise ModelError("not_recorded", f"{self.name} contains {contents}", scope="permanent")
+            raise self._not_recorded(f"{number} to the prompt {beginning!r}")
+        text, finish_reason, refusal, thinking, *tokens = answers[sample]
+        if thinking is None and text is not None:
+            text, thinking = split_thinking(text)
+        return Completion(text, finish_reason, refusal, thinking, *tokens)
+
+    def _not_recorded(self, content: str) -> ModelError:
+        return ModelError("not_recorded", f"{self.name} contains {content}", scope="permanent")
 
 
 def _with_prompts(responses: DataFrame, design: DataFrame) -> DataFrame:
     """Return the responses of a run with the prompts of its design and the sample numbers."""
     prompts = design.select("prompt_id", "prompt", "system", "first_sample")
-    joined = responses.drop("system", "sample", strict=False).join(
-        prompts, on="prompt_id", how="left", maintain_order="left"
-    )
+    answers = responses.drop("system", "sample", strict=False)
+    joined = answers.join(prompts, on="prompt_id", how="left", maintain_order="left")
     return joined.with_columns(sample=col.first_sample + col.repetition).drop("repetition", "first_sample")
 
 
-def _recorded(path: Path, raw: DataFrame) -> DataFrame:
+def _recorded(path: Path, responses: DataFrame) -> DataFrame:
     """Return the answers with the columns `_COLUMNS` (null if the file lacks one), ordered by sample."""
-    found = {
-        column: next((name for name in _NAMES.get(column, (column,)) if name in raw.columns), None)
-        for column in _COLUMNS
-    }
-    for column in ("prompt", "answer"):
-        if found[column] is None:
-            names = " or ".join(map(repr, _NAMES.get(column, (column,))))
-            raise InputError(f"{path} has no column {names}; its columns are {', '.join(raw.columns)}")
-    given = UserTable.of(path, raw)
-    given.demand(filter(None, found.values()))
-    if "status" in raw.columns:
-        given = given.only(col.status.cast(String) == "ok")
-    given.refuse_empty(("prompt",))
-    raw = given.rows.drop(ROW)
-    if found["sample"]:
-        raw = raw.unique(maintain_order=True)
+    names: dict[str, str | None] = {}
+    for column in _COLUMNS:
+        accepted = _SYNONYMS.get(column, (column,))
+        names[column] = next((name for name in accepted if name in responses.columns), None)
+        if names[column] is None and column in ("prompt", "answer"):
+            listed = " or ".join(map(repr, accepted))
+            raise InputError(f"{path} has no column {listed}; its columns are {', '.join(responses.columns)}")
+    table = UserTable.of(path, responses)
+    table.demand(filter(None, names.values()))
+    if "status" in responses.columns:
+        table = table.only(col.status.cast(String) == "ok")
+    table.refuse_empty(("prompt",))
+    rows = table.rows.drop(ROW)
+    if names["sample"]:
+        rows = rows.unique(maintain_order=True)
     columns = [
         (col(name) if name else lit(None)).cast(_COLUMNS[column]).alias(column)
-        for column, name in found.items()
+        for column, name in names.items()
     ]
-    frame = raw.select(columns).with_columns(col.system.replace("", None))
-    if frame.is_empty():
+    answers = rows.select(columns).with_columns(col.system.replace("", None))
+    if answers.is_empty():
         raise InputError(f"{path} contains no recorded answer")
-    return frame.sort("sample", maintain_order=True, nulls_last=True)
+    return answers.sort("sample", maintain_order=True, nulls_last=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiltmeter.models.base import Completion
 from tiltmeter.models.endpoints import found_at
@@ -22,7 +22,9 @@ _VERSION = re.compile(r"[-@](?:\d{3,8}|\d{4}-\d\d-\d\d|latest)$")
 
 
 def with_served(completion: Completion, answer: Mapping[str, Any], clean: Callable[[str], str]) -> Completion:
-    """Return a completion with what the body of its answer says about who answered; None for what it does not say.
+    """Return a completion with the model, fingerprint and provider that the body of its answer names.
+
+    Those that it does not name are None.
 
     Parameters
     ----------
@@ -45,7 +47,7 @@ def _first_text(answer: Mapping[str, Any], places: _Places, clean: Callable[[str
     return None
 
 
-def is_another_model(asked: str, served: str) -> bool:
+def is_another_model(requested: str, served: str) -> bool:
     """Return whether an endpoint that was asked for one model names another one.
 
     A name that is more specific is not another model: a dated version ("gpt-4o" and "gpt-4o-2024-08-06"), an
@@ -59,22 +61,33 @@ def is_another_model(asked: str, served: str) -> bool:
     >>> is_another_model("gpt-4o", "gpt-4o-mini")
     True
     """
-    name, version, tag = _parts_of(asked)
-    other_name, other_version, other_tag = _parts_of(served)
-    if name != other_name:
+    expected = _parts_of(requested)
+    actual = _parts_of(served)
+    if expected.name != actual.name:
         return True
-    return _contradict(version, other_version) or _contradict(tag, other_tag)
+    return _contradict(expected.version, actual.version) or _contradict(expected.tag, actual.tag)
 
 
-def _contradict(one: str, other: str) -> bool:
-    return bool(one and other and one != other)
+def _contradict(expected: str, actual: str) -> bool:
+    return bool(expected and actual and expected != actual)
 
 
-def _parts_of(model: str) -> tuple[str, str, str]:
-    """Return the name of a model without organisation and punctuation, its version and its tag; "" for those it does not have."""
-    whole = _FILE.sub("", re.split(r"[/\\]", model.strip().lower())[-1])
-    whole, _, tag = whole.partition(":")
-    version = _VERSION.search(whole)
-    name = whole[: version.start()] if version else whole
-    dated = "" if version is None or version[0].endswith("latest") else re.sub(r"\D", "", version[0])
-    return re.sub(r"[._ ]", "", name), dated, "" if tag == "latest" else tag
+class _ModelName(NamedTuple):
+    """The parts of the name of a model; "" for those that it does not have, or that are "latest"."""
+
+    name: str
+    """Without organisation, file suffix and punctuation."""
+    version: str
+    """Digits."""
+    tag: str
+
+
+def _parts_of(model: str) -> _ModelName:
+    last = re.split(r"[/\\]", model.strip().lower())[-1]
+    name, _, tag = _FILE.sub("", last).partition(":")
+    suffix = _VERSION.search(name)
+    version = ""
+    if suffix:
+        name = name[: suffix.start()]
+        version = re.sub(r"\D", "", suffix[0])
+    return _ModelName(re.sub(r"[._ ]", "", name), version, "" if tag == "latest" else tag)

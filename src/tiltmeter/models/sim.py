@@ -1,4 +1,4 @@
-"""The provider of the simulated model (`sim/fair`, `sim/mild`, `sim/biased`): its options ("dials"), plans and random draws.
+"""The simulated model (`sim/fair`, `sim/mild`, `sim/biased`): its options ("dials"), plans and random draws.
 
 The bias is planted, and therefore known. The parts of a study provide the plans for the answers to their
 prompts; simulated_model.md in this folder documents the dials.
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.models.answer_texts import (
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PRESETS", "TONES", "Dials", "SimulatedModel", "create", "tone_texts"]
 
-VERSION = 3
+VERSION: Final = 3
 """Part of the fingerprint: increase it when the same dials produce different texts, so that a journal does
 not mix them."""
 
-HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+HARMS: Final = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
 """The harms, each with a bias dial; also keys of `Dials.mapping`."""
 
 PRESETS: Mapping[str, float] = {"fair": 0.0, "mild": 0.08, "biased": 0.25}
@@ -95,12 +95,23 @@ class Dials:
     def __post_init__(self) -> None:
         if self.refusal + self.unreadable > 1:
             raise InputError(
-                f"the sum of the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) must be at most 1"
+                f"the sum of the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) "
+                "must be at most 1"
             )
 
     def mapping(self) -> dict[str, float]:
-        """Return the dials by name, in the form that parts of a study accept (`Part.simulate`, `Part.true_values`)."""
+        """Return the dials by name, as `Part.simulate` and `Part.true_values` accept them."""
         return asdict(self)
+
+    def as_text(self) -> str:
+        """Return the dials as they are in a fingerprint."""
+        dials: list[str] = []
+        for name, value in self.mapping().items():
+            if name in _EFFECTS and not value:
+                continue
+            option = f"bias.{name}" if name in HARMS else name
+            dials.append(f"{option}={value}" if name == "seed" else f"{option}={value:g}")
+        return " ".join(dials)
 
 
 class SimulatedModel(NamedModel):
@@ -124,14 +135,10 @@ class SimulatedModel(NamedModel):
     """
 
     def __init__(self, name: str, dials: Dials, *, latency: float = 0.0) -> None:
-        shown = [
-            f"{'bias.' if dial in HARMS else ''}{dial}={value if dial == 'seed' else f'{value:g}'}"
-            for dial, value in dials.mapping().items()
-            if value or dial not in _EFFECTS
-        ]
-        self._dialled = " ".join([f"sim/{VERSION}", *shown])
-        super().__init__(name, self._dialled)
-        self.dials, self.latency = dials, latency
+        self._identity = f"sim/{VERSION} {dials.as_text()}"
+        super().__init__(name, self._identity)
+        self.dials = dials
+        self.latency = latency
         self._plans: dict[bytes, tuple[AnswerPlan, ...]] = {}
 
     def learn(self, plans: DataFrame) -> None:
@@ -152,23 +159,15 @@ class SimulatedModel(NamedModel):
             A row is not valid; the message quotes the beginning of the prompt.
         """
         optional = [name for name in ("system", "form", "about", "place") if name in plans.columns]
-        made: dict[bytes, dict[str | None, AnswerPlan]] = {}
-        shared: dict[AnswerPlan, AnswerPlan] = {}
+        plans_by_subject: dict[bytes, dict[str | None, AnswerPlan]] = {}
+        distinct: dict[AnswerPlan, AnswerPlan] = {}  # equal plans share memory
         for row in plans.select("prompt", "outcomes", "odds", *optional).iter_rows(named=True):
-            outcomes, odds = tuple(row["outcomes"] or ()), tuple(row["odds"] or ())
-            _check_plan(row["prompt"], outcomes, odds, is_story=row.get("form") == "story")
-            form = row.get("form") or default_form(outcomes)
-            plan = AnswerPlan(
-                form,
-                outcomes,
-                odds if form == "story" else tuple(accumulate(odds)),
-                row.get("about"),
-                row.get("place"),
-            )
-            subjects = made.setdefault(_place(row["prompt"], row.get("system")), {})
-            subjects.setdefault(plan.about, shared.setdefault(plan, plan))
-        self._plans = {place: tuple(subjects.values()) for place, subjects in made.items()} | self._plans
-        self.fingerprint = f"{self._dialled} planted"
+            plan = _plan_of(row)
+            subjects = plans_by_subject.setdefault(_key_of(row["prompt"], row.get("system")), {})
+            subjects.setdefault(plan.about, distinct.setdefault(plan, plan))
+        learned = {key: tuple(subjects.values()) for key, subjects in plans_by_subject.items()}
+        self._plans = learned | self._plans
+        self.fingerprint = f"{self._identity} planted"
 
     def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
         """Return the answer synchronously, as `complete` does in an event loop.
@@ -176,21 +175,10 @@ class SimulatedModel(NamedModel):
         The prompt is the last user message, or the first one if that is a question to a judge, which later
         messages repeat.
         """
-        asked = [content for role, content in messages if role == "user"] or [""]
+        prompts = [content for role, content in messages if role == "user"] or [""]
         system = next((content for role, content in messages if role == "system"), None)
-        plans = self._plans.get(_place(asked[-1], system)) or self._plans.get(_place(asked[-1])) or ()
-        words = b"".join(_digest(text) for message in messages for text in message)
-        draws = Draws(
-            blake2b(_digest(self._dialled) + words + f"{seed} {sample}".encode(), digest_size=32).digest()
-        )
-        fate = draws.unit()
-        readable = fate >= self.dials.refusal + self.dials.unreadable
-        if fate < self.dials.refusal:
-            text = refusal_text(draws)
-        elif not plans and (judged := judge_text(asked[0], self.dials.verbosity, draws, readable=readable)):
-            text = judged
-        else:
-            text = answer_text(plans, self.dials.verbosity, draws, readable=readable)
+        plans = self._plans.get(_key_of(prompts[-1], system)) or self._plans.get(_key_of(prompts[-1])) or ()
+        text = self._text(prompts[0], plans, self._draws(messages, sample, seed))
         return Completion(
             text=text,
             finish_reason="stop",
@@ -198,6 +186,24 @@ class SimulatedModel(NamedModel):
             output_tokens=_count_tokens(text),
             latency=self.latency,
         )
+
+    def _draws(self, messages: Sequence[Message], sample: int, seed: int | None) -> Draws:
+        """Return the random numbers of one answer."""
+        words = b"".join(_digest(text) for message in messages for text in message)
+        request = _digest(self._identity) + words + f"{seed} {sample}".encode()
+        return Draws(blake2b(request, digest_size=32).digest())
+
+    def _text(self, question: str, plans: Sequence[AnswerPlan], draws: Draws) -> str:
+        """Return the text of an answer; a question to a judge has no plans."""
+        fate = draws.unit()
+        if fate < self.dials.refusal:
+            return refusal_text(draws)
+        readable = fate >= self.dials.refusal + self.dials.unreadable
+        if not plans:
+            judgement = judge_text(question, self.dials.verbosity, draws, readable=readable)
+            if judgement:
+                return judgement
+        return answer_text(plans, self.dials.verbosity, draws, readable=readable)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """See `Model.complete`."""
@@ -222,24 +228,21 @@ def create(
     if model not in PRESETS:
         hint = did_you_mean(f"sim/{model}", [f"sim/{preset}" for preset in PRESETS], 0.7)
         raise InputError(f"unknown simulated model 'sim/{model}': {hint}")
-    given = dict(options or {})
-    check_options(provider, given, list(_RANGES))
-    numbers = {key: parse_number(key, value, _RANGES[key]) for key, value in given.items()}
-    latency, bias = numbers.pop("latency", 0.0), numbers.pop("bias", PRESETS[model])
-    dials = Dials(
-        **(
-            dict.fromkeys(HARMS, bias)
-            | {key.removeprefix("bias."): number for key, number in numbers.items()}
-        )
-    )
-    return SimulatedModel(f"{provider}/{model}", dials, latency=latency)
+    options = options or {}
+    check_options(provider, options, list(_RANGES))
+    numbers = {name: parse_number(name, value, _RANGES[name]) for name, value in options.items()}
+    latency = numbers.pop("latency", 0.0)
+    bias = numbers.pop("bias", PRESETS[model])
+    dials = dict.fromkeys(HARMS, bias)
+    dials |= {name.removeprefix("bias."): number for name, number in numbers.items()}
+    return SimulatedModel(f"{provider}/{model}", Dials(**dials), latency=latency)
 
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _place(prompt: str, system: str | None = None) -> bytes:
+def _key_of(prompt: str, system: str | None = None) -> bytes:
     """Return the key of a prompt, with one system message or with any."""
     return _digest(prompt) if system is None else _digest(f"{_digest(prompt).hex()} {system}")
 
@@ -249,13 +252,27 @@ def _count_tokens(text: str) -> int:
     return text.count(" ") + text.count("\n") + 1
 
 
-def _check_plan(prompt: str | None, outcomes: Sequence[Any], odds: Sequence[Any], *, is_story: bool) -> None:
-    complete = odds and len(odds) == len(outcomes) and None not in (prompt, *outcomes, *odds)
-    if (
-        complete
-        and all(-_TOLERANCE <= odd <= 1 + _TOLERANCE for odd in odds)
-        and (is_story or abs(sum(odds) - 1) <= _TOLERANCE)
-    ):
-        return
-    rule = "outcomes and odds must have the same length and no nulls; odds must be at least 0 and sum to 1 (in a story, at most 1 each)"
-    raise ValueError(f"cannot plant odds: {rule}; look at the prompt {str(prompt)[:60]!r}")
+def _plan_of(row: Mapping[str, Any]) -> AnswerPlan:
+    """Return the plan in a row of `SimulatedModel.learn`; raise ValueError if it is not valid."""
+    outcomes = tuple(row["outcomes"] or ())
+    odds = tuple(row["odds"] or ())
+    if not _is_valid_plan(row["prompt"], outcomes, odds, is_story=row.get("form") == "story"):
+        raise ValueError(
+            "cannot plant odds: outcomes and odds must have the same length and no nulls; odds must be at "
+            "least 0 and sum to 1 (in a story, at most 1 each); "
+            f"look at the prompt {str(row['prompt'])[:60]!r}"
+        )
+    form = row.get("form") or default_form(outcomes)
+    if form != "story":
+        odds = tuple(accumulate(odds))
+    return AnswerPlan(form, outcomes, odds, row.get("about"), row.get("place"))
+
+
+def _is_valid_plan(
+    prompt: str | None, outcomes: Sequence[Any], odds: Sequence[Any], *, is_story: bool
+) -> bool:
+    if not odds or len(odds) != len(outcomes) or None in (prompt, *outcomes, *odds):
+        return False
+    if any(not -_TOLERANCE <= probability <= 1 + _TOLERANCE for probability in odds):
+        return False
+    return is_story or abs(sum(odds) - 1) <= _TOLERANCE

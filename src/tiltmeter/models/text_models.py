@@ -1,4 +1,4 @@
-"""Models that turn texts into numbers: sentence encoders and text classifiers, with a cache of computed texts.
+"""Models that turn texts into numbers: sentence encoders and text classifiers, with a cache.
 
 The cache ("store") is one SQLite file with a key (hash of model and text) and a value (bytes) per row. Any
 number of processes may share it; a stored value never changes. Missing values are computed in batches of
@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -31,18 +31,21 @@ from tiltmeter.models.weights import (
     quiet,
 )
 
-CPU_BATCH = 4096
+CPU_BATCH: Final = 4096
 """Characters per batch on a CPU: about a thousand tokens, whose hidden layers (1,536 wide in the smallest
 encoders) take a few MB."""
 _APPLICATION = 0x54_69_6C_74
 """SQLite application ID of these files ("Tilt")."""
-_CHUNK = 900  # SQLite before 3.32 accepts at most 999 parameters
+_CHUNK = 900
+"""Keys in one query; SQLite before 3.32 accepts at most 999 parameters."""
 _BUSY_SECONDS = 60.0
 _AT_ONCE = 4096
 """Texts that one process computes between two writes to the store, which is the most that an interruption
 loses."""
 _COUNTED_TOGETHER = 1024
 """Texts per batch when tokens are counted."""
+_VALUE_BYTES = 4
+"""Bytes of a number in the store (float32)."""
 _SPARE = 2
 """Positions that some models (RoBERTa) reserve, subtracted if the tokenizer does not specify a maximum
 length."""
@@ -76,8 +79,8 @@ class TextStore:
         with self._opened() as connection:
             for start in range(0, len(keys), _CHUNK):
                 chunk = keys[start : start + _CHUNK]
-                slots = ",".join("?" * len(chunk))
-                query = f"SELECT key, value FROM entries WHERE key IN ({slots})"  # noqa: S608 - question marks only
+                marks = ",".join("?" * len(chunk))  # the query contains no other text
+                query = f"SELECT key, value FROM entries WHERE key IN ({marks})"  # noqa: S608
                 yield from connection.execute(query, chunk).fetchall()
 
     def write(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
@@ -89,9 +92,8 @@ class TextStore:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(
-                sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE")
-            ) as connection:
+            database = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE")
+            with closing(database) as connection:
                 if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                     self._create(connection)
                 yield connection
@@ -107,7 +109,8 @@ class TextStore:
 
     def _create(self, connection: sqlite3.Connection) -> None:
         """Create the table, unless another process has created it in the meantime."""
-        if connection.execute("SELECT count(*) FROM sqlite_master WHERE tbl_name != 'entries'").fetchone()[0]:
+        other_tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE tbl_name != 'entries'")
+        if other_tables.fetchone()[0] > 0:
             raise InputError(f"{self.path} is a database of another program: remove or rename it")
         connection.execute("CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
@@ -138,7 +141,9 @@ class RowCache:
         batch_size: int,
         workers: int = 1,
     ) -> None:
-        self._fingerprint, self._compute, self._batch_size = fingerprint, compute, batch_size
+        self._fingerprint = fingerprint
+        self._compute = compute
+        self._batch_size = batch_size
         self._at_once = _AT_ONCE * workers
         self._store = None if store is None else TextStore(store)
 
@@ -152,33 +157,40 @@ class RowCache:
         """
         if not texts:
             return self._compute([""], 1)[:0]  # a text has to be computed to determine the width
-        unique = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        keys = dict(zip(unique, text_keys(self._fingerprint, unique), strict=True))
-        rows: dict[bytes, Any] = {}  # a damaged SQLite file may contain any value
-        if self._store is not None:
-            rows = dict(self._store.read(list(keys.values())))
-            lengths = {len(row) if isinstance(row, bytes) else -1 for row in rows.values()}
-            if len(lengths) > 1 or any(length % 4 for length in lengths):
-                reason = "rows of different lengths for one model, or invalid vectors"
-                raise InputError(
-                    f"the store of vectors {self._store.path} is damaged ({reason}): remove the file"
-                )
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        keys = dict(zip(numbers, text_keys(self._fingerprint, numbers), strict=True))
+        rows = self._stored(list(keys.values()))
         # Long texts first, so that a batch too large for the memory fails early. (Length is measured in
         # characters, not tokens.)
-        missing = sorted((text for text in unique if keys[text] not in rows), key=len, reverse=True)
+        missing = sorted((text for text in numbers if keys[text] not in rows), key=len, reverse=True)
         for start in range(0, len(missing), self._at_once):
             chunk = missing[start : start + self._at_once]
-            made = np.ascontiguousarray(self._computed(chunk), dtype="<f4")
-            new = {keys[text]: row.tobytes() for text, row in zip(chunk, made, strict=True)}
+            computed = np.ascontiguousarray(self._computed(chunk), dtype="<f4")
+            new = {keys[text]: row.tobytes() for text, row in zip(chunk, computed, strict=True)}
             if self._store is not None:
                 self._store.write(new.items())
             rows |= new
-        table = np.empty((len(unique), len(rows[keys[texts[0]]]) // 4), dtype=np.float32)
-        for text, number in unique.items():  # frees the memory of each row once it is in the table
+        width = len(rows[keys[texts[0]]]) // _VALUE_BYTES
+        table = np.empty((len(numbers), width), dtype=np.float32)
+        for text, number in numbers.items():  # frees the memory of each row once it is in the table
             table[number] = np.frombuffer(rows.pop(keys[text]), dtype="<f4")
-        return table if len(unique) == len(texts) else table[[unique[text] for text in texts]]
+        return table if len(numbers) == len(texts) else table[[numbers[text] for text in texts]]
+
+    def _stored(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the rows of the store by key; raise InputError if they cannot be rows of one model."""
+        if self._store is None:
+            return {}
+        rows: dict[bytes, Any] = dict(self._store.read(keys))  # a damaged SQLite file may contain any value
+        lengths = {len(row) if isinstance(row, bytes) else -1 for row in rows.values()}
+        if len(lengths) > 1 or any(length % _VALUE_BYTES for length in lengths):
+            reason = "rows of different lengths for one model, or invalid vectors"
+            raise InputError(
+                f"the store of vectors {self._store.path} is damaged ({reason}): remove the file"
+            )
+        return rows
 
     def _computed(self, texts: Sequence[str]) -> Vectors:
+        """Return the rows of texts, with a smaller batch size if a batch does not fit into memory."""
         while True:
             try:
                 return self._compute(texts, self._batch_size)
@@ -193,7 +205,7 @@ class Elsewhere(Protocol):
 
     workers: int
 
-    def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Vectors]:
+    def __call__(self, quantity: str, batches: Sequence[Sequence[str]]) -> list[Vectors]:
         """Compute batches of texts with `CachedTextModel.compute` on other machines.
 
         Raise MemoryError if a batch does not fit.
@@ -202,7 +214,7 @@ class Elsewhere(Protocol):
 
 
 class CachedTextModel(ABC):
-    """A model from a folder or the Hugging Face hub that turns each text into a row of numbers, cached in a store; thread-safe.
+    """A model that turns each text into a row of numbers, which are cached in a store; thread-safe.
 
     The weights are loaded when they are first needed.
 
@@ -242,22 +254,20 @@ class CachedTextModel(ABC):
     ) -> None:
         check_device(device)
         need_local(f"the {self.kind} {name}", *self.packages)
-        self._weights, self._device, self._elsewhere = find_weights(str(name)), device, elsewhere
-        self.identity = self._weights.identity
+        self._weights = find_weights(str(name))
+        self._device = device
+        self._elsewhere = elsewhere
+        self.identity: str = self._weights.identity
         """The identity of its weights."""
-        workers = elsewhere.workers if elsewhere else 1
-        self._kept = RowCache(
-            f"{self.kind}/1 {self.identity}",
-            partial(self._in_batches, "rows"),
-            store,
-            self.batch_size,
-            workers,
-        )
-        self._ends = RowCache(
-            f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, self.batch_size, workers
-        )
+        self._rows = self._cache_of("rows", f"{self.kind}/1 {self.identity}", store)
+        self._cuts = self._cache_of("cut", f"cut/1 {self.identity}", store)
         self._lock = threading.RLock()
         self._model: Any = None
+
+    def _cache_of(self, quantity: str, fingerprint: str, store: Path | None) -> RowCache:
+        workers = self._elsewhere.workers if self._elsewhere else 1
+        compute = partial(self._in_batches, quantity)
+        return RowCache(fingerprint, compute, store, self.batch_size, workers)
 
     @property
     def name(self) -> str:
@@ -268,20 +278,22 @@ class CachedTextModel(ABC):
         return f"<{type(self).__name__} {self.name}>"
 
     def cut(self, texts: Sequence[str]) -> Booleans:
-        """Return whether each text exceeds the context window of the model, so that it is truncated: shape (texts,)."""
-        return np.array(self._ends.rows(texts)[:, 0] > 0 if texts else [], dtype=np.bool_)
+        """Return whether each text is truncated, because it exceeds the context window: shape (texts,)."""
+        if not texts:
+            return np.zeros(0, dtype=np.bool_)
+        return np.asarray(self._cuts.rows(texts)[:, 0] > 0, dtype=np.bool_)
 
-    def compute(self, what: str, texts: Sequence[str]) -> Vectors:
+    def compute(self, quantity: str, texts: Sequence[str]) -> Vectors:
         """Compute one batch without the store.
 
         Parameters
         ----------
-        what
+        quantity
             "rows": the output of the model for the texts, shape (texts, width); "cut": 1 if a text exceeds
             the context window, else 0, shape (texts, 1).
         """
         with self._lock:
-            return self._too_long(texts) if what == "cut" else self._compute(texts)
+            return self._too_long(texts) if quantity == "cut" else self._compute(texts)
 
     def _loaded(self) -> Any:
         with self._lock:
@@ -300,38 +312,35 @@ class CachedTextModel(ABC):
     def _compute(self, texts: Sequence[str]) -> Vectors: ...
 
     def _too_long(self, texts: Sequence[str]) -> Vectors:
+        """Return 1 for each text that exceeds the context window, else 0: shape (texts, 1)."""
         tokenizer, length = self._window()
-        found = np.zeros((len(texts), 1), dtype=np.float32)
+        too_long = np.zeros((len(texts), 1), dtype=np.float32)
         if length is None:
-            return found
+            return too_long
         # A token rarely takes less than a byte of its text, so short texts need not be tokenised.
         room = length - tokenizer.num_special_tokens_to_add()
-        doubtful = [
-            number for number, text in enumerate(texts) if len(text.encode("utf-8", "surrogatepass")) > room
-        ]
+        sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
+        doubtful = [number for number, size in enumerate(sizes) if size > room]
         if doubtful:
-            counted = tokenizer([texts[number] for number in doubtful], truncation=False, verbose=False)[
-                "input_ids"
-            ]
-            found[doubtful, 0] = [len(tokens) > length for tokens in counted]
-        return found
+            encoded = tokenizer([texts[number] for number in doubtful], truncation=False, verbose=False)
+            too_long[doubtful, 0] = [len(tokens) > length for tokens in encoded["input_ids"]]
+        return too_long
 
     def _fitting(self, text: str, batch_size: int) -> int:
         """Return the batch size for texts of which this is the longest."""
         return batch_size
 
-    def _in_batches(self, what: str, texts: Sequence[str], batch_size: int) -> Vectors:
+    def _in_batches(self, quantity: str, texts: Sequence[str], batch_size: int) -> Vectors:
         """Compute texts, which are sorted longest first, in batches."""
-        batches, start = [], 0
+        batches: list[Sequence[str]] = []
+        start = 0
         while start < len(texts):
-            size = self._fitting(texts[start], batch_size) if what == "rows" else _COUNTED_TOGETHER
+            size = self._fitting(texts[start], batch_size) if quantity == "rows" else _COUNTED_TOGETHER
             batches.append(texts[start : start + size])
             start += size
-        return np.concatenate(
-            self._elsewhere(what, batches)
-            if self._elsewhere
-            else [self.compute(what, batch) for batch in batches]
-        )
+        if self._elsewhere:
+            return np.concatenate(self._elsewhere(quantity, batches))
+        return np.concatenate([self.compute(quantity, batch) for batch in batches])
 
 
 class SentenceEncoder(CachedTextModel):
@@ -341,7 +350,7 @@ class SentenceEncoder(CachedTextModel):
     """
 
     kind = "encoder"
-    packages = ("torch", "transformers", "sentence_transformers")
+    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "sentence_transformers")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of length 1 per text: shape (texts, dimensions).
@@ -355,12 +364,13 @@ class SentenceEncoder(CachedTextModel):
         ProviderError
             torch finds no such device, or the weights cannot be downloaded.
         """
-        return self._kept.rows(texts)
+        return self._rows.rows(texts)
 
     def _load(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
-        device, folder = pick_device(self._device), str(self._weights.fetch())
+        device = pick_device(self._device)
+        folder = str(self._weights.fetch())
         try:
             with quiet():
                 return SentenceTransformer(
@@ -368,8 +378,8 @@ class SentenceEncoder(CachedTextModel):
                 )
         except Exception as error:
             raise InputError(
-                f"{self._weights.name} cannot be loaded as a sentence encoder ({type(error).__name__}): name a folder or "
-                "a repository created with sentence-transformers"
+                f"{self._weights.name} cannot be loaded as a sentence encoder ({type(error).__name__}): "
+                "name a folder or a repository created with sentence-transformers"
             ) from None
 
     def _window(self) -> tuple[Any, int | None]:
@@ -387,27 +397,35 @@ class SentenceEncoder(CachedTextModel):
         return rows.astype("float32", copy=False)
 
     def _fitting(self, text: str, batch_size: int) -> int:
-        """Return the batch size: large on a GPU, and small on a CPU, which is faster if a batch fits into its cache."""
-        on_cpu = (self._loaded().device.type if self._elsewhere is None else self._device) == "cpu"
-        return min(batch_size, max(8, CPU_BATCH >> len(text).bit_length())) if on_cpu else batch_size
+        """Return the batch size: large on a GPU, and small on a CPU.
+
+        A CPU is faster if a batch fits into its cache.
+        """
+        device = self._loaded().device.type if self._elsewhere is None else self._device
+        if device != "cpu":
+            return batch_size
+        return min(batch_size, max(8, CPU_BATCH >> len(text).bit_length()))
 
 
 class TextClassifier(CachedTextModel):
-    """A text classifier, which returns a score per label for each text (transformers, sequence classification); see `CachedTextModel`."""
+    """A text classifier, which returns a score per label for each text (transformers).
+
+    Its architecture is one for sequence classification. See `CachedTextModel`.
+    """
 
     kind = "classifier"
     batch_size = 64
 
-    def __init__(self, name: str | Path, **how: Any) -> None:
-        super().__init__(name, **how)
+    def __init__(self, name: str | Path, **options: Any) -> None:
+        super().__init__(name, **options)
         architectures = self._weights.config.get("architectures") or ["nothing"]
         if not any("ForSequenceClassification" in str(architecture) for architecture in architectures):
             raise InputError(
                 f"{name} is not a text classifier: its config.json names {', '.join(map(str, architectures))}"
             )
         # A configuration without labels means two labels, as in transformers.
-        named = self._weights.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-        self.labels: Sequence[str] = [str(named[number]) for number in sorted(named, key=int)]
+        labels = self._weights.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+        self.labels: Sequence[str] = [str(labels[number]) for number in sorted(labels, key=int)]
         """Names of the labels, in the order of the scores."""
 
     def scores(self, texts: Sequence[str]) -> Vectors:
@@ -425,7 +443,7 @@ class TextClassifier(CachedTextModel):
         ProviderError
             torch finds no such device, or the weights cannot be downloaded.
         """
-        return self._kept.rows(texts)
+        return self._rows.rows(texts)
 
     def _load(self) -> tuple[Any, Any]:
         device = pick_device(self._device)
@@ -448,15 +466,16 @@ class TextClassifier(CachedTextModel):
     def _compute(self, texts: Sequence[str]) -> Vectors:
         import torch
 
-        model, (tokenizer, length) = self._loaded()[0], self._window()
+        model, _ = self._loaded()
+        tokenizer, length = self._window()
         with torch.inference_mode():
-            given = tokenizer(
+            encoded = tokenizer(
                 list(texts), truncation=True, max_length=length, padding=True, return_tensors="pt"
             )
-            logits = model(**given.to(model.device)).logits.float()
+            scores = model(**encoded.to(model.device)).logits.float()
             problem = self._weights.config.get("problem_type")
             if problem != "regression":
                 independent = problem == "multi_label_classification" or len(self.labels) == 1
-                logits = logits.sigmoid() if independent else logits.softmax(dim=-1)
-            made: Vectors = logits.cpu().numpy()
-        return made
+                scores = scores.sigmoid() if independent else scores.softmax(dim=-1)
+            rows: Vectors = scores.cpu().numpy()
+        return rows

@@ -6,26 +6,29 @@ The regular expressions work in both Python and Polars.
 from __future__ import annotations
 
 import re
+from typing import Final
 
 _LEFT, _RIGHT = "\u25c1\u25b7"
 _TAG = (
-    r"(?i:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|scratchpad|(?:inner|internal)_(?:monologue|thoughts?)"
-    r"|chain_of_thought|cot|antthinking|(?:seed:|longcat_)think)"
+    r"(?i:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|scratchpad"
+    r"|(?:inner|internal)_(?:monologue|thoughts?)|chain_of_thought|cot|antthinking|(?:seed:|longcat_)think)"
 )
-OPENS = (
-    r"(?:(?:<\|start\|>assistant)?<\|channel\|>\s*(?:analysis|commentary)[^<>\n]{0,80}<\|message\|>|<\|?channel\|?>\s*thought\b"
-    rf"|[<{_LEFT}]\|?{_TAG}\|?[>{_RIGHT}]|<\|(?i:(?:begin_of_|start_)think(?:ing)?|begin_of_thought|inner_prefix)\|>"
+OPENS: Final = (
+    r"(?:(?:<\|start\|>assistant)?<\|channel\|>\s*(?:analysis|commentary)[^<>\n]{0,80}<\|message\|>"
+    rf"|<\|?channel\|?>\s*thought\b|[<{_LEFT}]\|?{_TAG}\|?[>{_RIGHT}]"
+    r"|<\|(?i:(?:begin_of_|start_)think(?:ing)?|begin_of_thought|inner_prefix)\|>"
     r"|<unused94>(?:thought\b)?|\[THINK\])"
 )
 """Opening marks of thinking: tags, the channels of gpt-oss, and the special tokens of other model families.
 """
-CLOSES = (
+CLOSES: Final = (
     r"(?:(?:<\|start\|>assistant)?<\|channel\|>\s*final[^<>\n]{0,80}<\|message\|>|<channel\|>"
-    rf"|[<{_LEFT}]\|?/{_TAG}\|?[>{_RIGHT}]|<\|(?i:end_of_think(?:ing)?|end_thinking|end_of_thought|inner_suffix)\|>"
+    rf"|[<{_LEFT}]\|?/{_TAG}\|?[>{_RIGHT}]"
+    r"|<\|(?i:end_of_think(?:ing)?|end_thinking|end_of_thought|inner_suffix)\|>"
     r"|<unused95>|\[/THINK\])"
 )
 """Closing marks of thinking."""
-UNMARKED = (
+UNMARKED: Final = (
     (r"(?s)\A\s*analysis([A-Z\"'(*].*?)assistant\s?final", True),
     (r"\A\s*analysis([A-Z\"'(*])", False),
     (r"(?is)\A\s*here(?:'s| is) my thought process:(.*?)here(?:'s| is) my (?:final )?response:", True),
@@ -36,7 +39,7 @@ the thinking ends in them.
 
 The only group of each pattern is the text of the thinking.
 """
-SPECIAL = r"<\|[A-Za-z_]{1,30}\|>|</?s>|<(?:start|end)_of_turn>"
+SPECIAL: Final = r"<\|[A-Za-z_]{1,30}\|>|</?s>|<(?:start|end)_of_turn>"
 """Special tokens that may surround an answer."""
 
 
@@ -56,26 +59,29 @@ def split_thinking(text: str) -> tuple[str, str | None]:
         return text, None  # 30 times faster than searching for every mark
     answer = ""
     thinking: list[str] = []
-    position, opened = 0, -1
+    position = 0  # up to here, the text is in `answer` or `thinking`
+    opened: int | None = None  # the end of an opening mark that is not yet closed
     for mark in _THINKING_MARK.finditer(text):
         closes = mark[1] is not None
-        if closes:
-            thinking.append(
-                text[opened : mark.start()] if opened >= 0 else answer + text[position : mark.start()]
-            )
-            answer = answer if opened >= 0 else ""
-            position, opened = mark.end(), -1
-        elif opened < 0:
+        if closes and opened is not None:
+            thinking.append(text[opened : mark.start()])
+        elif closes:
+            thinking.append(answer + text[position : mark.start()])
+            answer = ""
+        elif opened is None:
             answer += text[position : mark.start()]
-            position, opened = mark.start(), mark.end()
-    if opened >= 0 and not answer.strip():
+            position = mark.start()
+            opened = mark.end()
+        if closes:
+            position = mark.end()
+            opened = None
+    if opened is not None and not answer.strip():
         thinking.append(text[opened:])
         position = len(text)
     if not thinking:
         return text, None
-    return (answer + text[position:]).strip(), "\n".join(
-        part for piece in thinking if (part := piece.strip())
-    ) or None
+    pieces = [piece.strip() for piece in thinking]
+    return (answer + text[position:]).strip(), "\n".join(filter(None, pieces)) or None
 
 
 _THINKING_MARK = re.compile(f"({CLOSES})|{OPENS}")

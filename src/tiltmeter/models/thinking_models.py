@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tiltmeter.models.base import Sampling
 
-THINKING_TOKENS = 4_096
+THINKING_TOKENS: Final = 4_096
 """Tokens for the thinking of one response. Together with an answer they fit into a context of 8,192 tokens,
 which small servers have."""
 _NAMES = (
@@ -35,14 +35,19 @@ _NAMES = (
     r".*\b(?:thinking|reasoning|reasoner)\b",
     r".*-r1(?:$|[-:.@])",
 )
-"""Beginnings of the names of models that think unless they are told not to, without the names of providers
-and owners."""
+"""Beginnings of the names of models that think by default, without the names of providers and owners."""
 _THINKING = re.compile("|".join(_NAMES))
 _NOT_THINKING = re.compile(r"non?-?(?:thinking|reasoning|think)")
 _IN_PROCESS = ("sim", "replay", "python")
 """Providers whose models are programs or recorded answers."""
+_OPTIONS = ("reasoning_effort", "thinking", "think", "reasoning", "enable_thinking")
+"""Vendor extras that turn thinking on or off; the first of them that is set applies."""
+_TEMPLATE_OPTIONS = ("enable_thinking", "thinking")
+"""Arguments of chat templates that do so, after the vendor extras."""
+_SETTINGS = ("type", "effort", "enabled", "budget_tokens")
+"""Fields of an option that is an object."""
 _OFF = (False, "none", "off", "disabled", 0)
-"""Values of options that turn thinking off."""
+"""Values that turn thinking off."""
 
 
 def thinks(name: str, extra: Mapping[str, Any] | None = None) -> bool:
@@ -57,47 +62,44 @@ def thinks(name: str, extra: Mapping[str, Any] | None = None) -> bool:
 
     Examples
     --------
-    >>> [thinks(name) for name in ("openai/o3-mini", "ollama/deepseek-r1:7b", "openai/gpt-4o", "openrouter/x-ai/grok-4-non-reasoning")]
-    [True, True, False, False]
+    >>> thinks("openai/o3-mini"), thinks("ollama/deepseek-r1:7b")
+    (True, True)
+    >>> thinks("openai/gpt-4o"), thinks("openrouter/x-ai/grok-4-non-reasoning")
+    (False, False)
     """
-    asked = _asked_to_think(extra or {})
-    if asked is not None:
-        return asked
+    requested = _requested_thinking(extra or {})
+    if requested is not None:
+        return requested
     provider, _, model = name.lower().partition("/")
     last = model.rpartition("/")[2]
-    return (
-        provider not in _IN_PROCESS and not _NOT_THINKING.search(last) and _THINKING.match(last) is not None
-    )
+    if provider in _IN_PROCESS or _NOT_THINKING.search(last):
+        return False
+    return _THINKING.match(last) is not None
 
 
-def _asked_to_think(extra: Mapping[str, Any]) -> bool | None:
+def _requested_thinking(extra: Mapping[str, Any]) -> bool | None:
     """Return whether vendor extras turn thinking on or off; None if they do neither."""
-    given = [
-        extra[name]
-        for name in ("reasoning_effort", "thinking", "think", "reasoning", "enable_thinking")
-        if name in extra
-    ]
+    options = [extra[name] for name in _OPTIONS if name in extra]
     template = extra.get("chat_template_kwargs")
     if isinstance(template, Mapping):
-        given += [template[name] for name in ("enable_thinking", "thinking") if name in template]
-    for value in given:
-        inner = (
-            [value[key] for key in ("type", "effort", "enabled", "budget_tokens") if key in value]
-            if isinstance(value, Mapping)
-            else []
-        )
-        return not any(one in _OFF for one in inner or [value])
-    return None
+        options += [template[name] for name in _TEMPLATE_OPTIONS if name in template]
+    if not options:
+        return None
+    settings = [options[0]]
+    if isinstance(options[0], Mapping):
+        settings = [options[0][name] for name in _SETTINGS if name in options[0]] or settings
+    return not any(setting in _OFF for setting in settings)
 
 
 def with_room_to_think(sampling: Sampling) -> Sampling:
-    """Return the sampling with a limit that leaves room for thinking, or for the budget that its extras give.
+    """Return the sampling with a limit of tokens that leaves room for thinking.
 
-    Unlimited stays so.
+    The room is `THINKING_TOKENS`, or the budget in the vendor extras if that is larger. A sampling without
+    a limit is unchanged.
     """
     if sampling.max_tokens is None:
         return sampling
-    asked = sampling.extra.get("thinking")
-    budget = asked.get("budget_tokens") if isinstance(asked, Mapping) else None
+    option = sampling.extra.get("thinking")
+    budget = option.get("budget_tokens") if isinstance(option, Mapping) else None
     room = max(THINKING_TOKENS, budget) if isinstance(budget, int) else THINKING_TOKENS
     return replace(sampling, max_tokens=sampling.max_tokens + room)

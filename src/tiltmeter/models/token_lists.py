@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-Place = str | tuple[int, ...]
+Place: TypeAlias = str | tuple[int, ...]
 """What was generated so far: the beginning of an answer, or tokens of the tokenizer's own spelling that are
 not such a beginning."""
 START: Place = ""
@@ -48,7 +48,10 @@ class Vocabulary:
 
     @cached_property
     def _tokens(self) -> Mapping[str, Sequence[int]]:
-        """The tokens by text, as they are read after another token: at the start, some tokenizers drop a blank."""
+        """The tokens by text, as they are read after another token.
+
+        At the start of a text, some tokenizers drop a blank.
+        """
         first = self._spelling("a")[-1]
         special = set(self._tokenizer.all_special_ids)
         pairs = [[first, token] for token in range(len(self._tokenizer)) if token not in special]
@@ -64,9 +67,8 @@ class Vocabulary:
         for answer in answers:
             for start in range(len(answer)):
                 for end in range(start + 1, len(answer) + 1):
-                    steps[answer[:start]] |= dict.fromkeys(
-                        self._tokens.get(answer[start:end], ()), answer[:end]
-                    )
+                    tokens = self._tokens.get(answer[start:end], ())
+                    steps[answer[:start]] |= dict.fromkeys(tokens, answer[:end])
         spellings = {answer: self._spelling(answer) for answer in answers}
         # The spelling of an answer may begin with that of another one ("yes", "yes sir"), which must lead to
         # the shorter answer.
@@ -76,12 +78,11 @@ class Vocabulary:
         usable = reached & _connected(_reversed(steps), answers)
         if unspelled := [answer for answer in answers if answer not in usable]:
             raise ValueError(f"the tokenizer has no tokens for {unspelled[0]!r}")
-        kept = {
-            place: {token: after for token, after in following.items() if after in usable}
-            for place, following in steps.items()
-            if place in usable
-        }
-        return TokenList(kept, frozenset(answers))
+        usable_steps: dict[Place, dict[int, Place]] = {}
+        for place, following in steps.items():
+            if place in usable:
+                usable_steps[place] = {token: after for token, after in following.items() if after in usable}
+        return TokenList(usable_steps, frozenset(answers))
 
     def _add_spelling(
         self, steps: dict[Place, dict[int, Place]], answer: str, spelling: Sequence[int]
@@ -107,10 +108,10 @@ def _reversed(steps: Mapping[Place, Mapping[int, Place]]) -> Mapping[Place, list
 def _connected(edges: Mapping[Place, Sequence[Place]], starts: Iterable[Place]) -> set[Place]:
     """Return the places that can be reached from the starts, with the starts."""
     reached: set[Place] = set()
-    left = list(starts)
-    while left:
-        place = left.pop()
+    pending = list(starts)
+    while pending:
+        place = pending.pop()
         if place not in reached:
             reached.add(place)
-            left += edges.get(place, ())
+            pending += edges.get(place, ())
     return reached

@@ -1,4 +1,4 @@
-"""Shared functions of models that run in this process: required packages, weights and their identity, devices, and loading."""
+"""Models that run in this process: required packages, weights and their identity, devices, and loading."""
 
 from __future__ import annotations
 
@@ -58,15 +58,20 @@ class Weights(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """The identity of the content, not of the location: the digest of the file or of those in a folder, or `name@commit` on the hub."""
+        """The identity of the content, not of the location.
+
+        It is the digest of the file or of those in the folder, or `name@commit` on the hub.
+        """
         if self.file is not None:
             return f"sha256:{_file_digest(self.file)}"
-        return (
-            f"{self.name}@{self.commit}" if self.folder is None else f"sha256:{_folder_digest(self.folder)}"
-        )
+        if self.folder is not None:
+            return f"sha256:{_folder_digest(self.folder)}"
+        return f"{self.name}@{self.commit}"
 
     def fetch(self) -> Path:
-        """Return the folder to load from: a model of the hub is downloaded unless it is cached, and a GGUF file is dequantised once.
+        """Return the folder to load from.
+
+        A model of the hub is downloaded unless it is cached, and a GGUF file is dequantised once.
 
         Raises
         ------
@@ -83,7 +88,9 @@ class Weights(NamedTuple):
 
 
 def find_weights(name: str, revision: str | None = None) -> Weights:
-    """Find the model in the folder `name`, or with that name on the Hugging Face hub, without loading or downloading its weights.
+    """Find the model in the folder `name`, or with that name on the Hugging Face hub.
+
+    Its weights are neither loaded nor downloaded.
 
     Raises
     ------
@@ -101,12 +108,14 @@ def find_weights(name: str, revision: str | None = None) -> Weights:
             )
         if not any(folder.glob("*.safetensors")):
             raise InputError(
-                f"the folder {name} contains no weights (*.safetensors): name the folder in which save_pretrained saved the model"
+                f"the folder {name} contains no weights (*.safetensors): "
+                "name the folder in which save_pretrained saved the model"
             )
         return Weights(name, folder.absolute(), None, read_config(folder / "config.json"))
     if not _HUB_NAME.fullmatch(name) or name.startswith("."):
         raise InputError(
-            f"{name!r} is neither an existing model folder nor a valid name on the Hugging Face hub (owner/name)"
+            f"{name!r} is neither an existing model folder nor a valid name on the Hugging Face hub "
+            "(owner/name)"
         )
     folder = _download(name, revision, ["config.json"])
     return Weights(name, None, folder.name, read_config(folder / "config.json"))
@@ -148,16 +157,18 @@ def _dequantised(file: Path) -> Path:
 def _hub_answers() -> bool:
     """Return whether a connection to the hub succeeds within seconds.
 
-    Its client would retry for half a minute and report each attempt.
-
-    Behind a proxy this is always True, because only the client can test the connection.
+    Its client would retry for half a minute and report each attempt. Behind a proxy this is always True,
+    because only the client can test the connection.
     """
     from huggingface_hub import constants
 
+    if constants.HF_HUB_OFFLINE:
+        return False
     url = urlsplit(constants.ENDPOINT)
-    host, port = url.hostname or "", url.port or (80 if url.scheme == "http" else 443)
-    if constants.HF_HUB_OFFLINE or (url.scheme in getproxies() and not proxy_bypass(host)):
-        return not constants.HF_HUB_OFFLINE
+    host = url.hostname or ""
+    port = url.port or (80 if url.scheme == "http" else 443)
+    if url.scheme in getproxies() and not proxy_bypass(host):
+        return True
     answered = threading.Event()
 
     def connect() -> None:
@@ -171,64 +182,74 @@ def _hub_answers() -> bool:
 
 
 def _download(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
-    """Return the folder of a model of the hub with the files that match these patterns, downloaded or from the hub's cache."""
+    """Return the folder of a model of the hub with the files that match these patterns.
+
+    They are downloaded unless they are in the cache of the hub.
+    """
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(
-            snapshot_download(
-                name, revision=revision, allow_patterns=patterns, local_files_only=not _hub_answers()
-            )
+        folder = snapshot_download(
+            name, revision=revision, allow_patterns=patterns, local_files_only=not _hub_answers()
         )
+        return Path(folder)
     except Exception as error:  # one of about a dozen kinds from several packages
         kind = type(error).__name__
     if kind == "GatedRepoError":
         raise ProviderError(
-            f"{name} is gated: accept its terms at https://huggingface.co/{name}, then log in with `hf auth login`"
+            f"{name} is gated: accept its terms at https://huggingface.co/{name}, "
+            "then log in with `hf auth login`"
         )
     if kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        advice = "check the name, or give the path of a folder that contains it"
-        raise ProviderError(f"the Hugging Face hub has no model {name} (with this revision): {advice}")
+        raise ProviderError(
+            f"the Hugging Face hub has no model {name} (with this revision): "
+            "check the name, or give the path of a folder that contains it"
+        )
     raise ProviderError(
-        f"{name} is neither a folder nor in the local cache, and the Hugging Face hub cannot be reached ({kind}): "
-        "check the network, or give the path of a folder that contains the model"
+        f"{name} is neither a folder nor in the local cache, and the Hugging Face hub cannot be reached "
+        f"({kind}): check the network, or give the path of a folder that contains the model"
     )
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read the config.json of a model; raise InputError if it is missing or not a JSON object."""
     try:
-        found = json.loads(path.read_bytes())
+        config = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise InputError(
             f"the folder {path.parent} contains no config.json: name the folder of a saved model"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as JSON ({error}): save the model again") from None
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise InputError(f"{path} is not a model's configuration: save the model again")
-    return found
+    return config
 
 
 def _folder_digest(folder: Path) -> str:
-    """Return the digest of the files of a model: those in the folder, and in the modules that a sentence encoder lists."""
-    folders, modules = [folder], folder / "modules.json"
-    if modules.is_file():
-        try:
-            folders += [
-                folder / module["path"] for module in json.loads(modules.read_bytes()) if module["path"]
-            ]
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{modules} cannot be read ({error}): save the encoder again") from None
-    whole = hashlib.sha256()
+    """Return the digest of the files in the folder of a model, and in those of its modules."""
+    digest = hashlib.sha256()
     try:
-        for path in sorted(
-            {path for one in folders for path in one.glob("*") if path.suffix in _READ and path.is_file()}
-        ):
-            whole.update(f"{path.relative_to(folder).as_posix()}\0{_file_digest(path)}\n".encode())
+        paths: set[Path] = set()
+        for part in [folder, *_module_folders(folder)]:
+            paths |= {path for path in part.glob("*") if path.suffix in _READ and path.is_file()}
+        for path in sorted(paths):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{_file_digest(path)}\n".encode())
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror})") from None
-    return whole.hexdigest()
+    return digest.hexdigest()
+
+
+def _module_folders(folder: Path) -> list[Path]:
+    """Return the folders of the modules that a sentence encoder lists; none for any other model."""
+    listing = folder / "modules.json"
+    if not listing.is_file():
+        return []
+    try:
+        paths = [module["path"] for module in json.loads(listing.read_bytes())]
+        return [folder / path for path in paths if path]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{listing} cannot be read ({error}): save the encoder again") from None
 
 
 def _file_digest(path: Path) -> str:
@@ -243,13 +264,13 @@ def _file_digest(path: Path) -> str:
     return _digests[key]
 
 
-def check_device(wanted: str) -> None:
+def check_device(name: str) -> None:
     """Raise InputError if this is not the name of a device; torch is not imported."""
-    if not _DEVICE.fullmatch(wanted):
-        raise InputError(f"device={wanted}: use auto, cpu, cuda, cuda:N or mps")
+    if not _DEVICE.fullmatch(name):
+        raise InputError(f"device={name}: use auto, cpu, cuda, cuda:N or mps")
 
 
-def pick_device(wanted: str) -> str:
+def pick_device(name: str) -> str:
     """Return the device for "auto" (a GPU if torch finds one), "cpu", "mps", "cuda" or "cuda:N".
 
     Raises
@@ -259,35 +280,40 @@ def pick_device(wanted: str) -> str:
     ProviderError
         torch finds no such device.
     """
-    check_device(wanted)
+    check_device(name)
     import torch
 
-    seen = ["cpu", *(["mps"] if torch.backends.mps.is_available() else [])]
+    devices = ["cpu"]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
     if torch.cuda.is_available():
-        seen += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    if wanted == "auto":
-        return seen[-1].partition(":")[0]
-    if (f"{wanted}:0" if wanted == "cuda" else wanted) not in seen:
+        devices += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    if name == "auto":
+        return devices[-1].partition(":")[0]
+    numbered = "cuda:0" if name == "cuda" else name
+    if numbered not in devices:
         raise ProviderError(
-            f"device={wanted}: torch finds only {', '.join(seen)}; use one of these or device=auto"
+            f"device={name}: torch finds only {', '.join(devices)}; use one of these or device=auto"
         )
-    return wanted
+    return name
 
 
 def load_pretrained(
-    weights: Weights, kind: str, what: str, device: str | None = None, **more: Any
+    weights: Weights, loader: str, kind: str, device: str | None = None, **options: Any
 ) -> tuple[Any, Any]:
-    """Load a model of transformers and its tokenizer, without running code from the repository or loading pickled weights.
+    """Load a model of transformers and its tokenizer.
+
+    Code in the repository is not run, and pickled weights are not loaded.
 
     Parameters
     ----------
-    kind
+    loader
         The class of transformers, such as "AutoModelForCausalLM".
-    what
+    kind
         The kind of model in messages.
     device
-        A device as returned by `pick_device`; None if `kind` has no weights ("AutoConfig").
-    **more
+        A device as returned by `pick_device`; None if `loader` reads no weights ("AutoConfig").
+    **options
         Further arguments of `from_pretrained`.
 
     Raises
@@ -299,45 +325,50 @@ def load_pretrained(
     """
     import transformers
 
-    folder, fixed = str(weights.fetch()), {"trust_remote_code": False, "local_files_only": True}
-    load = getattr(transformers, kind).from_pretrained
+    folder = str(weights.fetch())
+    safe = {"trust_remote_code": False, "local_files_only": True}
+    load = getattr(transformers, loader).from_pretrained
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **fixed)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
             if device is None:
-                return load(folder, **fixed, **more), tokenizer
-            model, report = load(folder, use_safetensors=True, output_loading_info=True, **fixed, **more)
+                return load(folder, **safe, **options), tokenizer
+            model, report = load(folder, use_safetensors=True, output_loading_info=True, **safe, **options)
         if report["missing_keys"]:
             raise InputError(
-                f"{weights.name} is not a {what}: it lacks weights such as {min(report['missing_keys'])}"
+                f"{weights.name} is not a {kind}: it lacks weights such as {min(report['missing_keys'])}"
             )
         return model.to(device).eval(), tokenizer
     except InputError:
         raise
     except Exception as error:  # transformers raises the exceptions of its many readers
         if is_out_of_memory(error):
-            advice = "use a smaller model, a narrower dtype or another device"
             raise ProviderError(
-                f"{weights.name} does not fit into the memory of {device}: {advice}"
+                f"{weights.name} does not fit into the memory of {device}: "
+                "use a smaller model, a narrower dtype or another device"
             ) from None
         reason = next((line for line in str(error).splitlines() if line.strip()), "").strip()
         raise InputError(
-            f"{weights.name} cannot be loaded as a {what} ({type(error).__name__}: {reason[:200]}): "
+            f"{weights.name} cannot be loaded as a {kind} ({type(error).__name__}: {reason[:200]}): "
             "check that the folder contains config.json, the tokenizer and *.safetensors"
         ) from None
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Disable progress bars and warnings of transformers during the block, because a run shows its own progress."""
+    """Disable progress bars and warnings of transformers during the block.
+
+    A run shows its own progress.
+    """
     from transformers.utils import logging
 
-    bar, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    has_progress_bar = logging.is_progress_bar_enabled()
+    verbosity = logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
-        if bar:
+        logging.set_verbosity(verbosity)
+        if has_progress_bar:
             logging.enable_progress_bar()
