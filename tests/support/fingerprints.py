@@ -39,7 +39,7 @@ from support.recorded import STUDIES, answers_of, recorded_findings
 from support.recorded_differences import KEYS, comparable
 from tiltmeter.associations import definitions as association_definitions, families
 from tiltmeter.associations.significance import counts as association_counts
-from tiltmeter.benchmarks import definitions, findings, summaries
+from tiltmeter.benchmarks import definitions
 from tiltmeter.datasets import Library
 from tiltmeter.probes import metrics as metrics, shared
 from tiltmeter.probes.genderbench import (
@@ -59,7 +59,7 @@ HOME = Path(tiltmeter.__file__).parent
 VERSIONS = {
     "probes": "src/tiltmeter/probes/metrics.py",
     "associations": "src/tiltmeter/associations/definitions.py",
-    "benchmarks": "src/tiltmeter/benchmarks/findings.py",
+    "benchmarks": "src/tiltmeter/benchmarks/definitions.py",
 }
 """The file with the versions of each method's definitions."""
 DEFAULT_ONLY = ("further_opposites", "opposed_prefixes", "numbers")
@@ -89,7 +89,7 @@ def contents() -> dict[str, Components]:
         f"associations/{one.label}": of_associations(one)
         for one in association_definitions.DEFINITIONS.values()
     }
-    benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in findings.DEFINITIONS.values()}
+    benchmarks = {f"benchmarks/{one.label}": of_benchmarks(one) for one in definitions.DEFINITIONS.values()}
     return {
         label: contents_of(label, declared)
         for label, declared in {**probes, **associations, **benchmarks}.items()
@@ -231,7 +231,7 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
     }
 
 
-def of_benchmarks(definition: summaries.DisparityDefinition) -> Components:
+def of_benchmarks(definition: definitions.DisparityDefinition) -> Components:
     """Return the components of a definition of benchmarks."""
     return {
         "formulas": _fields(definition),
