@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from tiltmeter.arrays import Booleans, Floats, Index
+from tiltmeter.arrays import Floats, Index
+from tiltmeter.benchmarks.array_records import joined, stacked, without
 from tiltmeter.benchmarks.group_comparisons import (
+    Comparisons,
+    GroupDifferences,
+    GroupDistances,
+    ImpactRatios,
     StatisticDraws,
     against_others,
     compare_groups,
+    distances_of,
     impact_ratios,
     slack_of_differences,
 )
@@ -39,32 +46,25 @@ ALONE_CELLS: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """Numbers by statistic and column; NaN where undefined.
-
-    The shape is (S, C, G) for groups and (S, C, K) for comparisons. `group` is the number of the group
-    concerned by a comparison, -1 for none. `impact` is NaN except for the selection rate. `difference` is
-    that of a group from the others.
-    """
+class GroupEstimates:
+    """Statistics of the groups with intervals, shape (S, C, G); NaN where undefined."""
 
     estimate: Floats
     low: Floats
     high: Floats
     rows: Index
-    compared: Floats
-    compared_low: Floats
-    compared_high: Floats
-    p: Floats
-    group: Index
-    z: Floats
-    outlier: Floats
-    impact: Floats
-    impact_low: Floats
-    impact_high: Floats
-    difference: Floats
-    difference_low: Floats
-    difference_high: Floats
-    difference_p: Floats
+    """Numbers of values."""
+
+
+class Computed(NamedTuple):
+    """All numbers by statistic and column; NaN where undefined."""
+
+    groups: GroupEstimates
+    compared: Comparisons
+    """Shape (S, C, K)."""
+    distances: GroupDistances
+    impacts: ImpactRatios
+    differences: GroupDifferences
 
 
 def compute(design: Design, request: SummaryRequest) -> Computed:
@@ -77,11 +77,7 @@ def compute(design: Design, request: SummaryRequest) -> Computed:
     slices = [slice(first, first + width) for first in range(0, columns, width)]
     with ThreadPoolExecutor(workers) as pool:
         chunks = list(pool.map(partial(_computed_chunk, design, request), slices))
-    arrays = {
-        field.name: np.concatenate([getattr(chunk, field.name) for chunk in chunks], axis=1)
-        for field in fields(Computed)
-    }
-    return Computed(**arrays)
+    return Computed(*(joined(records, axis=1) for records in zip(*chunks, strict=True)))
 
 
 def _cores() -> int:
@@ -111,8 +107,9 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
         included = np.where(excluded, np.nan, observed)
         tests = studentised_tests(design, request, standard, excluded)
         slack = slack_of_differences(np.where(excluded, 0, rows), reach, request.level)
-        draws = {
-            name: StatisticDraws(
+        statistics: dict[str, StatisticDraws] = {}
+        for place, name in enumerate(request.statistics):
+            statistics[name] = StatisticDraws(
                 observed=included[place],
                 drawn=drawn[place],
                 null=null[place],
@@ -121,41 +118,18 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
                 slack=slack[place],
                 test=tests.get(name),
             )
-            for place, name in enumerate(request.statistics)
-        }
-        compared = [compare_groups(statistic, request) for statistic in draws.values()]
-        impact, impact_low, impact_high = _impacts(draws, request)
-    computed = Computed(
-        estimate=observed,
-        low=low,
-        high=high,
-        rows=rows,
-        compared=np.stack([statistic.estimate for statistic in compared]),
-        compared_low=np.stack([statistic.low for statistic in compared]),
-        compared_high=np.stack([statistic.high for statistic in compared]),
-        p=np.stack([statistic.p for statistic in compared]),
-        group=np.stack([statistic.group for statistic in compared]),
-        z=np.stack([statistic.z for statistic in compared]),
-        outlier=np.stack([statistic.outlier for statistic in compared]),
-        impact=impact,
-        impact_low=impact_low,
-        impact_high=impact_high,
-        difference=differences.difference,
-        difference_low=differences.low,
-        difference_high=differences.high,
-        difference_p=differences.p,
-    )
+        computed = Computed(
+            groups=GroupEstimates(observed, low, high, rows),
+            compared=stacked([compare_groups(draws, request) for draws in statistics.values()]),
+            distances=stacked([distances_of(draws, request) for draws in statistics.values()]),
+            impacts=_impacts(statistics, request.level),
+            differences=differences,
+        )
     return _without_few_values(computed) if request.formulas.studentised else computed
 
 
-def _impacts(draws: dict[str, StatisticDraws], request: SummaryRequest) -> Floats:
-    """Compute impact ratios and their intervals, shape (3, S, C, G); NaN except for the selection rate."""
-    first = next(iter(draws.values()))
-    impacts = np.full((3, len(draws), *first.observed.shape), np.nan)
-    for place, (name, statistic) in enumerate(draws.items()):
-        if name == "selection_rate":
-            impacts[:, place] = impact_ratios(statistic, request.level)
-    return impacts
+def _impacts(statistics: Mapping[str, StatisticDraws], level: float) -> ImpactRatios:
+    return stacked([impact_ratios(name, draws, level) for name, draws in statistics.items()])
 
 
 def _without_few_values(computed: Computed) -> Computed:
@@ -164,24 +138,13 @@ def _without_few_values(computed: Computed) -> Computed:
     They are those of a group with fewer values, those of a group whose other groups have fewer values
     together, and those of comparisons of all groups if fewer than two groups have enough values.
     """
-    rows = computed.rows
+    rows = computed.groups.rows
     is_small = rows < FEWEST_VALUES
     others_are_small = rows.sum(axis=-1, keepdims=True) - rows < FEWEST_VALUES
     is_incomparable = (~is_small).sum(axis=-1, keepdims=True) < 2
-    without_difference = is_small | others_are_small
-
-    return replace(
-        computed,
-        impact_low=_without(computed.impact_low, is_small),
-        impact_high=_without(computed.impact_high, is_small),
-        difference_low=_without(computed.difference_low, without_difference),
-        difference_high=_without(computed.difference_high, without_difference),
-        difference_p=_without(computed.difference_p, without_difference),
-        compared_low=_without(computed.compared_low, is_incomparable),
-        compared_high=_without(computed.compared_high, is_incomparable),
-        p=_without(computed.p, is_incomparable),
+    inference = ("low", "high", "p")
+    return computed._replace(
+        compared=without(computed.compared, inference, is_incomparable),
+        impacts=without(computed.impacts, ("low", "high"), is_small),
+        differences=without(computed.differences, inference, is_small | others_are_small),
     )
-
-
-def _without(values: Floats, is_removed: Booleans) -> Floats:
-    return np.where(is_removed, np.nan, values)

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter.arrays import Objects
-from tiltmeter.benchmarks.computation import Computed, compute
+from tiltmeter.benchmarks.computation import Computed, GroupEstimates, compute
 from tiltmeter.benchmarks.definitions import (
     DEFAULT_STATISTICS,
     DEFINITIONS,
     FOUR_FIFTHS,
     find_statistics,
 )
+from tiltmeter.benchmarks.group_comparisons import Comparisons
 from tiltmeter.benchmarks.inference import check_columns, check_resampling
 from tiltmeter.benchmarks.layouts import (
     NO_KINDS,
@@ -203,10 +204,9 @@ def diagnose(
     by_statistic = DataFrame({"statistic": statistics})
     by_column = DataFrame({"column": columns})
     of_groups = cross(by_statistic, by_column, names)
+    keys = of_groups.select("statistic", *groups, "column")
     return Diagnosis(
-        statistics=_statistics_of_groups(
-            of_groups.select("statistic", *groups, "column"), computed, np.bincount(codes), request.formulas
-        ),
+        statistics=_statistics_of_groups(keys, computed.groups, np.bincount(codes), request.formulas),
         disparities=_disparities(by_statistic, by_column, computed, request, baselines, labels),
         groups=_flagged_groups(of_groups, computed),
     )
@@ -239,16 +239,16 @@ def _check_measurements(
 
 
 def _statistics_of_groups(
-    axes: DataFrame, computed: Computed, rows: NDArray[np.intp], formulas: Formulas
+    axes: DataFrame, groups: GroupEstimates, rows: NDArray[np.intp], formulas: Formulas
 ) -> DataFrame:
     """Return the table `statistics`; `rows` (G,) is the number of rows of each group."""
     table = _filled(
         axes,
-        estimate=computed.estimate,
-        low=computed.low,
-        high=computed.high,
-        n=computed.rows,
-        missing=rows - computed.rows,
+        estimate=groups.estimate,
+        low=groups.low,
+        high=groups.high,
+        n=groups.rows,
+        missing=rows - groups.rows,
     )
     return table.with_columns(note=_notes_of_groups(formulas))
 
@@ -265,45 +265,44 @@ def _disparities(
     if request.formulas is SAGED_FORMULAS:
         readings = _package_verdicts(computed)
     else:
-        readings = _readings(computed, request.level)
+        readings = _readings(computed.compared, request.level)
+    compared = computed.compared
     columns = by_column["column"].to_list()
-    notes = _notes(computed, request.statistics, columns, baselines, request.formulas, labels)
-    group_labels = np.array([*labels, None], dtype=object)[computed.group]
+    arrays = {
+        "estimate": compared.estimate,
+        "low": compared.low,
+        "high": compared.high,
+        "p": compared.p,
+        "q": benjamini_hochberg(compared.p, axis=1),
+        "group": np.array([*labels, None], dtype=object)[compared.group],
+        "reading": readings,
+        "note": _notes(computed, request, columns, baselines, labels),
+    }
     by_comparison = DataFrame({"comparison": list(COMPARISONS)})
     # The table has comparisons before columns; in the arrays, columns are before comparisons.
-    return _filled(
-        cross(by_statistic, by_comparison, by_column),
-        estimate=computed.compared.swapaxes(1, 2),
-        low=computed.compared_low.swapaxes(1, 2),
-        high=computed.compared_high.swapaxes(1, 2),
-        p=computed.p.swapaxes(1, 2),
-        q=benjamini_hochberg(computed.p, axis=1).swapaxes(1, 2),
-        group=group_labels.swapaxes(1, 2),
-        reading=readings.swapaxes(1, 2),
-        note=notes.swapaxes(1, 2),
-    )
+    swapped = {name: array.swapaxes(1, 2) for name, array in arrays.items()}
+    return _filled(cross(by_statistic, by_comparison, by_column), **swapped)
 
 
 def _flagged_groups(axes: DataFrame, computed: Computed) -> DataFrame:
     """Return the table `groups`."""
+    impacts, differences = computed.impacts, computed.differences
     # q is over the columns and groups of a statistic.
-    p_by_statistic = computed.difference_p.reshape(len(computed.difference_p), -1)
+    p_by_statistic = differences.p.reshape(len(differences.p), -1)
     table = _filled(
         axes,
-        z=computed.z,
-        impact_ratio=computed.impact,
-        impact_low=computed.impact_low,
-        impact_high=computed.impact_high,
-        difference=computed.difference,
-        difference_low=computed.difference_low,
-        difference_high=computed.difference_high,
-        p=computed.difference_p,
+        z=computed.distances.z,
+        impact_ratio=impacts.estimate,
+        impact_low=impacts.low,
+        impact_high=impacts.high,
+        difference=differences.difference,
+        difference_low=differences.low,
+        difference_high=differences.high,
+        p=differences.p,
         q=benjamini_hochberg(p_by_statistic, axis=1),
     )
-    return table.with_columns(
-        below_four_fifths=col.impact_high < FOUR_FIFTHS,
-        outlier=Series(computed.outlier.ravel(), nan_to_null=True).cast(Boolean),
-    )
+    outlier = Series(computed.distances.outlier.ravel(), nan_to_null=True)
+    return table.with_columns(below_four_fifths=col.impact_high < FOUR_FIFTHS, outlier=outlier.cast(Boolean))
 
 
 def overall_means(
@@ -404,34 +403,33 @@ def _flattened(name: str, array: NDArray[Any]) -> Series:
     return Series(name, values, nan_to_null=True)
 
 
-def _readings(computed: Computed, level: float) -> Objects:
+def _readings(compared: Comparisons, level: float) -> Objects:
     """Classify each statistic and column by the test of the range and by Dixon's test.
 
     The reading is the same for all its comparisons.
     """
     comparisons = list(COMPARISONS)
-    p = computed.p[..., comparisons.index("range")]
-    margin = computed.compared[..., comparisons.index("dixon_margin")]
+    p = compared.p[..., comparisons.index("range")]
+    margin = compared.estimate[..., comparisons.index("dixon_margin")]
     reading = np.where(margin > 0, "concentrated", "dispersed").astype(object)
     reading[np.isnan(margin)] = None
     reading[p >= 1.0 - level] = "none"
     reading[np.isnan(p)] = None
-    return np.broadcast_to(reading[..., None], computed.compared.shape)
+    return np.broadcast_to(reading[..., None], compared.estimate.shape)
 
 
 def _package_verdicts(computed: Computed) -> Objects:
     """Return the package's verdict on Dixon's test for the comparison `dixon_q`, and None for the others."""
-    verdicts = np.full(computed.compared.shape, None, dtype=object)
-    verdicts[..., list(COMPARISONS).index("dixon_q")] = original_verdicts(computed.estimate)
+    verdicts = np.full(computed.compared.estimate.shape, None, dtype=object)
+    verdicts[..., list(COMPARISONS).index("dixon_q")] = original_verdicts(computed.groups.estimate)
     return verdicts
 
 
 def _notes(
     computed: Computed,
-    statistics: Mapping[str, Statistic],
+    request: SummaryRequest,
     columns: Sequence[str],
     baselines: Mapping[str, str],
-    formulas: Formulas,
     labels: Sequence[str],
 ) -> Objects:
     """Return a note for each comparison, shape (S, C, K); None if there is nothing to say.
@@ -439,13 +437,15 @@ def _notes(
     It is the reason why the comparison has no estimate, or no interval and no test, or the groups that it
     leaves out.
     """
-    excluded = left_out(computed.rows, formulas)
-    notes = _reasons(computed, ~(np.isnan(computed.estimate) | excluded), statistics, columns, baselines)
-    is_computed = ~np.isnan(computed.compared)
+    rows = computed.groups.rows
+    excluded = left_out(rows, request.formulas)
+    is_compared = ~(np.isnan(computed.groups.estimate) | excluded)
+    notes = _reasons(computed, is_compared, request.statistics, columns, baselines)
+    is_computed = ~np.isnan(computed.compared.estimate)
     notes[is_computed] = None
-    if not formulas.studentised:
+    if not request.formulas.studentised:
         return notes
-    enough = (computed.rows >= FEWEST_VALUES).sum(axis=-1)[..., None]
+    enough = (rows >= FEWEST_VALUES).sum(axis=-1)[..., None]
     notes[is_computed & (enough < 2)] = FEW_COMPARED
     for statistic, column in np.argwhere(excluded.any(axis=-1)):
         is_excluded = excluded[statistic, column]
@@ -467,19 +467,22 @@ def _reasons(
     """
     comparisons = np.array(list(COMPARISONS))
     count = is_compared.sum(axis=-1)[..., None]
-    spread = computed.compared[..., [list(COMPARISONS).index("range")]]
-    scale = np.fmax.reduce(np.abs(computed.estimate), axis=-1, initial=0.0)[..., None]
+    spread = computed.compared.estimate[..., [list(COMPARISONS).index("range")]]
+    sizes = np.abs(computed.groups.estimate)
+    scale = np.fmax.reduce(sizes, axis=-1, initial=0.0)[..., None]
     is_paired = np.array([statistic.paired for statistic in statistics.values()])[:, None, None]
     has_no_baseline = np.array([name not in baselines for name in columns])[None, :, None]
     is_dixon = np.char.startswith(comparisons, "dixon")
     is_scaled = is_dixon | np.char.startswith(comparisons, "max_")
+    is_outside_dixon = (count < SMALLEST) | (count > LARGEST)
+    are_equal = spread <= 1e-9 * scale
     # The first reason that applies is used.
     applies = {
         NEEDS_BASELINE: is_paired & has_no_baseline,
         NO_VALUES: count == 0,
         ONE_GROUP: count == 1,
-        OUTSIDE_DIXON: is_dixon & ((count < SMALLEST) | (count > LARGEST)),
-        ALL_EQUAL: is_scaled & (spread <= 1e-9 * scale),
+        OUTSIDE_DIXON: is_dixon & is_outside_dixon,
+        ALL_EQUAL: is_scaled & are_equal,
         NOT_A_RATIO: comparisons == "ratio",
     }
     return np.select(list(applies.values()), list(applies), NOT_DEFINED).astype(object)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tiltmeter.arrays import Floats, Index
+from tiltmeter.benchmarks.array_records import stacked, without
 from tiltmeter.benchmarks.summaries import StudentisedTest, SummaryRequest
 from tiltmeter.stats import (
     COMPARISONS,
@@ -48,8 +49,8 @@ class StatisticDraws:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedGroups:
-    """All comparisons of one statistic, (C, K), and distances of the groups, (C, G)."""
+class Comparisons:
+    """Comparisons of groups, shape (..., C, K), or one comparison, shape (C,)."""
 
     estimate: Floats
     low: Floats
@@ -57,8 +58,16 @@ class ComparedGroups:
     p: Floats
     group: Index
     """Number of the group concerned by a comparison, -1 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDistances:
+    """Distances of groups from the other groups, shape (..., C, G)."""
+
     z: Floats
+    """Distance from the mean of the groups, in standard deviations."""
     outlier: Floats
+    """Whether the group is an outlier by Dixon's test (1 or 0); NaN if unknown."""
 
 
 class _Values(NamedTuple):
@@ -72,37 +81,21 @@ class _Values(NamedTuple):
     """Numbers (C,) of the groups at the ends; see `_extreme_groups`."""
 
 
-def compare_groups(draws: StatisticDraws, request: SummaryRequest) -> ComparedGroups:
+def compare_groups(draws: StatisticDraws, request: SummaryRequest) -> Comparisons:
     """Compute all comparisons of one statistic."""
     formulas = request.formulas
     observed = GroupValues(draws.observed, formulas)
-    values = _Values(
-        observed=observed,
-        resampled=GroupValues(np.moveaxis(draws.drawn, -2, -1), formulas),
-        permuted=GroupValues(np.moveaxis(draws.null, -2, -1), formulas),
-        studentised=None if draws.test is None else GroupValues(draws.test.values, formulas),
-        groups=_extreme_groups(observed),
-    )
-    compared = [_compare(name, draws, values, request) for name in COMPARISONS]
-    return ComparedGroups(
-        estimate=np.stack([comparison.estimate for comparison in compared], axis=-1),
-        low=np.stack([comparison.low for comparison in compared], axis=-1),
-        high=np.stack([comparison.high for comparison in compared], axis=-1),
-        p=np.stack([comparison.p for comparison in compared], axis=-1),
-        group=np.stack([comparison.group for comparison in compared], axis=-1),
-        z=observed.z,
-        outlier=_outliers(observed),
-    )
+    resampled = GroupValues(np.moveaxis(draws.drawn, -2, -1), formulas)
+    permuted = GroupValues(np.moveaxis(draws.null, -2, -1), formulas)
+    studentised = None if draws.test is None else GroupValues(draws.test.values, formulas)
+    values = _Values(observed, resampled, permuted, studentised, _extreme_groups(observed))
+    return stacked([_compare(name, draws, values, request) for name in COMPARISONS], axis=-1)
 
 
-class _Comparison(NamedTuple):
-    """One comparison of all columns, shape (C,)."""
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-    p: Floats
-    group: Index
+def distances_of(draws: StatisticDraws, request: SummaryRequest) -> GroupDistances:
+    """Compute the distances of the groups by one statistic."""
+    observed = GroupValues(draws.observed, request.formulas)
+    return GroupDistances(observed.z, _outliers(observed))
 
 
 class _ComparisonDraws(NamedTuple):
@@ -113,7 +106,7 @@ class _ComparisonDraws(NamedTuple):
     null: Floats
 
 
-def _compare(name: str, draws: StatisticDraws, values: _Values, request: SummaryRequest) -> _Comparison:
+def _compare(name: str, draws: StatisticDraws, values: _Values, request: SummaryRequest) -> Comparisons:
     """Compute one comparison."""
     comparison = COMPARISONS[name]
     compared = _ComparisonDraws(
@@ -133,13 +126,8 @@ def _compare(name: str, draws: StatisticDraws, values: _Values, request: Summary
         low, high = _at(draws.low, place), _at(draws.high, place)
     else:
         low, _, high = column_quantiles(compared.samples, request.level)
-    return _Comparison(
-        estimate=compared.estimate,
-        low=np.where(unknown, np.nan, low),
-        high=np.where(unknown, np.nan, high),
-        p=np.where(unknown, np.nan, p),
-        group=group,
-    )
+    comparisons = Comparisons(compared.estimate, low, high, p, group)
+    return without(comparisons, ("low", "high", "p"), unknown)
 
 
 def _p_value(
@@ -245,7 +233,8 @@ def _widened_constants(
     scale = np.fmax.reduce(np.abs(drawn), axis=(-2, -1))
     spread = np.fmax.reduce(samples, axis=-1) - np.fmin.reduce(samples, axis=-1)
     is_constant = spread <= ROUNDING * scale
-    groups_agree = ((drawn == drawn[..., :1]) | np.isnan(drawn)).all(axis=(-2, -1))
+    agrees = (drawn == drawn[..., :1]) | np.isnan(drawn)
+    groups_agree = agrees.all(axis=(-2, -1))
     least = np.where(groups_agree, of_groups[0], of_pairs[0])
     most = np.where(groups_agree, of_groups[1], of_pairs[1])
     is_widened = is_constant & ~np.isnan(least) & ~np.isnan(most)
@@ -325,7 +314,8 @@ def _extreme_groups(observed: GroupValues) -> dict[str, Index]:
 
 def _place_of_largest(values: Floats) -> Index:
     """Return the number of the group with the largest value, (..., G) -> (...); 0 if none has a value."""
-    return np.asarray(np.argmax(np.where(np.isnan(values), -np.inf, values), axis=-1))
+    present = np.where(np.isnan(values), -np.inf, values)
+    return np.asarray(np.argmax(present, axis=-1))
 
 
 def _outliers(observed: GroupValues) -> Floats:
@@ -352,7 +342,8 @@ def minus_others(values: Floats, rows: Index) -> Floats:
     return values - ratio(weighted_others, weights_of_others)
 
 
-class GroupDifferences(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupDifferences:
     """Difference of each group from the others, shape (S, C, G); NaN where unknown."""
 
     difference: Floats
@@ -376,29 +367,32 @@ def against_others(
     samples = minus_others(drawn, rows)
     exchanged = minus_others(null, rows) if request.permutations else None
     # The variance is multiplied by n / (n - 1), as in the intervals of the groups.
-    samples = difference + (samples - difference) * np.sqrt(ratio(rows, rows - 1.0))[..., None]
+    scale = np.sqrt(ratio(rows, rows - 1.0))[..., None]
+    samples = difference + (samples - difference) * scale
+    difference = difference[..., 0]
     rows_of_others = rows.sum(axis=-1, keepdims=True) - rows
+    units = np.minimum(rows, rows_of_others)
+    width = reach[1] - reach[0]
     inference = paired_difference(
-        difference[..., 0],
-        samples,
-        exchanged,
-        units=np.minimum(rows, rows_of_others),
-        reach=reach[1] - reach[0],
-        level=request.level,
+        difference, samples, exchanged, units=units, reach=width, level=request.level
     )
-    return GroupDifferences(difference[..., 0], inference.low, inference.high, inference.p)
+    return GroupDifferences(difference, inference.low, inference.high, inference.p)
 
 
-class ImpactRatios(NamedTuple):
-    """Impact ratio of each group (its rate divided by the largest rate) and its interval, shape (C, G)."""
+@dataclass(frozen=True, slots=True)
+class ImpactRatios:
+    """Impact ratio of each group (its rate divided by the largest rate) and its interval, shape (..., C, G).
 
-    impact: Floats
+    NaN except for the selection rate.
+    """
+
+    estimate: Floats
     low: Floats
     high: Floats
 
 
-def impact_ratios(draws: StatisticDraws, level: float) -> ImpactRatios:
-    """Compute the impact ratio of each group and its interval.
+def impact_ratios(name: str, draws: StatisticDraws, level: float) -> ImpactRatios:
+    """Compute the impact ratio of each group and its interval, if the statistic is the selection rate.
 
     The largest of several rates is biased upwards, so plain intervals would flag too many groups. The upper
     end is 1 unless relabelling rarely gives such a small ratio in any group. Otherwise it is the bootstrap
@@ -406,7 +400,10 @@ def impact_ratios(draws: StatisticDraws, level: float) -> ImpactRatios:
     all groups (Bonferroni), and at least the exact upper bound of the group's rate divided by the largest
     rate.
     """
-    observed, null = draws.observed, draws.null
+    observed = draws.observed
+    if name != "selection_rate":
+        unknown = np.full(observed.shape, np.nan)
+        return ImpactRatios(unknown, unknown, unknown)
     largest = np.fmax.reduce(observed, axis=-1, keepdims=True)
     impact = ratio(observed, largest)
     place = _place_of_largest(observed)[:, None, None]
@@ -414,14 +411,16 @@ def impact_ratios(draws: StatisticDraws, level: float) -> ImpactRatios:
     alpha = (1.0 - level) / max(1, observed.shape[-1] - 1)
     low, _, _ = column_quantiles(samples, level)
     _, _, high = column_quantiles(samples, 1.0 - 2.0 * alpha)
-    relabelled = ratio(null, np.fmax.reduce(null, axis=1, keepdims=True))
-    smallest = np.fmin.reduce(relabelled, axis=1)
-    p = excess_p(impact, np.broadcast_to(smallest[:, None], (*impact.shape, smallest.shape[-1])), -1)
+    p = _p_of_impact(impact, draws.null)
     adjusted = np.minimum(1.0, np.maximum(high, draws.high / largest))
     high = np.where(p < 1.0 - level, adjusted, 1.0)
-    unknown = np.isnan(p) | np.isnan(draws.high)
-    return ImpactRatios(
-        impact=impact,
-        low=np.where(unknown, np.nan, np.minimum(low, impact)),
-        high=np.where(unknown, np.nan, np.maximum(high, impact)),
-    )
+    ratios = ImpactRatios(impact, np.minimum(low, impact), np.maximum(high, impact))
+    return without(ratios, ("low", "high"), np.isnan(p) | np.isnan(draws.high))
+
+
+def _p_of_impact(impact: Floats, null: Floats) -> Floats:
+    """Compare the impact ratio of each group (C, G) with the smallest one of the permuted groups."""
+    relabelled = ratio(null, np.fmax.reduce(null, axis=1, keepdims=True))
+    smallest = np.fmin.reduce(relabelled, axis=1)
+    draws = smallest.shape[-1]
+    return excess_p(impact, np.broadcast_to(smallest[:, None], (*impact.shape, draws)), -1)

@@ -85,14 +85,16 @@ def design_of(
         baseline_columns.index(baselines[column]) if column in baselines else -1 for column in columns
     ]
     values = _matrix(table, columns)
+    units = None if unit is None else ranks(table[unit])
+    decisions = [column in kinds.decisions for column in columns]
     return Design(
         values=values,
         baselines=_matrix(table, baseline_columns),
         baseline_of=np.array(baseline_of),
         codes=codes,
         groups=int(codes.max()) + 1,
-        units=None if unit is None else ranks(table[unit]),
-        decisions=np.array([column in kinds.decisions for column in columns]),
+        units=units,
+        decisions=np.array(decisions),
         bounds=_bounds(values, columns, kinds),
     )
 
@@ -199,8 +201,9 @@ def _rows_of_units(
 
     The latter has the shape (units, most rows of a unit).
     """
-    table = np.full((len(strata), number[rows].max() + 1), len(units), dtype=np.intp)
-    table[units[rows], number[rows]] = rows
+    numbers = number[rows]
+    table = np.full((len(strata), numbers.max() + 1), len(units), dtype=np.intp)
+    table[units[rows], numbers] = rows
     draws = np.flatnonzero(np.isin(strata[order], strata[units[rows]]))
     return draws, table
 
