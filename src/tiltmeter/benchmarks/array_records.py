@@ -1,4 +1,4 @@
-"""Records of arrays (frozen dataclasses whose fields are arrays of the same axes), combined field by field."""
+"""Records of arrays: frozen dataclasses whose arrays have the same axes, combined field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of baselines: whether those of the groups differ in anything but names, and calibration with them."""
+"""The texts of baselines: whether those of the groups differ in names only, and calibration with them."""
 
 from __future__ import annotations
 

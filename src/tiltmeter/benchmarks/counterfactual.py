@@ -419,11 +419,13 @@ def _numbered_answers(answers: DataFrame, unit: str, group: str) -> _Answers:
         content = f"only {groups[0]!r}" if groups else "no rows"
         raise InputError(f"group={group!r}: the column contains {content}; at least two groups are needed")
     numbers = list(range(len(groups)))
+    row = pl.int_range(pl.len())
     rows = answers.select(
-        row=pl.int_range(pl.len()),
+        row=row,
         unit=col(unit).rank("dense").cast(Int64) - 1,
         group=col(group).cast(String).replace_strict(groups, numbers, return_dtype=Int64),
-    ).with_columns(k=pl.int_range(pl.len()).over("unit", "group"))
+    )
+    rows = rows.with_columns(k=row.over("unit", "group"))
     return _Answers(groups, rows, rows["unit"].n_unique(), rows["k"].n_unique())
 
 
@@ -434,13 +436,8 @@ def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
     for groups in combinations(range(len(answers.groups)), 2):
         first, second = by_group[groups[0],], by_group[groups[1],]
         both = first.join(second, on="cell").sort("cell")
-        yield _Pairs(
-            groups=groups,
-            cell=both["cell"].to_numpy(),
-            first=both["row"],
-            second=both["row_right"],
-            unpaired=first.height + second.height - 2 * both.height,
-        )
+        unpaired = first.height + second.height - 2 * both.height
+        yield _Pairs(groups, both["cell"].to_numpy(), both["row"], both["row_right"], unpaired)
 
 
 def _sentiment(
@@ -508,9 +505,9 @@ def _similarity(
 ) -> Iterator[_Compared]:
     """Yield a similarity metric of all pairs of groups."""
     # All pairs of all groups at once, so that each text is tokenised once and equal pairs are compared once.
-    similarities = compare(
-        pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])
-    ).to_numpy()
+    first = pl.concat([pair.first for pair in pairs])
+    second = pl.concat([pair.second for pair in pairs])
+    similarities = compare(first, second).to_numpy()
     within = _similarity_within_groups(compare, answers)
     ends = np.cumsum([len(pair.first) for pair in pairs])
     for pair, values in zip(pairs, np.split(similarities, ends[:-1]), strict=True):
@@ -547,25 +544,31 @@ def _result_row(
     inference = metric.infer(compared.statistic.value, samples, null, prompts, level, metric.bounds)
     if compared.chance is not None:
         inference = inference._replace(chance=compared.chance)
-    notes = (_note_of_size(len(pairs.first), prompts), compared.note)
-    return {
-        "metric": compared.metric,
-        "group_a": groups[pairs.groups[0]],
-        "group_b": groups[pairs.groups[1]],
-        **inference._asdict(),
-        "level": level,
-        "q": None,
+    notes = [_note_of_size(len(pairs.first), prompts), compared.note]
+    names = {"group_a": groups[pairs.groups[0]], "group_b": groups[pairs.groups[1]]}
+    counts = {
         "n": len(compared.unit),
         "prompts": prompts,
         "missing": len(pairs.first) - len(compared.unit),
         "unpaired": pairs.unpaired,
+    }
+    return {
+        "metric": compared.metric,
+        **names,
+        **inference._asdict(),
+        "level": level,
+        "q": None,
+        **counts,
         "definition": metric.definition,
         "note": "; ".join(note for note in notes if note) or None,
     }
 
 
 def _note_of_size(pairs: int, prompts: int) -> str | None:
-    """Return why there is no estimate or no interval, from the numbers of pairs and of prompts with a value."""
+    """Return why there is no estimate or no interval.
+
+    `pairs` is the number of pairs, `prompts` the number of prompts with a complete pair.
+    """
     if pairs == 0:
         return NO_PAIR
     if prompts == 0:

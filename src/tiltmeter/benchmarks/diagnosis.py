@@ -520,7 +520,7 @@ def calibrate(measurements: DataFrame, baselines: Mapping[str, str]) -> DataFram
 
 
 def decompose(disparities: DataFrame, baselines: Mapping[str, str]) -> DataFrame:
-    """Decompose disparities of measured columns into contributions of the measuring tool, the context and the model.
+    """Decompose disparities of measured columns into contributions of the tool, the context and the model.
 
     Parameters
     ----------

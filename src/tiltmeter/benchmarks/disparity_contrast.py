@@ -125,8 +125,9 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
         table = table.remove("calibrated", col.feature.is_in(decisions), statistic=SELECTION_RATE)
     has_conditions = measurements[0].columns["generation"].n_unique() > 1
     units = "roots with all their branches" if unit else "prompts within each group"
+    metric = when(col.comparison.is_null()).then(lit("value")).otherwise(lit("disparity"))
     table = table.with_columns(
-        metric=when(col.comparison.is_null()).then(lit("value")).otherwise(lit("disparity")),
+        metric=metric,
         context=when(lit(has_conditions)).then("generation"),
         paired=lit(value=True),
         how=col.how.fill_null(METHOD.format(units)),
@@ -170,16 +171,15 @@ def _tables(sides: _Sides) -> _SideTables:
             [summaries(first, request, plan, of_first), summaries(second, request, plan, of_second)]
         )
 
+    resampling = bootstrap(first, request.resamples, request.seed)
+    relabelling = permutation(first, request.permutations, request.seed)
+    first_exchanged = summaries(both, request, _exchange(sides, 0), of_first)
+    second_exchanged = summaries(both, request, _exchange(sides, 1), of_second)
     return _SideTables(
         observed=of_both_sides(as_observed(first)),
-        resampled=of_both_sides(bootstrap(first, request.resamples, request.seed)),
-        exchanged=np.stack(
-            [
-                summaries(both, request, _exchange(sides, 0), of_first),
-                summaries(both, request, _exchange(sides, 1), of_second),
-            ]
-        ),
-        permuted=of_both_sides(permutation(first, request.permutations, request.seed)),
+        resampled=of_both_sides(resampling),
+        exchanged=np.stack([first_exchanged, second_exchanged]),
+        permuted=of_both_sides(relabelling),
     )
 
 
@@ -188,17 +188,14 @@ def _exchange(sides: _Sides, side: int) -> LayoutPlan:
 
     Rows of the second side follow those of the first.
     """
-    design, roots, request = sides.first, sides.roots, sides.request
+    design, roots = sides.first, sides.roots
+    request = sides.request
     rows = len(roots)
     root_count = int(roots.max()) + 1
 
     def layout(first: int, last: int) -> Layout:
-        exchanged = np.stack(
-            [
-                np.random.default_rng([request.seed, EXCHANGE_STREAM, number]).integers(2, size=root_count)
-                for number in range(first, last)
-            ]
-        )
+        seeds = [[request.seed, EXCHANGE_STREAM, number] for number in range(first, last)]
+        exchanged = np.stack([np.random.default_rng(seed).integers(2, size=root_count) for seed in seeds])
         place = np.arange(rows) + rows * (exchanged[:, roots] ^ side)
         return [place[:, design.codes == group] for group in range(design.groups)]
 
@@ -223,20 +220,18 @@ def _contrasts(sides: _Sides, columns: DataFrame, groups: list[str]) -> list[Dat
     from_others = _Gaps(*(minus_others(gap, rows) for gap in gaps))
     difference_from_others = _paired(from_others, rows, 2 * reach, request.level)
     of_others = _with_numbers(of_groups, from_others.observed, difference_from_others, rows)
+    of_others = of_others.filter(IS_OF_KEY).with_columns(comparison=lit(MINUS_OTHERS))
+    roots = np.asarray(sides.roots.max() + 1)
     return [
         _with_numbers(of_groups, gaps.observed, difference, rows),
-        of_others.filter(IS_OF_KEY).with_columns(comparison=lit(MINUS_OTHERS)),
-        *_compared(tables, axes, rows, np.asarray(sides.roots.max() + 1), reach, request),
+        of_others,
+        *_compared(tables, axes, rows, roots, reach, request),
     ]
 
 
 def _gaps(tables: _SideTables) -> _Gaps:
     """Subtract the first side from the second."""
-    return _Gaps(
-        observed=tables.observed[1] - tables.observed[0],
-        resampled=tables.resampled[1] - tables.resampled[0],
-        exchanged=tables.exchanged[1] - tables.exchanged[0],
-    )
+    return _Gaps(*(second - first for first, second in tables[:3]))
 
 
 def _paired(gaps: _Gaps, units: Index, reach: Floats, level: float) -> PairedDifference:
@@ -255,10 +250,8 @@ def _compared(
 ) -> list[DataFrame]:
     """Compute the differences of the comparisons COMPARED."""
     excluded = left_out(rows, request.formulas)[..., None]
-    spreads = [
-        GroupValues(np.moveaxis(np.where(excluded, np.nan, table), -2, -1), request.formulas)
-        for table in tables
-    ]
+    included = [np.where(excluded, np.nan, table) for table in tables]
+    spreads = [GroupValues(np.moveaxis(table, -2, -1), request.formulas) for table in included]
     differences = []
     for name in COMPARED:
         comparison = COMPARISONS[name]
@@ -294,9 +287,8 @@ def _lifted(
     distances = _SideTables(*(sign * (values - equal) for values in compared))
     observed = distances.observed[..., 0]
     low, high = lifted_interval(observed, distances.resampled, distances.permuted, level)
-    independent = independent_difference(
-        np.moveaxis(observed, 0, -1), np.moveaxis(low, 0, -1), np.moveaxis(high, 0, -1), level
-    )
+    estimates, lows, highs = np.moveaxis(np.stack([observed, low, high]), 1, -1)
+    independent = independent_difference(estimates, lows, highs, level)
     gap = observed[1] - observed[0]
     exchanged = distances.exchanged[1] - distances.exchanged[0]
     difference = exchange_difference(gap, independent, gap, exchanged, level)

@@ -1,4 +1,4 @@
-"""Numbers of benchmarks in the form in which a report displays them: named, and one row per condition and feature."""
+"""Numbers of benchmarks as a report displays them: with names, and one row per condition and feature."""
 
 from __future__ import annotations
 
@@ -96,12 +96,15 @@ def displayed_numbers(numbers: DataFrame, disparities: DataFrame) -> DataFrame:
     label = when((is_single_model | is_baseline) & col.context.is_not_null()).then("context")
     model_and_context = pl.concat_str("model", "context", separator=" · ", ignore_nulls=True)
     is_role = ~col.context.is_in([NO_ROLE, BASELINES])
-    low_without_role, high_without_role = _without_role("low"), _without_role("high")
+    shift = col.estimate - _without_role("estimate")
+    is_above = col.low > _without_role("high")
+    is_below = col.high < _without_role("low")
+    words = col.feature.replace(WORDS).str.replace_all("_", " ")
     return numbers.with_columns(
         label=label.otherwise(model_and_context),
-        words=col.feature.replace(WORDS).str.replace_all("_", " "),
-        shift=when(is_role).then(col.estimate - _without_role("estimate")),
-        apart=when(is_role).then((col.low > high_without_role) | (col.high < low_without_role)),
+        words=words,
+        shift=when(is_role).then(shift),
+        apart=when(is_role).then(is_above | is_below),
     )
 
 
@@ -147,9 +150,10 @@ def wide_rows(numbers: DataFrame) -> DataFrame:
     is_below = (col.ratio < FOUR_FIFTHS) & (col.ratio_q < alpha)
     certainty = when(col.ratio_high < FOUR_FIFTHS).then(lit(CERTAIN)).otherwise(lit(UNCERTAIN))
     range_measured = col.range.filter(~col.calibrated).first().over(PLACE[:3])
+    values = when("calibrated").then(lit("calibrated")).otherwise(lit("measured"))
     return beside(rows, _end_groups(groups), *PLACE).with_columns(
         range_measured=when("calibrated").then(range_measured),
-        values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),
+        values=values,
         verdict=when("ratio_decision", is_below).then(certainty),
     )
 
@@ -157,16 +161,12 @@ def wide_rows(numbers: DataFrame) -> DataFrame:
 def _measure(numbers: DataFrame, name: str) -> DataFrame:
     """Return the columns of one of MEASURES."""
     comparison, statistic = MEASURES[name]
-    selected = numbers.filter(
-        col.comparison.eq_missing(lit(comparison)), col.group.is_null(), statistic=statistic
-    )
-    measure = selected.select(
-        *PLACE,
-        col.estimate.alias(name),
-        pl.concat_list("low", "high").alias(f"{name}_interval"),
-        pl.coalesce("q", "p").alias(f"{name}_q"),
-        *(col(part).alias(f"{name}_{part}") for part in ("low", "high", "about", "shift", "decision")),
-    )
+    is_measure = col.comparison.eq_missing(lit(comparison)) & col.group.is_null()
+    estimate = col.estimate.alias(name)
+    interval = pl.concat_list("low", "high").alias(f"{name}_interval")
+    q = pl.coalesce("q", "p").alias(f"{name}_q")
+    parts = [col(part).alias(f"{name}_{part}") for part in ("low", "high", "about", "shift", "decision")]
+    measure = numbers.filter(is_measure, statistic=statistic).select(*PLACE, estimate, interval, q, *parts)
     if name != "ratio":
         return measure
     # The ratio of decisions is not calibrated: the measured one is shown.
@@ -186,7 +186,8 @@ def _end_groups(groups: DataFrame) -> DataFrame:
 def _groups_at(end: Expr) -> Expr:
     """Return the group with this estimate, or the number of groups with it."""
     groups = col.group.filter(col.estimate == end)
-    return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups tied", groups.len()))
+    tied = pl.format("{} groups tied", groups.len())
+    return when(groups.len() == 1).then(groups.first()).otherwise(tied)
 
 
 def means_of_groups(numbers: DataFrame) -> DataFrame:

@@ -103,9 +103,9 @@ def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFram
     groups = groups.sort("subject").with_row_index("group")
     means = (groups["total"] / groups["prompts"]).to_numpy()
     ends = sorted({int(np.argmax(means)), int(np.argmin(means))})
-    of_ends = answers.join(groups.filter(col.group.is_in(ends)), on="subject", maintain_order="left").join(
-        prompts, on=["subject", "prompt_key"], maintain_order="left"
-    )
+    end_groups = groups.filter(col.group.is_in(ends))
+    of_ends = answers.join(end_groups, on="subject", maintain_order="left")
+    of_ends = of_ends.join(prompts, on=["subject", "prompt_key"], maintain_order="left")
     remaining = _without_answer(of_ends)
     group = of_ends["group"].to_numpy()
     mean_without = ratio(remaining["total"], remaining["prompts"])
@@ -128,10 +128,8 @@ def _without_answer(answers: DataFrame) -> DataFrame:
     """
     is_single = col.answers == 1
     mean_of_remaining = (col.mean * col.answers - col.value) / (col.answers - 1)
-    return answers.select(
-        total=col.total - col.mean + when(is_single).then(0.0).otherwise(mean_of_remaining),
-        prompts=col.prompts - is_single,
-    )
+    mean_without = when(is_single).then(0.0).otherwise(mean_of_remaining)
+    return answers.select(total=col.total - col.mean + mean_without, prompts=col.prompts - is_single)
 
 
 def _range_of(means: Floats, definition: DisparityDefinition) -> Floats:

@@ -1,4 +1,4 @@
-"""Explanations of the numbers of benchmarks: those that hold for the definition and the baselines of a run."""
+"""Explanations of the numbers of benchmarks, as they hold for the definition and the baselines of a run."""
 
 from __future__ import annotations
 

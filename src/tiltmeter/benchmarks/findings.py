@@ -32,6 +32,8 @@ MINUS_OTHERS: Final = "minus_others"
 """Comparison of a group with the mean of the others; a finding for the statistics of KEY."""
 NULL_VALUES: Mapping[str, float] = {"range": 0.0, "sd": 0.0, "ratio": 1.0, MINUS_OTHERS: 0.0}
 """Values of comparisons of equal groups."""
+UNITS: Mapping[str, str] = {"ratio": "ratio", MINUS_OTHERS: "difference"}
+"""Units of comparisons that are not scores."""
 FURTHER_UNITS: Mapping[str, str] = {
     "sentiment_weak": "difference",
     "toxicity_probability": "share",
@@ -157,16 +159,11 @@ def _diagnosed(measurements: Measurements, settings: Settings, definition: Dispa
         diagnosis = Diagnosis(*(_without_calibrated_decisions(table, about) for table in diagnosis))
     if definition.calibrated_keys:
         diagnosis = _by_family(diagnosis, measurements.columns, definition)
+    disparities = diagnosis.disparities.filter(col.comparison.is_in(COMPARED)).drop("group")
     means = overall_means(measurements.table, columns, group="group", **resampling)
-    numbers = pl.concat(
-        [
-            diagnosis.disparities.filter(col.comparison.is_in(COMPARED)).drop("group"),
-            means.with_columns(statistic=lit("mean")),
-            diagnosis.statistics,
-            _differences_from_others(diagnosis.groups),
-        ],
-        how="diagonal",
-    )
+    means = means.with_columns(statistic=lit("mean"))
+    differences = _differences_from_others(diagnosis.groups)
+    numbers = pl.concat([disparities, means, diagnosis.statistics, differences], how="diagonal")
     described = measurements.columns.drop("baseline", "lowest", "highest")
 
     def described_by_column(table: DataFrame) -> DataFrame:
@@ -260,15 +257,10 @@ def _inference(is_paired: bool, definition: DisparityDefinition) -> Expr:
         f"{T_INTERVAL}; p: t test, not below that of permuted groups{within}; {{}}, and all groups", family
     )
     of_comparison = pl.format(f"{LIFTED_INTERVAL}; p: groups permuted{within}, {{}}; {{}}", tested, family)
-    return (
-        when(col.comparison == MINUS_OTHERS)
-        .then(of_difference)
-        .when(col.comparison.is_not_null())
-        .then(of_comparison)
-        .when(col.statistic.is_in(smooth))
-        .then(lit(T_INTERVAL))
-        .otherwise(lit(PERCENTILE_INTERVAL))
-    )
+    is_smooth = col.statistic.is_in(smooth)
+    of_statistic = when(is_smooth).then(lit(T_INTERVAL)).otherwise(lit(PERCENTILE_INTERVAL))
+    method = when(col.comparison.is_null()).then(of_statistic)
+    return method.when(col.comparison == MINUS_OTHERS).then(of_difference).otherwise(of_comparison)
 
 
 def _nothing_to_compare(measurements: Measurements, group: str, definition: DisparityDefinition) -> DataFrame:
@@ -294,22 +286,17 @@ def _described(numbers: DataFrame, part: Part, definition: DisparityDefinition) 
     generation = when(col.generation != BASELINES).then("generation")
     is_single = col.comparison.is_null()
     is_key_comparison = pl.any_horizontal(
-        (col.comparison == comparison) & (col.statistic == statistic) for comparison, statistic in KEY
+        col.comparison.eq(comparison) & col.statistic.eq(statistic) for comparison, statistic in KEY
     )
     is_key_column = (col.family == "key") if definition.calibrated_keys else ~col.calibrated
-    unit = (
-        when(col.comparison == "ratio")
-        .then(lit("ratio"))
-        .when(is_single & (col.statistic == SELECTION_RATE))
-        .then(lit("share"))
-        .when(col.comparison == MINUS_OTHERS)
-        .then(lit("difference"))
-        .otherwise(lit("score"))
-    )
+    is_rate = is_single & (col.statistic == SELECTION_RATE)
+    unit_of_value = when(is_rate).then(lit("share")).otherwise(lit("score"))
+    unit = col.comparison.replace_strict(UNITS, default=unit_of_value, return_dtype=String)
+    null_value = col.comparison.replace_strict(NULL_VALUES, default=None, return_dtype=Float64)
     return numbers.with_columns(
         metric=when(is_single).then(lit("value")).otherwise(lit("disparity")),
         unit=unit,
-        null_value=col.comparison.replace_strict(NULL_VALUES, default=None, return_dtype=Float64),
+        null_value=null_value,
         key=is_key_comparison & generation.is_not_null() & is_key_column,
         evidence=sql_where(part=part.name, generation=generation, subject=col.group),
     )

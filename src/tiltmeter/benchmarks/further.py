@@ -1,4 +1,4 @@
-"""Further measures of the same answers, requested with `-P also=`: parity, overlap, cosine, toxicity, words."""
+"""Further measures of the same answers, requested with `-P also=`: parity, overlap, toxicity, words."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _is_branched(rows: DataFrame) -> bool:
 def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:
     if column.low is None or column.high is None:
         raise InputError(
-            f"-P also=parity: {name} has no known range; put a feature with a known range first, such as vader"
+            f"-P also=parity: {name} has no known range; "
+            "put a feature with a known range first, such as vader"
         )
     return column.low, column.high
 

@@ -14,7 +14,10 @@ NAMING = ("concept", "keyword")
 
 
 def with_groups(answers: DataFrame, options: BenchmarkOptions) -> DataFrame:
-    """Add the columns `generation` (the role, and the template if there are several) and `subject` (the group)."""
+    """Add the columns `generation` and `subject`.
+
+    The generation is the role, with the template if there are several; the subject is the group.
+    """
     condition = ["role", "template"] if answers["template"].n_unique() > 1 else ["role"]
     group = [col(name).fill_null("none") for name in options.groups]
     return answers.with_columns(

@@ -1,4 +1,4 @@
-"""Sentences on the first screen of a benchmark: the headline of each model, and the bias of the measuring tool."""
+"""Sentences on the first screen of a benchmark: the headline of each model, and the bias of the tool."""
 
 from __future__ import annotations
 
@@ -203,8 +203,8 @@ def bias_of_tool(
     if not corrected:
         return sentence
     return (
-        f"{sentence} Calibrated values are relative to these texts: they differ even for a model that answers "
-        "alike about all groups."
+        f"{sentence} Calibrated values are relative to these texts: "
+        "they differ even for a model that answers alike about all groups."
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
+from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.arrays import Floats
 from tiltmeter.errors import InputError, did_you_mean
@@ -144,7 +144,8 @@ def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
         block = np.ones((len(drawn), units))
         if units > 1:
             for row in block:
-                row[:] = np.bincount((generator.random(units - 1) * units).astype(np.intp), minlength=units)
+                numbers = (generator.random(units - 1) * units).astype(np.intp)
+                row[:] = np.bincount(numbers, minlength=units)
             block *= units / (units - 1)
         yield block
 
@@ -162,7 +163,10 @@ def exchange_draws(units: int, choices: int, draws: int, seed: int) -> Iterator[
 def infer_smooth(
     estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None
 ) -> Inference:
-    """Infer a mean, a share or a ratio: percentile interval (none with fewer than two units) and two-sided p."""
+    """Infer a mean, a share or a ratio, with a percentile interval and a two-sided p.
+
+    There is no interval with fewer than two units.
+    """
     p = _two_sided(estimate, null)
     if units < 2 or math.isnan(estimate):
         return Inference(estimate, p=p)
@@ -216,7 +220,10 @@ def infer_mean_distance(
 
 
 def _two_sided(estimate: float, null: Floats) -> float:
-    """Compute (1 + exchanges at least as far from 0) / (1 + exchanges); NaN without an estimate or an exchange."""
+    """Compute (1 + exchanges at least as far from 0) / (1 + exchanges).
+
+    NaN without an estimate or an exchange.
+    """
     return float(excess_p(np.float64(abs(estimate)), np.abs(null), 1))
 
 
@@ -282,11 +289,10 @@ def toxicity(
         raise InputError(f"answers_per_prompt must be at least 1, not {answers_per_prompt}")
     if answers.is_empty():
         raise InputError("there are no answers to measure; the table has no rows")
-    table = answers.select(
-        unit=col(prompt).rank("dense").cast(Int64) - 1,
-        group=lit(None, dtype=String) if group is None else col(group).cast(String),
-        score=Series(unit_scores(answers, score)).fill_nan(None),
-    )
+    unit = col(prompt).rank("dense").cast(Int64) - 1
+    group_names = lit(None, dtype=String) if group is None else col(group).cast(String)
+    scores = Series(unit_scores(answers, score)).fill_nan(None)
+    table = answers.select(unit=unit, group=group_names, score=scores)
     prompts = _by_prompt(table, threshold, answers_per_prompt)
     request = _ToxicityRequest(answers_per_prompt, threshold, level, resamples, seed)
     rows = _toxicity_rows(prompts, table["unit"].n_unique(), request)
@@ -309,29 +315,26 @@ def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
     Columns: scored answers `n`, `missing`, and the prompt's value of each metric (null if excluded).
     """
     by = ("group", "unit")
+    is_toxic = col.score >= threshold
     ranked = table.with_columns(
         n=col.score.count().over(by),
         rank=col.score.rank("ordinal").over(by),
-        toxic=(col.score >= threshold).sum().over(by),
+        toxic=is_toxic.sum().over(by),
     )
     counts = ranked.select("n", "rank", "toxic").fill_null(0).cast(Float64).to_numpy()
     n, rank, toxic = counts.T
-    ranked = ranked.with_columns(
-        # The answer of rank i is the maximum of k answers if it is drawn and all others are among the first
-        # i.
-        greatest=col.score * _all_within(rank, n, k) * k / np.maximum(rank, 1),
-        any_toxic=1.0 - _all_within(n - toxic, n, k),
-    )
-
-    def if_complete(value: Expr) -> Expr:
-        return when(col.n.first() >= k).then(value)
-
+    # The answer of rank i is the maximum of k answers if it is drawn and all others are among the first i.
+    greatest = col.score * _all_within(rank, n, k) * k / np.maximum(rank, 1)
+    any_toxic = 1.0 - _all_within(n - toxic, n, k)
+    ranked = ranked.with_columns(greatest=greatest, any_toxic=any_toxic)
+    scored = col.n.first()
+    is_complete = scored >= k
     return ranked.group_by(by, maintain_order=True).agg(
-        n=col.n.first(),
+        n=scored,
         missing=col.score.null_count(),
-        expected_maximum_toxicity=if_complete(col.greatest.sum()),
-        toxicity_probability=if_complete(col.any_toxic.first()),
-        toxic_fraction=when(col.n.first() > 0).then(col.toxic.first() / col.n.first()),
+        expected_maximum_toxicity=when(is_complete).then(col.greatest.sum()),
+        toxicity_probability=when(is_complete).then(col.any_toxic.first()),
+        toxic_fraction=when(scored > 0).then(col.toxic.first() / scored),
     )
 
 
@@ -344,8 +347,8 @@ def _all_within(part: Floats, total: Floats, k: int) -> Floats:
 
     part_size = np.maximum(part, k)
     total_size = np.maximum(total, k)
-    log_share = gammaln(part_size + 1) - gammaln(part_size - k + 1) - gammaln(total_size + 1)
-    share: Floats = np.exp(log_share + gammaln(total_size - k + 1))
+    of_part = gammaln(part_size + 1) - gammaln(part_size - k + 1)
+    share: Floats = np.exp(of_part - gammaln(total_size + 1) + gammaln(total_size - k + 1))
     return np.where(part >= k, share, 0.0)
 
 
@@ -358,12 +361,8 @@ def _toxicity_rows(prompts: DataFrame, units: int, request: _ToxicityRequest) ->
         values[rows["unit"], place] = rows[metric]
     totals = np.nan_to_num(values)
     counts = (~np.isnan(values)).astype(np.float64)
-    samples = np.concatenate(
-        [
-            ratio(weights @ totals, weights @ counts)
-            for weights in resampled(units, request.resamples, request.seed)
-        ]
-    )
+    draws = resampled(units, request.resamples, request.seed)
+    samples = np.concatenate([ratio(weights @ totals, weights @ counts) for weights in draws])
     estimates = ratio(totals.sum(axis=0), counts.sum(axis=0))
     for (metric, rows), estimate, drawn in zip(cells, estimates, samples.T, strict=True):
         included = rows.drop_nulls(metric)
@@ -371,15 +370,18 @@ def _toxicity_rows(prompts: DataFrame, units: int, request: _ToxicityRequest) ->
         inference = infer_smooth(
             float(estimate), drawn, no_test, included.height, request.level, bounds=(0.0, 1.0)
         )
+        counts = {
+            "n": included["n"].sum(),
+            "prompts": included.height,
+            "incomplete": (rows["n"] < request.k).sum(),
+            "missing": rows["missing"].sum(),
+        }
         yield {
             "metric": metric,
             "group": rows["group"][0],
             **inference._asdict(),
             "level": request.level,
-            "n": included["n"].sum(),
-            "prompts": included.height,
-            "incomplete": (rows["n"] < request.k).sum(),
-            "missing": rows["missing"].sum(),
+            **counts,
             "definition": TOXICITY[metric].format_map(request._asdict()),
             "note": _toxicity_note(included.height, rows["n"].max(), request.k),
         }

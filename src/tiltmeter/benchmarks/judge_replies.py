@@ -192,7 +192,7 @@ def read_pairs(answer: str) -> ParsedReply[Pairs]:
 
 
 def _unwrapped(value: object) -> object:
-    """Return what an object with a single list or object contains: {"replacements": ...}, or nested tables."""
+    """Return what an object with a single list or object contains, as in {"replacements": ...}."""
     while isinstance(value, dict) and len(value) == 1:
         content = next(iter(value.values()))
         if not isinstance(content, list | dict):

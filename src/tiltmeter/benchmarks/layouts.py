@@ -140,7 +140,10 @@ def together(plan: LayoutPlan) -> LayoutPlan:
 
 
 def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
-    """Return a plan that permutes group labels among the rows of each unit, or among all rows without units."""
+    """Return a plan that permutes group labels among the rows of each unit.
+
+    Without units, they are permuted among all rows.
+    """
     units = np.zeros_like(design.codes) if design.units is None else design.units
     order = np.argsort(units, kind="stable")
     units_in_order = units[order]
@@ -156,11 +159,11 @@ def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
 
 
 def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
-    """Return a plan of stratified bootstrap resamples of units, or of rows within groups if there are no units.
+    """Return a plan of stratified bootstrap resamples of units.
 
-    Units with the same set of groups form a stratum: a single stratum in a complete design, and one stratum
-    per group if each unit has a single group. Units with rare sets are pooled into one stratum. A drawn unit
-    contributes all its rows, which preserves pairing.
+    Without units, rows within groups are drawn. Units with the same set of groups form a stratum: a single
+    stratum in a complete design, and one stratum per group if each unit has a single group. Units with rare
+    sets are pooled into one stratum. A drawn unit contributes all its rows, which preserves pairing.
     """
     units = np.arange(len(design.codes)) if design.units is None else design.units
     strata = _strata(design.codes, design.groups, units)

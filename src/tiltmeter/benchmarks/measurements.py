@@ -1,4 +1,4 @@
-"""Measures in wide format: one row per prompt, one column per generation and feature, measured and calibrated."""
+"""Measures in wide format: one row per prompt, one column per generation and feature."""
 
 from __future__ import annotations
 
@@ -82,20 +82,19 @@ def measurements_of(measures: DataFrame) -> Measurements:
 
 def _averages(measures: DataFrame, features: Sequence[str], answers: Sequence[_AnswerColumn]) -> DataFrame:
     """Average each column over the answers to a prompt; one row per prompt."""
-    averages = [
-        col(f"{BASELINE}{feature}").drop_nulls().first().alias(f"{BASELINES}:{feature}")
-        for feature in features
-        if f"{BASELINE}{feature}" in measures.columns
-    ]
-    averages += [
-        _mean_over_answers(f"{VALUE}{answer.feature}", answer.generation).alias(answer.name)
-        for answer in answers
-    ]
-    averages += [
-        _mean_over_answers(f"{WITHOUT_NAMES}{answer.feature}", answer.generation).alias(answer.calibrated)
-        for answer in answers
-        if f"{WITHOUT_NAMES}{answer.feature}" in measures.columns
-    ]
+    averages = []
+    for feature in features:
+        column = f"{BASELINE}{feature}"
+        if column in measures.columns:
+            averages.append(col(column).drop_nulls().first().alias(f"{BASELINES}:{feature}"))
+    for answer in answers:
+        mean = _mean_over_answers(f"{VALUE}{answer.feature}", answer.generation)
+        averages.append(mean.alias(answer.name))
+    for answer in answers:
+        column = f"{WITHOUT_NAMES}{answer.feature}"
+        if column in measures.columns:
+            mean = _mean_over_answers(column, answer.generation)
+            averages.append(mean.alias(answer.calibrated))
     return measures.group_by("prompt_key", "group", "root", maintain_order=True).agg(averages)
 
 
@@ -134,7 +133,10 @@ def _described_columns(
 
 
 def _with_families(columns: DataFrame) -> DataFrame:
-    """Add `family`: measured values of a feature that also has calibrated values are not of the key family."""
+    """Add `family`.
+
+    Measured values of a feature that also has calibrated values are not of the key family.
+    """
     has_calibrated = col.calibrated.any().over("generation", "feature")
     of_answers = when(has_calibrated & ~col.calibrated).then(lit("measured")).otherwise(lit("key"))
     family = when(generation=BASELINES).then(lit("baseline")).otherwise(of_answers)
@@ -152,11 +154,9 @@ def _with_possible_values(columns: DataFrame, catalogue: Mapping[str, FeatureCol
     low = when("decision").then(0.0).otherwise("low")
     high = when("decision").then(1.0).otherwise("high")
     width = high - low
-    columns = columns.with_columns(
-        lowest=when("calibrated").then(-width).otherwise(low),
-        highest=when("calibrated").then(width).otherwise(high),
-    )
-    return columns.drop("low", "high")
+    lowest = when("calibrated").then(-width).otherwise(low)
+    highest = when("calibrated").then(width).otherwise(high)
+    return columns.with_columns(lowest=lowest, highest=highest).drop("low", "high")
 
 
 def kinds_of(columns: DataFrame, definition: DisparityDefinition) -> ColumnKinds:

@@ -152,7 +152,10 @@ class Answers(Part):
     def analyse(
         self, measures: DataFrame, further: DataFrame, settings: Settings, tools: Tools
     ) -> dict[str, DataFrame]:
-        """Return the table `findings` and, with at least two groups, `statistics`, `disparities` and `groups`."""
+        """Return the table `findings`, and further tables if there are at least two groups.
+
+        They are `statistics`, `disparities` and `groups`; see `findings_of`.
+        """
         from tiltmeter.benchmarks.findings import findings_of
 
         return findings_of(measures, further, self, settings)
@@ -277,7 +280,10 @@ class BenchmarkPart(Answers):
         return {metric: effect for metric, effect in effects.items() if not metric.endswith(untested)}
 
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
-        """See Part.tests_of_a_family: a statistic is tested for each column of each feature in each condition."""
+        """See Part.tests_of_a_family.
+
+        A statistic is tested for each column of each feature in each condition.
+        """
         from tiltmeter.features import FEATURES
 
         columns = 0
@@ -324,21 +330,24 @@ class OwnAnswers(Answers):
         root = pl.coalesce(pl.format("pair {}", "pair"), pl.format("row {}", row))
         design = self._rows.with_columns(
             prompt_id=pl.format(f"{self.name}/{{}}", row),
-            part=lit(self.name),
             item=root.rank("dense") - 1,
             prompt=col.prompt.fill_null(""),
-            prompt_index=lit(0),
-            first_sample=lit(0),
-            repetitions=lit(1),
             prompt_key=row,
             root=root,
-            role=lit(NO_ROLE),
-            wording=lit("own"),
-            template=lit("own"),
-            kind=lit("given"),
             concept=col.identity,
             stratum=col.identity,
         )
+        same_in_all_rows = {
+            "part": self.name,
+            "prompt_index": 0,
+            "first_sample": 0,
+            "repetitions": 1,
+            "role": NO_ROLE,
+            "wording": "own",
+            "template": "own",
+            "kind": "given",
+        }
+        design = design.with_columns(lit(value).alias(name) for name, value in same_in_all_rows.items())
         if self._has_text:
             check_also(with_groups(design, options), features, options)
         values = {name: design.schema[name] for name in self._values}
@@ -387,27 +396,27 @@ def make_design(
         raise InputError(
             f"a role cannot have the name {BASELINES!r}, which is reserved for the baselines; rename it"
         )
+    # If the root was removed from the benchmark, its first branch determines the stratum.
+    of_first_branch = col.concept.first().over("root")
     rows = benchmark.with_row_index("place").with_columns(
         item=col.place.first().over("root").rank("dense") - 1,
-        # If the root was removed from the benchmark, its first branch determines the stratum.
-        stratum=col.root.replace_strict(
-            benchmark["key"], benchmark["concept"], default=col.concept.first().over("root")
-        ),
+        stratum=col.root.replace_strict(benchmark["key"], benchmark["concept"], default=of_first_branch),
     )
     rows = keep_limit(rows.sort("item", maintain_order=True), settings.limit, settings.seed, name)
     kinds = rows["kind"].unique().to_list()
-    prompts = pl.concat(
-        rows.with_columns(
-            role=lit(role),
-            template=lit(template),
-            system=lit(system, String),
-            prompt=_filled(texts, kinds, template),
-        )
-        for role, system in configurations.roles.items()
-        for template, texts in configurations.templates.items()
-    )
-    design = prompts.sort("item", maintain_order=True).with_columns(
-        system=pl.coalesce("system", lit(settings.system_message, String)),
+    of_configurations = []
+    for role, system_message in configurations.roles.items():
+        if system_message is None:
+            system_message = settings.system_message
+        for template, texts in configurations.templates.items():
+            prompt = _filled(texts, kinds, template)
+            of_configurations.append(
+                rows.with_columns(
+                    role=lit(role), template=lit(template), system=lit(system_message, String), prompt=prompt
+                )
+            )
+    prompts = pl.concat(of_configurations).sort("item", maintain_order=True)
+    design = prompts.with_columns(
         part=lit(name),
         prompt_index=pl.int_range(pl.len()).over("item"),
         wording=col.template,
@@ -541,15 +550,10 @@ def _features_without_value(measured: Measured, texts: int) -> Iterator[str]:
 def _unscored(measured: Measured) -> DataFrame:
     """Return the table UNSCORED."""
     names = sorted({*measured.problems, *measured.truncated})
-    return DataFrame(
-        {
-            "feature": names,
-            "failed": [measured.problems.get(name, 0) for name in names],
-            "reason": [measured.reasons.get(name) for name in names],
-            "truncated": [measured.truncated.get(name, 0) for name in names],
-        },
-        schema=UNSCORED,
-    )
+    failed = [measured.problems.get(name, 0) for name in names]
+    reasons = [measured.reasons.get(name) for name in names]
+    truncated = [measured.truncated.get(name, 0) for name in names]
+    return DataFrame([names, failed, reasons, truncated], schema=UNSCORED, orient="col")
 
 
 def _outcomes_and_labels(outcome_without_text: Series, measured: Measured) -> DataFrame:

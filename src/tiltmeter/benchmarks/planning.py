@@ -80,15 +80,14 @@ def planned_ranges(design: DataFrame, settings: Settings, level: float) -> list[
     share = BETWEEN_RESPONSES / responses + 1 - BETWEEN_RESPONSES
     variance = sources * share * _width(column) ** 2 / 12
     kind = ", calibrated" if is_calibrated else ""
-    return [
-        PlannedRange(
-            metric=f"range of means of {column.name}{kind}, {size.generation}",
-            error=sqrt(2 * variance / size.least),
-            detectable=sqrt(2 * variance / size.least * _noncentrality(size.groups - 1, level)),
-        )
-        for size in condition_sizes(design, settings)
-        if size.groups > 1
-    ]
+    ranges = []
+    for size in condition_sizes(design, settings):
+        if size.groups > 1:
+            metric = f"range of means of {column.name}{kind}, {size.generation}"
+            squared_error = 2 * variance / size.least
+            detectable = sqrt(squared_error * _noncentrality(size.groups - 1, level))
+            ranges.append(PlannedRange(metric, sqrt(squared_error), detectable))
+    return ranges
 
 
 def size_warning(
@@ -134,9 +133,8 @@ def condition_sizes(design: DataFrame, settings: Settings) -> list[ConditionSize
     prompts = with_groups(design, options_of(settings))
     by_group = prompts.group_by("generation", "subject", maintain_order=True)
     counts = by_group.agg(prompts=col.prompt_id.n_unique())
-    sizes = counts.group_by("generation", maintain_order=True).agg(
-        least=col.prompts.min(), total=col.prompts.sum(), groups=pl.len()
-    )
+    by_generation = counts.group_by("generation", maintain_order=True)
+    sizes = by_generation.agg(least=col.prompts.min(), total=col.prompts.sum(), groups=pl.len())
     return [ConditionSize(*row) for row in sizes.iter_rows()]
 
 
@@ -145,8 +143,9 @@ def error_of_selection_rate(size: ConditionSize) -> float:
 
     Half of the answers reach the standard; repetitions of a prompt are not counted.
     """
+    variance = EVEN_RATE * (1 - EVEN_RATE)
     prompts_of_others = size.total - size.least
-    return sqrt(EVEN_RATE * (1 - EVEN_RATE) * (1 / size.least + 1 / prompts_of_others))
+    return sqrt(variance * (1 / size.least + 1 / prompts_of_others))
 
 
 def _first_column(settings: Settings) -> FeatureColumn | None:
@@ -168,7 +167,7 @@ def _width(column: FeatureColumn) -> float:
 
 
 def _noncentrality(freedom: int, level: float) -> float:
-    """Compute the noncentrality at which a chi-squared test at this level is significant with probability POWER."""
+    """Compute the noncentrality at which a chi-squared test is significant with probability POWER."""
     from scipy import optimize, stats
 
     critical = stats.chi2.isf(1 - level, freedom)

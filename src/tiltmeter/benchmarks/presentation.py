@@ -1,4 +1,4 @@
-"""Report blocks of benchmarks: disparities between groups, bias of the measuring tool, and effects of roles."""
+"""Report blocks of benchmarks: disparities between groups, bias of the tool, and effects of roles."""
 
 from __future__ import annotations
 
@@ -240,12 +240,13 @@ def _means_of_single_model(report: _Report) -> Iterator[Block]:
         notes.append(f"{line} (the line of the figure): {number(null_value)}.")
     notes += groups["note"].drop_nulls().unique().sort().to_list()
     kind = f"{row['words']}, calibrated," if row["calibrated"] else row["words"]
+    intervals = [
+        IntervalRow("", group, estimate, low, high, null_value=null_value)
+        for group, estimate, low, high in groups.select("group", "estimate", "low", "high").iter_rows()
+    ]
     yield Intervals(
         f"Mean of {kind} in the answers about each group",
-        [
-            IntervalRow("", group, estimate, low, high, null_value=null_value)
-            for group, estimate, low, high in groups.select("group", "estimate", "low", "high").iter_rows()
-        ],
+        intervals,
         report.level,
         _direction_column(groups),
         " ".join(notes),
@@ -413,13 +414,11 @@ def _effects_of_roles(numbers: DataFrame, words: str) -> Iterator[Block]:
     apart = shifts.filter("apart", col.group.is_not_null())
     names = apart.select(pl.format("{} ({})", "group", "label")).to_series()
     table = shifts.pivot("label", index="group", values="shift")
-    yield Heatmap.of(
-        f"Effect of roles on {words}: mean in each role minus mean without a role",
-        table.with_columns(col.group.fill_null("all prompts")),
-        "signed",
-        0.0,
-        f"The intervals with and without the role do not overlap for: {', '.join(names) or 'no group'}.",
-    )
+    table = table.with_columns(col.group.fill_null("all prompts"))
+    title = f"Effect of roles on {words}: mean in each role minus mean without a role"
+    groups = ", ".join(names) or "no group"
+    note = f"The intervals with and without the role do not overlap for: {groups}."
+    yield Heatmap.of(title, table, "signed", 0.0, note)
 
 
 def _influential_answers(examples: DataFrame) -> Iterator[Block]:
@@ -449,17 +448,11 @@ def _disparity_table(title: str, rows: DataFrame, note: str = "") -> Table:
 def _intervals(
     title: str, measure: str, rows: DataFrame, null: float | None = None, note: str = ""
 ) -> Intervals:
-    intervals = [
-        IntervalRow(
-            f"{row['words']}, {row['values']}",
-            row["label"],
-            row[measure],
-            row[f"{measure}_low"],
-            row[f"{measure}_high"],
-            null_value=null,
-        )
-        for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
-    ]
+    intervals = []
+    for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True):
+        panel = f"{row['words']}, {row['values']}"
+        low, high = row[f"{measure}_low"], row[f"{measure}_high"]
+        intervals.append(IntervalRow(panel, row["label"], row[measure], low, high, null_value=null))
     return Intervals(title, intervals, note=note, names=("feature", "condition"))
 
 
@@ -480,14 +473,12 @@ def _significance_table(subject: str, findings: DataFrame, note: str) -> Table:
     rows = findings.sort("q", "p", nulls_last=True, maintain_order=True).head(MOST)
     rows = rows.with_columns(metric=metric_name())
     names = [name for name in ("metric", "group", "group_2", "model", "context") if rows[name].count()]
+    columns = [Column.of(rows, name, name.replace("_", " "), "name") for name in names]
+    columns.append(Column.of(rows, "estimate", "value", "number"))
+    columns.append(Column("interval", rows.select("low", "high").rows(), "interval"))
+    columns.append(Column.of(rows, "null_value", "chance", "number", 1))
     q = rows.select(pl.coalesce("q", "p")).to_series()
-    columns = [
-        *(Column.of(rows, name, name.replace("_", " "), "name") for name in names),
-        Column.of(rows, "estimate", "value", "number"),
-        Column("interval", rows.select("low", "high").rows(), "interval"),
-        Column.of(rows, "null_value", "chance", "number", 1),
-        Column("q", q.to_list(), "probability"),
-    ]
+    columns.append(Column("q", q.to_list(), "probability"))
     title = f"All {findings.height} {subject}"
     if findings.height > MOST:
         title = f"The {MOST} most significant of {findings.height:,} {subject}"

@@ -55,9 +55,9 @@ def _effects(column: str, effect_of: Callable[[str], float], design: DataFrame) 
 
 
 def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
-    """Return the plan of the simulated model for each prompt and system message, one row per row of the design.
+    """Return the plan of the simulated model for each prompt and system message.
 
-    The probability of a positive answer is 1/3 + b * (effect of the concept + effect of the role), that of a
+    It has one row per row of the design. The probability of a positive answer is 1/3 + b * (effect of the concept + effect of the role), that of a
     negative one 1/3 minus the same, where b is the dial `representational_harms`. A role has the same effect
     for all concepts. Between the two extreme concepts, the difference between the shares of positive and
     negative answers differs by b. Rows with the same prompt and system message share a plan, with the mean of
@@ -77,14 +77,12 @@ def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     request = ["prompt", "system"]
     effect = _effects("concept", lean_of, design) + _effects("role", _shift_of, design)
     shift = (effect * dials["representational_harms"]).mean().over(request)
-    is_unfinished = ~col.prompt.str.contains(ENDED)
-    return design.select(
-        *request,
-        outcomes=lit(list(TONES), pl.List(String)),
-        odds=pl.concat_list(1 / 3 + shift, lit(1 / 3), 1 / 3 - shift),
-        form=when(is_unfinished).then(lit("continuation")).otherwise(lit("tone")),
-        about=_subject(design).first().over(request),
-    )
+    is_finished = col.prompt.str.contains(ENDED)
+    form = when(is_finished).then(lit("tone")).otherwise(lit("continuation"))
+    odds = pl.concat_list(1 / 3 + shift, lit(1 / 3), 1 / 3 - shift)
+    tones = lit(list(TONES), pl.List(String))
+    subject = _subject(design).first().over(request)
+    return design.select(*request, outcomes=tones, odds=odds, form=form, about=subject)
 
 
 def _subject(design: DataFrame) -> Expr:

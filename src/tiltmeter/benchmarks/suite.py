@@ -91,9 +91,10 @@ class BenchmarkSuite:
         from tiltmeter.models import Sampling
         from tiltmeter.study import Study
 
+        title = parts[0].title if len(parts) == 1 else self.title
         return Study(
             name="benchmarks" if name is None else f"benchmarks/{name}",
-            title=self.title if len(parts) != 1 else parts[0].title,
+            title=title,
             parts=parts,
             sampling=Sampling(temperature=0.7, max_tokens=512),
             judging=Sampling(temperature=0.0, max_tokens=1024),

@@ -174,14 +174,16 @@ def group_intervals(
 
     tail = (1.0 - request.level) / 2.0
     low, _, high = column_quantiles(drawn, request.level)
-    slack = (1.0 - tail ** (1.0 / np.maximum(rows, 1))) * (reach[1] - reach[0])
+    share = 1.0 - tail ** (1.0 / np.maximum(rows, 1))
+    slack = share * (reach[1] - reach[0])
     agree = np.isfinite(slack) & (low == high)
     fewest = FEWEST_VALUES_PUBLISHED
     if request.formulas.studentised:
         fewest = FEWEST_VALUES
         smooth = [statistic.bounds is not None for statistic in request.statistics.values()]
         is_smooth = np.array(smooth)[:, None, None]
-        half = stdtrit(rows - 1.0, (1.0 + request.level) / 2.0) * np.sqrt(_squared_errors(drawn, rows))
+        quantile = stdtrit(rows - 1.0, (1.0 + request.level) / 2.0)
+        half = quantile * np.sqrt(_squared_errors(drawn, rows))
         low = np.where(is_smooth, observed - half, low)
         high = np.where(is_smooth, observed + half, high)
     low = np.where(agree, observed - slack, low)

@@ -14,7 +14,7 @@ KEYWORDS: Schema = {
     "domain": String,  # "countries"
     "concept": String,  # one of the compared groups: "Argentina"
     "keyword": String,  # search term for sentences about the concept
-    "kind": String,  # "given", "asked" (followed by a colon and its kind: "asked:synonyms"), "similar", "linked"
+    "kind": String,  # "given", "asked" (with its kind, as in "asked:synonyms"), "similar", "linked"
     "similarity": Float64,  # cosine to the concept by sentence embedding; null if not computed
 }
 
@@ -28,7 +28,7 @@ PAGES: Schema = {
     "similarity": Float64,  # cosine of the title to the concept; null if not computed
     "licence": String,  # null: unknown
     "status": String,  # "ok", or why there is no text: "missing", "disambiguation", "failed", "empty"
-    "problem": String,  # description of the problem; for an "ok" page, which part was not read; null without a problem
+    "problem": String,  # description; for an "ok" page, which part was not read; null without a problem
 }
 """One row per page and concept; the texts are in a separate table, once per page."""
 
@@ -46,14 +46,14 @@ SENTENCES: Schema = {
 
 BENCHMARK: Schema = {
     "key": String,  # unique; for a branch: the key of the root, a slash, and the target concept
-    "root": String,  # key of the row it was branched from, or its own key; identifies rows that are compared in pairs
+    "root": String,  # key of the row it was branched from, or its own; rows with one root are compared in pairs
     "domain": String,
     "concept": String,
     "keyword": String,
     "source_tag": String,
     "kind": String,  # "continuation", "question" or "given"
     "prompt": String,
-    "baseline": String,  # sentence or answer from the source, analysed as a further generation; null if there is none
+    "baseline": String,  # sentence or answer from the source, analysed as a generation; null if there is none
     "keyword_in_prompt": Boolean,  # whether the prompt contains the keyword; null if not relevant
     "branched_from": String,  # concept of the root; null for roots
     "source": String,

@@ -42,9 +42,9 @@ PUBLISHED: Final = "cooccurrence_bias"
 BALANCED: Final = "cooccurrence_bias_balanced"
 METRICS: Mapping[str, str] = {
     ASSOCIATIONS: (
-        "total variation distance between equal shares and the groups' shares of co-occurrences within texts, "
-        "per word of the group's list; without a target: the mean over targets that co-occur with a group "
-        "(Liang et al. 2023, as in langfair)"
+        "total variation distance between equal shares and the groups' shares of co-occurrences within "
+        "texts, per word of the group's list; without a target: the mean over targets that co-occur with a "
+        "group (Liang et al. 2023, as in langfair)"
     ),
     PUBLISHED: (
         "log10 of P(word | group_a) / P(word | group_b), where P is the word's share of the group's context "
@@ -201,10 +201,11 @@ def cooccurrence_bias(
 ) -> DataFrame:
     """Measure whether target words occur more often in the context of one group's words than of another's.
 
-    All pairs of groups are compared. The published ratio also divides by the frequency of the group's words, although the context is already
-    that of the group: a model that writes the same about both groups, but names one half as often, gets
-    log10(2) for every word. The result has the published ratio (`cooccurrence_bias`) and the ratio without
-    that division (`cooccurrence_bias_balanced`), which is 0 in this case.
+    All pairs of groups are compared. The published ratio also divides by the frequency of the group's words,
+    although the context is already that of the group: a model that writes the same about both groups, but
+    names one half as often, gets log10(2) for every word. The result has the published ratio
+    (`cooccurrence_bias`) and the ratio without that division (`cooccurrence_bias_balanced`), which is 0 in
+    this case.
 
     Parameters
     ----------
@@ -452,7 +453,8 @@ def _weights_around(is_group: Floats, window: int | None, beta: float) -> Floats
     if window is None:
         numerator, denominator = [0.0, beta], [1.0, -beta]
     else:
-        numerator, denominator = [0.0, *(beta**d for d in range(1, window + 1))], [1.0]
+        numerator = [0.0, *(beta**distance for distance in range(1, window + 1))]
+        denominator = [1.0]
     before: Floats = lfilter(numerator, denominator, is_group, axis=1)
     after: Floats = lfilter(numerator, denominator, is_group[:, ::-1], axis=1)[:, ::-1]
     return before + after
@@ -463,10 +465,10 @@ def _together(contexts: _Contexts, lists: _Lists) -> _Contexts:
 
     The tables are (H, T) for each group, for the H texts that have any.
     """
-    counts = {
-        name: table[:, : len(lists.targets)] / len(lists.groups[name])
-        for name, table in contexts.groups.items()
-    }
+    counts = {}
+    for name, table in contexts.groups.items():
+        around_targets = table[:, : len(lists.targets)]
+        counts[name] = around_targets / len(lists.groups[name])
     rows = np.flatnonzero(sum(table.sum(axis=1) for table in counts.values()))
     return _Contexts({name: table[rows] for name, table in counts.items()}, contexts.hits[rows])
 
@@ -488,10 +490,10 @@ def _totals_and_draws(
     """Compute the totals of the data, of resampled texts, and with the groups exchanged within texts."""
     tables, hits = list(contexts.groups.values()), contexts.hits
     observed = np.stack([table.sum(axis=0) for table in tables])
-    samples = [
-        np.stack([weights[:, hits] @ table for table in tables], axis=1)
-        for weights in resampled(texts, resamples, seed)
-    ]
+    samples = []
+    for weights in resampled(texts, resamples, seed):
+        of_hits = weights[:, hits]
+        samples.append(np.stack([of_hits @ table for table in tables], axis=1))
     nulls = [np.empty((0, *observed.shape))]
     for draw in exchange_draws(len(hits), len(tables), permutations, seed):
         place_of = np.argsort(draw, axis=2)  # new position of each group in a text
@@ -512,9 +514,13 @@ def _texts_with_target(contexts: _Contexts, lists: _Lists) -> Integers:
 
 
 def _distances(totals: Floats) -> Floats:
-    """Compute the total variation distance from equal shares, (R, G, T) -> (R, T); NaN without co-occurrences."""
+    """Compute the total variation distance from equal shares, (R, G, T) -> (R, T).
+
+    NaN without co-occurrences.
+    """
     shares = ratio(totals, totals.sum(axis=1, keepdims=True))
-    return np.asarray(np.abs(shares - 1.0 / totals.shape[1]).sum(axis=1) / 2.0)
+    deviations = np.abs(shares - 1.0 / totals.shape[1])
+    return np.asarray(deviations.sum(axis=1) / 2.0)
 
 
 def _ratios(totals: Floats, metric: str) -> Floats:
