@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -118,18 +117,17 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> 
                 slack=slack[place],
                 test=tests.get(name),
             )
-        computed = Computed(
-            groups=GroupEstimates(observed, low, high, rows),
-            compared=stacked([compare_groups(draws, request) for draws in statistics.values()]),
-            distances=stacked([distances_of(draws, request) for draws in statistics.values()]),
-            impacts=_impacts(statistics, request.level),
-            differences=differences,
-        )
+        compared = [compare_groups(draws, request) for draws in statistics.values()]
+        distances = [distances_of(draws, request) for draws in statistics.values()]
+        impacts = [impact_ratios(name, draws, request.level) for name, draws in statistics.items()]
+    computed = Computed(
+        groups=GroupEstimates(observed, low, high, rows),
+        compared=stacked(compared),
+        distances=stacked(distances),
+        impacts=stacked(impacts),
+        differences=differences,
+    )
     return _without_few_values(computed) if request.formulas.studentised else computed
-
-
-def _impacts(statistics: Mapping[str, StatisticDraws], level: float) -> ImpactRatios:
-    return stacked([impact_ratios(name, draws, level) for name, draws in statistics.items()])
 
 
 def _without_few_values(computed: Computed) -> Computed:
@@ -140,7 +138,8 @@ def _without_few_values(computed: Computed) -> Computed:
     """
     rows = computed.groups.rows
     is_small = rows < FEWEST_VALUES
-    others_are_small = rows.sum(axis=-1, keepdims=True) - rows < FEWEST_VALUES
+    rows_of_others = rows.sum(axis=-1, keepdims=True) - rows
+    others_are_small = rows_of_others < FEWEST_VALUES
     is_incomparable = (~is_small).sum(axis=-1, keepdims=True) < 2
     inference = ("low", "high", "p")
     return computed._replace(

@@ -348,7 +348,6 @@ def overall_means(
     single_group = replace(design, codes=np.zeros_like(design.codes), groups=1)
     request = SummaryRequest(
         statistics={"mean": STATISTICS["mean"]},
-        options=SummaryOptions(),
         formulas=DEFINITIONS[definition].formulas,
         level=level,
         resamples=resamples,

@@ -35,7 +35,6 @@ from tiltmeter.stats import (
     DisparityMeasure,
     GroupValues,
     PairedDifference,
-    SummaryOptions,
     exchange_difference,
     independent_difference,
     lifted_interval,
@@ -104,7 +103,6 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     kinds = kinds_of(columns, definition)
     request = SummaryRequest(
         statistics=find_statistics(options_of(settings).statistics),
-        options=SummaryOptions(),
         formulas=definition.formulas,
         level=settings.level,
         resamples=settings.resamples,

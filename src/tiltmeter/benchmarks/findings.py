@@ -293,8 +293,9 @@ def _described(numbers: DataFrame, part: Part, definition: DisparityDefinition) 
     unit_of_value = when(is_rate).then(lit("share")).otherwise(lit("score"))
     unit = col.comparison.replace_strict(UNITS, default=unit_of_value, return_dtype=String)
     null_value = col.comparison.replace_strict(NULL_VALUES, default=None, return_dtype=Float64)
+    metric = when(is_single).then(lit("value")).otherwise(lit("disparity"))
     return numbers.with_columns(
-        metric=when(is_single).then(lit("value")).otherwise(lit("disparity")),
+        metric=metric,
         unit=unit,
         null_value=null_value,
         key=is_key_comparison & generation.is_not_null() & is_key_column,

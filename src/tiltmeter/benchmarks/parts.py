@@ -69,18 +69,18 @@ class Answers(Part):
             "findings": StageTable(FINDINGS),
             **dict.fromkeys(("statistics", "disparities", "groups"), any_columns),
         }
-        examples = {"examples": StageTable(EXAMPLES)}
+        of_examples = Stage(
+            "examples",
+            {"examples": StageTable(EXAMPLES)},
+            ("measures", "findings"),
+            self.examples,
+            optional=True,
+            if_failed="no examples of answers",
+        )
         return (
             Stage("measures", measures, ("answers",), self.measure, if_failed="not measured"),
             Stage("findings", findings, ("measures", "further"), self.analyse),
-            Stage(
-                "examples",
-                examples,
-                ("measures", "findings"),
-                self.examples,
-                optional=True,
-                if_failed="no examples of answers",
-            ),
+            of_examples,
         )
 
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
@@ -358,11 +358,10 @@ class OwnAnswers(Answers):
         if self._has_text:
             return super().measure(answers, settings, tools)
         has_value = pl.any_horizontal(col(self._values).is_not_null())
-        label = col(self._values[0]).cast(Float64).round(LABEL_DECIMALS).cast(String)
-        measures = with_groups(answers, options_of(settings)).with_columns(
-            outcome=when(has_value).then(lit("answered")).otherwise(lit("empty")),
-            label=when(has_value).then(label),
-        )
+        outcome = when(has_value).then(lit("answered")).otherwise(lit("empty"))
+        value = col(self._values[0]).cast(Float64).round(LABEL_DECIMALS).cast(String)
+        measures = with_groups(answers, options_of(settings))
+        measures = measures.with_columns(outcome=outcome, label=when(has_value).then(value))
         return {"measures": measures.select("outcome", "label", "generation", "subject")}
 
 

@@ -158,7 +158,7 @@ def _report_of(findings: DataFrame, disparities: DataFrame, examples: DataFrame)
     all_rows = wide_rows(numbers)
     rows = all_rows.filter(~is_topic)
     level = findings["level"][0]
-    features = numbers.filter(~col.calibrated, ~is_topic)["feature"]
+    features = numbers.filter(~col.calibrated, ~is_topic)["feature"].unique(maintain_order=True)
     return _Report(
         findings=findings,
         disparities=disparities,
@@ -167,7 +167,7 @@ def _report_of(findings: DataFrame, disparities: DataFrame, examples: DataFrame)
         further=findings.filter(~is_number),
         rows=rows,
         topics=all_rows.filter(is_topic),
-        features=features.unique(maintain_order=True).to_list(),
+        features=features.to_list(),
         level=level,
         different=differing_groups(numbers, rows, level),
         names_only=is_true(disparities, "names_only"),
@@ -240,10 +240,8 @@ def _means_of_single_model(report: _Report) -> Iterator[Block]:
         notes.append(f"{line} (the line of the figure): {number(null_value)}.")
     notes += groups["note"].drop_nulls().unique().sort().to_list()
     kind = f"{row['words']}, calibrated," if row["calibrated"] else row["words"]
-    intervals = [
-        IntervalRow("", group, estimate, low, high, null_value=null_value)
-        for group, estimate, low, high in groups.select("group", "estimate", "low", "high").iter_rows()
-    ]
+    values = groups.select("group", "estimate", "low", "high").iter_rows()
+    intervals = [IntervalRow("", *row, null_value=null_value) for row in values]
     yield Intervals(
         f"Mean of {kind} in the answers about each group",
         intervals,

@@ -57,11 +57,11 @@ def _effects(column: str, effect_of: Callable[[str], float], design: DataFrame) 
 def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     """Return the plan of the simulated model for each prompt and system message.
 
-    It has one row per row of the design. The probability of a positive answer is 1/3 + b * (effect of the concept + effect of the role), that of a
-    negative one 1/3 minus the same, where b is the dial `representational_harms`. A role has the same effect
-    for all concepts. Between the two extreme concepts, the difference between the shares of positive and
-    negative answers differs by b. Rows with the same prompt and system message share a plan, with the mean of
-    their probabilities.
+    It has one row per row of the design. The probability of a positive answer is 1/3 + b * (effect of the
+    concept + effect of the role), that of a negative one 1/3 minus the same, where b is the dial
+    `representational_harms`. A role has the same effect for all concepts. Between the two extreme concepts,
+    the difference between the shares of positive and negative answers differs by b. Rows with the same prompt
+    and system message share a plan, with the mean of their probabilities.
 
     Parameters
     ----------

@@ -45,12 +45,12 @@ class SummaryRequest(NamedTuple):
     """Statistics to compute, with options, formulas and numbers of draws."""
 
     statistics: Mapping[str, Statistic]
-    options: SummaryOptions
     formulas: Formulas
     level: float
     resamples: int
     permutations: int
     seed: int
+    options: SummaryOptions = SummaryOptions()
 
 
 def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standard: Floats) -> Floats:

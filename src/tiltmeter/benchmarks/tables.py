@@ -46,7 +46,7 @@ SENTENCES: Schema = {
 
 BENCHMARK: Schema = {
     "key": String,  # unique; for a branch: the key of the root, a slash, and the target concept
-    "root": String,  # key of the row it was branched from, or its own; rows with one root are compared in pairs
+    "root": String,  # key of the row it was branched from, or its own; such rows are compared in pairs
     "domain": String,
     "concept": String,
     "keyword": String,
