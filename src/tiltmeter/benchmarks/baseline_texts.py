@@ -73,10 +73,5 @@ def without_names(
         texts, baselines = mask_words(texts, names), mask_words(baselines, names)
     measured = measure_features(features, texts, baselines)
     assert measured.baselines is not None
-    return DataFrame(
-        [
-            measured.values[column.name] - measured.baselines[column.name]
-            for column in measured.columns
-            if column.calibrated
-        ]
-    )
+    columns = [column.name for column in measured.columns if column.calibrated]
+    return DataFrame([measured.values[name] - measured.baselines[name] for name in columns])

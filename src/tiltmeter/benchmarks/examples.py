@@ -78,10 +78,9 @@ def _most_influential(answers: DataFrame, definition: DisparityDefinition, seed:
     increasing = _influences(answers, definition).filter(col.influence > NO_INFLUENCE)
     relative_influence = (col.influence / col.influence.max()).round(ROUNDING)
     relative_pull = (col.pull / col.pull.max()).round(ROUNDING)
+    lot = np.random.default_rng(seed).permutation(increasing.height)
     ranked = increasing.with_columns(
-        relative_influence=relative_influence,
-        relative_pull=relative_pull,
-        lot=Series(np.random.default_rng(seed).permutation(increasing.height)),
+        relative_influence=relative_influence, relative_pull=relative_pull, lot=Series(lot)
     )
     ranked = ranked.sort(
         "relative_influence", "relative_pull", "lot", descending=[True, True, False]

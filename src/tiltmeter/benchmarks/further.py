@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 from polars import DataFrame, col, lit
 
-from tiltmeter.benchmarks.groups import names_in_prompts, paired_by_topic
+from tiltmeter.benchmarks.groups import has_pairs, names_in_prompts, paired_by_topic
 from tiltmeter.benchmarks.options import BenchmarkOptions
 from tiltmeter.benchmarks.tables import FURTHER
 from tiltmeter.errors import InputError
@@ -75,9 +75,7 @@ def check_also(prompts: DataFrame, features: Sequence[Feature], options: Benchma
 
 
 def _is_branched(rows: DataFrame) -> bool:
-    if paired_by_topic(rows):
-        return False
-    return bool(rows.select((col.subject.n_unique().over("root") > 1).any()).item())
+    return has_pairs(rows, "subject") and not paired_by_topic(rows)
 
 
 def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:

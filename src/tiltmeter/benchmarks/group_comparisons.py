@@ -185,7 +185,8 @@ def _least_share(test: StudentisedTest, observed: GroupValues, level: float) -> 
     """
     sizes = np.sqrt(GroupValues(test.values).size)
     excess = sizes[:, 0] - critical_values(sizes[:, 1:], level)
-    share = ratio(2.0 * excess / np.sqrt(test.weight), observed.max - observed.min)
+    least_range = 2.0 * excess / np.sqrt(test.weight)
+    share = ratio(least_range, observed.max - observed.min)
     return np.clip(share, 0.0, 1.0)
 
 
@@ -231,7 +232,8 @@ def _widened_constants(
     prompts, but not between the groups of a prompt; NaN where unknown.
     """
     scale = np.fmax.reduce(np.abs(drawn), axis=(-2, -1))
-    spread = np.fmax.reduce(samples, axis=-1) - np.fmin.reduce(samples, axis=-1)
+    largest, smallest = np.fmax.reduce(samples, axis=-1), np.fmin.reduce(samples, axis=-1)
+    spread = largest - smallest
     is_constant = spread <= ROUNDING * scale
     agrees = (drawn == drawn[..., :1]) | np.isnan(drawn)
     groups_agree = agrees.all(axis=(-2, -1))
@@ -277,8 +279,8 @@ def _ends_of_constants(name: str, values: _Values, draws: StatisticDraws) -> End
     if name == "sd":
         # Of all values with this range, those with two groups at the ends and the others in the middle have
         # the smallest sd.
-        groups = values.observed.count
-        return least / np.sqrt(2.0 * (groups - 1.0)), most / np.sqrt(2.0)
+        further_groups = values.observed.count - 1.0
+        return least / np.sqrt(2.0 * further_groups), most / np.sqrt(2.0)
     return least, most
 
 

@@ -36,6 +36,12 @@ def paired_by_topic(rows: DataFrame) -> bool:
     return "kind" in rows.columns and bool((rows["kind"] != "given").any())
 
 
+def has_pairs(rows: DataFrame, group: str) -> bool:
+    """Check whether prompts about different groups (values of the column `group`) have the same root."""
+    groups_of_root = col(group).n_unique().over("root")
+    return bool(rows.select((groups_of_root > 1).any()).item())
+
+
 def names_in_prompts(answers: DataFrame) -> list[str]:
     """Return the names of groups (concepts and keywords) in the prompts, sorted."""
     return _sorted_names(answers, [name for name in NAMING if name in answers.columns])

@@ -136,7 +136,11 @@ def as_observed(design: Design) -> LayoutPlan:
 
 def together(plan: LayoutPlan) -> LayoutPlan:
     """Return a plan that merges the groups of another plan into one group."""
-    return LayoutPlan(plan.size, lambda first, last: [np.concatenate(plan.layout(first, last), axis=1)])
+
+    def layout(first: int, last: int) -> Layout:
+        return [np.concatenate(plan.layout(first, last), axis=1)]
+
+    return LayoutPlan(plan.size, layout)
 
 
 def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
@@ -173,10 +177,10 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     begins = np.repeat(np.cumsum(sizes) - sizes, sizes)
     lengths = np.repeat(sizes, sizes)
     number = _numbers_within_units(units, design.codes)
-    rows_by_group = [
-        _rows_of_units(np.flatnonzero(design.codes == group), number, units, strata, order)
-        for group in range(design.groups)
-    ]
+    rows_by_group = []
+    for group in range(design.groups):
+        rows = np.flatnonzero(design.codes == group)
+        rows_by_group.append(_rows_of_units(rows, number, units, strata, order))
 
     def layout(first: int, last: int) -> Layout:
         shares = _random_numbers([seed, BOOTSTRAP_STREAM], first, last, len(order))
@@ -188,7 +192,8 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
 
 def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
     """Draw (R, count) numbers from 0 to 1 for the resamples `first` to `last` - 1."""
-    return np.stack([np.random.default_rng([*seed, number]).random(count) for number in range(first, last)])
+    generators = [np.random.default_rng([*seed, number]) for number in range(first, last)]
+    return np.stack([generator.random(count) for generator in generators])
 
 
 def _numbers_within_units(units: Index, codes: Index) -> Index:

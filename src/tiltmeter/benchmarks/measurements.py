@@ -9,6 +9,7 @@ from polars import Boolean, DataFrame, Expr, Float64, String, col, lit, when
 
 from tiltmeter.benchmarks.definitions import DisparityDefinition
 from tiltmeter.benchmarks.diagnosis import CALIBRATED, calibrate
+from tiltmeter.benchmarks.groups import has_pairs
 from tiltmeter.benchmarks.layouts import ColumnKinds
 from tiltmeter.benchmarks.tables import BASELINE, BASELINES, VALUE, WITHOUT_NAMES
 from tiltmeter.features import FEATURES, FeatureColumn
@@ -76,8 +77,8 @@ def measurements_of(measures: DataFrame) -> Measurements:
         for answer in calibrated
         if answer.calibrated not in table.columns
     }
-    is_paired = table.select((col.group.n_unique().over("root") > 1).any()).item()
-    return Measurements(calibrate(table, subtracted), columns, "root" if is_paired else None)
+    unit = "root" if has_pairs(table, "group") else None
+    return Measurements(calibrate(table, subtracted), columns, unit)
 
 
 def _averages(measures: DataFrame, features: Sequence[str], answers: Sequence[_AnswerColumn]) -> DataFrame:

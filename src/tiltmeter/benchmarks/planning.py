@@ -171,4 +171,8 @@ def _noncentrality(freedom: int, level: float) -> float:
     from scipy import optimize, stats
 
     critical = stats.chi2.isf(1 - level, freedom)
-    return float(optimize.brentq(lambda size: stats.ncx2.sf(critical, freedom, size) - POWER, 1e-6, 1e4))
+
+    def excess_power(noncentrality: float) -> float:
+        return float(stats.ncx2.sf(critical, freedom, noncentrality)) - POWER
+
+    return float(optimize.brentq(excess_power, 1e-6, 1e4))

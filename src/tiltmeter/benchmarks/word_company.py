@@ -174,7 +174,8 @@ def stereotypical_associations(
         "definition": METRICS[ASSOCIATIONS],
     }
     counts = _texts_with_target(contexts, lists)
-    notes = [_mean_note(counts == 0, NOT_TOGETHER, LEFT_OUT), *(None if count else NEVER for count in counts)]
+    notes = [_mean_note(counts == 0, NOT_TOGETHER, LEFT_OUT)]
+    notes += [None if count else NEVER for count in counts]
     rows = _result_rows(common, lists, inferred, [len(contexts.hits), *counts], notes)
     names = list(lists.groups)
     most_of = [None, *(_greatest(names, totals) for totals in draws.observed.T)]
@@ -283,10 +284,8 @@ def _inferred_ratios(
     values = _ratios(draws.observed[None], metric)
     samples = _ratios(draws.resampled, metric)
     nulls = _ratios(draws.exchanged, metric)
-    mean = float(mean_present(np.abs(values))[0])
-    inferred = [
-        infer_distance(mean, mean_present(np.abs(samples)), mean_present(np.abs(nulls)), texts, level)
-    ]
+    mean = float(_mean_size(values)[0])
+    inferred = [infer_distance(mean, _mean_size(samples), _mean_size(nulls), texts, level)]
     # If an exchange leaves a word with one group only, its ratio is infinite, the most extreme value.
     nulls = np.where(np.isnan(nulls), np.inf, nulls)
     inferred += [
@@ -299,6 +298,11 @@ def _inferred_ratios(
     notes = [_mean_note(is_one_sided, NOT_WITH_BOTH, ONE_SIDED_LEFT_OUT)]
     notes += [ONE_SIDED if one_sided else None for one_sided in is_one_sided]
     return inferred, notes
+
+
+def _mean_size(ratios: Floats) -> Floats:
+    """Compute the mean of the absolute values over targets, (R, T) -> (R,)."""
+    return mean_present(np.abs(ratios))
 
 
 def _result_rows(
@@ -369,7 +373,8 @@ def _coded(texts: Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[
     order = sizes.arg_sort(descending=True)  # texts of similar length together, to reduce padding
     begin = 0
     while begin < len(texts):
-        block = order.slice(begin, max(1, BLOCK_CHARACTERS // int(sizes[int(order[begin])])))
+        longest = int(sizes[int(order[begin])])
+        block = order.slice(begin, max(1, BLOCK_CHARACTERS // longest))
         begin += len(block)
         lower = texts[block].str.to_lowercase().str.replace_all("\u2019", "'")
         matches = lower.str.extract_all(pattern)
@@ -438,7 +443,8 @@ def _surroundings(codes: Codes, width: int, group: int, window: int | None, beta
     is_group = (codes == group).astype(np.float64)
     weights = _weights_around(is_group, window, beta)
     row, column = np.nonzero((codes >= 0) & (codes < width))
-    targets = csr_array((weights[row, column], (row, codes[row, column])), shape=(len(codes), width))
+    target = codes[row, column]
+    targets = csr_array((weights[row, column], (row, target)), shape=(len(codes), width))
     is_context = (codes < width) & (codes != STOP) & (codes != PAD)
     sums = np.column_stack([(weights * is_context).sum(axis=1), is_group.sum(axis=1)])
     table = hstack([targets, csr_array(sums)], format="csr")
