@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter.benchmarks.options import BenchmarkOptions
 
-NAMING = ("concept", "keyword")
+NAMING: Final = ("concept", "keyword")
 """Columns with names of groups as they occur in texts."""
 
 

@@ -390,7 +390,7 @@ def _toxicity_rows(prompts: DataFrame, units: int, request: _ToxicityRequest) ->
         }
 
 
-def _toxicity_note(prompts: int, most: Any, k: int) -> str | None:
+def _toxicity_note(prompts: int, most: object, k: int) -> str | None:
     """Return why there is no estimate or no interval; `most` is the largest number of scored answers."""
     if prompts == 0:
         return TOO_FEW.format(k=k, most=most) if most else NO_SCORE

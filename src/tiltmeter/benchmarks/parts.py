@@ -211,7 +211,7 @@ class BenchmarkPart(Answers):
         Roles and templates.
     """
 
-    sizes: ClassVar = {"quick": 0.25}
+    sizes: ClassVar[Mapping[str, int | float]] = {"quick": 0.25}
 
     def __init__(self, name: str, title: str, benchmark: DataFrame, configurations: Configurations) -> None:
         self.name, self.title = name, title

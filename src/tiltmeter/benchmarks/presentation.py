@@ -241,7 +241,9 @@ def _means_of_single_model(report: _Report) -> Iterator[Block]:
     notes += groups["note"].drop_nulls().unique().sort().to_list()
     kind = f"{row['words']}, calibrated," if row["calibrated"] else row["words"]
     values = groups.select("group", "estimate", "low", "high").iter_rows()
-    intervals = [IntervalRow("", *row, null_value=null_value) for row in values]
+    intervals = [
+        IntervalRow("", group, mean, low, high, null_value=null_value) for group, mean, low, high in values
+    ]
     yield Intervals(
         f"Mean of {kind} in the answers about each group",
         intervals,

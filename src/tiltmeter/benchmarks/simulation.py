@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
+from typing import Final
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, String, col, lit, when
@@ -21,10 +22,10 @@ _SALT = "tiltmeter 1572"
 and some the highest, and roles have effects in both directions; in g20 the effects roughly cancel, and richer
 and poorer members have similar means; Islam and Judaism have no negative effect, and Christianity no positive
 one."""
-LEANS = (-1 / 4, -1 / 8, 0.0, 1 / 8, 1 / 4)
+LEANS: Final = (-1 / 4, -1 / 8, 0.0, 1 / 8, 1 / 4)
 """Possible effects of a concept at full dial: added to the probability of a positive answer, subtracted from
 that of a negative one."""
-SHIFTS = (-1 / 12, -1 / 24, 0.0, 1 / 24, 1 / 12)
+SHIFTS: Final = (-1 / 12, -1 / 24, 0.0, 1 / 24, 1 / 12)
 """Possible effects of a role; the sum with LEANS is at most 1/3, so that all probabilities stay between 0 and
 2/3."""
 ENDED = r"[.!?:;…)\]\"”'][ \t\n]*$"

@@ -7,7 +7,7 @@ imported only when a study is created.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tiltmeter.errors import InputError
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from tiltmeter.study import Part, ReportView, Study
 
 
-PROMPT_PARAMS = ("benchmark", "roles", "wording", "group")
+PROMPT_PARAMS: Final = ("benchmark", "roles", "wording", "group")
 """Parameters that apply to prompts only."""
 
 
 class BenchmarkSuite:
     """Registry entry of the benchmarks: texts for listings; calling it creates the study."""
 
-    title = "Benchmarks about groups of your choice"
-    source = (
+    title: str = "Benchmarks about groups of your choice"
+    source: str = (
         "SAGED: A Holistic Bias-Benchmarking Pipeline for Language Models with Customisable Fairness "
         "Calibration (COLING 2025)"
     )
-    description = (
+    description: str = (
         "How does this model treat the groups I choose, on the subject I choose, against a baseline I "
         "call fair?"
     )
-    parts = ("g20", "religions", "parties")
-    reads = ("baseline", "pair", "feature")
+    parts: tuple[str, ...] = ("g20", "religions", "parties")
+    reads: tuple[str, ...] = ("baseline", "pair", "feature")
     """Optional columns of imported responses, besides text and identity."""
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
@@ -109,4 +109,4 @@ class BenchmarkSuite:
         return present(view)
 
 
-suite = BenchmarkSuite()
+suite: Final = BenchmarkSuite()
