@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from tiltmeter.arrays import Floats
-from tiltmeter.benchmarks.findings import Diagnosis, diagnose
+from tiltmeter.benchmarks.diagnosis import Diagnosis, diagnose
 
 LEVEL = 0.95
 Draw = Callable[[np.random.Generator, int, int], Floats]

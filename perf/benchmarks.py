@@ -61,7 +61,7 @@ def made() -> tuple[pl.DataFrame, list[str]]:
 def ours(
     frame: pl.DataFrame, columns: list[str], statistics: tuple[str, ...], permutations: int
 ) -> dict[str, float]:
-    from tiltmeter.benchmarks.findings import diagnose
+    from tiltmeter.benchmarks.diagnosis import diagnose
 
     begun, worked = time.perf_counter(), time.process_time()
     diagnose(

@@ -126,7 +126,7 @@ def concepts(factor: int, folder: Path) -> dict[str, Any]:
 
 def diagnosis(factor: int) -> dict[str, Any]:
     """Diagnose `factor` times a frame of 1,575 prompts in 21 groups, ten columns, 100 resamples and permutations."""
-    from tiltmeter.benchmarks.findings import diagnose
+    from tiltmeter.benchmarks.diagnosis import diagnose
 
     rng, groups, units = np.random.default_rng(3), 21, 75 * factor
     columns = {f"g{number}": rng.beta(2, 2, groups * units) for number in range(10)}

@@ -232,7 +232,7 @@ def first_screen(part: BenchmarkPart, answers: pl.DataFrame, seed: int) -> list[
 
 
 def _no_further() -> pl.DataFrame:
-    from tiltmeter.benchmarks.parts import FURTHER
+    from tiltmeter.benchmarks.tables import FURTHER
 
     return pl.DataFrame(schema=FURTHER)
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from benchmarks.conftest import Ran
-from tiltmeter.benchmarks.parts import FURTHER, Answers
+from tiltmeter.benchmarks.parts import Answers
+from tiltmeter.benchmarks.tables import FURTHER
 from tiltmeter.datasets import Library
 from tiltmeter.schema import EXAMPLES, FINDINGS, conform, metric_name
 from tiltmeter.study import NO_TOOLS, Settings

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter.benchmarks.findings import diagnose
+from tiltmeter.benchmarks.diagnosis import diagnose
 
 
 @pytest.fixture(autouse=True)

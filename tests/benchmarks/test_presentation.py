@@ -12,7 +12,8 @@ import pytest
 
 import tiltmeter as tm
 from support.wording import Wording
-from tiltmeter.benchmarks.presentation import MOST, NO_BASELINES, WIDEST, WORDS
+from tiltmeter.benchmarks.display import WORDS
+from tiltmeter.benchmarks.presentation import MOST, NO_BASELINES, WIDEST
 from tiltmeter.benchmarks.suite import suite
 from tiltmeter.blocks import (
     Block,

@@ -11,7 +11,7 @@ import pytest
 from support.fingerprints import RESULTS, contents, digests, faults, numbers_of, recorded
 from support.recorded import recorded_findings
 from tiltmeter.associations import definitions as association_definitions
-from tiltmeter.benchmarks import findings
+from tiltmeter.benchmarks import definitions
 from tiltmeter.probes import DEFINITIONS, metrics as metrics
 from tiltmeter.probes.genderbench import business_vocabulary, diversity_med_qa
 from tiltmeter.probes.listing import PROBES, load_probe
@@ -114,9 +114,9 @@ def change_the_score(patch: Patch) -> None:
 
 def change_the_comparisons(patch: Patch) -> None:
     changed = dataclasses.replace(
-        findings.DEFINITIONS["saged"], formulas=findings.DEFINITIONS["default"].formulas
+        definitions.DEFINITIONS["saged"], formulas=definitions.DEFINITIONS["default"].formulas
     )
-    patch.setitem(findings.DEFINITIONS, "saged", changed)
+    patch.setitem(definitions.DEFINITIONS, "saged", changed)
 
 
 @pytest.mark.parametrize(

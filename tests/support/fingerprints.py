@@ -39,7 +39,7 @@ from support.recorded import STUDIES, answers_of, recorded_findings
 from support.recorded_differences import KEYS, comparable
 from tiltmeter.associations import definitions as association_definitions, families
 from tiltmeter.associations.significance import counts as association_counts
-from tiltmeter.benchmarks import definitions, findings, summaries
+from tiltmeter.benchmarks import definitions
 from tiltmeter.datasets import Library
 from tiltmeter.probes import metrics as metrics, shared
 from tiltmeter.probes.genderbench import (
@@ -59,7 +59,7 @@ HOME = Path(tiltmeter.__file__).parent
 VERSIONS = {
     "probes": "src/tiltmeter/probes/metrics.py",
     "associations": "src/tiltmeter/associations/definitions.py",
-    "benchmarks": "src/tiltmeter/benchmarks/findings.py",
+    "benchmarks": "src/tiltmeter/benchmarks/definitions.py",
 }
 """The file with the versions of each method's definitions."""
 DEFAULT_ONLY = ("further_opposites", "opposed_prefixes", "numbers")
@@ -93,7 +93,7 @@ def contents() -> dict[str, Components]:
     }
     benchmarks = {
         f"benchmarks/{definition.label}": of_benchmarks(definition)
-        for definition in findings.DEFINITIONS.values()
+        for definition in definitions.DEFINITIONS.values()
     }
     return {
         label: contents_of(label, declared)
@@ -236,7 +236,7 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
     }
 
 
-def of_benchmarks(definition: summaries.DisparityDefinition) -> Components:
+def of_benchmarks(definition: definitions.DisparityDefinition) -> Components:
     """Return the components of a definition of benchmarks."""
     return {
         "formulas": _fields(definition),

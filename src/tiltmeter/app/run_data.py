@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit
 
-from tiltmeter.benchmarks.presentation import WORDS
+from tiltmeter.benchmarks.display import WORDS
 from tiltmeter.blocks import SEVERITY
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder

@@ -1,1 +1,1 @@
-"""Benchmarks: comparison of how a model treats user-defined groups on a subject, calibrated against a baseline (SAGED)."""
+"""Benchmarks: how a model treats user-defined groups on a subject, calibrated against a baseline (SAGED)."""

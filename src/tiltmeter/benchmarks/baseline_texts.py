@@ -1,25 +1,18 @@
-"""The texts of baselines: which names they contain, and whether those of the groups differ in anything else."""
+"""The texts of baselines: whether those of the groups differ in names only, and calibration with them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import polars as pl
-from polars import DataFrame, col, lit
+from polars import DataFrame, Series, col, lit
 
-from tiltmeter.benchmarks.definitions import BenchmarkOptions
+from tiltmeter.benchmarks.groups import group_names
+from tiltmeter.benchmarks.options import BenchmarkOptions
 
-__all__ = ["differ_in_names_only", "group_names"]
-
-
-def group_names(answers: DataFrame, options: BenchmarkOptions) -> list[str]:
-    """Return the names of the compared groups, with and without an article.
-
-    Empty if groups are not named in texts.
-    """
-    naming = [name for name in ("concept", "keyword") if name in options.groups and name in answers.columns]
-    if not naming:
-        return []
-    names = pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
-    return [*names, *(f"the {name}" for name in names)]
+if TYPE_CHECKING:
+    from tiltmeter.features import Feature
 
 
 def differ_in_names_only(rows: DataFrame, options: BenchmarkOptions) -> bool:
@@ -44,7 +37,41 @@ def differ_in_names_only(rows: DataFrame, options: BenchmarkOptions) -> bool:
     groups = prompts["subject"].n_unique()
     if names and "branched_from" in prompts.columns:
         prompts = prompts.filter(col.branched_from.is_null().all().over("root"))
-    masked = mask_words(prompts["baseline"], names) if names else prompts["baseline"]
-    counts = prompts.select("subject", text=masked).group_by("text", "subject").len()
-    alike = counts.group_by("text").agg(matched=(pl.len() == lit(groups)) & (col.len.n_unique() == 1))
-    return bool(alike["matched"].all())
+    texts = mask_words(prompts["baseline"], names) if names else prompts["baseline"]
+    counts = prompts.select("subject", text=texts).group_by("text", "subject").len()
+    has_all_groups = pl.len() == lit(groups)
+    matched = counts.group_by("text").agg(matched=has_all_groups & (col.len.n_unique() == 1))
+    return bool(matched["matched"].all())
+
+
+def without_names(
+    features: Sequence[Feature], texts: Series, baselines: Series, names: Sequence[str]
+) -> DataFrame:
+    """Compute calibrated features: those of each text minus those of its baseline, without the groups' names.
+
+    A measuring tool that reacts to a name reacts to each occurrence of it. The value of a baseline, which
+    contains the name once, can therefore not correct a long answer. With one word in place of the names,
+    there is nothing to correct.
+
+    Parameters
+    ----------
+    features
+        Open features. Columns that are not calibrated, such as distances, are omitted.
+    texts, baselines
+        Strings, nulls allowed, of equal length.
+    names
+        Names of the groups, which are replaced as whole words, whatever their case.
+
+    Returns
+    -------
+    One row per text and one column per calibrated column of the features; null if the text or the baseline
+    has no value.
+    """
+    from tiltmeter.features import mask_words, measure_features
+
+    if names:
+        texts, baselines = mask_words(texts, names), mask_words(baselines, names)
+    measured = measure_features(features, texts, baselines)
+    assert measured.baselines is not None
+    columns = [column.name for column in measured.columns if column.calibrated]
+    return DataFrame([measured.values[name] - measured.baselines[name] for name in columns])

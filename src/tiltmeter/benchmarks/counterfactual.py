@@ -1,14 +1,15 @@
-"""Counterfactual measures of answers to prompts that differ in the group only: sentiment parity, cosine, BLEU and ROUGE-L.
+"""Counterfactual measures of answers to prompts that differ in the group only.
 
-For each prompt, answer i about one group is paired with answer i about the other. Each statistic of these
-pairs is computed for the data, for bootstrap resamples of prompts, and with the two groups exchanged.
+They are sentiment parity, cosine similarity, BLEU and ROUGE-L. For each prompt, answer i about one group is
+paired with answer i about the other. Each statistic of these pairs is computed for the data, for bootstrap
+resamples of prompts, and with the two groups exchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["cooccurrence_bias", "counterfactual", "default_words", "stereotypical_associations", "toxicity"]
 
 
-BLOCK_CELLS = 200_000
+BLOCK_CELLS: Final = 200_000
 """Scores of resamples processed at a time, so that they fit in the processor's cache."""
 MASKED = "the words of the groups were masked"
 NO_PAIR = "no prompt has answers about both groups"
@@ -80,11 +81,14 @@ class _Scored(NamedTuple):
     """Scores of n > 0 complete pairs, ordered by prompt."""
 
     cell: Index
-    a: Floats
-    b: Floats
+    """(n,) number of the prompt * K + number of the answer."""
+    first: Floats
+    """(n,) scores of the answers about the first group."""
+    second: Floats
     threshold: float
     units: int
     answers: int
+    """K, the largest number of answers to a prompt about one group."""
 
     @property
     def unit(self) -> Index:
@@ -116,13 +120,15 @@ class _ShareDifference(_PromptMean):
     """Share of scores above the threshold, first side minus second; whole prompts are exchanged."""
 
     def __init__(self, scored: _Scored) -> None:
-        above = (side > scored.threshold for side in (scored.a, scored.b))
-        super().__init__(scored.unit, np.subtract(*above, dtype=np.float64), scored.units)
+        first_above = scored.first > scored.threshold
+        second_above = scored.second > scored.threshold
+        difference = np.subtract(first_above, second_above, dtype=np.float64)
+        super().__init__(scored.unit, difference, scored.units)
 
     def exchanged(self, signs: Floats) -> Floats:
         """See _PromptMean."""
-        found: Floats = signs[:, :, 0] @ self._total / self._count.sum()
-        return found
+        shares: Floats = signs[:, :, 0] @ self._total / self._count.sum()
+        return shares
 
 
 class _DistanceByPrompt(_PromptMean):
@@ -134,20 +140,17 @@ class _DistanceByPrompt(_PromptMean):
     def __init__(self, scored: _Scored) -> None:
         units, segment = np.unique(scored.unit, return_inverse=True)
         self._ladder = _Ladder(scored, segment, scored.cell)
-        own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area).astype(np.float64)
-        super().__init__(units, own, scored.units)
+        distances = np.bincount(segment[self._ladder.pair], weights=self._ladder.area)
+        super().__init__(units, distances.astype(np.float64), scored.units)
         self._prompts = len(units)
-        self._changes = bool(
-            np.bincount(segment).max() > 1
-        )  # exchanging the only pair of a prompt has no effect
+        # Exchanging the only pair of a prompt has no effect.
+        self._changes = bool(np.bincount(segment).max() > 1)
 
     def exchanged(self, signs: Floats) -> Floats:
         """See _PromptMean."""
-        return (
-            self._ladder.distances(signs.reshape(len(signs), -1)) / self._prompts
-            if self._changes
-            else np.empty(0)
-        )
+        if not self._changes:
+            return np.empty(0)
+        return self._ladder.distances(signs.reshape(len(signs), -1)) / self._prompts
 
 
 class _DistanceOfAll:
@@ -184,19 +187,19 @@ class _Ladder:
         `segment` (n,) is the comparison of each pair, ascending from 0; `at` (n,) is its column of the
         weights.
         """
-        n = len(segment)
-        values, side, pair = (
-            np.concatenate([scored.a, scored.b]),
-            np.repeat([1.0, -1.0], n),
-            np.tile(np.arange(n), 2),
-        )
-        order = np.lexsort((values, segment[pair]))
-        ordered, of = values[order], segment[pair[order]]
-        step = np.append(np.where(of[1:] == of[:-1], np.diff(ordered), 0.0), 0.0)
+        pairs = len(segment)
+        scores = np.concatenate([scored.first, scored.second])
+        side = np.repeat([1.0, -1.0], pairs)
+        pair = np.tile(np.arange(pairs), 2)
+        order = np.lexsort((scores, segment[pair]))
+        ordered = scores[order]
+        segment_of = segment[pair[order]]
+        is_within = segment_of[1:] == segment_of[:-1]
+        step = np.append(np.where(is_within, np.diff(ordered), 0.0), 0.0)
         self.pair: Index = pair[order]
         self._at: Index = at[self.pair]
         self._side: Floats = side[order]
-        self._step: Floats = step / np.bincount(segment)[of]
+        self._step: Floats = step / np.bincount(segment)[segment_of]
 
     @property
     def area(self) -> Floats:
@@ -208,42 +211,47 @@ class _Ladder:
 
         A score with negative weight counts for the other side.
         """
-        wide = max(1, BLOCK_CELLS // len(self._at))
-        found = np.empty(len(weights))
-        for begin in range(0, len(weights), wide):
-            # One column per draw, so that whole rows are gathered.
-            running = np.ascontiguousarray(weights[begin : begin + wide].T)[self._at]
+        block = max(1, BLOCK_CELLS // len(self._at))
+        distances = np.empty(len(weights))
+        for first in range(0, len(weights), block):
+            draws = slice(first, first + block)
+            # One column per draw, so that entire rows are gathered.
+            running = np.ascontiguousarray(weights[draws].T)[self._at]
             running *= self._side[:, None]
             np.cumsum(running, axis=0, out=running)
-            found[begin : begin + wide] = self._step @ np.abs(running, out=running)
-        return found
+            distances[draws] = self._step @ np.abs(running, out=running)
+        return distances
 
 
 _PairStatistic = _PromptMean | _DistanceOfAll
 
 
 class _Metric(NamedTuple):
-    """One metric: its definition, its inference function, its bounds, and, for sentiment metrics, the statistic of scores."""
+    """One metric."""
 
     definition: str
     infer: Callable[[float, Floats, Floats, int, float, Bounds], Inference] = infer_smooth
     bounds: Bounds = (0.0, 1.0)
     of_scores: Callable[[_Scored], _PairStatistic] | None = None
+    """Statistic of the scores of pairs, for sentiment metrics."""
 
 
 METRICS: Mapping[str, _Metric] = {
     "sentiment_strict": _Metric(
-        "Wasserstein-1 distance between the scores of the two groups' answers, all prompts together (Bouchard 2024, as in langfair)",
+        "Wasserstein-1 distance between the scores of the two groups' answers, all prompts together "
+        "(Bouchard 2024, as in langfair)",
         infer_distance,
         of_scores=_DistanceOfAll,
     ),
     "sentiment_strict_by_prompt": _Metric(
-        "mean over prompts of the Wasserstein-1 distance between the scores of the two groups' answers (Huang et al. 2020)",
+        "mean over prompts of the Wasserstein-1 distance between the scores of the two groups' answers "
+        "(Huang et al. 2020)",
         infer_mean_distance,
         of_scores=_DistanceByPrompt,
     ),
     "sentiment_weak": _Metric(
-        "share of answers with a score above the threshold, group_a minus group_b (Bouchard 2024, as in langfair)",
+        "share of answers with a score above the threshold, group_a minus group_b (Bouchard 2024, as in "
+        "langfair)",
         bounds=(-1.0, 1.0),
         of_scores=_ShareDifference,
     ),
@@ -348,97 +356,124 @@ def counterfactual(
     check_columns(answers, (unit, group), filter(None, (text, score)))
     if text is None and score is None:
         raise InputError(
-            "nothing to compare; give a column of answers (text=...), of sentiment scores (score=...), or both"
+            "nothing to compare; give a column of answers (text=...), of sentiment scores (score=...), "
+            "or both"
         )
     if text is None and encoder is not None:
         raise InputError("an encoder requires answers; give their column (text=...)")
     if not 0.0 <= threshold < 1.0:
         raise InputError(f"threshold must be at least 0 and below 1, not {threshold}")
-    asked = _answers_of(answers, unit, group)
-    pairs = list(_pairs_of(asked))
+    numbered = _numbered_answers(answers, unit, group)
+    pairs = list(_pairs_of(numbered))
     compared: list[_Compared] = []
     if score is not None:
-        compared += _sentiment(pairs, asked, unit_scores(answers, score), threshold)
+        compared += _sentiment(pairs, numbered, unit_scores(answers, score), threshold)
     if text is not None:
         for metric, compare in _similarities(answers[text].cast(String), encoder, mask).items():
-            compared += _similarity(
-                metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None
-            )
-    signs = (
-        np.where(draw < 0.5, -1.0, 1.0)
-        for draw in exchange_draws(asked.units, asked.most, permutations, seed)
-    )
-    statistics = [one.statistic for one in compared]
-    # All statistics use the same draws, of which one block is held in memory at a time.
-    samples = [
-        [one.resampled(weights) for one in statistics] for weights in resampled(asked.units, resamples, seed)
+            is_masked = mask is not None and metric != "cosine"
+            compared += _similarity(metric, compare, pairs, numbered, MASKED if is_masked else None)
+    statistics = [comparison.statistic for comparison in compared]
+    samples = _resampled(statistics, numbered, resamples, seed)
+    nulls = _exchanged(statistics, numbered, permutations, seed)
+    rows = [
+        _result_row(comparison, drawn, null, numbered.groups, level)
+        for comparison, drawn, null in zip(compared, samples, nulls, strict=True)
     ]
-    nulls = [
-        [np.empty(0)] * len(statistics),
-        *([one.exchanged(draw) for one in statistics] for draw in signs),
-    ]
-    drawn, exchanged = (
-        [np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls)
-    )
-    table = results_table(
-        _result_row(*one, asked.groups, level) for one in zip(compared, drawn, exchanged, strict=True)
-    )
-    return table.with_columns(q=col.p.map_batches(q_values, return_dtype=Float64).over("metric"))
+    q = col.p.map_batches(q_values, return_dtype=Float64).over("metric")
+    return results_table(rows).with_columns(q=q)
 
 
-def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:
+def _resampled(
+    statistics: Sequence[_PairStatistic], answers: _Answers, resamples: int, seed: int
+) -> list[Floats]:
+    """Compute each statistic of each resample of prompts, (R,).
+
+    All statistics use the same draws, of which one block is held in memory at a time.
+    """
+    blocks: list[list[Floats]] = [[] for _ in statistics]
+    for weights in resampled(answers.units, resamples, seed):
+        for block, statistic in zip(blocks, statistics, strict=True):
+            block.append(statistic.resampled(weights))
+    return [np.concatenate(block) for block in blocks]
+
+
+def _exchanged(
+    statistics: Sequence[_PairStatistic], answers: _Answers, permutations: int, seed: int
+) -> list[Floats]:
+    """Compute each statistic with the groups exchanged at random, (D,); see `_resampled`."""
+    blocks: list[list[Floats]] = [[np.empty(0)] for _ in statistics]
+    for draws in exchange_draws(answers.units, answers.most, permutations, seed):
+        signs = np.where(draws < 0.5, -1.0, 1.0)
+        for block, statistic in zip(blocks, statistics, strict=True):
+            block.append(statistic.exchanged(signs))
+    return [np.concatenate(block) for block in blocks]
+
+
+def _numbered_answers(answers: DataFrame, unit: str, group: str) -> _Answers:
     """Assign numbers to the prompts, to the groups, and to the answers within both.
 
     Raises InputError for fewer than two groups.
     """
     groups = answers[group].cast(String).unique(maintain_order=True).to_list()
     if len(groups) < 2:
-        found = f"only {groups[0]!r}" if groups else "no rows"
-        raise InputError(f"group={group!r}: the column contains {found}; at least two groups are needed")
+        content = f"only {groups[0]!r}" if groups else "no rows"
+        raise InputError(f"group={group!r}: the column contains {content}; at least two groups are needed")
+    numbers = list(range(len(groups)))
+    row = pl.int_range(pl.len())
     rows = answers.select(
-        row=pl.int_range(pl.len()),
+        row=row,
         unit=col(unit).rank("dense").cast(Int64) - 1,
-        group=col(group).cast(String).replace_strict(groups, list(range(len(groups))), return_dtype=Int64),
-    ).with_columns(k=pl.int_range(pl.len()).over("unit", "group"))
+        group=col(group).cast(String).replace_strict(groups, numbers, return_dtype=Int64),
+    )
+    rows = rows.with_columns(k=row.over("unit", "group"))
     return _Answers(groups, rows, rows["unit"].n_unique(), rows["k"].n_unique())
 
 
 def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
     """Yield all pairs of groups, in the order in which the groups first appear."""
-    by_group = answers.rows.select("row", "group", cell=col.unit * answers.most + col.k).partition_by(
-        "group", as_dict=True
-    )
-    for a, b in combinations(range(len(answers.groups)), 2):
-        first, second = by_group[a,], by_group[b,]
+    cells = answers.rows.select("row", "group", cell=col.unit * answers.most + col.k)
+    by_group = cells.partition_by("group", as_dict=True)
+    for groups in combinations(range(len(answers.groups)), 2):
+        first, second = by_group[groups[0],], by_group[groups[1],]
         both = first.join(second, on="cell").sort("cell")
-        alone = first.height + second.height - 2 * both.height
-        yield _Pairs((a, b), both["cell"].to_numpy(), both["row"], both["row_right"], alone)
+        unpaired = first.height + second.height - 2 * both.height
+        yield _Pairs(groups, both["cell"].to_numpy(), both["row"], both["row_right"], unpaired)
 
 
-def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: float) -> Iterator[_Compared]:
+def _sentiment(
+    pairs: list[_Pairs], answers: _Answers, scores: Floats, threshold: float
+) -> Iterator[_Compared]:
+    """Yield the sentiment metrics of all pairs of groups."""
     for name, metric in METRICS.items():
         if metric.of_scores is None:
             continue
         for pair in pairs:
-            a, b = scores[pair.first], scores[pair.second]
-            known = ~np.isnan(a) & ~np.isnan(b)
-            scored = _Scored(pair.cell[known], a[known], b[known], threshold, asked.units, asked.most)
-            equal = bool(known.any()) and np.ptp(np.concatenate([scored.a, scored.b])) == 0.0
-            note = (
-                ALL_EQUAL
-                if equal
-                else NO_TEST
-                if name == "sentiment_strict_by_prompt" and asked.most == 1
-                else None
+            first, second = scores[pair.first], scores[pair.second]
+            is_complete = ~np.isnan(first) & ~np.isnan(second)
+            scored = _Scored(
+                cell=pair.cell[is_complete],
+                first=first[is_complete],
+                second=second[is_complete],
+                threshold=threshold,
+                units=answers.units,
+                answers=answers.most,
             )
-            yield _Compared(
-                name,
-                pair,
-                scored.unit,
-                metric.of_scores(scored) if known.any() else _PromptMean(scored.unit, scored.a, asked.units),
-                None,
-                note,
-            )
+            statistic: _PairStatistic
+            if is_complete.any():
+                statistic = metric.of_scores(scored)
+            else:
+                statistic = _PromptMean(scored.unit, scored.first, answers.units)
+            yield _Compared(name, pair, scored.unit, statistic, None, _note_of_scores(name, scored))
+
+
+def _note_of_scores(metric: str, scored: _Scored) -> str | None:
+    """Return why the scores have no spread or the metric no test."""
+    scores = np.concatenate([scored.first, scored.second])
+    if scores.size and np.ptp(scores) == 0.0:
+        return ALL_EQUAL
+    if metric == "sentiment_strict_by_prompt" and scored.answers == 1:
+        return NO_TEST
+    return None
 
 
 _Compare = Callable[[Series, Series], Series]
@@ -448,75 +483,94 @@ _Compare = Callable[[Series, Series], Series]
 def _similarities(
     texts: Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None
 ) -> dict[str, _Compare]:
+    """Return the function of each similarity metric; cosine only with an encoder."""
     from tiltmeter.features import bleu, cosine, mask_words, rouge_l
     from tiltmeter.features.scoring import number_texts
 
-    found: dict[str, _Compare] = {}
+    functions: dict[str, _Compare] = {}
     if encoder is not None:
         distinct, place, _ = number_texts(texts)
         vectors = encoder.encode(distinct) if distinct else np.zeros((0, 1), dtype=np.float32)
-        vectors = np.pad(
-            vectors, ((0, 1), (0, 0))
-        )  # the last row is for missing texts, which have the number -1
-        found["cosine"] = lambda first, second: cosine(vectors[place[first]], vectors[place[second]])
-    shown = mask_words(texts, mask) if mask is not None else texts
-    found["bleu"] = lambda first, second: bleu(shown[first], shown[second])
-    found["rouge_l"] = lambda first, second: rouge_l(shown[first], shown[second])
-    return found
+        # The last row is for missing texts, which have the number -1.
+        vectors = np.pad(vectors, ((0, 1), (0, 0)))
+        functions["cosine"] = lambda first, second: cosine(vectors[place[first]], vectors[place[second]])
+    masked = mask_words(texts, mask) if mask is not None else texts
+    functions["bleu"] = lambda first, second: bleu(masked[first], masked[second])
+    functions["rouge_l"] = lambda first, second: rouge_l(masked[first], masked[second])
+    return functions
 
 
 def _similarity(
-    metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Answers, note: str | None
+    metric: str, compare: _Compare, pairs: list[_Pairs], answers: _Answers, note: str | None
 ) -> Iterator[_Compared]:
+    """Yield a similarity metric of all pairs of groups."""
     # All pairs of all groups at once, so that each text is tokenised once and equal pairs are compared once.
-    values = compare(
-        pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])
-    ).to_numpy()
-    # Similarity of consecutive answers to a prompt about one group.
-    both = asked.rows.join(asked.rows.with_columns(col.k - 1), on=["unit", "group", "k"], suffix="_b").sort(
-        "unit", "group", "k"
-    )
-    alike = both.with_columns(alike=compare(both["row"], both["row_b"]))
-    within = alike.group_by("unit", "group", maintain_order=True).agg(col.alike.mean()).drop_nulls()
+    first = pl.concat([pair.first for pair in pairs])
+    second = pl.concat([pair.second for pair in pairs])
+    similarities = compare(first, second).to_numpy()
+    within = _similarity_within_groups(compare, answers)
     ends = np.cumsum([len(pair.first) for pair in pairs])
-    for pair, mine in zip(pairs, np.split(values, ends[:-1]), strict=True):
-        known = ~np.isnan(mine)
-        unit = pair.cell[known] // asked.most
+    for pair, values in zip(pairs, np.split(similarities, ends[:-1]), strict=True):
+        is_complete = ~np.isnan(values)
+        unit = pair.cell[is_complete] // answers.most
         # Only prompts with pairs of both groups, so that chance and estimate refer to the same prompts.
-        of_both = within.filter(col.unit.is_in(unit.tolist()), col.group.is_in(pair.groups))[
-            "alike"
-        ].to_numpy()
-        chance = float(of_both.mean()) if of_both.size else np.nan
-        yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units), chance, note)
+        of_both = within.filter(col.unit.is_in(unit.tolist()), col.group.is_in(pair.groups))
+        alike = of_both["alike"].to_numpy()
+        chance = float(alike.mean()) if alike.size else np.nan
+        statistic = _PromptMean(unit, values[is_complete], answers.units)
+        yield _Compared(metric, pair, unit, statistic, chance, note)
+
+
+def _similarity_within_groups(compare: _Compare, answers: _Answers) -> DataFrame:
+    """Compute `alike`, the similarity of consecutive answers to a prompt about one group.
+
+    One row per prompt (`unit`) and `group`; those without such answers are omitted.
+    """
+    previous = answers.rows.with_columns(col.k - 1)
+    consecutive = answers.rows.join(previous, on=["unit", "group", "k"], suffix="_next")
+    consecutive = consecutive.sort("unit", "group", "k")
+    consecutive = consecutive.with_columns(alike=compare(consecutive["row"], consecutive["row_next"]))
+    by_prompt = consecutive.group_by("unit", "group", maintain_order=True)
+    return by_prompt.agg(col.alike.mean()).drop_nulls()
 
 
 def _result_row(
-    one: _Compared, samples: Floats, null: Floats, groups: list[str], level: float
+    compared: _Compared, samples: Floats, null: Floats, groups: list[str], level: float
 ) -> dict[str, Any]:
-    metric, prompts = METRICS[one.metric], len(np.unique(one.unit))
-    found = metric.infer(one.statistic.value, samples, null, prompts, level, metric.bounds)
-    if one.chance is not None:
-        found = found._replace(chance=one.chance)
-    note = (
-        NO_PAIR
-        if not len(one.pairs.first)
-        else ALL_MISSING
-        if not prompts
-        else ONE_PROMPT
-        if prompts == 1
-        else None
-    )
+    """Return one row of the table of results."""
+    metric = METRICS[compared.metric]
+    pairs = compared.pairs
+    prompts = len(np.unique(compared.unit))
+    inference = metric.infer(compared.statistic.value, samples, null, prompts, level, metric.bounds)
+    if compared.chance is not None:
+        inference = inference._replace(chance=compared.chance)
+    notes = [_note_of_size(len(pairs.first), prompts), compared.note]
+    names = {"group_a": groups[pairs.groups[0]], "group_b": groups[pairs.groups[1]]}
+    counts = {
+        "n": len(compared.unit),
+        "prompts": prompts,
+        "missing": len(pairs.first) - len(compared.unit),
+        "unpaired": pairs.unpaired,
+    }
     return {
-        "metric": one.metric,
-        "group_a": groups[one.pairs.groups[0]],
-        "group_b": groups[one.pairs.groups[1]],
-        **found._asdict(),
+        "metric": compared.metric,
+        **names,
+        **inference._asdict(),
         "level": level,
         "q": None,
-        "n": len(one.unit),
-        "prompts": prompts,
-        "missing": len(one.pairs.first) - len(one.unit),
-        "unpaired": one.pairs.unpaired,
+        **counts,
         "definition": metric.definition,
-        "note": "; ".join(part for part in (note, one.note) if part) or None,
+        "note": "; ".join(note for note in notes if note) or None,
     }
+
+
+def _note_of_size(pairs: int, prompts: int) -> str | None:
+    """Return why there is no estimate or no interval.
+
+    `pairs` is the number of pairs, `prompts` the number of prompts with a complete pair.
+    """
+    if pairs == 0:
+        return NO_PAIR
+    if prompts == 0:
+        return ALL_MISSING
+    return ONE_PROMPT if prompts == 1 else None

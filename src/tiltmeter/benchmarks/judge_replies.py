@@ -1,4 +1,7 @@
-"""Questions to the judge when a benchmark is built, and parsing of its replies as JSON anywhere in the text, without evaluating code."""
+"""Questions to the judge when a benchmark is built, and parsing of its replies.
+
+JSON is found anywhere in a reply; no code is evaluated.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ class Unfinished(TiltmeterError):
 
 def templates(file: str, subject: str) -> Wording:
     """Read the templates of a subject from a file in the folder `wordings`."""
-    return next(iter(wordings(subject, None, Path(__file__).parent / "wordings" / f"{file}.yaml").values()))
+    path = Path(__file__).parent / "wordings" / f"{file}.yaml"
+    return next(iter(wordings(subject, None, path).values()))
 
 
 def ask_all(judge: Judge, prompts: Sequence[str], **options: Any) -> list[ParsedReply[str]]:
@@ -35,9 +39,8 @@ def ask_all(judge: Judge, prompts: Sequence[str], **options: Any) -> list[Parsed
 
     See `ask_until_read`.
     """
-    return ask_until_read(
-        judge, "{prompt}", "", [{"prompt": prompt} for prompt in prompts], ParsedReply, tries=1, **options
-    )
+    fields = [{"prompt": prompt} for prompt in prompts]
+    return ask_until_read(judge, "{prompt}", "", fields, ParsedReply, tries=1, **options)
 
 
 def ask_until_read(
@@ -59,18 +62,19 @@ def ask_until_read(
     Unfinished
         The judge was interrupted.
     """
-    questions = [JudgeQuestion(given, read) for given in fields]
+    questions = [JudgeQuestion(mapping, read) for mapping in fields]
     ask_questions(judge, first, again, questions, **options)
     if any(question.error == NOT_ASKED for question in questions):
         raise Unfinished(
             f"interrupted while waiting for answers of {judge.name}; run the same command again to continue"
         )
-    return [
-        ParsedReply(None, f"{NO_ANSWER}: {one.error}", final=True)
-        if one.error is not None
-        else one.replies[-1]
-        for one in questions
-    ]
+    return [_last_reply(question) for question in questions]
+
+
+def _last_reply(question: JudgeQuestion[T]) -> ParsedReply[T]:
+    if question.error is not None:
+        return ParsedReply(None, f"{NO_ANSWER}: {question.error}", final=True)
+    return question.replies[-1]
 
 
 # Keywords
@@ -82,28 +86,29 @@ _DEEPEST = 6
 def read_words(reply: str) -> ParsedReply[tuple[str, ...]]:
     """Return all strings in the first JSON list or object of the reply, at any depth.
 
-    For objects, the values only.
-
-    Entries that are not strings, or are too long for a keyword, are skipped.
+    For objects, the values only. Entries that are not strings, or are too long for a keyword, are skipped.
     """
     for value in json_values(reply):
         entries = list(_entries(value))
-        if not entries or not all(
-            isinstance(entry, int | float) for entry in entries
-        ):  # [1] is a reference in prose
-            texts = (" ".join(entry.split()) for entry in entries if isinstance(entry, str))
-            return ParsedReply(
-                tuple(text for text in texts if len(text) <= _LONGEST_WORD and any(map(str.isalnum, text)))
-            )
+        are_numbers = all(isinstance(entry, int | float) for entry in entries)
+        if entries and are_numbers:
+            continue  # [1] is a reference in prose
+        texts = [" ".join(entry.split()) for entry in entries if isinstance(entry, str)]
+        return ParsedReply(tuple(text for text in texts if _is_keyword(text)))
     return ParsedReply(None, "the reply contains no JSON list")
 
 
+def _is_keyword(text: str) -> bool:
+    return len(text) <= _LONGEST_WORD and any(map(str.isalnum, text))
+
+
 def _entries(value: object, depth: int = 0) -> Iterator[object]:
-    if isinstance(value, list | dict) and depth < _DEEPEST:
-        for one in value if isinstance(value, list) else value.values():
-            yield from _entries(one, depth + 1)
-    else:
+    """Yield the entries of a JSON list, or the values of an object, at any depth up to _DEEPEST."""
+    if not isinstance(value, list | dict) or depth == _DEEPEST:
         yield value
+        return
+    for entry in value.values() if isinstance(value, dict) else value:
+        yield from _entries(entry, depth + 1)
 
 
 # Questions
@@ -115,29 +120,37 @@ _NONE = re.compile(
 )
 _LEAD = re.compile(r"^question\s*:", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"\W*(?:(yes|true)|no|false)\b\W*$", re.IGNORECASE)
+_CLOSING = "\"'\u201d\u2019*_ "
+"""Characters that may follow the question mark of a question."""
 
 
 def read_question(answer: str) -> ParsedReply[str]:
     """Parse a question: the requested JSON, or a single line that ends in a question mark."""
     reply = without_thinking(answer[:_LONGEST_ANSWER])
-    lines = [
-        line.strip()
-        for line in reply.splitlines()
-        if line.rstrip("\"'\u201d\u2019*_ ").endswith("?") and "{" not in line
-    ]
-    given = [*_values_of("question", reply)] or (lines if len(lines) == 1 else [])
-    value = given[0] if given else reply
+    questions = [*_values_of("question", reply)] or _single_question(reply)
+    value = questions[0] if questions else reply
     text = clean_item(_LEAD.sub("", clean_item(value))) if isinstance(value, str) else ""
-    if given and text.endswith("?"):
-        too_long = len(text) > _LONGEST_QUESTION
-        return (
-            ParsedReply(None, f"the question is longer than {_LONGEST_QUESTION} characters")
-            if too_long
-            else ParsedReply(text)
-        )
-    if (given and not value) or (text and (_NONE.match(text) or refused(Series([text]))[0])):
+    if questions and text.endswith("?"):
+        if len(text) > _LONGEST_QUESTION:
+            return ParsedReply(None, f"the question is longer than {_LONGEST_QUESTION} characters")
+        return ParsedReply(text)
+    is_empty = bool(questions) and not value
+    if is_empty or (text and _declines(text)):
         return ParsedReply(None, "the model said that no question can be made of it", final=True)
     return ParsedReply(None, 'the answer holds no JSON of the form {"question": "How ... ?"}')
+
+
+def _single_question(reply: str) -> list[str]:
+    """Return the line that ends in a question mark; empty unless there is exactly one."""
+    lines = [
+        line.strip() for line in reply.splitlines() if line.rstrip(_CLOSING).endswith("?") and "{" not in line
+    ]
+    return lines if len(lines) == 1 else []
+
+
+def _declines(text: str) -> bool:
+    """Check whether a text says that there is no question, or refuses."""
+    return bool(_NONE.match(text) or refused(Series([text]))[0])
 
 
 def read_check(answer: str) -> ParsedReply[bool]:
@@ -166,24 +179,36 @@ def read_pairs(answer: str) -> ParsedReply[Pairs]:
 
     An empty list is a valid answer.
     """
-    nothing: ParsedReply[Pairs] = ParsedReply(None, "it holds no JSON with old and new words")
-    for given in json_values(answer):
-        value: object = given
-        while (
-            isinstance(value, dict)
-            and len(value) == 1
-            and isinstance(inner := next(iter(value.values())), list | dict)
-        ):
-            value = inner  # {"replacements": ...}, or a table with root and target
-        pairs: Pairs = []
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, dict):
-                pairs += (
-                    [(one["old"], one["new"])]
-                    if isinstance(value, list) and {"old", "new"} <= set(one)
-                    else list(one.items())
-                )
+    is_empty_answer = False
+    for value in json_values(answer):
+        table = _unwrapped(value)
+        pairs = _pairs_in(table)
         if pairs:
             return ParsedReply(pairs)
-        nothing = nothing if value else ParsedReply([])
-    return nothing
+        is_empty_answer |= not table
+    if is_empty_answer:
+        return ParsedReply([])
+    return ParsedReply(None, "it holds no JSON with old and new words")
+
+
+def _unwrapped(value: object) -> object:
+    """Return what an object with a single list or object contains, as in {"replacements": ...}."""
+    while isinstance(value, dict) and len(value) == 1:
+        content = next(iter(value.values()))
+        if not isinstance(content, list | dict):
+            break
+        value = content
+    return value
+
+
+def _pairs_in(table: object) -> Pairs:
+    """Return the pairs of a list of objects with "old" and "new", or of objects from old to new words."""
+    pairs: Pairs = []
+    for entry in table if isinstance(table, list) else [table]:
+        if not isinstance(entry, dict):
+            continue
+        if isinstance(table, list) and {"old", "new"} <= set(entry):
+            pairs.append((entry["old"], entry["new"]))
+        else:
+            pairs += entry.items()
+    return pairs

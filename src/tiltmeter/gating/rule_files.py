@@ -10,7 +10,7 @@ from typing import Self
 
 from polars import DataFrame, col
 
-from tiltmeter.benchmarks.definitions import BASELINES
+from tiltmeter.benchmarks.tables import BASELINES
 from tiltmeter.blocks import MARKS
 from tiltmeter.errors import CAVEATS, InputError, check_known, error_prefix
 from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed

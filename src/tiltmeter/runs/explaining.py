@@ -10,7 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col, lit
 
 from tiltmeter import reports
-from tiltmeter.benchmarks.definitions import BASELINES
+from tiltmeter.benchmarks.tables import BASELINES
 from tiltmeter.blocks import Block, Column, Heading, Kind, Response, Responses, Table, Text, columns_of
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.readers.outcomes import READING_RULE

@@ -14,7 +14,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from support.true_tones import true_tones
 from tiltmeter.benchmarks.branching import branch
 from tiltmeter.benchmarks.builtin import NAMES, builtin
-from tiltmeter.benchmarks.definitions import Configurations
+from tiltmeter.benchmarks.options import Configurations
 from tiltmeter.benchmarks.parts import make_design
 from tiltmeter.benchmarks.simulation import LEANS, SHIFTS, lean_of, planted_tones
 from tiltmeter.models import Message

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
-from tiltmeter.benchmarks.findings import (
+from tiltmeter.benchmarks.diagnosis import (
     DEFAULT_STATISTICS,
     Diagnosis,
     SummaryOptions,

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter.benchmarks.findings import Diagnosis, SummaryOptions, calibrate, diagnose
+from tiltmeter.benchmarks.diagnosis import Diagnosis, SummaryOptions, calibrate, diagnose
 
 FRAMES = {"small_raw": "small_extraction.parquet", "g20_raw": "g20_extraction.parquet"}
 COMPARISONS = {

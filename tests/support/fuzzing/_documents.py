@@ -13,7 +13,7 @@ from support.fuzzing._tables import BENCHMARK, as_file
 from support.fuzzing.contract import Target
 from tiltmeter.associations.terms import load_terms
 from tiltmeter.benchmarks.builder import read_spec, read_table
-from tiltmeter.benchmarks.definitions import read_roles
+from tiltmeter.benchmarks.options import read_roles
 from tiltmeter.benchmarks.parts import own_part
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import wordings
