@@ -10,7 +10,7 @@ from polars import DataFrame, Int64, Series, col, lit, when
 
 from tiltmeter.associations.definitions import BADF_CODE
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
-from tiltmeter.associations.significance import compare_counts
+from tiltmeter.associations.significance.discovery import compare_counts
 from tiltmeter.errors import InputError
 from tiltmeter.schema import beside, q_values
 from tiltmeter.stats import exact_independence_p
