@@ -69,7 +69,7 @@ from tiltmeter.study import (
 )
 
 if TYPE_CHECKING:
-    from tiltmeter.associations.design import Grid
+    from tiltmeter.associations.grid import Grid
     from tiltmeter.datasets import Library
 
 Tables = Mapping[str, DataFrame]
