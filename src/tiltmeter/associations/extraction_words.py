@@ -301,7 +301,8 @@ def _is_alone() -> Expr:
 
 
 def _antecedents(words: DataFrame) -> DataFrame:
-    """Return for each sentence the only character named in it and the sentence before, and the last one so far.
+    """Return for each sentence the only character named in it and the sentence before, and the last one so
+    far.
 
     The columns are `number` (of the sentence), `only` and `last`.
     """

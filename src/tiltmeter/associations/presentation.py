@@ -133,7 +133,8 @@ class _Tables:
 
 
 def present(view: ReportView) -> list[Block]:
-    """Return the blocks of all parts and models, followed by the associations that models and settings share."""
+    """Return the blocks of all parts and models, followed by the associations that models and settings
+    share."""
     if view.findings.is_empty():
         return []
     tables = _Tables.of(view)
@@ -368,7 +369,8 @@ def _difference(association: Mapping[str, Any]) -> str:
 
 
 def _descriptions(missing: DataFrame) -> str:
-    """Return a sentence: how many character descriptions results rest on, of those that the texts should give.
+    """Return a sentence: how many character descriptions results rest on, of those that the texts should
+    give.
 
     Parameters
     ----------
@@ -504,7 +506,8 @@ def _excluded(associations: DataFrame, kind: str) -> Table:
 
 
 def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
-    """Report missing lists: their number, the most frequent reason, and whether their share differs by group."""
+    """Report missing lists: their number, the most frequent reason, and whether their share differs by
+    group."""
     blocks: list[Block] = []
     for finding in findings.filter(col.group.is_null() & (col.estimate > 0)).iter_rows(named=True):
         model = finding["model"]

@@ -200,7 +200,8 @@ def read_decisions(sheet: UserTable) -> DataFrame:
 
 
 def read_released_decisions(sheet: UserTable) -> DataFrame:
-    """Return the decisions of a released sheet in the format of `read_decisions`, with their recorded correctness.
+    """Return the decisions of a released sheet in the format of `read_decisions`, with their recorded
+    correctness.
 
     The last row of the sheet contains only the sum of the column.
     """

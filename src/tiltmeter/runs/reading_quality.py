@@ -60,7 +60,8 @@ def labels_of(folder: RunFolder) -> DataFrame:
 
 
 def impossible_size(labels: DataFrame) -> str | None:
-    """Return a sentence about a stratum whose size (`stratum_size`) cannot be that of its labelled rows; None if there is none."""
+    """Return a sentence about a stratum whose size (`stratum_size`) cannot be that of its labelled rows; None
+    if there is none."""
     strata = labels.group_by("model", "part", "stratum", maintain_order=True)
     sizes = strata.agg(
         pl.struct(ROW).n_unique().alias("rows"),
@@ -77,7 +78,8 @@ def impossible_size(labels: DataFrame) -> str | None:
 
 
 def reading_quality(folder: RunFolder) -> DataFrame:
-    """Compare what was read with the labels of a run (columns QUALITY): for each part and model, all labels and each label."""
+    """Compare what was read with the labels of a run (columns QUALITY): for each part and model, all labels
+    and each label."""
     found = [DataFrame(schema=QUALITY)]
     labels = labels_of(folder).drop_nulls("label")
     for (model, part), mine in labels.group_by("model", "part", maintain_order=True):
@@ -156,7 +158,8 @@ def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
 
 
 def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:
-    """Return the outcomes of all attempts (`attempts` and one column per outcome) of each `model` and `part` with findings.
+    """Return the outcomes of all attempts (`attempts` and one column per outcome) of each `model` and `part`
+    with findings.
 
     The counts are those of the measures. A finding may count something else than attempts, such as
     descriptions of characters.
@@ -169,7 +172,8 @@ def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:
 
 
 def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
-    """Return a sentence for each part (`model`, `part`, `failed`) of which no response came, with the kinds of the failures."""
+    """Return a sentence for each part (`model`, `part`, `failed`) of which no response came, with the kinds
+    of the failures."""
     design = folder.scan("design").select("prompt_id", "part")
     sentences = []
     for model, part, count in parts.select("model", "part", "failed").iter_rows():
@@ -190,7 +194,8 @@ def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
 
 
 def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataFrame]:
-    """Return a sentence for each part that is unread mostly because its responses are empty or cut off, and the rows of the other parts."""
+    """Return a sentence for each part that is unread mostly because its responses are empty or cut off, and
+    the rows of the other parts."""
     sentences = []
     others = []
     for model, part, share in parts.select("model", "part", "share").iter_rows():
@@ -214,7 +219,8 @@ def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataF
 
 
 def _advice(folder: RunFolder, model: str, mostly_unread: Sequence[str]) -> str:
-    """Return what to do about unread responses: constrained answers first for parts that are mostly unread and accept them, then labels.
+    """Return what to do about unread responses: constrained answers first for parts that are mostly unread
+    and accept them, then labels.
 
     Parameters
     ----------
@@ -277,7 +283,8 @@ def quality_table(quality: DataFrame) -> Table:
 
 
 def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
-    """Return what a reader must know first about the reading: much is unread, or how a labelled sample compares."""
+    """Return what a reader must know first about the reading: much is unread, or how a labelled sample
+    compares."""
     made: list[Block] = []
     read = _outcomes(folder, findings)
     made += [

@@ -57,7 +57,8 @@ class Verdicts(NamedTuple):
 
 
 class RateDifference(NamedTuple):
-    """Differences between the rates of an identity and of others, shape (T,) each, named as in ASSOCIATIONS."""
+    """Differences between the rates of an identity and of others, shape (T,) each, named as in
+    ASSOCIATIONS."""
 
     effect: Floats
     low: Floats
@@ -199,7 +200,8 @@ def results_of(blocks: Sequence[CountBlock], method: Method) -> tuple[list[Resul
 
 
 def _published_q(p: Floats) -> Floats:
-    """Return the q-values of Benjamini and Hochberg over concepts, whose comparisons have the same p (T, P)."""
+    """Return the q-values of Benjamini and Hochberg over concepts, whose comparisons have the same p (T,
+    P)."""
     q = benjamini_hochberg(np.fmax.reduce(p, axis=1))
     return np.where(np.isnan(p), np.nan, q[:, None])
 

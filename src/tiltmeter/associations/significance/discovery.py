@@ -1,4 +1,5 @@
-"""Discovery of associations between concepts and identities by the default definition and by the published ones.
+"""Discovery of associations between concepts and identities by the default definition and by the published
+ones.
 
 `find_associations` takes lists and mentions, `compare_counts` takes a table of counts.
 
