@@ -119,8 +119,10 @@ def normal_form(phrase: Expr) -> Expr:
 
 
 def _unique_strings(spelt: DataFrame) -> DataFrame:
-    """Return `form`, `phrase` and `row` of its most frequent spelling, and `mentions`, the most frequent
-    first."""
+    """Return the distinct phrases, the most frequent first.
+
+    The columns are `form`, `phrase` and `row` of its most frequent spelling, and `mentions`.
+    """
     by_frequency = spelt.sort("mentions", "phrase", descending=[True, False])
     units = by_frequency.group_by("form").agg(col("phrase", "row").first(), col.mentions.sum())
     return units.sort("mentions", "phrase", descending=[True, False])
@@ -147,7 +149,7 @@ def _rows_alike(labels: NDArray[np.integer[Any]]) -> list[Integers]:
     return [rows for rows in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1) if rows.size > 1]
 
 
-# -- vectors ----------------------------------------------------------------------------------------------------------
+# -- vectors ---------------------------------------------------------------------------------------
 
 
 def round_vectors(vectors: NDArray[Any], order: Integers) -> Vectors:
@@ -180,7 +182,7 @@ def similarities(vectors: Vectors, leaders: Integers) -> Floats:
     return np.where(leaders == np.arange(len(vectors)), 1.0, cosines)
 
 
-# -- leaders ----------------------------------------------------------------------------------------------------------
+# -- leaders ---------------------------------------------------------------------------------------
 
 
 def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
@@ -223,7 +225,7 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
     return leader_of_row
 
 
-# -- linkage ----------------------------------------------------------------------------------------------------------
+# -- linkage ---------------------------------------------------------------------------------------
 
 
 def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integers:

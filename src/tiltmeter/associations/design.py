@@ -255,7 +255,7 @@ def _separate_equal_names(assigned: Index, names: Objects, stream: Index) -> Non
             column[[row, partner]] = column[[partner, row]]
 
 
-# -- wording ----------------------------------------------------------------------------------------------------------
+# -- wording ---------------------------------------------------------------------------------------
 
 
 def _texts(setting: str, templates: Wording) -> dict[str, Expr]:
@@ -318,7 +318,7 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
     return chosen
 
 
-# -- checks of every row ----------------------------------------------------------------------------------------------
+# -- checks of every row ---------------------------------------------------------------------------
 
 
 def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:

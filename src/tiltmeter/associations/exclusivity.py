@@ -88,7 +88,7 @@ def kept_out(exclusive: DataFrame, keep: Sequence[str]) -> DataFrame:
     return exclusive
 
 
-# -- identities named in the labels of a study ------------------------------------------------------------------------
+# -- identities named in the labels of a study -----------------------------------------------------
 
 _APART: Final = ", "
 """The separator in a label made from several columns."""
@@ -160,7 +160,7 @@ def _named_pieces(name: str, terms: Terms) -> tuple[Piece, ...]:
     return tuple(Piece(text, terms.called[text]) for text in names)
 
 
-# -- by terms ---------------------------------------------------------------------------------------------------------
+# -- by terms --------------------------------------------------------------------------------------
 
 _NO_NAMES: Final = frozenset({"other", "others", "unknown", "none", "no", "any", "all", "na", "n a"})
 """Labels that may occur in any list."""
@@ -267,7 +267,7 @@ def _common_owner(identities: set[Entry], pieces: Mapping[str, Sequence[Piece]])
     return texts.pop() if len(texts) == 1 else None
 
 
-# -- by a judge -------------------------------------------------------------------------------------------------------
+# -- by a judge ------------------------------------------------------------------------------------
 
 
 def exclusive_by_judge(

@@ -37,8 +37,10 @@ _SHORTEST_FENCE: Final = 5
 
 
 def judge_wording(wording: str | None = None, *, about: str = "judge") -> Wording:
-    """Return the judge's prompt templates by stage, from the first of the chosen wordings (see
-    `wordings`)."""
+    """Return the judge's prompt templates by stage.
+
+    They are those of the first of the chosen wordings (see `wordings`).
+    """
     return next(iter(wordings(about, wording, _WORDINGS).values()))
 
 
@@ -188,8 +190,10 @@ def _read(story: _JudgedStory, numbers: Sequence[int], answer: str) -> ParsedRep
 
 
 def _fields(story: _JudgedStory, numbers: Sequence[int]) -> dict[str, str]:
-    """Return the fields of a template for a story: {story} between fences, {characters} and {lists} as
-    JSON."""
+    """Return the fields of a template for a story.
+
+    {story} is quoted between fences; {characters} and {lists} are JSON.
+    """
     names = [story.names[number] for number in numbers]
     lists = [{"name": story.names[number], "concepts": story.lists.get(number, ())} for number in numbers]
     return {

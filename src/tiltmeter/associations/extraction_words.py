@@ -157,7 +157,7 @@ def _problem(language: str) -> Expr:
     return problem.when(is_unclear).then(lit("it is unclear whom the text describes"))
 
 
-# -- whom a word describes ----------------------------------------------------------------------------------------------
+# -- whom a word describes -------------------------------------------------------------------------
 
 
 def _attributed(words: DataFrame, people: DataFrame, language: str) -> DataFrame:
@@ -301,8 +301,9 @@ def _is_alone() -> Expr:
 
 
 def _antecedents(words: DataFrame) -> DataFrame:
-    """Return for each sentence the only character named in it and the sentence before, and the last one so
-    far.
+    """Return the characters named near each sentence.
+
+    `only` is the only character named in a sentence and the one before, and `last` the last one so far.
 
     The columns are `number` (of the sentence), `only` and `last`.
     """
@@ -330,7 +331,7 @@ def _votes(words: DataFrame) -> DataFrame:
     return both.select("row", "pronoun", voted=when(lead > 0).then(0).when(lead < 0).then(1))
 
 
-# -- echo of the prompt -------------------------------------------------------------------------------------------------
+# -- echo of the prompt ----------------------------------------------------------------------------
 
 
 def _echoes(mentions: DataFrame, prompts: DataFrame, language: str) -> Series:

@@ -1,5 +1,7 @@
-"""Findings of associations: counts by identity and context, single associations, and contrasts of two
-models."""
+"""Findings of associations, and contrasts of two models.
+
+Findings are counts by identity and context, and single associations.
+"""
 
 from __future__ import annotations
 
@@ -263,8 +265,10 @@ def _total(number: int, exclusive_pairs: DataFrame, basis: Basis) -> DataFrame:
 
 
 def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:
-    """Return the number of associations of every identity, including those with none, and descriptive
-    means."""
+    """Return the number of associations and descriptive means of every identity.
+
+    Identities without an association are included.
+    """
     published = basis.options.rules.published
     size = "score" if published else "effect"
     counts = reported.group_by("identity").agg(
@@ -295,8 +299,9 @@ def _of_contexts(associations: DataFrame) -> DataFrame:
 
 
 def _missing(basis: Basis) -> DataFrame:
-    """Return the share of missing lists, overall (with a test for differences between identities) and by
-    identity.
+    """Return the share of missing lists, overall and by identity.
+
+    The overall share has a test for differences between identities.
 
     The evidence are the texts without a list.
     """
@@ -368,8 +373,10 @@ def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
 
 
 def _note_of_others() -> Expr:
-    """Return the note on an association that other groups have, too, or whose group may not be the
-    highest."""
+    """Return the note on an association that is not of one group alone.
+
+    Other groups have it, too, or it is uncertain whether the group has the highest rate.
+    """
     others = other_groups("identity", "concept", "context")
     also = pl.format("also an association of {}", others.list.join(", "))
     uncertain = pl.format(
@@ -385,12 +392,13 @@ def other_groups(group: str, *same: str) -> Expr:
     return groups.list.set_difference(pl.concat_list(group)).list.sort()
 
 
-# -- what an association is called, and its sentences -----------------------------------------------------------------
+# -- what an association is called, and its sentences ----------------------------------------------
 
 
 def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -> DataFrame:
-    """Return `concept`, `identity` and `label`, the phrase that expresses the concept in most lists of the
-    identity.
+    """Return `concept`, `identity` and `label`.
+
+    The label is the phrase that expresses the concept in most lists of the identity.
 
     Ties are resolved in favour of the phrase that names the concept, then alphabetically. A concept name that
     is none of the study's `phrases` was given by the user and is kept as the label. If `specific`, a phrase
@@ -450,7 +458,7 @@ def with_permutation(associations: DataFrame, basis: Basis) -> DataFrame:
     return beside(associations, tested, "context", "concept", "reported")
 
 
-# -- two models compared ----------------------------------------------------------------------------------------------
+# -- two models compared ---------------------------------------------------------------------------
 
 RATE_METHOD: Final = (
     "difference of shares of lists, Newcombe; p exact if an expected count is below 5, else chi-squared"
@@ -461,8 +469,9 @@ ASSOCIATION_METHOD: Final = (
 
 
 def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-    """Return CONTRASTS with two rows per concept and identity, over all locations; None if either run has no
-    lists.
+    """Return CONTRASTS with two rows per concept and identity, over all locations.
+
+    None if either run has no lists.
 
     `rate` is the share of the identity's lists that contain the concept. `association` is that share minus
     the share of all other identities: a model may mention a concept more often for everyone without

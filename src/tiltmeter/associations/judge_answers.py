@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from tiltmeter.models.json_replies import clean_item, object_schema, read_json, without_thinking
 from tiltmeter.readers.grammar import sentences
 
-# -- the characters of a story ------------------------------------------------------------------------------------------
+# -- the characters of a story ---------------------------------------------------------------------
 
 _POSSESSIVE: Final = re.compile(r"(?<=\w)['’ʼ]s?\b(?!\w)")
 _ARTICLE: Final = re.compile(r"^(?:an?|the) (?=.)")
@@ -104,8 +104,9 @@ def is_named(label: str, story: str) -> bool:
 
 
 def find(reference: str, people: Sequence[Person], story: str) -> int | None:
-    """Return the index of the character that `reference` refers to; None if it refers to none or is
-    ambiguous.
+    """Return the index of the character that `reference` refers to.
+
+    None if it refers to none or is ambiguous.
 
     These are tried in turn: the full name, descriptor or identity; a name that contains the other or is part
     of it ("Emily Carter", "Zhang, an Asian (male)"); a misspelt name, unless the story contains exactly that
@@ -222,7 +223,7 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(_ENDING.sub("", word) for word in text.split() if word not in _FUNCTION_WORDS)
 
 
-# -- the answer --------------------------------------------------------------------------------------------------------
+# -- the answer ------------------------------------------------------------------------------------
 
 LONGEST: Final = 200
 """Maximum length of an item in characters. A longer one is a text, not a concept."""

@@ -167,7 +167,7 @@ def _with_scope(associations: DataFrame) -> DataFrame:
     return associations.with_columns(scope=scope, listed=listed, concept=name)
 
 
-# -- as tables of a report ----------------------------------------------------------------------------------------------
+# -- as tables of a report -------------------------------------------------------------------------
 
 _SUMMARY: Final = (
     "Count: associations listed. Mean, smallest and largest {score}; mean and median p. These are figures of"
@@ -314,8 +314,10 @@ class _Tables:
         return [Column.of(rows, name, kind="name") for name in self.owner]
 
     def _formatted(self, values: Series) -> list[str]:
-        """Format published scores, which are small, with four decimals, and differences in percentage
-        points."""
+        """Format published scores or differences.
+
+        Scores, which are small, have four decimals; differences are in percentage points.
+        """
         if self.published:
             return [number(value, 4) for value in values]
         return [quantity(value, unit="difference") for value in values]

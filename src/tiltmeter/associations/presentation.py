@@ -133,8 +133,10 @@ class _Tables:
 
 
 def present(view: ReportView) -> list[Block]:
-    """Return the blocks of all parts and models, followed by the associations that models and settings
-    share."""
+    """Return the blocks of all parts and models.
+
+    The associations that models and settings share follow.
+    """
     if view.findings.is_empty():
         return []
     tables = _Tables.of(view)
@@ -168,7 +170,7 @@ def _size_of(findings: DataFrame) -> str:
     return f" This run has {span} texts of each model."
 
 
-# -- one part of a study, all models together -------------------------------------------------------------------------
+# -- one part of a study, all models together ------------------------------------------------------
 
 
 def _part(tables: _Tables) -> list[Block]:
@@ -369,8 +371,9 @@ def _difference(association: Mapping[str, Any]) -> str:
 
 
 def _descriptions(missing: DataFrame) -> str:
-    """Return a sentence: how many character descriptions results rest on, of those that the texts should
-    give.
+    """Return a sentence with the number of character descriptions that were used.
+
+    It also states how many the texts should give.
 
     Parameters
     ----------
@@ -506,8 +509,10 @@ def _excluded(associations: DataFrame, kind: str) -> Table:
 
 
 def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
-    """Report missing lists: their number, the most frequent reason, and whether their share differs by
-    group."""
+    """Report missing lists.
+
+    Their number, the most frequent reason, and whether their share differs between groups.
+    """
     blocks: list[Block] = []
     for finding in findings.filter(col.group.is_null() & (col.estimate > 0)).iter_rows(named=True):
         model = finding["model"]

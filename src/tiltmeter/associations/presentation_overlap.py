@@ -120,8 +120,10 @@ _PAIR_KINDS: Final[dict[str, Kind]] = {
 
 
 def _overlap(first: _Owner, second: _Owner) -> float | None:
-    """Return the share of the associations of either that both have; None for an owner itself, and if none
-    has any."""
+    """Return the share of the associations of either that both have.
+
+    None for an owner itself, and if neither has any.
+    """
     either = first.names | second.names
     if first is second or not either:
         return None

@@ -62,8 +62,10 @@ def _forms_of(entry: str) -> list[str]:
 
 
 def _opposed(entries: Any) -> Any:
-    """Return all pairs of words of different sides. "|" separates sides, or commas if each side has one
-    word."""
+    """Return all pairs of words of different sides.
+
+    "|" separates sides, or commas if each side has one word.
+    """
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         return entries
     pairs: dict[tuple[str, str], None] = {}
@@ -76,7 +78,7 @@ def _opposed(entries: Any) -> Any:
     return list(pairs)
 
 
-# -- the terms --------------------------------------------------------------------------------------------------------
+# -- the terms -------------------------------------------------------------------------------------
 
 Entry = tuple[str, str]
 """(category, identity). The category is empty for an unknown identity."""
@@ -174,8 +176,10 @@ class Terms(Record):
         return [name for name, identity in self.called.items() if identity == entry]
 
     def forms(self) -> dict[str, int]:
-        """Map each form, including plurals in -s, to the index of its term (the first one that has the
-        form)."""
+        """Map each form, including plurals in -s, to the index of its term.
+
+        If several terms have a form, it is the first one.
+        """
         forms: dict[str, int] = {}
         for number, term in reversed(list(enumerate(self.terms))):
             forms |= dict.fromkeys(term.forms, number)
@@ -214,7 +218,7 @@ def _stated_fields(record: Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.model_fields_set}
 
 
-# -- the key of a phrase ----------------------------------------------------------------------------------------------
+# -- the key of a phrase ---------------------------------------------------------------------------
 
 
 def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> Integers:
@@ -285,7 +289,7 @@ def numbers_in(words: Series, terms: Terms) -> Series:
     return text.str.extract_all(_NUMBER).list.unique().list.sort().list.join(" ")
 
 
-# -- signed roots -----------------------------------------------------------------------------------------------------
+# -- signed roots ----------------------------------------------------------------------------------
 
 _FEWEST_LETTERS: Final = 4
 """Minimum number of letters after a prefix, so that "image" is not the negation of "age"."""
@@ -358,8 +362,10 @@ def _negations(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
 
 
 def _opposed_prefixes(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
-    """Yield words with opposed prefixes ("underpaid", "overpaid"): `word`, the shared `root`, and the
-    sign."""
+    """Yield words with opposed prefixes ("underpaid", "overpaid").
+
+    The columns are `word`, the shared `root`, and the `sign`.
+    """
     for pair in terms.opposed_prefixes:
         for sign, prefix in enumerate(pair):
             root = pl.concat_str(lit("-".join(pair) + "-"), _stem(_WORD.str.slice(len(prefix))))

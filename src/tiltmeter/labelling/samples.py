@@ -73,8 +73,9 @@ def draw_rows(rows: DataFrame, n: int, seed: int) -> DataFrame:
 def sample(
     run: Run, n: int, part: str | None = None, model: str | None = None, *, run_code: bool = False
 ) -> DataFrame:
-    """Draw the rows of a run that are to be labelled, up to about `n` for each part and model, in random
-    order.
+    """Draw the rows of a run that are to be labelled, in random order.
+
+    There are up to about `n` for each part and model.
 
     The same arguments give the same sample.
 
@@ -116,8 +117,10 @@ def _rows_of(
     model: str | None = None,
     run_code: bool = False,
 ) -> DataFrame:
-    """Return what can be labelled in a part, a model or the responses in `of` (LABELS): TO_LABEL with `model`
-    and `part`."""
+    """Return what can be labelled in a part, a model or the responses in `of` (LABELS).
+
+    The columns are TO_LABEL with `model` and `part`.
+    """
     parts, found = (
         opened(run, run_code=run_code)[0],
         [DataFrame(schema={"model": String, "part": String, **TO_LABEL})],

@@ -172,7 +172,7 @@ def _percentiles(
     return stats.percentile_interval(samples, CONFIDENCE)
 
 
-# -- lists ------------------------------------------------------------------------------------------------------------
+# -- lists -----------------------------------------------------------------------------------------
 
 
 def _score_lists(lists: DataFrame, recorded: DataFrame) -> tuple[list[_Figure], DataFrame]:
@@ -257,7 +257,7 @@ def _ratio(
     )
 
 
-# -- decisions --------------------------------------------------------------------------------------------------------
+# -- decisions -------------------------------------------------------------------------------------
 
 
 def _score_decisions(decisions: DataFrame) -> list[_Figure]:
@@ -331,7 +331,7 @@ def _wrong_tallies(decisions: DataFrame) -> DataFrame:
     )
 
 
-# -- clusters ---------------------------------------------------------------------------------------------------------
+# -- clusters --------------------------------------------------------------------------------------
 
 
 def _score_clusters(clusters: DataFrame) -> list[_Figure]:

@@ -56,7 +56,7 @@ _RELEASED_TOTALS: Final = {
 """Metrics of the totals recorded below the stories of the released sheet."""
 
 
-# -- lists of phrases -------------------------------------------------------------------------------------------------
+# -- lists of phrases ------------------------------------------------------------------------------
 
 
 def read_lists(sheet: UserTable) -> DataFrame:
@@ -185,7 +185,7 @@ def read_released_totals(totals: UserTable) -> dict[str, float]:
     return values
 
 
-# -- decisions --------------------------------------------------------------------------------------------------------
+# -- decisions -------------------------------------------------------------------------------------
 
 
 def read_decisions(sheet: UserTable) -> DataFrame:
@@ -200,8 +200,9 @@ def read_decisions(sheet: UserTable) -> DataFrame:
 
 
 def read_released_decisions(sheet: UserTable) -> DataFrame:
-    """Return the decisions of a released sheet in the format of `read_decisions`, with their recorded
-    correctness.
+    """Return the decisions of a released sheet in the format of `read_decisions`.
+
+    Their recorded correctness is added.
 
     The last row of the sheet contains only the sum of the column.
     """
@@ -231,7 +232,7 @@ def _decisions_of(sheet: UserTable, *, concept: str, label: str, read: str) -> D
     )
 
 
-# -- clusters ---------------------------------------------------------------------------------------------------------
+# -- clusters --------------------------------------------------------------------------------------
 
 
 def read_clusters(sheet: UserTable, concepts: Path | None) -> DataFrame:

@@ -60,8 +60,10 @@ def labels_of(folder: RunFolder) -> DataFrame:
 
 
 def impossible_size(labels: DataFrame) -> str | None:
-    """Return a sentence about a stratum whose size (`stratum_size`) cannot be that of its labelled rows; None
-    if there is none."""
+    """Return a sentence about a stratum whose size is impossible; None if there is none.
+
+    A `stratum_size` is impossible if the stratum has more labelled rows.
+    """
     strata = labels.group_by("model", "part", "stratum", maintain_order=True)
     sizes = strata.agg(
         pl.struct(ROW).n_unique().alias("rows"),
@@ -78,8 +80,10 @@ def impossible_size(labels: DataFrame) -> str | None:
 
 
 def reading_quality(folder: RunFolder) -> DataFrame:
-    """Compare what was read with the labels of a run (columns QUALITY): for each part and model, all labels
-    and each label."""
+    """Compare what was read with the labels of a run (columns QUALITY).
+
+    For each part and model, all labels and each label.
+    """
     found = [DataFrame(schema=QUALITY)]
     labels = labels_of(folder).drop_nulls("label")
     for (model, part), mine in labels.group_by("model", "part", maintain_order=True):
@@ -158,8 +162,9 @@ def _kappa(labels: DataFrame, names: Sequence[str]) -> pl.Expr:
 
 
 def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:
-    """Return the outcomes of all attempts (`attempts` and one column per outcome) of each `model` and `part`
-    with findings.
+    """Return the outcomes of all attempts of each `model` and `part` with findings.
+
+    The columns are `attempts` and one for each outcome.
 
     The counts are those of the measures. A finding may count something else than attempts, such as
     descriptions of characters.
@@ -172,8 +177,7 @@ def _outcomes(folder: RunFolder, findings: DataFrame) -> DataFrame:
 
 
 def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
-    """Return a sentence for each part (`model`, `part`, `failed`) of which no response came, with the kinds
-    of the failures."""
+    """Return a sentence for each part of which no response came, with the kinds of the failures."""
     design = folder.scan("design").select("prompt_id", "part")
     sentences = []
     for model, part, count in parts.select("model", "part", "failed").iter_rows():
@@ -194,8 +198,10 @@ def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
 
 
 def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataFrame]:
-    """Return a sentence for each part that is unread mostly because its responses are empty or cut off, and
-    the rows of the other parts."""
+    """Separate the parts that are unread because their responses are empty or cut off.
+
+    Return a sentence for each of them, and the rows of the other parts.
+    """
     sentences = []
     others = []
     for model, part, share in parts.select("model", "part", "share").iter_rows():
@@ -219,8 +225,9 @@ def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataF
 
 
 def _advice(folder: RunFolder, model: str, mostly_unread: Sequence[str]) -> str:
-    """Return what to do about unread responses: constrained answers first for parts that are mostly unread
-    and accept them, then labels.
+    """Return what to do about unread responses.
+
+    Constrained answers come first for parts that are mostly unread and accept them, then labels.
 
     Parameters
     ----------
@@ -283,8 +290,10 @@ def quality_table(quality: DataFrame) -> Table:
 
 
 def reading_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
-    """Return what a reader must know first about the reading: much is unread, or how a labelled sample
-    compares."""
+    """Return what a reader must know first about the reading.
+
+    Much is unread, or how a labelled sample compares.
+    """
     made: list[Block] = []
     read = _outcomes(folder, findings)
     made += [

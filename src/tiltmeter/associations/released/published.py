@@ -58,7 +58,7 @@ _SAME: Final = 1e-9
 """Relative tolerance for equal p-values."""
 
 
-# -- released associations --------------------------------------------------------------------------------------------
+# -- released associations -------------------------------------------------------------------------
 
 
 def read_released(path: Path) -> DataFrame:
@@ -88,7 +88,7 @@ def read_released(path: Path) -> DataFrame:
     )
 
 
-# -- reconstructed counts ---------------------------------------------------------------------------------------------
+# -- reconstructed counts --------------------------------------------------------------------------
 
 
 def read_counts(path: Path) -> DataFrame:

@@ -57,8 +57,10 @@ class Verdicts(NamedTuple):
 
 
 class RateDifference(NamedTuple):
-    """Differences between the rates of an identity and of others, shape (T,) each, named as in
-    ASSOCIATIONS."""
+    """Differences between the rates of an identity and of others.
+
+    Arrays of shape (T,), named as in ASSOCIATIONS.
+    """
 
     effect: Floats
     low: Floats
@@ -200,8 +202,10 @@ def results_of(blocks: Sequence[CountBlock], method: Method) -> tuple[list[Resul
 
 
 def _published_q(p: Floats) -> Floats:
-    """Return the q-values of Benjamini and Hochberg over concepts, whose comparisons have the same p (T,
-    P)."""
+    """Return the q-values of Benjamini and Hochberg over concepts.
+
+    The comparisons of a concept have the same p, shape (T, P).
+    """
     q = benjamini_hochberg(np.fmax.reduce(p, axis=1))
     return np.where(np.isnan(p), np.nan, q[:, None])
 
@@ -249,7 +253,7 @@ def _above_null(results: Results, method: Method, level: float) -> Results:
     return results._replace(reported=reported)
 
 
-# -- rates, effects with intervals, log-odds --------------------------------------------------------------------------
+# -- rates, effects with intervals, log-odds -------------------------------------------------------
 
 
 def describe(

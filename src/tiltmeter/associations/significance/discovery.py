@@ -1,5 +1,6 @@
-"""Discovery of associations between concepts and identities by the default definition and by the published
-ones.
+"""Discovery of associations between concepts and identities.
+
+By the default definition and by the published ones.
 
 `find_associations` takes lists and mentions, `compare_counts` takes a table of counts.
 
@@ -178,7 +179,7 @@ def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum
     return counts.with_columns(conform(described, columns))
 
 
-# -- robustness: halves of the repetitions, and descriptors of the identity --------------------------------------------
+# -- robustness: halves of the repetitions, and descriptors of the identity ------------------------
 
 _ABBA: Final = np.array([False, True, True, False])
 """Of four repetitions, the first and last are assigned to one half and the middle two to the other."""

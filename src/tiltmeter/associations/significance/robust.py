@@ -268,8 +268,10 @@ class _Scores:
         self.score = np.where(self.compared, scale[self.row, stratum, self.side], 0.0)
 
     def _pairs(self, incidence: Incidence, block: CountBlock) -> tuple[Index, Index, Index]:
-        """Return all pairs of a list and a concept in each row: row, index of the stratum, index of the
-        pair."""
+        """Return all pairs of a list and a concept in each row.
+
+        As three arrays: the row, the index of the stratum, and the index of the pair.
+        """
         test = (block.concept[:, None] * len(incidence.cells.contexts) + self.strata).ravel()
         tests = incidence.cells.with_concept[..., 0].size
         sizes = np.bincount(incidence.pair_test, minlength=tests)
@@ -280,8 +282,10 @@ class _Scores:
         return row, stratum, pair
 
     def cells_of(self, clusters: ListClusters) -> tuple[Index, Index, Index]:
-        """Return the row and the cluster of each cell, (E,), and the cell of each pair of a list and a
-        concept."""
+        """Return the cells, each a row and a cluster with a list that has the concept.
+
+        As three arrays: the row and the cluster of each cell, (E,), and the cell of each pair.
+        """
         number = self.row * len(clusters.sizes) + clusters.number[self.lists]
         cells, entry = np.unique(number, return_inverse=True)
         row, cluster = np.divmod(cells, len(clusters.sizes))
@@ -315,8 +319,9 @@ class _Scores:
     def _expected_in_one_context(
         self, clusters: ListClusters, row: Index, cluster: Index
     ) -> tuple[Floats, Floats]:
-        """Return the expected score of both sides in each cell, and the sums of its products over all
-        clusters.
+        """Return the expected score of both sides in each cell, and the sums of its products.
+
+        Shapes (E, 2) and (R, 2, 2). Products are summed over all clusters.
 
         Shapes (E, 2) and (R, 2, 2).
         """

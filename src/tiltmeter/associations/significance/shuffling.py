@@ -224,8 +224,10 @@ def _greatest_effects(cells: Cells, block: CountBlock) -> DataFrame:
 
 
 def _greatest_effect(block: CountBlock) -> Floats:
-    """Return the largest effect of an identity against all others (T,); NaN if there is nothing to
-    compare."""
+    """Return the largest effect of an identity against all others, shape (T,).
+
+    NaN if there is nothing to compare.
+    """
     others_with_concept = block.with_concept.sum(axis=1, keepdims=True) - block.with_concept
     others_lists = block.lists.sum(axis=1, keepdims=True) - block.lists
     difference = stratified_rate_difference(
