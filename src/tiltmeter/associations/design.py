@@ -35,7 +35,8 @@ FACTORS: Final = {
     "location": String,
     "type": String,  # group of descriptors that are paired
     "pair": String,  # "Emily-John", whatever the order
-    "order": pl.Int8,  # 0: the characters are named as in `pair`; 1: in reverse order; null: only one character
+    # 0: the characters are named as in `pair`; 1: in reverse order; null: only one character.
+    "order": pl.Int8,
     "identity_1": String,  # of the character named first in this prompt
     "descriptor_1": String,
     "name_1": String,

@@ -165,8 +165,8 @@ def _is_misspelt(person: Person, label: str) -> bool:
 _FUNCTION_WORDS: Final = frozenset(
     re.findall(
         r"\w+",
-        """a an the and or but of to in on at for with by from as is are was were be been being has have had do does did not no his
-        her their its he she they it him them who that this these those very""",
+        """a an the and or but of to in on at for with by from as is are was were be been being has have had
+        do does did not no his her their its he she they it him them who that this these those very""",
     )
 )
 _ENDING: Final = re.compile(r"(?<=...)(?:ingly|edly|ness|ing|ies|ied|ed|es|ly|s|y|e)$")

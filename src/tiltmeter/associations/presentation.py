@@ -68,8 +68,8 @@ _SELECTED: Final = (
     " smallest false discovery rate at which it would be selected, first the concept and then the group and"
     " location. Intervals are widened for the number of associations listed: at least {level} of them are"
     " expected to contain their true values. The differences themselves are not adjusted. Because only the"
-    " strongest are listed, they are too large on average, the more so the fewer texts there are: in simulated"
-    " studies of gender by 6 to 11% with 8,700 texts, and by 35 to 40% at single locations with 400 texts."
+    " strongest are listed, they are too large on average, the more so the fewer texts there are: in"
+    " simulated studies of gender by 6 to 11% with 8,700 texts, and by 35 to 40% at single locations with 400 texts."
 )
 _PUBLISHED: Final = (
     "An association is listed if its score, the published distinctiveness, is above 0 and p < 0.05, not"
@@ -77,16 +77,16 @@ _PUBLISHED: Final = (
     " rule does not use it."
 )
 _POPULATIONS: Final = {
-    NAMES_LIKE_THESE: "These results are about texts like these with first names like these, not only about the"
-    " names of this study.",
-    THESE_NAMES: "These results are about the names of this study: with fewer than 20 first names of a group, an"
-    " association may belong to a name rather than to the group.",
+    NAMES_LIKE_THESE: "These results are about texts like these with first names like these, not only about"
+    " the names of this study.",
+    THESE_NAMES: "These results are about the names of this study: with fewer than 20 first names of a group,"
+    " an association may belong to a name rather than to the group.",
     TEXTS_LIKE_THESE: "These results are about texts like these.",
 }
 """Sentences about the population of the associations, by their `estimand`."""
 _ATTRIBUTED: Final = (
-    "Words not attributed: share of the words of these texts that are about none of the characters; they count"
-    " for no group."
+    "Words not attributed: share of the words of these texts that are about none of the characters; they"
+    " count for no group."
 )
 _HOW: Final = (
     "To list all associations: tiltmeter show RUN --all. To read the stories of one: tiltmeter show RUN"

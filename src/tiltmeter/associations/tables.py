@@ -18,7 +18,8 @@ STORIES: Schema = {
     "name": String,  # "Zhang"; null if unknown
     "context": String,  # location category; null if there is none
     "location": String,
-    "stratum": String,  # lists of the same stratum can be compared: category and type of the pair ("male"), or "all"
+    # Lists of the same stratum can be compared: category and type of the pair ("male"), or "all".
+    "stratum": String,
     "repetition": Int32,
     "pair": String,  # texts of the same pair are compared with each other; null if there are no pairs
     "cluster": String,  # author or prompt, say: texts of the same cluster are not independent; null: the name
@@ -31,7 +32,8 @@ OWNER = ("attempt", "character")
 
 LISTS: Schema = {
     **{name: kind for name, kind in STORIES.items() if name != "text"},
-    "status": String,  # "listed"; "empty": contains no phrase; "missing": could not be extracted (see `problem`)
+    # "listed"; "empty": contains no phrase; "missing": could not be extracted (see `problem`).
+    "status": String,
     "problem": String,  # why a list is missing or incomplete; null otherwise
     # Share of the content words of the text that are about none of its characters; null with a judge.
     "unattributed": Float64,

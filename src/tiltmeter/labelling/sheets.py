@@ -71,7 +71,7 @@ def read_lists(sheet: UserTable) -> DataFrame:
         steps = {EXTRACTION: _EARLIER_LISTS[EXTRACTION]}
     for pair in steps.values():
         sheet.demand(pair, lists=True)
-    lists = [_lists_of(sheet, lit(step), found, truth) for step, (found, truth) in steps.items()]
+    lists = [_lists_of(sheet, lit(step), read, label) for step, (read, label) in steps.items()]
     return pl.concat(lists)
 
 
@@ -89,9 +89,9 @@ def _lists_with_steps(sheet: UserTable) -> DataFrame:
 
 def _lists_of(sheet: UserTable, step: Expr, read: str, label: str) -> DataFrame:
     """Return the lists of two columns of a sheet, in the format of `read_lists`."""
-    found = _phrases(sheet, read)
+    phrases = _phrases(sheet, read)
     corrected = _phrases(sheet, label)
-    return sheet.rows.select(ROW, "story", "character", step=step, read=found, label=corrected)
+    return sheet.rows.select(ROW, "story", "character", step=step, read=phrases, label=corrected)
 
 
 def _phrases(sheet: UserTable, column: str) -> Expr:
@@ -130,8 +130,8 @@ def split_released(sheet: UserTable) -> tuple[UserTable, UserTable]:
 def read_released_lists(stories: UserTable) -> DataFrame:
     """Return the lists of a released sheet in the format of `read_lists`."""
     lists = []
-    for step, (found, truth) in _RELEASED_LISTS.items():
-        for kind, column in (("read", found), ("label", truth)):
+    for step, (read, label) in _RELEASED_LISTS.items():
+        for kind, column in (("read", read), ("label", label)):
             lines = _read_lines(stories, column)
             lists.append(lines.with_columns(step=lit(step), kind=lit(kind)))
     phrases = {kind: col.phrases.filter(col.kind == kind).first().fill_null([]) for kind in ("read", "label")}

@@ -28,7 +28,8 @@ RULES: Final = {
     "support": f"at least {MINIMUM} lists of the identity contain the concept",
     "exact": "p < 0.05, exact if an expected count is below 5",
     "together": "highest and support, and q < 0.05 by the exact p over the tests with this support",
-    "default": "Tiltmeter's default definition: the highest rate against all others, q < 0.05 over the same tests",
+    "default": "Tiltmeter's default definition: the highest rate against all others, q < 0.05 over the same"
+    " tests",
 }
 """The rules, separately and together."""
 
@@ -183,8 +184,8 @@ def _families_of(described: DataFrame, tested: DataFrame, stated: int | None) ->
         return Families(released, bound, used=stated, supported=stated, stated=True)
     if bound is None or supported is None:
         raise InputError(
-            "an identity has no released row in some location category, so the number of tests is not bounded: "
-            "give --tests N"
+            "an identity has no released row in some location category, "
+            "so the number of tests is not bounded: give --tests N"
         )
     return Families(released, bound, used=bound, supported=supported, stated=False)
 
