@@ -69,7 +69,8 @@ _SELECTED: Final = (
     " location. Intervals are widened for the number of associations listed: at least {level} of them are"
     " expected to contain their true values. The differences themselves are not adjusted. Because only the"
     " strongest are listed, they are too large on average, the more so the fewer texts there are: in"
-    " simulated studies of gender by 6 to 11% with 8,700 texts, and by 35 to 40% at single locations with 400 texts."
+    " simulated studies of gender by 6 to 11% with 8,700 texts, and by 35 to 40% at single locations with 400"
+    " texts."
 )
 _PUBLISHED: Final = (
     "An association is listed if its score, the published distinctiveness, is above 0 and p < 0.05, not"
