@@ -311,8 +311,8 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
             "or give -P wording=FILE"
         )
     if setting == "open_box":
-        for templates in chosen.values():
-            if templates[_TARGET].count("{vectors}") > 1:
+        for wording in chosen.values():
+            if wording[_TARGET].count("{vectors}") > 1:
                 raise InputError(
                     f"{place}: the template {_TARGET} must contain the placeholder {{vectors}} exactly once"
                 )

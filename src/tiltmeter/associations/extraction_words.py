@@ -147,14 +147,17 @@ def _problem(language: str) -> Expr:
     lacks_names = col.several & ~has_name.all().over("row")
     is_foreign = (col.words >= _SHORTEST_TEXT) & (col.stop_words < _LEAST_STOP_WORDS)
     is_unclear = has_name & ~col.several & col.is_described.is_null() & col.uncertain
-    problem = when(col.text.str.strip_chars() == "").then(lit("there is no text"))
-    problem = problem.when(lacks_names).then(lit("a story with two characters needs the name of each"))
-    problem = problem.when(is_foreign).then(lit(f"the text is in another language than {language!r}"))
     is_repeated = col.name.is_duplicated().over("row")
-    problem = problem.when(is_repeated).then(pl.format("both characters are called {}", "name"))
     is_unnamed = has_name & col.is_named.is_null()
-    problem = problem.when(is_unnamed).then(pl.format("the story does not name {}", "name"))
-    return problem.when(is_unclear).then(lit("it is unclear whom the text describes"))
+    reasons = [
+        (col.text.str.strip_chars() == "", lit("there is no text")),
+        (lacks_names, lit("a story with two characters needs the name of each")),
+        (is_foreign, lit(f"the text is in another language than {language!r}")),
+        (is_repeated, pl.format("both characters are called {}", "name")),
+        (is_unnamed, pl.format("the story does not name {}", "name")),
+        (is_unclear, lit("it is unclear whom the text describes")),
+    ]
+    return pl.coalesce(when(condition).then(reason) for condition, reason in reasons)
 
 
 # -- whom a word describes -------------------------------------------------------------------------

@@ -112,13 +112,16 @@ class _Tables:
     @classmethod
     def of(cls, view: ReportView) -> _Tables:
         """Return the tables of a run."""
+        of_lists = {**OWNER_COLUMNS, "status": String, "problem": String}
+        of_associations = {**OWNER_COLUMNS, **ASSOCIATIONS}
+        excluded = table_of(view, "definitional", DEFINITIONAL)
         return cls(
             findings=view.findings,
             associations=described(view.findings.filter(metric="association"), view),
-            excluded=described(table_of(view, "definitional", DEFINITIONAL), view),
-            lists=table_of(view, "lists", {**OWNER_COLUMNS, "status": String, "problem": String}),
-            themes=table_of(view, "themes", {**OWNER_COLUMNS, **ASSOCIATIONS}),
-            by_words=table_of(view, "by_words", {**OWNER_COLUMNS, **ASSOCIATIONS}),
+            excluded=described(excluded, view),
+            lists=table_of(view, "lists", of_lists),
+            themes=table_of(view, "themes", of_associations),
+            by_words=table_of(view, "by_words", of_associations),
         )
 
     def of_part(self, part: str) -> _Tables:
@@ -276,11 +279,10 @@ def _by_judge_and_words(associations: DataFrame, by_words: DataFrame) -> list[Bl
     words = col.concept.str.to_lowercase().str.split(" ")
     word = pl.element()
     stems = words.list.eval(word.filter(word.str.len_chars() > 2).str.head(_STEM))
+    by_stem = pl.concat([of_judge, of_words]).with_columns(stem=stems).explode("stem")
+    is_shared = col.by.n_unique().over(*owner, "stem") > 1
     concepts = (
-        pl.concat([of_judge, of_words])
-        .with_columns(stem=stems)
-        .explode("stem")
-        .with_columns(shared=col.by.n_unique().over(*owner, "stem") > 1)
+        by_stem.with_columns(shared=is_shared)
         .group_by(*owner, "by", "concept")
         .agg(col.shared.any(), col.effect.first())
         .sort("effect", descending=True)
@@ -364,9 +366,11 @@ def _in_words(association: Mapping[str, Any]) -> str:
 
 def _difference(association: Mapping[str, Any]) -> str:
     """Return a sentence with the difference of an association and its interval."""
-    estimate, low, high = association["estimate"], association["low"], association["high"]
-    value = quantity(estimate, low, high, association["unit"])
-    ends = interval(low, high, association["unit"])
+    low = association["low"]
+    high = association["high"]
+    unit = association["unit"]
+    value = quantity(association["estimate"], low, high, unit)
+    ends = interval(low, high, unit)
     name = interval_at(association["level"])
     return f"The difference is {value} ({name} {ends}, adjusted for selection)."
 

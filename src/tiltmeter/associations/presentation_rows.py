@@ -53,10 +53,11 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     others = other_groups("group", *OWNER_COLUMNS, "concept", "context")
     is_listed_too = others.list.contains(col.runner_up)
     is_uncertain = (col.runner_up_low <= 0) & col.against.is_null() & ~is_listed_too
+    one_of_two = pl.format("{} or {}", "group", "runner_up")
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST_CONCEPT),
         where=col.context.fill_null("all"),
-        whose=when(is_uncertain).then(pl.format("{} or {}", "group", "runner_up")).otherwise("group"),
+        whose=when(is_uncertain).then(one_of_two).otherwise("group"),
         also=when(others.list.len() > 0).then(others.list.join(", ")),
         counts=_counts(),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),

@@ -194,7 +194,7 @@ def _score_lists(lists: DataFrame, recorded: DataFrame) -> tuple[list[_Figure], 
             disagreements.append(_differing(both))
             scores = scored["recomputed"]
             macro = _ratio(step, f"{metric} (macro)", scores.fill_null(0.0), scores.is_not_null())
-            figures.append(replace(macro, typed=both["typed"].cast(Float64).mean()))
+            figures.append(replace(macro, typed=both.select(col.typed.cast(Float64).mean()).item()))
             figures.append(_ratio(step, f"{metric} (micro)", stories["matched"], stories[denominator]))
         figures += _phrase_counts(step, stories, lists_of_step["read"].explode().drop_nulls().n_unique())
     return figures, pl.concat(disagreements)
@@ -268,7 +268,7 @@ def _score_decisions(decisions: DataFrame) -> list[_Figure]:
     tp, fn, fp, tn = counts.tolist()
     accuracy = _proportion("accuracy", tp + tn, n)
     figures = [
-        replace(accuracy, typed=decisions["is_right"].mean()),
+        replace(accuracy, typed=decisions.select(col.is_right.mean()).item()),
         _proportion("precision", tp, tp + fp),
         _proportion("recall", tp, tp + fn),
         _proportion("accuracy of always no", fp + tn, n),

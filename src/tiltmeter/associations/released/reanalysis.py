@@ -270,7 +270,8 @@ def _judge(rows: DataFrame, described: DataFrame, tested: DataFrame) -> DataFram
         together=col.highest & col.support & (col.q_together < LEVEL),
         default=is_only_leader & (col.q_default < LEVEL).fill_null(False),
     )
-    return table.select("context", "identity", "concept", "score", "p", *_MEASURED, *RULES, *FACTS)
+    name = ("context", "identity", "concept", "score", "p")
+    return table.select(*name, *_MEASURED, *RULES, *FACTS)
 
 
 def _tally(rows: DataFrame, name: str, columns: list[str]) -> DataFrame:

@@ -75,9 +75,9 @@ class Ranking(NamedTuple):
 class SideCounts(NamedTuple):
     """Counts of both sides of a comparison in each test and stratum, shape (T, S) each."""
 
-    count: Floats  # lists of the identity with the concept
+    with_concept: Floats  # lists of the identity with the concept
     lists: Floats  # all lists of the identity
-    others_count: Floats  # the same for what the identity is compared with
+    others_with_concept: Floats  # the same for what the identity is compared with
     others_lists: Floats
 
 
@@ -185,9 +185,9 @@ def side_counts(block: CountBlock, sides: Comparisons) -> SideCounts:
     with_concept = counts_of_sides(block.with_concept, tests, *sides)
     lists = counts_of_sides(block.lists, tests, *sides)
     return SideCounts(
-        count=with_concept[..., 0],
+        with_concept=with_concept[..., 0],
         lists=lists[..., 0],
-        others_count=with_concept[..., 1],
+        others_with_concept=with_concept[..., 1],
         others_lists=lists[..., 1],
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+import polars as pl
 from polars import DataFrame, Series, col, when
 
 from tiltmeter.arrays import Booleans, Floats, Index
@@ -273,48 +274,74 @@ def describe(
     sides = method.compared.select(comparison)
     counts = side_counts(tests, sides)
     effect = method.test.difference(tests, sides, level)
+    odds = _log_odds_of(cells, tests)
+    of_identity = (np.arange(len(test_number)), sides.identity)
+    score = results.verdicts.score
+    measured = DataFrame(
+        {
+            "count": counts.with_concept.sum(axis=1),
+            "lists": counts.lists.sum(axis=1),
+            "others_count": counts.others_with_concept.sum(axis=1),
+            "others_lists": counts.others_lists.sum(axis=1),
+            **effect._asdict(),
+            "mentions": tests.mentions[of_identity],
+            "level": np.full(len(test_number), level),
+            "log_odds": odds.estimate[of_identity],
+            "z": odds.z[of_identity],
+        }
+    )
+    decided = DataFrame(
+        {
+            "score": effect.effect if score is None else score[rows],
+            "p": results.verdicts.p[rows],
+            "q": results.q[rows],
+            "reported": results.reported[rows],
+        }
+    )
+    runner_up = _runner_up(cells, tests, sides, method, effect, level)
+    rows_of_tests = pl.concat([measured, decided, runner_up], how="horizontal").fill_nan(None)
+    return rows_of_tests.with_columns(
+        rate=col.count / col.lists,
+        others_rate=col.others_count / col.others_lists,
+        context=context_names(cells, tests.context),
+        concept=cells.concepts.gather(tests.concept),
+        identity=cells.identities.gather(sides.identity),
+        against=cells.identities.gather(Series(sides.against).replace(EVERYONE, None)),
+    ).fill_nan(None)
 
+
+def _runner_up(
+    cells: Cells,
+    tests: CountBlock,
+    sides: Comparisons,
+    method: Method,
+    effect: RateDifference,
+    level: float,
+) -> DataFrame:
+    """Return the other identity with the highest rate in each test, its rate, and the lead over it.
+
+    Parameters
+    ----------
+    effect
+        The difference in the comparisons; with two identities, this is the lead.
+    """
     ranking = ranking_of(tests)
     others = np.where(ranking.first == sides.identity, ranking.second, ranking.first)
     with_runner_up = Comparisons(sides.identity, others)
-    runner_up = side_counts(tests, with_runner_up)
+    counts = side_counts(tests, with_runner_up)
+    rate = ratio(counts.others_with_concept.sum(axis=1), counts.others_lists.sum(axis=1))
     lead = effect
     if len(cells.identities) > 2:
         lead = method.test.difference(tests, with_runner_up, level)
-
-    of_identity = (np.arange(len(test_number)), sides.identity)
-    odds = _log_odds_of(cells, tests)
-    verdicts = results.verdicts
     columns = {
-        **{name: count.sum(axis=1) for name, count in counts._asdict().items()},
-        "mentions": tests.mentions[of_identity],
-        **effect._asdict(),
-        "level": np.full(len(test_number), level),
-        "runner_up_rate": ratio(runner_up.others_count.sum(axis=1), runner_up.others_lists.sum(axis=1)),
+        "runner_up_rate": rate,
         "runner_up_effect": lead.effect,
         "runner_up_low": lead.low,
         "runner_up_high": lead.high,
-        "log_odds": odds.estimate[of_identity],
-        "z": odds.z[of_identity],
-        "score": effect.effect if verdicts.score is None else verdicts.score[rows],
-        "p": verdicts.p[rows],
-        "q": results.q[rows],
-        "reported": results.reported[rows],
     }
-    rates = {"rate": col.count / col.lists, "others_rate": col.others_count / col.others_lists}
-    runner_up_name = cells.identities.gather(with_runner_up.against)
-    return (
-        DataFrame(columns)
-        .with_columns(**rates)
-        .fill_nan(None)
-        .with_columns(
-            context=context_names(cells, tests.context),
-            concept=cells.concepts.gather(tests.concept),
-            identity=cells.identities.gather(sides.identity),
-            against=cells.identities.gather(Series(sides.against).replace(EVERYONE, None)),
-            runner_up=when(col.runner_up_rate.is_not_null()).then(runner_up_name),
-        )
-    )
+    name = cells.identities.gather(others)
+    has_rate = col.runner_up_rate.is_not_null()
+    return DataFrame(columns).fill_nan(None).with_columns(runner_up=when(has_rate).then(name))
 
 
 def _log_odds_of(cells: Cells, block: CountBlock) -> LogOdds:

@@ -134,15 +134,15 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
 def cells_of(incidence: Incidence, identity: Index) -> Cells:
     """Count the lists under the given identities, shape (L,); lists with -1 are left out."""
     cells = incidence.cells
-    contexts, identities, concepts = len(cells.contexts), len(cells.identities), len(cells.concepts)
+    identities = len(cells.identities)
+    shape = (len(cells.contexts), identities)
     counted = identity >= 0
     cell = (incidence.context * identities + identity)[counted]
     pair = incidence.pair_test * identities + identity[incidence.pair_list]
     pair = pair[counted[incidence.pair_list]]
-    shape = (contexts, identities)
     return replace(
         cells,
-        with_concept=summed(pair, (concepts, *shape)),
+        with_concept=summed(pair, (len(cells.concepts), *shape)),
         lists=summed(cell, shape),
         mentions=summed(cell, shape, incidence.mentions[counted]),
     )
