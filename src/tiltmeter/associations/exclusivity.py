@@ -238,7 +238,7 @@ def _exclusive_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[s
         term = terms.terms[number]
         if term.exclusive:
             owners[form] = (term.category, term.identity)
-    exclusive = []
+    exclusive: list[list[tuple[str, Entry]]] = []
     for forms_of_concept, is_negated in zip(found_forms(plain, forms), negated(plain, terms), strict=True):
         if is_negated:
             exclusive.append([])

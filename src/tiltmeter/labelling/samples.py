@@ -207,9 +207,9 @@ def add_labels(
     rows = _with_meanings(run, rows, annotator, run_code=run_code)
     with writable(run.path, REMEDY), only_writer(run.path, run.place):
         stored = labels_of(run.folder)
-        same_label = {"on": [*ROW, "annotator"], "nulls_equal": True}
-        retained = stored.join(rows, how="anti", **same_label)
-        replaced = stored.join(rows, how="semi", **same_label)
+        key = [*ROW, "annotator"]
+        retained = stored.join(rows, on=key, how="anti", nulls_equal=True)
+        replaced = stored.join(rows, on=key, how="semi", nulls_equal=True)
         is_changed = replaced.filter(col.label.ne_missing(lit(replacing, String))).height > 0
         if is_changed and not replace:
             raise InputError(

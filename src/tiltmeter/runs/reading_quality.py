@@ -110,7 +110,7 @@ def _quality_of_part(labels: DataFrame) -> DataFrame:
         overall = overall.with_columns(**_share_wrong(by_row), **agreement)
         quality = pl.concat([overall, _quality_of_labels(meant, read)], how="diagonal")
     else:
-        quality = pl.select(**agreement, wrong=lit(error))
+        quality = DataFrame({"wrong": [error]}).with_columns(**agreement)
     return quality.with_columns(labelled=lit(by_row.height))
 
 

@@ -199,7 +199,7 @@ def results_of(blocks: Sequence[CountBlock], method: Method) -> tuple[list[Resul
         results.append(Results(block, verdict, q_of_block, reported))
     if rules.published:
         return results, method.level
-    return _select_intervals(results, method, tested=np.count_nonzero(~np.isnan(p)))
+    return _select_intervals(results, method, tested=int((~np.isnan(p)).sum()))
 
 
 def _published_q(p: Floats) -> Floats:
@@ -258,7 +258,7 @@ def _above_null(results: Results, method: Method, level: float) -> Results:
 
 
 def describe(
-    cells: Cells, results: Results, rows: tuple[Index, Index], method: Method, level: float
+    cells: Cells, results: Results, rows: tuple[Index, ...], method: Method, level: float
 ) -> DataFrame:
     """Return the columns `context` to `reported` of ASSOCIATIONS.
 

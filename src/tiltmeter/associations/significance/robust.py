@@ -216,8 +216,9 @@ def paired_p(incidence: Incidence, block: CountBlock, sides: Comparisons, pairs:
     scores = _Scores(incidence, block, sides)
     row, pair, entry = scores.cells_of(pairs)
     # Numbers by cell, that is, by test and pair of texts: lists with the concept, and lists.
-    on_side = _count(entry, scores.side == 0, len(row))
-    with_concept = _count(entry, scores.compared, len(row))
+    is_on_side = (scores.side == 0).astype(np.float64)
+    on_side = summed(entry, row.shape, is_on_side)
+    with_concept = summed(entry, row.shape, scores.compared.astype(np.float64))
     sizes = counts_of_sides(pairs.sizes, pair, sides.identity[row], sides.against[row]).sum(axis=1)
     of_identity, of_others = sizes[:, 0], sizes[:, 1]
     size = of_identity + of_others
@@ -233,11 +234,6 @@ def paired_p(incidence: Incidence, block: CountBlock, sides: Comparisons, pairs:
     else:
         p = scipy.special.ndtr(-ratio(excess - 0.5, np.sqrt(spread)))
     return np.nan_to_num(p, nan=1.0)
-
-
-def _count(place: Index, is_counted: Booleans, size: int) -> Floats:
-    """Return the number of counted values at each of `size` places."""
-    return np.bincount(place, is_counted.astype(np.float64), minlength=size)
 
 
 class _Scores:
