@@ -134,7 +134,9 @@ def validation(folder: Path) -> None:
     print("Validation\n")
     lines = []
     for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv"):
-        for row in score_sample(folder / name).figures.filter(pl.col("low").is_not_null()).iter_rows(named=True):
+        for row in (
+            score_sample(folder / name).figures.filter(pl.col("low").is_not_null()).iter_rows(named=True)
+        ):
             typed = "" if row["typed"] is None else f"{row['typed']:.4f}"
             span = f"{row['estimate']:.4f}", f"{row['low']:.4f} to {row['high']:.4f}"
             lines.append((f"{row['step']}, {row['metric']}", typed, *span, f"{row['n']} {row['units']}"))

@@ -77,7 +77,7 @@ def _words_of(rows: DataFrame, language: str) -> DataFrame:
 
 
 def _families_of(units: DataFrame, words: DataFrame, demographic: Terms, language: str) -> Series:
-    """Return the unit that stands for the family of each unit.
+    """Return the unit that represents the family of each unit.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def length(phrase: Expr) -> Expr:
 
 
 def _roots(units: DataFrame, parts: DataFrame) -> Series:
-    """Return the unit that stands for the family of each unit.
+    """Return the unit that represents the family of each unit.
 
     A phrase points to its rarest word, and a word that nearly always occurs in one phrase to the rarest word
     of that phrase. So words point to rarer words only, and there are no cycles.
