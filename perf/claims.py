@@ -23,15 +23,9 @@ import polars as pl
 import scipy
 
 from tiltmeter.associations.definitions import DEFAULT
-from tiltmeter.associations.significance.counts import (
-    LEVEL,
-    blocks_of,
-    comparisons_of,
-    context_names,
-    incidence_of,
-    picked,
-    results_of,
-)
+from tiltmeter.associations.significance.comparisons import blocks_of, chosen_tests, comparisons_of
+from tiltmeter.associations.significance.counts import LEVEL, Method, results_of
+from tiltmeter.associations.significance.incidence import context_names, incidence_of
 from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_names
 from tiltmeter.stats import benjamini_hochberg
 
@@ -127,7 +121,8 @@ def find_reported(lists: pl.DataFrame, mentions: pl.DataFrame) -> tuple[int, pl.
     test = ClusterTest(incidence, by_name=speaks_of_names(lists))
     blocks = list(blocks_of(incidence.cells, DEFAULT))
     compared = comparisons_of(incidence.cells.identities)
-    results, level = results_of(blocks, DEFAULT, 5, test, 1 - LEVEL, compared)
+    method = Method(rules=DEFAULT, minimum=5, test=test, compared=compared, level=1 - LEVEL)
+    results, level = results_of(blocks, method)
     smallest = [
         np.minimum(np.fmin.reduce(table.verdicts.p, axis=1) * len(compared.identity), 1.0)
         for table in results
@@ -146,7 +141,7 @@ def find_reported(lists: pl.DataFrame, mentions: pl.DataFrame) -> tuple[int, pl.
             )
         )
         rows, _ = np.nonzero(table.reported)
-        interval = test.difference(*picked(table.block, compared, table.reported), level)
+        interval = test.difference(*chosen_tests(table.block, compared, table.reported), level)
         parts.append(
             pl.DataFrame(
                 {

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from tiltmeter.associations.released import Reanalysis, read_counts, read_released, reanalyse, validate
+from tiltmeter.associations.released import Reanalysis, read_counts, read_released, reanalyse
+from tiltmeter.labelling.scoring import score_sample
 
 FILES = {
     "two1_QWEN3-32B_sim_gender_cb20_base.csv": "gender",
@@ -133,7 +134,9 @@ def validation(folder: Path) -> None:
     print("Validation\n")
     lines = []
     for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv"):
-        for row in validate(folder / name).figures.filter(pl.col("low").is_not_null()).iter_rows(named=True):
+        for row in (
+            score_sample(folder / name).figures.filter(pl.col("low").is_not_null()).iter_rows(named=True)
+        ):
             typed = "" if row["typed"] is None else f"{row['typed']:.4f}"
             span = f"{row['estimate']:.4f}", f"{row['low']:.4f} to {row['high']:.4f}"
             lines.append((f"{row['step']}, {row['metric']}", typed, *span, f"{row['n']} {row['units']}"))

@@ -14,7 +14,8 @@ import polars as pl
 
 from perf.studies.study import Claim
 from tiltmeter.arrays import Floats
-from tiltmeter.associations.design import load_grid, make_design
+from tiltmeter.associations.design import make_design
+from tiltmeter.associations.grid import load_grid
 from tiltmeter.associations.significance import find_associations
 from tiltmeter.associations.simulation import planted_associations, planted_stories
 from tiltmeter.models.sim import Dials
@@ -27,6 +28,7 @@ CODE: Final = (
     "associations.significance",
     "associations.definitions",
     "associations.design",
+    "associations.grid",
     "associations.grids",
     "associations.names",
     "associations.simulation",

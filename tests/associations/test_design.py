@@ -12,16 +12,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings as trials, strategies as st
 
-from tiltmeter.associations.design import (
-    ALIGNED,
-    FACTORS,
-    VECTORS,
-    WITHIN_TYPE,
-    Grid,
-    check_design,
-    load_grid,
-    make_design,
-)
+from tiltmeter.associations.design import FACTORS, VECTORS, check_design, make_design
+from tiltmeter.associations.grid import ALIGNED, WITHIN_TYPE, Grid, load_grid
 from tiltmeter.errors import InputError
 from tiltmeter.schema import DESIGN
 from tiltmeter.study import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tiltmeter.associations.design import Grid, load_grid
+from tiltmeter.associations.grid import Grid, load_grid
 from tiltmeter.errors import InputError
 
 PLACES = {
@@ -130,7 +130,7 @@ def test_a_users_grid_brings_its_own_people_places_and_language(tmp_path: Path) 
 
 
 def test_every_built_in_category_is_a_file_a_user_can_copy(tmp_path: Path) -> None:
-    import tiltmeter.associations.design as module
+    import tiltmeter.associations.grid as module
 
     for name in ("gender", "race", "religions"):
         text = (Path(module.__file__).parent / "grids" / f"{name}.yaml").read_text(encoding="utf-8")

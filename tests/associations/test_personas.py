@@ -12,8 +12,8 @@ import pytest
 
 from tiltmeter.associations.extraction_words import extract
 from tiltmeter.associations.families import unify_words
-from tiltmeter.associations.parts import counted
 from tiltmeter.associations.significance import find_associations
+from tiltmeter.associations.stories import counted
 from tiltmeter.associations.tables import STORIES
 from tiltmeter.readers.content_words import word_lists
 from tiltmeter.schema import conform

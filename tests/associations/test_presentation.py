@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import polars as pl
 import pytest
 
-from tiltmeter.associations.presentation import FEW, LONGEST, TOP
+from tiltmeter.associations.presentation_rows import LONGEST_CONCEPT, TOP, TOP_OF_PLACE
 from tiltmeter.associations.suite import suite
 from tiltmeter.associations.tables import DEFINITIONAL, FOUND
 from tiltmeter.blocks import (
@@ -256,7 +256,7 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
     )  # fmt: skip
     made = shown(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table)
     (strongest,) = (block.table for block in blocks(Pairs, made, "Strongest associations"))
-    assert rows(strongest, "concept", "share", "others") == [("x" * (LONGEST - 1) + "…", 0.3, 0.025)]
+    assert rows(strongest, "concept", "share", "others") == [("x" * (LONGEST_CONCEPT - 1) + "…", 0.3, 0.025)]
     (details,) = blocks(Details, made, "with sentences")
     (backing,) = blocks(Table, details.blocks, "female")
     names = (
@@ -437,5 +437,5 @@ def test_thousands_of_associations_stay_few_rows() -> None:
     tables = blocks(Table, made) + [
         table for details in blocks(Details, made) for table in blocks(Table, details.blocks)
     ]
-    assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * FEW)
+    assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * TOP_OF_PLACE)
     assert "Strongest associations (30 of 18,000)" in [table.title for table in tables]

@@ -9,13 +9,13 @@ from scipy.stats import t as student
 
 from tiltmeter.associations.definitions import DEFAULT
 from tiltmeter.associations.significance import FEWEST_NAMES, find_associations, speaks_of_names
-from tiltmeter.associations.significance.counts import (
+from tiltmeter.associations.significance.comparisons import (
     EVERYONE,
-    Incidence,
+    Comparisons,
     blocks_of,
-    incidence_of,
     ranking_of,
 )
+from tiltmeter.associations.significance.incidence import Incidence, incidence_of
 from tiltmeter.associations.significance.robust import clusters_of, robust_difference
 from tiltmeter.associations.tables import LISTS
 from tiltmeter.schema import conform
@@ -126,7 +126,7 @@ def test_variance_over_stories_is_that_of_summed_scores(other: str | None, toget
     mine = np.full(len(block.concept), identities.index("a"))
     against = np.full(len(mine), EVERYONE if other is None else identities.index(other))
     found = robust_difference(
-        incidence, block, (mine, against), None, clusters_of(incidence, incidence.story)
+        incidence, block, Comparisons(mine, against), None, clusters_of(incidence, incidence.story)
     )
     for place, number in enumerate(block.concept):
         expected = by_hand(incidence, lists, mentions, incidence.cells.concepts[int(number)], "a", other)
@@ -140,7 +140,7 @@ def test_names_of_one_identity_vary_by_themselves_and_shared_names_together() ->
         incidence = incidence_of(lists, mentions)
         *_, block = blocks_of(incidence.cells, DEFAULT, 5)
         first = ranking_of(block).first
-        sides = (first, np.full(len(first), EVERYONE))
+        sides = Comparisons(first, np.full(len(first), EVERYONE))
         stories = clusters_of(incidence, incidence.story)
         names = clusters_of(incidence, incidence.name)
         found = robust_difference(incidence, block, sides, names, stories)

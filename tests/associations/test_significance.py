@@ -19,8 +19,8 @@ from tiltmeter.associations.significance import (
     permutation_p,
     shuffled_counts,
 )
-from tiltmeter.associations.significance.counts import incidence_of
 from tiltmeter.associations.significance.discovery import halves_of
+from tiltmeter.associations.significance.incidence import incidence_of
 from tiltmeter.associations.tables import ASSOCIATIONS, LISTS
 from tiltmeter.errors import InputError
 from tiltmeter.schema import conform

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from tiltmeter.associations.extraction_words import extract
 from tiltmeter.associations.families import unify_words
-from tiltmeter.associations.parts import counted
 from tiltmeter.associations.simulation import CONCEPTS, SHARED_CONCEPTS
+from tiltmeter.associations.stories import counted
 from tiltmeter.associations.tables import LISTS, MENTIONS, STORIES
 from tiltmeter.associations.terms import conflict, load_terms, signed_roots
 from tiltmeter.errors import InputError

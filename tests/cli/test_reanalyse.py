@@ -14,8 +14,9 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
-from tiltmeter.associations.released import read_counts, read_released, validate
+from tiltmeter.associations.released import read_counts, read_released
 from tiltmeter.associations.released.published import complete_counts, counts_behind
+from tiltmeter.labelling.scoring import score_sample
 
 EXAMPLE = ROOT / "examples" / "badf_reanalysis"
 PAGE = ROOT / "docs" / "associations-published.md"
@@ -66,7 +67,7 @@ def test_the_figures_in_the_text_of_the_page(data: Path) -> None:
         table = read_released(data / f"two1_QWEN3-32B_sim_{category}_all_summ_base.csv")
         unknown.append((~complete_counts(counts_behind(table, counts, None, None))["known"]).sum())
     assert f"In {unknown[0]} cells of race and {unknown[1]} of religion" in text
-    lists = validate(data / "Sample_eva.csv")
+    lists = score_sample(data / "Sample_eva.csv")
     assert f"Of the {3 * 50} typed scores, {lists.disagreements.height} differ" in text
     v = lists.figures.filter(pl.col("metric") == "v_measure")["estimate"].item()
     assert f"V-measure follows from the other two ({v:.4f})" in text

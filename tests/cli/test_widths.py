@@ -283,9 +283,10 @@ def test_released_tables(at_width: Call, shared: Path) -> None:
                 )
             )
             assert points in printed
-        printed = at_width("validate", str(data / "Sample_eva.csv"), width=width)
+        scoring = ("label", str(data / "Sample_eva.csv"), "--score")
+        printed = at_width(*scoring, width=width)
         check_table(printed, width)
-        for row in json.loads(at_width("validate", str(data / "Sample_eva.csv"), "-f", "json"))[0]["figures"]:
+        for row in json.loads(at_width(*scoring, "-f", "json"))[0]["figures"]:
             assert f"{row['step']} {row['metric']} " in plain(printed)
             if row["low"] is not None:
                 assert f"{row['low']:.4f} … {row['high']:.4f}" in printed

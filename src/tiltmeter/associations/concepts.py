@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 Roots = Mapping[int, frozenset[int]]
 """Signed roots (see `terms`) by row, without rows that have none."""
 
-SCALE = 4000
+SCALE: Final = 4000
 """Coordinates are rounded to multiples of 1 / SCALE, which changes a cosine by about 0.0001. Every partial
 sum of a dot product is then a whole number below (SCALE + sqrt(dimensions) / 2)**2 < 2**24 (up to 36,000
 dimensions), which float32 represents exactly, so that the order of summation does not matter."""
-_OUTER = " .,;:!?…\"'“”*_-–—()[]"
-MOST_IN_COMPONENT = 10_000
+_OUTER: Final = " .,;:!?…\"'“”*_-–—()[]"
+MOST_IN_COMPONENT: Final = 10_000
 """Maximum number of phrases of a component for average linkage: 8 * n**2 / 2 bytes of distances (400 MB) and
 about ten seconds."""
 
-_BLOCK = 2048
-_LEADER_BLOCK = 256
-_NEVER = 1e10
+_BLOCK: Final = 2048
+_LEADER_BLOCK: Final = 256
+_NEVER: Final = 1e10
 """Distance of phrases that must not be merged. A mean over MOST_IN_COMPONENT**2 / 4 distances that includes
 it exceeds any threshold."""
 
@@ -54,7 +54,9 @@ def unify(
     terms: str | None = None,
     strict: bool = True,
 ) -> DataFrame:
-    """Cluster phrases to concepts and return the map from phrase to concept (CONCEPTS), in the order of `phrases`.
+    """Cluster phrases to concepts and return the map from phrase to concept (CONCEPTS).
+
+    Its rows are in the order of `phrases`.
 
     Spellings that differ only in case, blanks and outer punctuation are treated as one phrase. Phrases are
     processed by decreasing number of mentions, then alphabetically. The most frequent phrase of a cluster
@@ -117,11 +119,13 @@ def normal_form(phrase: Expr) -> Expr:
 
 
 def _unique_strings(spelt: DataFrame) -> DataFrame:
-    """Return `form`, `phrase` and `row` of its most frequent spelling, and `mentions`, in decreasing order of `mentions`."""
-    units = spelt.sort("mentions", "phrase", descending=[True, False]).group_by("form")
-    return units.agg(col("phrase", "row").first(), col.mentions.sum()).sort(
-        "mentions", "phrase", descending=[True, False]
-    )
+    """Return the distinct phrases, the most frequent first.
+
+    The columns are `form`, `phrase` and `row` of its most frequent spelling, and `mentions`.
+    """
+    by_frequency = spelt.sort("mentions", "phrase", descending=[True, False])
+    units = by_frequency.group_by("form").agg(col("phrase", "row").first(), col.mentions.sum())
+    return units.sort("mentions", "phrase", descending=[True, False])
 
 
 def _similar_leaders(
@@ -131,10 +135,11 @@ def _similar_leaders(
 
     Phrases with different guard keys are clustered separately.
     """
+    cluster = _CLUSTERERS[method]
     leaders = np.arange(len(vectors))
     for rows in _rows_alike(keys):
-        own = {place: roots[row] for place, row in enumerate(rows.tolist()) if row in roots}
-        leaders[rows] = rows[_CLUSTERERS[method](vectors[rows], lowest_product(threshold), own)]
+        roots_of_rows = {place: roots[row] for place, row in enumerate(rows.tolist()) if row in roots}
+        leaders[rows] = rows[cluster(vectors[rows], lowest_product(threshold), roots_of_rows)]
     return leaders
 
 
@@ -144,7 +149,7 @@ def _rows_alike(labels: NDArray[np.integer[Any]]) -> list[Integers]:
     return [rows for rows in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1) if rows.size > 1]
 
 
-# -- vectors ----------------------------------------------------------------------------------------------------------
+# -- vectors ---------------------------------------------------------------------------------------
 
 
 def round_vectors(vectors: NDArray[Any], order: Integers) -> Vectors:
@@ -173,11 +178,11 @@ def lowest_product(threshold: float) -> float:
 def similarities(vectors: Vectors, leaders: Integers) -> Floats:
     """Return the cosine similarity of each row to its leader, to four decimals; 1 for leaders."""
     products = np.einsum("ij,ij->i", vectors, vectors[leaders], dtype=np.float64)
-    found = np.round(np.clip(products / SCALE**2, -1.0, 1.0), 4)
-    return np.where(leaders == np.arange(len(vectors)), 1.0, found)
+    cosines = np.round(np.clip(products / SCALE**2, -1.0, 1.0), 4)
+    return np.where(leaders == np.arange(len(vectors)), 1.0, cosines)
 
 
-# -- leaders ----------------------------------------------------------------------------------------------------------
+# -- leaders ---------------------------------------------------------------------------------------
 
 
 def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
@@ -196,28 +201,31 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers
     roots
         Signed roots. No cluster contains a root and its negation.
     """
-    chosen = np.arange(len(vectors))
-    leaders = chosen[:0]
-    held: defaultdict[int, frozenset[int]] = defaultdict(frozenset)
+    leader_of_row = np.arange(len(vectors))
+    leaders = leader_of_row[:0]
+    roots_of_cluster: defaultdict[int, frozenset[int]] = defaultdict(frozenset)
     for start in range(0, len(vectors), _LEADER_BLOCK):
         block = vectors[start : start + _LEADER_BLOCK]
         columns = np.concatenate([leaders, np.arange(start, start + len(block))])
         products = block @ vectors[columns].T
-        leads = columns < start
+        is_leader = columns < start
         for place, row in enumerate(columns[len(leaders) :].tolist()):
-            near = np.flatnonzero(leads & (products[place] >= threshold))
-            nearest = columns[
-                near[np.argsort(-products[place, near], kind="stable")]
-            ]  # the first leader in a tie
-            own = roots.get(row, frozenset())
-            leader = next((one for one in nearest.tolist() if not conflict(own, held[one])), row)
-            held[leader] |= own
-            chosen[row], leads[len(leaders) + place] = leader, leader == row
-        leaders = columns[leads]
-    return chosen
+            near = np.flatnonzero(is_leader & (products[place] >= threshold))
+            order = np.argsort(-products[place, near], kind="stable")  # the first leader in a tie
+            row_roots = roots.get(row, frozenset())
+            leader = row
+            for candidate in columns[near[order]].tolist():
+                if not conflict(row_roots, roots_of_cluster[candidate]):
+                    leader = candidate
+                    break
+            roots_of_cluster[leader] |= row_roots
+            leader_of_row[row] = leader
+            is_leader[len(leaders) + place] = leader == row
+        leaders = columns[is_leader]
+    return leader_of_row
 
 
-# -- linkage ----------------------------------------------------------------------------------------------------------
+# -- linkage ---------------------------------------------------------------------------------------
 
 
 def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
@@ -230,12 +238,13 @@ def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integ
 
     links = _spanning_forest(vectors, threshold).tocoo()
     clusters = DisjointSet(range(len(vectors)))
-    held = defaultdict(frozenset, roots)
+    roots_of_cluster = defaultdict(frozenset, roots)
     for link in np.lexsort((links.col, links.row, links.data)):
-        one, other = clusters[int(links.row[link])], clusters[int(links.col[link])]
-        if not conflict(held[one], held[other]):
-            clusters.merge(one, other)
-            held[clusters[one]] = held[one] | held[other]
+        first = clusters[int(links.row[link])]
+        second = clusters[int(links.col[link])]
+        if not conflict(roots_of_cluster[first], roots_of_cluster[second]):
+            clusters.merge(first, second)
+            roots_of_cluster[clusters[first]] = roots_of_cluster[first] | roots_of_cluster[second]
     return _first_rows(np.array([clusters[row] for row in range(len(vectors))], dtype=np.int64))
 
 
@@ -256,31 +265,40 @@ def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Integer
     from scipy.spatial.distance import squareform
 
     labels = connected_components(_spanning_forest(vectors, threshold), directed=False)[1]
-    named = np.arange(len(vectors))
+    largest_distance = 1.0 - threshold / SCALE**2 + 1e-12
+    first_of_row = np.arange(len(vectors))
     for rows in _rows_alike(labels):
         if rows.size > MOST_IN_COMPONENT:
             raise InputError(
-                f"-P method=average: {rows.size:,} phrases are connected at this threshold, but at most {MOST_IN_COMPONENT:,} "
-                "can be clustered; increase the threshold or use the method leader"
+                f"-P method=average: {rows.size:,} phrases are connected at this threshold, but at most "
+                f"{MOST_IN_COMPONENT:,} can be clustered; increase the threshold or use the method leader"
             )
-        distance = np.maximum(1.0 - (vectors[rows] @ vectors[rows].T).astype(np.float64) / SCALE**2, 0.0)
-        holders: dict[int, list[int]] = {}
-        for place, row in enumerate(rows.tolist()):
-            for root in roots.get(row, ()):
-                holders.setdefault(root, []).append(place)
-        for root, places in holders.items():
-            distance[np.ix_(places, holders.get(root ^ 1, []))] = _NEVER
-        np.fill_diagonal(distance, 0.0)
+        distance = _distances(vectors, rows, roots)
         tree = linkage(squareform(distance, checks=False), "average")
-        named[rows] = rows[_first_rows(fcluster(tree, 1.0 - threshold / SCALE**2 + 1e-12, "distance"))]
-    return named
+        first_of_row[rows] = rows[_first_rows(fcluster(tree, largest_distance, "distance"))]
+    return first_of_row
+
+
+def _distances(vectors: Vectors, rows: Integers, roots: Roots) -> Floats:
+    """Return the cosine distance of each two rows; _NEVER if one has the negation of a root of the other."""
+    cosines = (vectors[rows] @ vectors[rows].T).astype(np.float64) / SCALE**2
+    distance = np.maximum(1.0 - cosines, 0.0)
+    places_of_root: dict[int, list[int]] = {}
+    for place, row in enumerate(rows.tolist()):
+        for root in roots.get(row, ()):
+            places_of_root.setdefault(root, []).append(place)
+    for root, places in places_of_root.items():
+        opposed = places_of_root.get(root ^ 1, [])
+        distance[np.ix_(places, opposed)] = _NEVER
+    np.fill_diagonal(distance, 0.0)
+    return distance
 
 
 def _first_rows(labels: NDArray[np.integer[Any]]) -> Integers:
     """Return for each row the first row with the same label."""
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
-    named: Integers = first[place].astype(np.int64)
-    return named
+    first_rows: Integers = first[place].astype(np.int64)
+    return first_rows
 
 
 def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
@@ -301,10 +319,9 @@ def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
             row, column = np.nonzero(np.triu(products >= threshold, 1 + top - left))  # each pair once
             # Keep lengths positive despite rounding, because SciPy treats zero as "no link".
             length = 2.0 * SCALE**2 - products[row, column]
-            forest = minimum_spanning_tree(
-                forest + csr_array((length, (row + top, column + left)), shape=(count, count))
-            )
+            links = csr_array((length, (row + top, column + left)), shape=(count, count))
+            forest = minimum_spanning_tree(forest + links)
     return forest
 
 
-_CLUSTERERS = {"leader": follow_leaders, "components": linked_components, "average": average_linkage}
+_CLUSTERERS: Final = {"leader": follow_leaders, "components": linked_components, "average": average_linkage}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, InstanceOf, PositiveInt, ValidationError
 
@@ -34,11 +34,11 @@ class AssociationRules(Definition):
 
     @property
     def published(self) -> bool:
-        """Whether the published criterion applies: score above 0 and unadjusted p < 0.05, within contexts only."""
+        """Whether the published criterion applies: score above 0 and unadjusted p < 0.05, within contexts."""
         return self.score_over is not None
 
 
-DEFAULT = AssociationRules(
+DEFAULT: Final = AssociationRules(
     "default",
     4,
     counterbalanced=True,
@@ -47,7 +47,7 @@ DEFAULT = AssociationRules(
     own_exclusive_only=False,
     score_over=None,
 )
-PAPER = AssociationRules(
+PAPER: Final = AssociationRules(
     "paper",
     1,
     counterbalanced=False,
@@ -56,8 +56,10 @@ PAPER = AssociationRules(
     own_exclusive_only=True,
     score_over="lists",
 )
-BADF_CODE = replace(PAPER, name="badf-code", score_over="mentions")
-DEFINITIONS: Mapping[str, AssociationRules] = {one.name: one for one in (DEFAULT, PAPER, BADF_CODE)}
+BADF_CODE: Final = replace(PAPER, name="badf-code", score_over="mentions")
+DEFINITIONS: Final[Mapping[str, AssociationRules]] = {
+    rules.name: rules for rules in (DEFAULT, PAPER, BADF_CODE)
+}
 
 
 def rules_of(definition: str) -> AssociationRules:
@@ -66,23 +68,30 @@ def rules_of(definition: str) -> AssociationRules:
     return DEFINITIONS[definition]
 
 
-NO_ENCODER = "none"
-STAGES = ("extract", "refine", "decompose", "polish")
-WHOLE = ("whole",)
+NO_ENCODER: Final = "none"
+STAGES: Final = ("extract", "refine", "decompose", "polish")
+"""Stages of the judge, in their order."""
+ALL_STAGES_AT_ONCE: Final = "whole"
+"""All stages of the judge in one request."""
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _values(text: str) -> tuple[str, ...]:
     """Return the values of a text with commas."""
-    return tuple(one.strip() for one in text.split(","))
+    return tuple(value.strip() for value in text.split(","))
 
 
 def _checked_stages(text: str) -> tuple[str, ...]:
-    found = _listed(text)
-    if found != WHOLE and found != (STAGES[0], *(one for one in STAGES[1:] if one in found)):
+    stages = _values(text)
+    if stages == (ALL_STAGES_AT_ONCE,):
+        return stages
+    first, *later = STAGES
+    in_order = (first, *(stage for stage in later if stage in stages))
+    if stages != in_order:
         raise ValueError(
-            f"give extract, optionally followed by {', '.join(STAGES[1:])} in this order; or {WHOLE[0]} alone, not {text!r}"
+            f"give extract, optionally followed by {', '.join(later)} in this order; "
+            f"or {ALL_STAGES_AT_ONCE} alone, not {text!r}"
         )
-    return found
+    return stages
 
 
 class AssociationOptions(BaseModel, frozen=True):
@@ -101,7 +110,7 @@ class AssociationOptions(BaseModel, frozen=True):
     language: str = "en"
     against: Literal["rest", "each"] = "rest"
     reference: str | None = None
-    keep: Annotated[tuple[Literal["definitional", "echo"], ...], BeforeValidator(_listed)] = ()
+    keep: Annotated[tuple[Literal["definitional", "echo"], ...], BeforeValidator(_values)] = ()
     """Concepts that are excluded by default: those that belong to a group by definition, and words of the
     prompt."""
     themes: str | None = None
@@ -115,27 +124,29 @@ def options_of(settings: Settings) -> AssociationOptions:
     InputError
         A value has the wrong type or range, or contradicts another; the message names the key.
     """
-    given = settings.params
+    params = settings.params
     if settings.file_for("lists") is not None and settings.file_for("mentions") is None:
         raise InputError(
             "--replace lists= needs --replace mentions= as well: give both tables of the run, edited or not"
         )
-    extraction, rules = (
-        given.get("extraction", "judge" if settings.judge else "words"),
-        rules_of(settings.definition),
-    )
+    rules = rules_of(settings.definition)
+    extraction = params.get("extraction", "judge" if settings.judge else "words")
     check_known(extraction, ("judge", "words"), f"-P extraction={extraction}")
-    if (judged := extraction == "judge") and settings.judge is None:
+    judged = extraction == "judge"
+    if judged and settings.judge is None:
         raise InputError(
             "-P extraction=judge needs a judge: give --judge PROVIDER/NAME, or use -P extraction=words"
         )
-    if rules.published and (unused := [key for key in ("against", "reference", "keep") if key in given]):
-        raise InputError(
-            f"-P {unused[0]}= does not apply to the definition {rules.name}, which fixes what is compared; leave it out"
-        )
-    encoder = given.get("encoder", "all-MiniLM-L6-v2" if judged else NO_ENCODER)
-    known = {"rules": rules, "judged": judged, "encoder": None if encoder == NO_ENCODER else encoder}
+    if rules.published:
+        for key in ("against", "reference", "keep"):
+            if key in params:
+                raise InputError(
+                    f"-P {key}= does not apply to the definition {rules.name}, "
+                    "which fixes what is compared; leave it out"
+                )
+    encoder = params.get("encoder", "all-MiniLM-L6-v2" if judged else NO_ENCODER)
+    derived = {"rules": rules, "judged": judged, "encoder": None if encoder == NO_ENCODER else encoder}
     try:
-        return AssociationOptions.model_validate({**given, **known})
+        return AssociationOptions.model_validate({**params, **derived})
     except ValidationError as error:
         raise InputError(f"-P {error_sentence(error, AssociationOptions)}") from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Series, String, col, lit, when
@@ -34,8 +34,8 @@ from tiltmeter.models.json_replies import object_schema, read_json
 from tiltmeter.schema import beside, conform
 from tiltmeter.study import Judge
 
-STAGE = "exclusivity"
-SCHEMA = object_schema(identity={"type": "string"}, reason={"type": "string"})
+STAGE: Final = "exclusivity"
+SCHEMA: Final = object_schema(identity={"type": "string"}, reason={"type": "string"})
 
 
 def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> Series:
@@ -51,13 +51,15 @@ def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules)
         The table EXCLUSIVE. Concepts that are absent, or whose answer could not be parsed, belong to no
         identity.
     """
-    owners = exclusive.filter(col.identity.is_not_null() | col.by.eq(ECHO)).unique("concept", keep="first")
-    owners = owners.select("concept", owner=col.identity.fill_null(""))
-    held = col.owner.is_not_null()
+    decided = exclusive.filter(col.identity.is_not_null() | col.by.eq(ECHO))
+    owners = decided.unique("concept", keep="first").select("concept", owner=col.identity.fill_null(""))
     if rules.own_exclusive_only:  # a composite identity also owns the concepts of its parts
-        own, whole = (pl.concat_str(lit(_APART), column, lit(_APART)) for column in ("owner", "identity"))
-        held = whole.str.contains(own, literal=True).fill_null(False)
-    return beside(rows.select("concept", "identity"), owners, "concept").select(held).to_series()
+        owner = pl.concat_str(lit(_APART), "owner", lit(_APART))
+        identity = pl.concat_str(lit(_APART), "identity", lit(_APART))
+        is_owned = identity.str.contains(owner, literal=True).fill_null(False)
+    else:
+        is_owned = col.owner.is_not_null()
+    return beside(rows.select("concept", "identity"), owners, "concept").select(is_owned).to_series()
 
 
 def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> DataFrame:
@@ -65,7 +67,7 @@ def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: Associa
     return associations.with_columns(reported=col.reported & ~is_exclusive(associations, exclusive, rules))
 
 
-ECHO = "prompt"
+ECHO: Final = "prompt"
 """Source of the decision that a concept is an echo of the prompt, and so an association of no identity."""
 
 
@@ -79,17 +81,21 @@ def with_echo(exclusive: DataFrame, echo: Series) -> DataFrame:
 def kept_out(exclusive: DataFrame, keep: Sequence[str]) -> DataFrame:
     """Return the rows of EXCLUSIVE without those that the user keeps: "definitional", "echo"."""
     is_echo = col.by.eq(ECHO).fill_null(False)
-    return exclusive.filter(is_echo & ("echo" not in keep) | ~is_echo & ("definitional" not in keep))
+    if "echo" in keep:
+        exclusive = exclusive.filter(~is_echo)
+    if "definitional" in keep:
+        exclusive = exclusive.filter(is_echo)
+    return exclusive
 
 
-# -- identities named in the labels of a study ------------------------------------------------------------------------
+# -- identities named in the labels of a study -----------------------------------------------------
 
-_APART = ", "
+_APART: Final = ", "
 """The separator in a label made from several columns."""
-_SEPARATORS = re.compile(r"\s*[,;/|+&]\s*")
-_AROUND = " .,;:!?\"'*`()[]"
-_ARTICLE = re.compile(r"^(?:an?|the) ")
-_PEOPLE = re.compile(r" (?:people|persons?|individuals?|characters?)$")
+_SEPARATORS: Final = re.compile(r"\s*[,;/|+&]\s*")
+_AROUND: Final = " .,;:!?\"'*`()[]"
+_ARTICLE: Final = re.compile(r"^(?:an?|the) ")
+_PEOPLE: Final = re.compile(r" (?:people|persons?|individuals?|characters?)$")
 
 
 class Piece(NamedTuple):
@@ -110,9 +116,11 @@ def _bare_name(text: str) -> str:
 
 def _entry_of(text: str, terms: Terms) -> Entry | None:
     """Return the identity if the text is a name of it and nothing else; plurals in -s are recognised."""
-    name = _bare_name(text)
-    names = (plain_words_of(text), name, name.removesuffix("s"))
-    return next((terms.called[one] for one in names if one in terms.called), None)
+    bare_name = _bare_name(text)
+    for name in (plain_words_of(text), bare_name, bare_name.removesuffix("s")):
+        if name in terms.called:
+            return terms.called[name]
+    return None
 
 
 def _pieces_of(labels: Sequence[str], terms: Terms) -> dict[str, tuple[Piece, ...]]:
@@ -122,13 +130,18 @@ def _pieces_of(labels: Sequence[str], terms: Terms) -> dict[str, tuple[Piece, ..
     with "M", but not with "B".
     """
     names = {_bare_name(text) for label in labels for text in (label, *_SEPARATORS.split(label))}
-    single = {name for name in names if len(name) == 1}
-    lettered = single <= terms.letters.keys() and len({terms.letters[name] for name in single}) > 1
-    return {label: _pieces_in(label, terms, terms.letters if lettered else {}) for label in labels}
+    one_letter_names = {name for name in names if len(name) == 1}
+    letters: Mapping[str, Entry] = {}
+    if one_letter_names <= terms.letters.keys():
+        identities = {terms.letters[name] for name in one_letter_names}
+        if len(identities) > 1:
+            letters = terms.letters
+    return {label: _pieces_in(label, terms, letters) for label in labels}
 
 
 def _pieces_in(label: str, terms: Terms, letters: Mapping[str, Entry]) -> tuple[Piece, ...]:
-    if entry := letters.get(_bare_name(label)) or _entry_of(label, terms):
+    entry = letters.get(_bare_name(label)) or _entry_of(label, terms)
+    if entry:
         return (Piece(label, entry),)
     texts = [text for text in _SEPARATORS.split(label) if text]
     if len(texts) > 1:
@@ -141,25 +154,27 @@ def _named_pieces(name: str, terms: Terms) -> tuple[Piece, ...]:
 
     Empty if it contains any other word.
     """
-    found = found_forms(Series([name]), terms.called)[0]
-    return tuple(Piece(text, terms.called[text]) for text in found) if " ".join(found) == name else ()
+    names = found_forms(Series([name]), terms.called)[0]
+    if " ".join(names) != name:
+        return ()
+    return tuple(Piece(text, terms.called[text]) for text in names)
 
 
-# -- by terms ---------------------------------------------------------------------------------------------------------
+# -- by terms --------------------------------------------------------------------------------------
 
-_NO_NAMES = frozenset({"other", "others", "unknown", "none", "no", "any", "all", "na", "n a"})
+_NO_NAMES: Final = frozenset({"other", "others", "unknown", "none", "no", "any", "all", "na", "n a"})
 """Labels that may occur in any list."""
 
 
 def exclusive_by_terms(
     concepts: Sequence[str], identities: Sequence[str], terms: str | None = None
 ) -> DataFrame:
-    """Find exclusive concepts by their terms: a concept is exclusive if all its terms belong to one identity of a category compared here.
+    """Find exclusive concepts by their terms.
 
-    A concept that negates its term ("avoids church") is exclusive to no identity; the bare name of an
-    identity ("black") is exclusive to it. Terms are coarser than a judge: "attends an event with a Muslim
-    friend" contains a term as well. The only term of an identity that the list of terms does not contain is
-    its own name.
+    A concept is exclusive if all its terms belong to one identity of a category compared here. A concept that
+    negates its term ("avoids church") is exclusive to no identity; the bare name of an identity ("black") is
+    exclusive to it. Terms are coarser than a judge: "attends an event with a Muslim friend" contains a term
+    as well. The only term of an identity that the list of terms does not contain is its own name.
 
     Parameters
     ----------
@@ -185,59 +200,74 @@ def exclusive_by_terms(
     """
     words = load_terms(terms)
     pieces = _pieces_of(identities, words)
-    compared = {piece.entry for found in pieces.values() for piece in found}
-    names = {name for category, name in compared if not category} - _NO_NAMES
-    unknown = sorted(name for name in names if len(name) > 1 and not name.isnumeric())
-    words = words.replaced(
-        identities=words.identities
-        | {"": {name: IdentityTerms.model_validate({"terms": [name]}) for name in unknown}}
-    )
+    compared = {piece.entry for pieces_of_label in pieces.values() for piece in pieces_of_label}
+    words = _with_names_of_unknown(words, compared)
     # Terms of identities not compared here count as well: a concept with a Muslim and a Hindu term belongs to
     # neither.
     categories = {category for category, _ in compared}
     rows = []
-    for concept, held in zip(concepts, _held_terms(concepts, words), strict=True):
+    for concept, terms_of_concept in zip(concepts, _exclusive_terms(concepts, words), strict=True):
         text = concept or ""  # released tables have rows without a concept
-        named = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
-        known = [
-            (form, entry)
-            for form, entry in (*held, (text.lower(), named))
-            if entry is not None and entry[0] in categories
-        ]
-        owner = _common_owner({entry for _, entry in known}, pieces)
-        rows.append(
-            (concept, owner, "terms", f"it contains the term “{known[0][0]}”" if owner else None, "ok")
-        )
+        entries = [(form, entry) for form, entry in terms_of_concept if entry[0] in categories]
+        identity = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
+        if identity is not None and identity[0] in categories:
+            entries.append((text.lower(), identity))
+        owner = _common_owner({entry for _, entry in entries}, pieces)
+        reason = f"it contains the term “{entries[0][0]}”" if owner else None
+        rows.append((concept, owner, "terms", reason, "ok"))
     return DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
 
 
-def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, Entry]]]:
+def _with_names_of_unknown(terms: Terms, identities: set[Entry]) -> Terms:
+    """Add the names of identities that the terms do not contain as their only terms."""
+    names = {name for category, name in identities if not category} - _NO_NAMES
+    words = sorted(name for name in names if len(name) > 1 and not name.isnumeric())
+    unknown = {name: IdentityTerms.model_validate({"terms": [name]}) for name in words}
+    return terms.replaced(identities=terms.identities | {"": unknown})
+
+
+def _exclusive_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, Entry]]]:
     """Return the exclusive terms in each concept with their identities.
 
     Empty for a concept that negates them.
     """
     plain = pl.select(plain_words(lit(Series(concepts, dtype=String).fill_null("")))).to_series()
     forms = terms.forms()
-    owners = {form: term[:2] for form, place in forms.items() if (term := terms.terms[place]).exclusive}
-    held = found_forms(plain, forms), negated(plain, terms)
-    return [
-        [] if negates else [(form, owners[form]) for form in found if form in owners]
-        for found, negates in zip(*held, strict=True)
+    owners: dict[str, Entry] = {}
+    for form, number in forms.items():
+        term = terms.terms[number]
+        if term.exclusive:
+            owners[form] = (term.category, term.identity)
+    exclusive: list[list[tuple[str, Entry]]] = []
+    for forms_of_concept, is_negated in zip(found_forms(plain, forms), negated(plain, terms), strict=True):
+        if is_negated:
+            exclusive.append([])
+        else:
+            exclusive.append([(form, owners[form]) for form in forms_of_concept if form in owners])
+    return exclusive
+
+
+def _common_owner(identities: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
+    """Return the only label that contains all these identities, or the common part of several labels.
+
+    None if no label or every label contains them.
+    """
+    holders = [
+        label
+        for label, pieces_of_label in pieces.items()
+        if identities <= {piece.entry for piece in pieces_of_label}
     ]
-
-
-def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
-    """Return the only label that contains all these identities, or the common part of several; None if no label or every label does."""
-    holders = [label for label, found in pieces.items() if wanted <= {piece.entry for piece in found}]
     if len(holders) == len(pieces):
         return None
     if len(holders) == 1:
         return holders[0]
-    texts = {_APART.join(piece.text for piece in pieces[label] if piece.entry in wanted) for label in holders}
+    texts = {
+        _APART.join(piece.text for piece in pieces[label] if piece.entry in identities) for label in holders
+    }
     return texts.pop() if len(texts) == 1 else None
 
 
-# -- by a judge -------------------------------------------------------------------------------------------------------
+# -- by a judge ------------------------------------------------------------------------------------
 
 
 def exclusive_by_judge(
@@ -249,10 +279,11 @@ def exclusive_by_judge(
     *,
     terms: str | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """Ask a judge, at temperature 0, to which identity each concept belongs by definition or universal fact, if any.
+    """Ask a judge, at temperature 0, to which identity each concept belongs, if any.
 
-    If an answer cannot be parsed, the judge is asked once more, with the reason. A concept without a usable
-    answer is kept with the status "unreadable"; its `reason` is "not asked yet" if the run was interrupted.
+    A concept belongs to an identity by definition or universal fact. If an answer cannot be parsed, the judge
+    is asked once more, with the reason. A concept without a usable answer is kept with the status
+    "unreadable"; its `reason` is "not asked yet" if the run was interrupted.
 
     Parameters
     ----------
@@ -280,13 +311,11 @@ def exclusive_by_judge(
     InputError
         The wording or the file of terms is invalid.
     """
-    templates, shared = (
-        judge_wording(wording, about=STAGE),
-        {"identities": ", ".join(identities), "category": category},
-    )
+    templates = judge_wording(wording, about=STAGE)
+    fields = {"identities": ", ".join(identities), "category": category}
     names = JudgedNames(identities, load_terms(terms))
     questions = [
-        JudgeQuestion({**shared, "concept": json.dumps(concept, ensure_ascii=False)}, names.read)
+        JudgeQuestion({**fields, "concept": json.dumps(concept, ensure_ascii=False)}, names.read)
         for concept in concepts
     ]
     answers = ask_questions(
@@ -297,17 +326,21 @@ def exclusive_by_judge(
         schema=SCHEMA,
         sampling={"temperature": 0.0},
     )
-    made = []
+    rows = []
     for concept, question in zip(concepts, questions, strict=True):
-        error = question.error if question.error == NOT_ASKED else f"no answer ({question.error})"
-        verdict, problem, _ = (
-            question.replies[-1] if question.replies else ParsedReply[ExclusivityVerdict](None, error)
-        )
-        identity, reason = verdict or (None, problem)
-        made.append((concept, identity, "judge", reason, "ok" if verdict else "unreadable"))
-    return DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), conform(
-        answers.with_columns(stage=lit(STAGE)), JUDGEMENTS
-    )
+        reply = question.replies[-1] if question.replies else None
+        if reply is not None and reply.value:
+            rows.append((concept, reply.value.identity, "judge", reply.value.reason, "ok"))
+            continue
+        if reply is not None:
+            problem = reply.problem
+        elif question.error == NOT_ASKED:
+            problem = NOT_ASKED
+        else:
+            problem = f"no answer ({question.error})"
+        rows.append((concept, None, "judge", problem, "unreadable"))
+    exclusive = DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
+    return exclusive, conform(answers.with_columns(stage=lit(STAGE)), JUDGEMENTS)
 
 
 class ExclusivityVerdict(NamedTuple):
@@ -317,13 +350,15 @@ class ExclusivityVerdict(NamedTuple):
     reason: str | None
 
 
-_IDENTITY_KEYS = ("identity", "answer", "exclusive_to", "group", "belongs_to")
-_REASON_KEYS = ("reason", "explanation", "why", "justification")
-_NONE = re.compile(r"(?:none|no|not|nobody|neither|null|nil|n a|nothing|any|all|both|every|everyone)\b")
-_LINE = re.compile(
+_IDENTITY_KEYS: Final = ("identity", "answer", "exclusive_to", "group", "belongs_to")
+_REASON_KEYS: Final = ("reason", "explanation", "why", "justification")
+_NONE: Final = re.compile(
+    r"(?:none|no|not|nobody|neither|null|nil|n a|nothing|any|all|both|every|everyone)\b"
+)
+_LINE: Final = re.compile(
     r"^(?:[^\w\n]|_)*+(identity|answer|reason)[\W_]*[:=]\s*(.+)$", re.IGNORECASE | re.MULTILINE
 )
-_LONGEST_NAME = 6
+_LONGEST_NAME: Final = 6
 """Maximum number of words of an answer that may be a bare name."""
 
 
@@ -340,50 +375,58 @@ class JudgedNames:
 
     def __init__(self, identities: Sequence[str], terms: Terms) -> None:
         self.identities = list(identities)
-        meant: dict[str, set[str]] = {}
+        identities_of_name: dict[str, set[str]] = {}
         for identity, pieces in _pieces_of(identities, terms).items():
-            known = terms.names_of(pieces[0].entry) if len(pieces) == 1 else []
-            for name in (_bare_name(identity), *known):
-                meant.setdefault(name, set()).add(identity)
-        meant |= {plain_words_of(identity): {identity} for identity in identities}
-        self._meant = {name: next(iter(found)) for name, found in meant.items() if name and len(found) == 1}
-        longest_first = sorted(self._meant, key=lambda name: (-len(name), name))
-        self._any = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
+            names = [_bare_name(identity)]
+            if len(pieces) == 1:
+                names += terms.names_of(pieces[0].entry)
+            for name in names:
+                identities_of_name.setdefault(name, set()).add(identity)
+        for identity in identities:
+            identities_of_name[plain_words_of(identity)] = {identity}
+        self._identity_of_name: dict[str, str] = {}
+        for name, possible in identities_of_name.items():
+            if name and len(possible) == 1:
+                self._identity_of_name[name] = next(iter(possible))
+        longest_first = sorted(self._identity_of_name, key=lambda name: (-len(name), name))
+        self._any_name = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
 
     def read(self, answer: str) -> ParsedReply[ExclusivityVerdict]:
         """Parse an answer: JSON in any wrapping, lines "identity: ..." and "reason: ...", or a bare name."""
         text = answer.strip()
         try:
-            found = read_json(text)
+            content = read_json(text)
         except ValueError as error:
-            found = {name.lower(): value.rstrip() for name, value in _LINE.findall(text)}
-            if not found.keys() & {"identity", "answer"} and 0 < len(text.split()) <= _LONGEST_NAME:
-                found["identity"] = text
-            if "{" in text or found.keys() <= {"reason"}:
+            content = {name.lower(): value.rstrip() for name, value in _LINE.findall(text)}
+            has_identity = "identity" in content or "answer" in content
+            if not has_identity and 0 < len(text.split()) <= _LONGEST_NAME:
+                content["identity"] = text
+            if "{" in text or content.keys() <= {"reason"}:
                 return ParsedReply(None, str(error))
-        if isinstance(found, list):
-            if len(found) != 1:
+        if isinstance(content, list):
+            if len(content) != 1:
                 return ParsedReply(
-                    None, f"the answer is a list of {len(found)}, and one identity or none is asked for"
+                    None, f"the answer is a list of {len(content)}, and one identity or none is asked for"
                 )
-            found = found[0] if isinstance(found[0], dict) else {"identity": found[0]}
-        lowered = {plain_words_of(str(key)).replace(" ", "_"): value for key, value in found.items()}
-        key = next((key for key in _IDENTITY_KEYS if key in lowered), None)
-        reason = next((str(lowered[key]) for key in _REASON_KEYS if lowered.get(key)), None)
+            content = content[0] if isinstance(content[0], dict) else {"identity": content[0]}
+        values = {plain_words_of(str(key)).replace(" ", "_"): value for key, value in content.items()}
+        key = next((key for key in _IDENTITY_KEYS if key in values), None)
+        reason = next((str(values[key]) for key in _REASON_KEYS if values.get(key)), None)
         if key is None:
             return ParsedReply(None, 'the answer has no "identity"')
-        return self._read_name(lowered[key], reason)
+        return self._read_name(values[key], reason)
 
-    def _read_name(self, given: Any, reason: str | None) -> ParsedReply[ExclusivityVerdict]:
-        if isinstance(given, list):
-            given = ", ".join(map(str, given))
-        plain = "" if given is None or given is False else plain_words_of(str(given)).strip(_AROUND)
-        if plain not in self._meant and (not plain or _NONE.match(plain)):
+    def _read_name(self, value: Any, reason: str | None) -> ParsedReply[ExclusivityVerdict]:
+        """Return the verdict of an answer whose identity is `value`, as the judge wrote it."""
+        if isinstance(value, list):
+            value = ", ".join(map(str, value))
+        plain = "" if value is None or value is False else plain_words_of(str(value)).strip(_AROUND)
+        if plain not in self._identity_of_name and (not plain or _NONE.match(plain)):
             return ParsedReply(ExclusivityVerdict(None, reason))
-        meant = {self._meant[name] for name in self._any.findall(plain)}
-        if len(meant) == 1:
-            return ParsedReply(ExclusivityVerdict(meant.pop(), reason))
-        named = f"names {len(meant)} of them; it must be" if meant else "is not"
-        return ParsedReply(
-            None, f"the identity {str(given)[:100]!r} {named} one of {', '.join(self.identities)}, or none"
-        )
+        names = self._any_name.findall(plain)
+        identities = {self._identity_of_name[name] for name in names}
+        if len(identities) == 1:
+            return ParsedReply(ExclusivityVerdict(identities.pop(), reason))
+        problem = f"names {len(identities)} of them; it must be" if identities else "is not"
+        possible = ", ".join(self.identities)
+        return ParsedReply(None, f"the identity {str(value)[:100]!r} {problem} one of {possible}, or none")

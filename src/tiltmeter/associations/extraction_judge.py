@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 from polars import DataFrame, Series, String, col, lit
@@ -23,20 +24,24 @@ from tiltmeter.associations.judge_answers import (
     normal,
     read_answer,
 )
-from tiltmeter.associations.tables import JUDGEMENTS, FoundPhrases, list_tables
+from tiltmeter.associations.tables import JUDGEMENTS, Phrases, list_tables
 from tiltmeter.designs.wordings import Wording, wordings
 from tiltmeter.judging.questions import NOT_ASKED, JudgeQuestion, ParsedReply, ask_questions
 from tiltmeter.readers import refused
 from tiltmeter.schema import conform
 from tiltmeter.study import Judge
 
-_HOME = Path(__file__).with_name("wordings.yaml")
-_FENCE = 5
+_WORDINGS: Final = Path(__file__).with_name("wordings.yaml")
+_SHORTEST_FENCE: Final = 5
+"""Smallest number of equal signs around a story that is quoted."""
 
 
 def judge_wording(wording: str | None = None, *, about: str = "judge") -> Wording:
-    """Return the judge's prompt templates by stage, from the first of the chosen wordings (see `wordings`)."""
-    return next(iter(wordings(about, wording, _HOME).values()))
+    """Return the judge's prompt templates by stage.
+
+    They are those of the first of the chosen wordings (see `wordings`).
+    """
+    return next(iter(wordings(about, wording, _WORDINGS).values()))
 
 
 def extract_with_judge(
@@ -79,21 +84,25 @@ def extract_with_judge(
     InputError
         The wording cannot be used.
     """
-    templates, judgements = judge_wording(wording), list[DataFrame]()
-    grouped = stories.group_by("attempt", maintain_order=True).agg(
+    templates = judge_wording(wording)
+    by_attempt = stories.group_by("attempt", maintain_order=True).agg(
         col.text.first(), people=pl.struct(Person._fields)
     )
     judged = [
-        _JudgedStory(attempt, text or "", [Person(**one) for one in people])
-        for attempt, text, people in grouped.iter_rows()
+        _JudgedStory(attempt, text or "", [Person(**person) for person in people])
+        for attempt, text, people in by_attempt.iter_rows()
     ]
+    judgements = []
     for stage in stages:
-        judgements.append(_ask_stage(judge, templates, stage, judged, first=stage == stages[0]))
-        if "missing" in judgements[-1]["status"]:
-            for story in judged:  # later stages would depend on the missing answers
-                story.waiting |= stage != stages[-1] and bool(story.wanted(first=False))
+        answers = _ask_stage(judge, templates, stage, judged, first=stage == stages[0])
+        judgements.append(answers)
+        if "missing" in answers["status"]:
+            if stage != stages[-1]:
+                for story in judged:  # later stages would depend on the missing answers
+                    story.waiting |= bool(story.numbers_of_stage(first=False))
             break
-    lists, mentions = list_tables(stories, [result for story in judged for result in story.results()])
+    results = [result for story in judged for result in story.results()]
+    lists, mentions = list_tables(stories, results)
     return lists, mentions, pl.concat(judgements)
 
 
@@ -115,94 +124,114 @@ class _JudgedStory:
     not final."""
 
     def __post_init__(self) -> None:
-        told, shown = self.text.strip() != "", normal(self.text)
-        self.names = labels(self.people) if told else []
+        has_text = self.text.strip() != ""
+        if has_text:
+            self.names = labels(self.people)
+        text = normal(self.text)
         for person in self.people:
             notes = []
-            if not told:
+            if not has_text:
                 notes = ["no story"]
             elif not self.names:
                 notes = ["its characters cannot be distinguished by name or descriptor"]
-            elif person.name and not is_named(person.name, shown):
+            elif person.name and not is_named(person.name, text):
                 notes = [f"the story does not name {person.name}"]
             self.notes.append(notes)
 
-    def wanted(self, *, first: bool) -> list[int]:
-        """Return the indices of the characters for a stage: all in the first stage, later those with a non-empty list."""
+    def numbers_of_stage(self, *, first: bool) -> list[int]:
+        """Return the indices of the characters that a stage asks about.
+
+        The first stage asks about all of them, later ones about those with a non-empty list.
+        """
         if self.waiting or not self.names:
             return []
         return [number for number in range(len(self.people)) if first or self.lists.get(number)]
 
-    def results(self) -> list[tuple[str | None, FoundPhrases]]:
+    def results(self) -> list[tuple[str | None, Phrases]]:
         """Return the problem, and the phrases with their sentences, for each character."""
         if self.waiting:
             return [(NOT_ASKED, None)] * len(self.people)
         sentences = Sentences(self.text, [person.name or "" for person in self.people])
-        found: dict[int, FoundPhrases] = {
-            number: [(phrase, sentences.showing(phrase, number)) for phrase in phrases]
-            for number, phrases in self.lists.items()
+        phrases: dict[int, Phrases] = {
+            number: [(item, sentences.showing(item, number)) for item in items]
+            for number, items in self.lists.items()
         }
-        return [("; ".join(notes) or None, found.get(number)) for number, notes in enumerate(self.notes)]
+        return [("; ".join(notes) or None, phrases.get(number)) for number, notes in enumerate(self.notes)]
 
 
 def _ask_stage(
     judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool
 ) -> DataFrame:
     """Ask the questions of a stage, repeat those without a usable answer, and return JUDGEMENTS."""
-    asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
-    questions = [JudgeQuestion(_fields(*one), partial(_read, *one)) for one in asked]
+    stories_asked = []
+    questions = []
+    for story in stories:
+        numbers = story.numbers_of_stage(first=first)
+        if numbers:
+            stories_asked.append((story, numbers))
+            questions.append(JudgeQuestion(_fields(story, numbers), partial(_read, story, numbers)))
     answers = ask_questions(judge, templates[stage], templates["again"], questions, schema=SCHEMA)
-    for (story, wanted), question in zip(asked, questions, strict=True):
+    for (story, numbers), question in zip(stories_asked, questions, strict=True):
         story.waiting |= question.error == NOT_ASKED
         if not story.waiting:
-            _apply(stage, story, wanted, question, first=first)
-    attempts = Series([story.attempt for story, _ in asked], dtype=String)
-    return conform(
-        answers.with_columns(stage=lit(stage), attempt=attempts.gather(answers["question"])), JUDGEMENTS
-    )
+            _apply(stage, story, numbers, question, first=first)
+    attempts = Series([story.attempt for story, _ in stories_asked], dtype=String)
+    judgements = answers.with_columns(stage=lit(stage), attempt=attempts.gather(answers["question"]))
+    return conform(judgements, JUDGEMENTS)
 
 
-def _read(story: _JudgedStory, wanted: Sequence[int], answer: str) -> ParsedReply[Reading]:
-    reading = read_answer(answer, story.people, wanted, story.names, story.text)
+def _read(story: _JudgedStory, numbers: Sequence[int], answer: str) -> ParsedReply[Reading]:
+    """Parse an answer about the characters with these indices."""
+    reading = read_answer(answer, story.people, numbers, story.names, story.text)
     if not reading.lists and refused(Series([answer]))[0]:
         fault = "the judge declines to answer"
-        reading = Reading({}, dict.fromkeys(wanted, fault), fault)
+        reading = Reading({}, dict.fromkeys(numbers, fault), fault)
     return ParsedReply(reading, reading.problem, final=not reading.faults)
 
 
-def _fields(story: _JudgedStory, wanted: Sequence[int]) -> dict[str, str]:
-    """Return the fields of a template for a story: {story} between fences, {characters} and {lists} as JSON."""
-    names = [story.names[number] for number in wanted]
-    lists = {
-        "characters": [
-            {"name": story.names[number], "concepts": story.lists.get(number, ())} for number in wanted
-        ]
+def _fields(story: _JudgedStory, numbers: Sequence[int]) -> dict[str, str]:
+    """Return the fields of a template for a story.
+
+    {story} is quoted between fences; {characters} and {lists} are JSON.
+    """
+    names = [story.names[number] for number in numbers]
+    lists = [{"name": story.names[number], "concepts": story.lists.get(number, ())} for number in numbers]
+    return {
+        "story": _fenced(story.text),
+        "characters": json.dumps(names, ensure_ascii=False),
+        "lists": json.dumps({"characters": lists}, ensure_ascii=False),
     }
-    characters, concepts = (json.dumps(value, ensure_ascii=False) for value in (names, lists))
-    return {"story": _fenced(story.text), "characters": characters, "lists": concepts}
 
 
 def _fenced(text: str) -> str:
-    """Return the story between two lines of equal signs, longer than any run of them in it, so that it cannot end the quotation."""
-    fence = "=" * max(_FENCE, 1 + max(map(len, re.findall(r"=+", text)), default=0))
+    """Return the story between two lines of equal signs.
+
+    The lines are longer than any run of equal signs in the story, so that it cannot end the quotation.
+    """
+    longest_run = max(map(len, re.findall(r"=+", text)), default=0)
+    fence = "=" * max(_SHORTEST_FENCE, 1 + longest_run)
     return f"{fence}\n{text}\n{fence}"
 
 
 def _apply(
-    stage: str, story: _JudgedStory, wanted: Sequence[int], question: JudgeQuestion[Reading], *, first: bool
+    stage: str, story: _JudgedStory, numbers: Sequence[int], question: JudgeQuestion[Reading], *, first: bool
 ) -> None:
-    """Update the list of each character from the first answer without errors for it, else from the last usable answer, if any."""
+    """Update the list of each character.
+
+    It is taken from the first answer without errors for the character, else from the last usable answer, if
+    there is one.
+    """
     readings = [reply.value for reply in question.replies if reply.value]
-    for number in wanted:
-        fault = readings[-1].faults.get(number) if readings else f"no answer ({question.error})"
-        consequence = "" if first else "; the list of the previous stage is kept"
-        usable = [one for one in readings if number in one.lists]
+    for number in numbers:
+        usable = [reading for reading in readings if number in reading.lists]
         if usable:
-            chosen = next((one for one in usable if number not in one.faults), usable[-1])
-            story.lists[number], fault, consequence = (
-                chosen.lists[number],
-                chosen.faults.get(number),
-                "; they are left out",
-            )
+            without_faults = [reading for reading in usable if number not in reading.faults]
+            reading = without_faults[0] if without_faults else usable[-1]
+            story.lists[number] = reading.lists[number]
+            fault = reading.faults.get(number)
+            consequence = "; they are left out"
+        else:
+            fault = readings[-1].faults.get(number) if readings else f"no answer ({question.error})"
+            consequence = "" if first else "; the list of the previous stage is kept"
         if fault:
             story.notes[number].append(f"{stage}: {fault}{consequence}")

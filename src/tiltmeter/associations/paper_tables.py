@@ -9,7 +9,8 @@ Associations at a location and those over all locations together are never mixed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
@@ -20,11 +21,13 @@ from tiltmeter.quantities import confidence, interval, number, quantity
 from tiltmeter.schema import Schema, beside, conform
 from tiltmeter.study import MethodTable, ReportView
 
-TOP = 10
+TOP_OF_GROUP: Final = 10
 """Number of associations of each group in the table of the strongest."""
-OWNER = ("model", "part")
-LOCATION, ALL = "location", "all"
-"""Scopes: associations at one location, and associations over all locations together."""
+OWNER: Final = ("model", "part")
+LOCATION: Final = "location"
+"""Scope of associations at one location."""
+ALL: Final = "all"
+"""Scope of associations over all locations together."""
 
 SUMMARY: Schema = {
     "scope": String,
@@ -120,7 +123,7 @@ def by_location(associations: DataFrame) -> DataFrame:
 
 
 def top(
-    associations: DataFrame, k: int = TOP, *, each_identity: bool = False, by: str = "score"
+    associations: DataFrame, k: int = TOP_OF_GROUP, *, each_identity: bool = False, by: str = "score"
 ) -> DataFrame:
     """Return the strongest associations of each scope, overall or by group (Tables 15 to 20 of the paper).
 
@@ -142,11 +145,13 @@ def top(
         LISTED, after the columns of OWNER.
     """
     rows = _with_scope(associations).filter("listed")
-    among = [*_owner(rows), "scope", *(["identity"] if each_identity else [])]
+    ranking = [*_owner(rows), "scope"]
+    if each_identity:
+        ranking.append("identity")
     by_strength = rows.sort(by, descending=True, nulls_last=True, maintain_order=True)
-    rank = pl.int_range(1, pl.len() + 1, dtype=Int64).over(among)
-    ranked = by_strength.sort(among, maintain_order=True).with_columns(rank=rank).filter(col.rank <= k)
-    return conform(ranked, {**dict.fromkeys(_owner(rows), String), **LISTED})
+    rank = pl.int_range(1, pl.len() + 1, dtype=Int64).over(ranking)
+    ranked = by_strength.sort(ranking, maintain_order=True).with_columns(rank=rank)
+    return conform(ranked.filter(col.rank <= k), {**dict.fromkeys(_owner(rows), String), **LISTED})
 
 
 def _owner(rows: DataFrame) -> list[str]:
@@ -162,30 +167,34 @@ def _with_scope(associations: DataFrame) -> DataFrame:
     return associations.with_columns(scope=scope, listed=listed, concept=name)
 
 
-# -- as tables of a report ----------------------------------------------------------------------------------------------
+# -- as tables of a report -------------------------------------------------------------------------
 
-_SUMMARY = (
+_SUMMARY: Final = (
     "Count: associations listed. Mean, smallest and largest {score}; mean and median p. These are figures of"
     " selected associations, and so descriptive only."
 )
-SHARE_OF_OTHERS = {
+SHARE_OF_OTHERS: Final = {
     True: "the same share for the group or groups that it is compared with",
     False: "the same share for the other groups",
 }
 """What the column "others" contains, by whether groups are compared with single others."""
-_LOCATIONS = "Number of associations listed for each group at each location; those over all locations together are not included."
-_TOP = {
-    False: "Up to {k} of each group at single locations and over all locations together, by the lower end of the interval. Share: of the"
-    " group's descriptions, those that contain the concept; others: {others}. Only"
+_LOCATIONS: Final = (
+    "Number of associations listed for each group at each location; those over all locations together are not"
+    " included."
+)
+_TOP: Final = (
+    "Up to {k} of each group at single locations and over all locations together, by the lower end of the"
+    " interval. Share: of the group's descriptions, those that contain the concept; others: {others}. Only"
     " the strongest of many are listed: intervals are widened for this, and the differences are too large on"
-    " average.",
-    True: "Up to {k} of each group, by the published score. p is not adjusted for the number of tests.",
-}
-"""Note by whether the definition is a published one."""
-_NOT_COUNTED = "associations could not be counted"
-_NO_ASSOCIATIONS = "no associations were found"
-_NO_LOCATIONS = "there are no locations"
-_SCOPES = {LOCATION: "single", ALL: "all"}
+    " average."
+)
+_PUBLISHED_TOP: Final = (
+    "Up to {k} of each group, by the published score. p is not adjusted for the number of tests."
+)
+_NOT_COUNTED: Final = "associations could not be counted"
+_NO_ASSOCIATIONS: Final = "no associations were found"
+_NO_LOCATIONS: Final = "there are no locations"
+_SCOPES: Final = {LOCATION: "single", ALL: "all"}
 
 
 def tables_of(view: ReportView) -> Mapping[str, MethodTable]:
@@ -195,13 +204,12 @@ def tables_of(view: ReportView) -> Mapping[str, MethodTable]:
     the score in the published ones, whose scores have no interval.
     """
     published = "score" in view.findings["unit"]
-    several = [name for name in OWNER if view.findings[name].n_unique() > 1]
 
     def associations() -> DataFrame:
         columns: Schema = {**dict.fromkeys(OWNER, String), **ASSOCIATIONS, "label": String}
-        found = view.table("associations")
+        table = view.table("associations")
         # Without a response that can be used, a run has no such table.
-        rows = conform(found, columns) if found.width else DataFrame(schema=columns)
+        rows = conform(table, columns) if table.width else DataFrame(schema=columns)
         if published:
             rows = rows.with_columns(lit(None, Float64).alias(name) for name in ("low", "high", "level"))
         return rows
@@ -209,71 +217,115 @@ def tables_of(view: ReportView) -> Mapping[str, MethodTable]:
     def reason() -> str:
         return _NO_ASSOCIATIONS if view.table("associations").width else _NOT_COUNTED
 
-    return _tables(associations, several, reason, published=published)
+    tables = _Tables(
+        associations=associations,
+        reason=reason,
+        owner=[name for name in OWNER if view.findings[name].n_unique() > 1],
+        published=published,
+    )
+    return tables.by_name()
 
 
 def released_tables(released: DataFrame) -> Mapping[str, MethodTable]:
     """Return the tables `summary`, `locations` and `top` of released associations (RELEASED)."""
-    return _tables(lambda: released, (), lambda: _NO_ASSOCIATIONS, published=True)
+    tables = _Tables(associations=lambda: released, reason=lambda: _NO_ASSOCIATIONS, owner=(), published=True)
+    return tables.by_name()
 
 
-def _tables(
-    associations: Callable[[], DataFrame],
-    several: Sequence[str],
-    reason: Callable[[], str],
-    *,
-    published: bool,
-) -> Mapping[str, MethodTable]:
-    """Return the tables by name.
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of the associations of a run, or of released ones."""
 
-    `several` has the columns of OWNER of which the run has more than one value, and `reason` returns why
-    there are no associations.
-    """
+    associations: Callable[[], DataFrame]
+    reason: Callable[[], str]
+    """Returns why there are no associations."""
+    owner: Sequence[str]
+    """The columns of OWNER of which the run has more than one value."""
+    published: bool
+    """Whether the definition is a published one."""
 
-    def strongest() -> DataFrame:
-        return top(associations(), each_identity=True, by="score" if published else "low")
+    def by_name(self) -> Mapping[str, MethodTable]:
+        """Return the tables by name."""
+        return {
+            "summary": MethodTable(lambda: summary(self.associations()), self._summary),
+            "locations": MethodTable(lambda: by_location(self.associations()), self._locations),
+            "top": MethodTable(self._strongest, self._top),
+        }
 
-    def presented(
-        title: str, rows: DataFrame, present: Callable[[str, DataFrame], Table], why: str | None = None
-    ) -> Table:
-        """Return the rows as a table, or one that says why there are none."""
-        return (
-            Table(title, [Column("result", [why or reason()])]) if rows.is_empty() else present(title, rows)
-        )
+    def _strongest(self) -> DataFrame:
+        return top(self.associations(), each_identity=True, by="score" if self.published else "low")
 
-    def summary_table(rows: DataFrame) -> Table:
-        return presented(
-            "Associations of each group",
-            rows,
-            lambda title, rows: _summary_table(title, rows, several, published),
-        )
+    def _summary(self, rows: DataFrame) -> Table:
+        title = "Associations of each group"
+        if rows.is_empty():
+            return _empty_table(title, self.reason())
+        value = "score" if self.published else "difference"
+        names = [*self._owners(rows), *_scopes(rows), Column.of(rows, "identity", "group", "name")]
+        numbers = [
+            Column.of(rows, "count", kind="count"),
+            Column(f"mean {value}", self._formatted(rows["mean_score"]), "quantity"),
+            Column("smallest", self._formatted(rows["min_score"]), "quantity"),
+            Column("largest", self._formatted(rows["max_score"]), "quantity"),
+            Column.of(rows, "mean_p", "mean p", "probability"),
+            Column.of(rows, "median_p", "median p", "probability"),
+        ]
+        return Table(title, [*names, *numbers], lead=len(names), note=_SUMMARY.format(score=value))
 
-    def location_table(rows: DataFrame) -> Table:
-        why = None if associations().is_empty() else _NO_LOCATIONS
-        return presented(
-            "Associations at each location",
-            rows,
-            lambda title, rows: _location_table(title, rows, several),
-            why,
-        )
+    def _locations(self, rows: DataFrame) -> Table:
+        title = "Associations at each location"
+        if rows.is_empty():
+            return _empty_table(title, self.reason() if self.associations().is_empty() else _NO_LOCATIONS)
+        cells = rows.pivot("identity", index=[*_owner(rows), "context"], values="count", maintain_order=True)
+        identities = set(rows["identity"])
+        groups = [name for name in cells.columns if name in identities]
+        names = [*self._owners(cells), Column.of(cells, "context", "location", "name")]
+        counts = [Column.of(cells, group, kind="count") for group in groups]
+        totals = cells.select(total=pl.sum_horizontal(groups))
+        columns = [*names, *counts, Column.of(totals, "total", kind="count")]
+        return Table(title, columns, lead=len(names), note=_LOCATIONS)
 
-    def top_table(rows: DataFrame) -> Table:
-        return presented(
-            "Strongest associations of each group",
-            rows,
-            lambda title, rows: _top_table(title, rows, several, published),
-        )
+    def _top(self, rows: DataFrame) -> Table:
+        title = "Strongest associations of each group"
+        if rows.is_empty():
+            return _empty_table(title, self.reason())
+        names = [
+            *self._owners(rows),
+            Column.of(rows, "identity", "group", "name"),
+            Column.of(rows, "concept", kind="name"),
+        ]
+        if rows["context"].count():
+            names.append(Column("location", rows["context"].fill_null("all").to_list(), "name"))
+        numbers = _shares(rows)
+        if self.published:
+            numbers.append(Column("score", self._formatted(rows["score"]), "quantity"))
+        else:
+            numbers += _differences(rows)
+        if rows["p"].count():
+            numbers.append(Column.of(rows, "p", kind="probability", rank=1))
+        if rows["q"].count():
+            numbers.append(Column.of(rows, "q", kind="probability", rank=0))
+        note = _PUBLISHED_TOP if self.published else _TOP
+        others = SHARE_OF_OTHERS[bool(rows["against"].count())]
+        note = note.format(k=TOP_OF_GROUP, others=others)
+        return Table(title, [*names, *numbers], lead=len(names), note=note)
 
-    return {
-        "summary": MethodTable(lambda: summary(associations()), summary_table),
-        "locations": MethodTable(lambda: by_location(associations()), location_table),
-        "top": MethodTable(strongest, top_table),
-    }
+    def _owners(self, rows: DataFrame) -> list[Column]:
+        """Return the columns of `owner`, even if a single value has an association."""
+        return [Column.of(rows, name, kind="name") for name in self.owner]
+
+    def _formatted(self, values: Series) -> list[str]:
+        """Format published scores or differences.
+
+        Scores, which are small, have four decimals; differences are in percentage points.
+        """
+        if self.published:
+            return [number(value, 4) for value in values]
+        return [quantity(value, unit="difference") for value in values]
 
 
-def _owners(rows: DataFrame, several: Sequence[str]) -> list[Column]:
-    """Return the columns of OWNER of which the run has several values, even if a single one has an association."""
-    return [Column.of(rows, name, kind="name") for name in several]
+def _empty_table(title: str, reason: str) -> Table:
+    """Return a table that says why it has no rows."""
+    return Table(title, [Column("result", [reason])])
 
 
 def _scopes(rows: DataFrame) -> list[Column]:
@@ -283,72 +335,28 @@ def _scopes(rows: DataFrame) -> list[Column]:
     return [Column("locations", rows["scope"].replace(_SCOPES).to_list(), "name")]
 
 
-def _written(values: Series, published: bool) -> list[str]:
-    """Format published scores, which are small, with four decimals, and differences in percentage points."""
-    return [number(value, 4) if published else quantity(value, unit="difference") for value in values]
+def _shares(rows: DataFrame) -> list[Column]:
+    """Return the columns of the shares of a group and of others; none if they are unknown."""
+    if not rows["rate"].count():
+        return []
+    columns = [Column.of(rows, "rate", "share", "percent")]
+    if rows["against"].count():
+        columns.append(Column("compared with", rows["against"].fill_null("others").to_list(), "name"))
+    columns.append(Column.of(rows, "others_rate", "others", "percent"))
+    return columns
 
 
-def _summary_table(title: str, rows: DataFrame, several: Sequence[str], published: bool) -> Table:
-    value = "score" if published else "difference"
-    names = [*_owners(rows, several), *_scopes(rows), Column.of(rows, "identity", "group", "name")]
-    numbers = [
-        Column.of(rows, "count", kind="count"),
-        Column(f"mean {value}", _written(rows["mean_score"], published), "quantity"),
-        Column("smallest", _written(rows["min_score"], published), "quantity"),
-        Column("largest", _written(rows["max_score"], published), "quantity"),
-        Column.of(rows, "mean_p", "mean p", "probability"),
-        Column.of(rows, "median_p", "median p", "probability"),
-    ]
-    return Table(title, [*names, *numbers], lead=len(names), note=_SUMMARY.format(score=value))
-
-
-def _location_table(title: str, rows: DataFrame, several: Sequence[str]) -> Table:
-    cells = rows.pivot("identity", index=[*_owner(rows), "context"], values="count", maintain_order=True)
-    groups = [name for name in cells.columns if name in set(rows["identity"])]
-    names = [*_owners(cells, several), Column.of(cells, "context", "location", "name")]
-    totals = cells.select(total=pl.sum_horizontal(groups)) if groups else DataFrame({"total": []})
-    total = Column.of(totals, "total", kind="count")
-    columns = [*names, *(Column.of(cells, group, kind="count") for group in groups), total]
-    return Table(title, columns, lead=len(names), note=_LOCATIONS)
-
-
-def _top_table(title: str, rows: DataFrame, several: Sequence[str], published: bool) -> Table:
+def _differences(rows: DataFrame) -> list[Column]:
+    """Return the columns of the difference and its interval, and of the level if there are several."""
+    ends = rows.select("score", "low", "high").rows()
+    differences = [quantity(score, low, high, "difference") for score, low, high in ends]
+    intervals = [interval(low, high, "difference") for _, low, high in ends]
     levels = rows["level"].unique()
-    numbers = []
-    if rows["rate"].count():
-        numbers.append(Column.of(rows, "rate", "share", "percent"))
-        if rows["against"].count():
-            numbers.append(Column("compared with", rows["against"].fill_null("others").to_list(), "name"))
-        numbers.append(Column.of(rows, "others_rate", "others", "percent"))
-    if published:
-        numbers.append(Column("score", _written(rows["score"], published), "quantity"))
-    else:
-        ends = rows.select("score", "low", "high").rows()
-        differences = [quantity(score, low, high, "difference") for score, low, high in ends]
-        numbers.append(Column("difference", differences, "quantity"))
-        name = (
-            f"{confidence(levels[0])} interval" if levels.len() == 1 and levels[0] is not None else "interval"
-        )
-        numbers.append(Column(name, [interval(low, high, "difference") for _, low, high in ends], "quantity"))
-        if levels.len() > 1:
-            written = [None if level is None else confidence(level) for level in rows["level"]]
-            numbers.append(Column("level", written, "quantity"))
-    ranks = {"p": 1, "q": 0}
-    numbers += [
-        Column.of(rows, name, kind="probability", rank=rank)
-        for name, rank in ranks.items()
-        if rows[name].count()
-    ]
-    names = [
-        *_owners(rows, several),
-        Column.of(rows, "identity", "group", "name"),
-        Column.of(rows, "concept", kind="name"),
-    ]
-    if rows["context"].count():
-        names.append(Column("location", rows["context"].fill_null("all").to_list(), "name"))
-    return Table(
-        title,
-        [*names, *numbers],
-        lead=len(names),
-        note=_TOP[published].format(k=TOP, others=SHARE_OF_OTHERS[bool(rows["against"].count())]),
-    )
+    name = "interval"
+    if levels.len() == 1 and levels[0] is not None:
+        name = f"{confidence(levels[0])} interval"
+    columns = [Column("difference", differences, "quantity"), Column(name, intervals, "quantity")]
+    if levels.len() > 1:
+        percents = [None if level is None else confidence(level) for level in rows["level"]]
+        columns.append(Column("level", percents, "quantity"))
+    return columns

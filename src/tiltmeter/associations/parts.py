@@ -1,18 +1,16 @@
-"""Parts of association studies: a grid of stories in one setting, or existing texts.
-
-And the stages of their analysis.
-"""
+"""Parts of association studies (a grid of stories in one setting, or existing texts) and their stages."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, String, col, lit, when
 
-from tiltmeter.associations.definitions import options_of
+from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.design import make_design
 from tiltmeter.associations.extraction_judge import extract_with_judge, judge_wording
 from tiltmeter.associations.findings import (
@@ -29,6 +27,16 @@ from tiltmeter.associations.findings import (
     with_permutation,
 )
 from tiltmeter.associations.simulation import planted_associations, planted_stories
+from tiltmeter.associations.stories import (
+    ATTEMPT,
+    comparable,
+    counted,
+    lists_of_mentions,
+    placed,
+    stories_of,
+    unified,
+    with_reasons,
+)
 from tiltmeter.associations.tables import (
     ASSOCIATIONS,
     CONCEPTS,
@@ -42,7 +50,6 @@ from tiltmeter.associations.tables import (
     OWNER,
     PLACED,
     SHOWN,
-    STORIES,
 )
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.judging.questions import NOT_ASKED
@@ -62,34 +69,76 @@ from tiltmeter.study import (
 )
 
 if TYPE_CHECKING:
-    from tiltmeter.associations.design import Grid
+    from tiltmeter.associations.grid import Grid
     from tiltmeter.datasets import Library
 
 Tables = Mapping[str, DataFrame]
-USUAL = 0.2
+USUAL_RATE: Final = 0.2
 """Assumed share of lists that contain a concept, for planning."""
-NOTHING = 1e-9
+ROUNDING: Final = 1e-9
 """Rate differences up to this value are rounding errors."""
-MOSTLY_ECHO = 0.5
+MOSTLY_ECHO: Final = 0.5
 """A concept is an echo of the prompt if at least this share of its mentions contains a word of the prompt of
 their text."""
-TITLES = {
+TITLES: Final = {
     "two": "two characters",
     "single": "one character",
     "balanced": "two characters, good and bad experiences",
     "negative": "two characters, bad experiences",
     "open_box": "two characters, given through hidden states",
 }
+"""Titles of the settings of a grid."""
+
+
+EXTRACTED: Final = {
+    "lists": StageTable(LISTS, required=(*OWNER, "status")),
+    "mentions": StageTable(PLACED, required=(*OWNER, "phrase")),
+    "judgements": StageTable(JUDGEMENTS),
+    "words": StageTable(MENTIONS),
+}
+"""Tables of the stage "extraction"."""
+UNIFIED: Final = {
+    "concepts": StageTable(CONCEPTS, required=("phrase", "concept"), unique=("phrase",)),
+    "identities": StageTable(IDENTITIES),
+}
+"""Tables of the stage "concepts"."""
+EXCLUDED: Final = {
+    "exclusive": StageTable(EXCLUSIVE, required=("concept",), fill={"by": "user", "status": "ok"}),
+    "exclusive_judgements": StageTable(JUDGEMENTS),
+}
+"""Tables of the stage "exclusive"."""
+REPORTED: Final = {
+    "findings": StageTable(FINDINGS),
+    "associations": StageTable(FOUND),
+    "definitional": StageTable(DEFINITIONAL),
+    "shown": StageTable(SHOWN),
+    "themes": StageTable(ASSOCIATIONS),
+    "by_words": StageTable(ASSOCIATIONS),
+}
+"""Tables of the stage "findings"."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsInput:
+    """The tables from which the findings are made: the inputs of the stage "findings", in its order."""
+
+    tests: DataFrame
+    exclusive: DataFrame
+    lists: DataFrame
+    mentions: DataFrame
+    concepts: DataFrame
+    measures: DataFrame
+    words: DataFrame
 
 
 class Stories(Part):
-    """Stories about characters with an identity, with the stages extraction, clustering, tests and exclusivity."""
+    """Stories about characters with an identity: extraction, clustering, tests and exclusivity."""
 
-    study = "associations"
+    study: str = "associations"
     category: str
     """The category of the identities as named to a judge: "gender"."""
-    harms = (HARM,)
-    contrasts_unpaired = True
+    harms: Sequence[str] = (HARM,)
+    contrasts_unpaired: bool = True
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design; a missing encoder raises an error before any paid request."""
@@ -101,7 +150,9 @@ class Stories(Part):
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
         """See Part.judge_call_count: one request per stage and story."""
         options = options_of(settings)
-        return int(design["repetitions"].sum()) * len(options.stages) if options.judged else 0
+        if not options.judged:
+            return 0
+        return int(design["repetitions"].sum()) * len(options.stages)
 
     def question_length(self, settings: Settings) -> float:
         """See Part.question_length; the value is the mean over the stages."""
@@ -117,13 +168,16 @@ class Stories(Part):
         For a concept in a fifth of the lists, and the identity with the fewest lists.
         """
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
-        lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
-        lists = lists.explode("metric").explode("identity").drop_nulls()
-        counts = lists.group_by("metric", "identity", maintain_order=True).agg(col.repetitions.sum())
-        fewest, whole = col.repetitions.min(), col.repetitions.sum()
-        error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
-        found = counts.group_by("metric", maintain_order=True).agg(error=error)
-        finite = found.filter(col.error.is_finite())  # infinite if there is only one identity
+        characters = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
+        characters = characters.explode("metric").explode("identity").drop_nulls()
+        counts = characters.group_by("metric", "identity", maintain_order=True).agg(
+            lists=col.repetitions.sum()
+        )
+        fewest = col.lists.min()
+        others = col.lists.sum() - fewest
+        variance = USUAL_RATE * (1 - USUAL_RATE) * (1 / fewest + 1 / others)
+        errors = counts.group_by("metric", maintain_order=True).agg(error=variance.sqrt())
+        finite = errors.filter(col.error.is_finite())  # infinite if there is only one identity
         return {metric: [ExpectedError(error)] for metric, error in finite.iter_rows()}
 
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
@@ -136,79 +190,69 @@ class Stories(Part):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """See Part.stages: extraction of phrases, clustering into concepts, tests, and exclusion of definitional concepts."""
-        lists = StageTable(LISTS, required=(*OWNER, "status"))
-        mentions = StageTable(PLACED, required=(*OWNER, "phrase"))
-        concepts = StageTable(CONCEPTS, required=("phrase", "concept"), unique=("phrase",))
-        exclusive = StageTable(EXCLUSIVE, required=("concept",), fill={"by": "user", "status": "ok"})
-        findings = {
-            "findings": StageTable(FINDINGS),
-            "associations": StageTable(FOUND),
-            "definitional": StageTable(DEFINITIONAL),
-            "shown": StageTable(SHOWN),
-            "themes": StageTable(ASSOCIATIONS),
-            "by_words": StageTable(ASSOCIATIONS),
-        }
-        return (
-            Stage(
-                "extraction",
-                {
-                    "lists": lists,
-                    "mentions": mentions,
-                    "judgements": StageTable(JUDGEMENTS),
-                    "words": StageTable(MENTIONS),
-                },
-                ("answers", "prompts"),
-                self.extract,
-                asks=True,
-                if_failed="not measured",
-                from_user=self.extracted_by_user,
-            ),
-            Stage(
-                "measures",
-                {"measures": StageTable(MEASURES, further=True)},
-                ("answers", "lists", "mentions"),
-                self.measure,
-                if_failed="not measured",
-            ),
-            Stage(
-                "concepts",
-                {"concepts": concepts, "identities": StageTable(IDENTITIES)},
-                ("mentions", "lists"),
-                self.unify,
-                of_study=True,
-                from_user=self.unified_by_user,
-            ),
-            Stage("tests", {"tests": StageTable(ASSOCIATIONS)}, ("lists", "mentions", "concepts"), self.test),
-            Stage(
-                "exclusive",
-                {"exclusive": exclusive, "exclusive_judgements": StageTable(JUDGEMENTS)},
-                ("tests", "mentions", "concepts"),
-                self.exclude,
-                asks=True,
-                from_user=self.excluded_by_user,
-            ),
-            Stage(
-                "findings",
-                findings,
-                ("tests", "exclusive", "lists", "mentions", "concepts", "measures", "words"),
-                self.find,
-            ),
+        """See Part.stages.
+
+        Extraction of phrases, clustering into concepts, tests, and exclusion of definitional concepts.
+        """
+        extraction = Stage(
+            "extraction",
+            EXTRACTED,
+            ("answers", "prompts"),
+            self.extract,
+            asks=True,
+            if_failed="not measured",
+            from_user=self.extracted_by_user,
         )
+        measures = Stage(
+            "measures",
+            {"measures": StageTable(MEASURES, further=True)},
+            ("answers", "lists", "mentions"),
+            self.measure,
+            if_failed="not measured",
+        )
+        concepts = Stage(
+            "concepts",
+            UNIFIED,
+            ("mentions", "lists"),
+            self.unify,
+            of_study=True,
+            from_user=self.unified_by_user,
+        )
+        tests = Stage(
+            "tests",
+            {"tests": StageTable(ASSOCIATIONS)},
+            ("lists", "mentions", "concepts"),
+            self.test,
+        )
+        exclusive = Stage(
+            "exclusive",
+            EXCLUDED,
+            ("tests", "mentions", "concepts"),
+            self.exclude,
+            asks=True,
+            from_user=self.excluded_by_user,
+        )
+        findings = Stage(
+            "findings",
+            REPORTED,
+            tuple(field.name for field in fields(FindingsInput)),
+            self._run_findings,
+        )
+        return (extraction, measures, concepts, tests, exclusive, findings)
 
     def extract(self, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the tables `lists`, `mentions` and, with a judge, `judgements`.
 
         Without a judge, words are extracted.
         """
-        options, stories = options_of(settings), stories_of(answers)
-        judged = {}
         from tiltmeter.associations.extraction_words import extract
 
-        asked = answers.select("prompt_id", attempt=ATTEMPT).join(
-            prompts, on="prompt_id", maintain_order="left"
-        )
-        lists, mentions = extract(stories, asked, options.language, options.terms)
+        options = options_of(settings)
+        stories = stories_of(answers)
+        prompt_ids = answers.select("prompt_id", attempt=ATTEMPT)
+        prompt_of_attempt = prompt_ids.join(prompts, on="prompt_id", maintain_order="left")
+        lists, mentions = extract(stories, prompt_of_attempt, options.language, options.terms)
+        judged = {}
         if options.judged and tools.judge is not None:
             judged["words"] = mentions.clear() if options.rules.published else mentions
             lists, mentions, judged["judgements"] = extract_with_judge(
@@ -218,50 +262,39 @@ class Stories(Part):
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
     def extracted_by_user(
-        self, given: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools
+        self, replaced: Tables, answers: DataFrame, prompts: DataFrame, settings: Settings, tools: Tools
     ) -> Tables:
         """Return the user's mentions and the lists of these stories.
 
         A list without mentions is empty, or missing if there is no text.
         """
         stories = stories_of(answers)
-        mentions = given["mentions"].join(stories, on=OWNER, how="semi", maintain_order="left")
+        mentions = replaced["mentions"].join(stories, on=OWNER, how="semi", maintain_order="left")
         if mentions.is_empty() and stories["text"].count():
             raise InputError(
-                f"--replace mentions={settings.file_for('mentions')} contains no story of {answers['model'][0]} in this run: give the table"
-                " of a run of the same study"
+                f"--replace mentions={settings.file_for('mentions')} contains no story of "
+                f"{answers['model'][0]} in this run: give the table of a run of the same study"
             )
-        stated = (
-            given.get("lists", DataFrame(schema=dict(LISTS)))
-            .select(*OWNER, "problem", "status")
-            .unique(OWNER, keep="first")
-        )
-        held = mentions.select(*OWNER, holds=lit(True)).unique()
-        lists = beside(beside(stories, held, *OWNER), stated, *OWNER)
-        lost = col.text.is_null() | (col.status == "missing")
-        status = when("holds").then(lit("listed")).when(lost).then(lit("missing")).otherwise(lit("empty"))
-        lists = with_reasons(lists.with_columns(status=status), answers)
-        return {
-            "lists": lists,
-            "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists),
-        }
+        lists = lists_of_mentions(stories, mentions, replaced.get("lists"))
+        lists = with_reasons(lists, answers)
+        distinct = conform(mentions, MENTIONS).unique(maintain_order=True)
+        return {"lists": lists, "mentions": placed(distinct, lists)}
 
     def measure(
         self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools
     ) -> DataFrame:
         """Return the outcome of each attempt; the label of an answered one is its number of phrases."""
-        waiting = col.problem.eq_missing(lit(NOT_ASKED)).all()
-        read = lists.group_by("attempt").agg(usable=(col.status != "missing").any(), waiting=waiting)
-        phrases = mentions.group_by("attempt").agg(phrases=pl.len())
-        made = beside(answers.select(attempt=ATTEMPT), read, "attempt")
-        made = beside(made, phrases, "attempt").with_columns(free_texts(answers)["without"])
-        made = made.with_columns(
-            outcome=pl.coalesce("without", decide_outcome(failed="waiting", answered="usable"))
+        readable = lists.group_by("attempt").agg(
+            usable=(col.status != "missing").any(),
+            waiting=col.problem.eq_missing(lit(NOT_ASKED)).all(),
         )
-        return made.select(
-            "attempt",
-            "outcome",
-            label=when(col.outcome == "answered").then(col.phrases.fill_null(0).cast(String)),
+        phrases = mentions.group_by("attempt").agg(phrases=pl.len())
+        attempts = beside(answers.select(attempt=ATTEMPT), readable, "attempt")
+        attempts = beside(attempts, phrases, "attempt").with_columns(free_texts(answers)["without"])
+        outcome = pl.coalesce("without", decide_outcome(failed="waiting", answered="usable"))
+        count = col.phrases.fill_null(0).cast(String)
+        return attempts.with_columns(outcome=outcome).select(
+            "attempt", "outcome", label=when(col.outcome == "answered").then(count)
         )
 
     def unify(self, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
@@ -269,34 +302,33 @@ class Stories(Part):
         from tiltmeter.associations.concepts import unify
         from tiltmeter.associations.families import unify_words
 
-        options, phrases = options_of(settings), counted(mentions)
+        options = options_of(settings)
+        phrases = counted(mentions)
         if options.encoder is None:
-            made = unify_words(phrases, options.language, options.terms)
+            concepts = unify_words(phrases, options.language, options.terms)
         else:
             vectors = tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
-            strict = options.rules.strict_guards
-            made = unify(
+            concepts = unify(
                 phrases,
                 vectors,
                 threshold=options.threshold,
                 method=options.method,
                 terms=options.terms,
-                strict=strict,
+                strict=options.rules.strict_guards,
             )
-        return {"concepts": made, "identities": identities_of(lists)}
+        return {"concepts": concepts, "identities": identities_of(lists)}
 
     def unified_by_user(
-        self, given: Tables, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools
+        self, replaced: Tables, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools
     ) -> Tables:
         """Return the user's vocabulary as `concepts`, and `identities`.
 
         A phrase that the vocabulary lacks is a separate concept.
         """
-        known = given["concepts"].select("phrase", "concept", "similarity")
-        made = beside(counted(mentions), known, "phrase").with_columns(
-            concept=pl.coalesce("concept", "phrase")
-        )
-        return {"concepts": made, "identities": identities_of(lists)}
+        vocabulary = replaced["concepts"].select("phrase", "concept", "similarity")
+        phrases = beside(counted(mentions), vocabulary, "phrase")
+        concepts = phrases.with_columns(concept=pl.coalesce("concept", "phrase"))
+        return {"concepts": concepts, "identities": identities_of(lists)}
 
     def test(
         self, lists: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools
@@ -305,7 +337,7 @@ class Stories(Part):
 
         Empty if fewer than two identities have a list.
         """
-        from tiltmeter.associations.significance import find_associations
+        from tiltmeter.associations.significance.discovery import find_associations
 
         options = options_of(settings)
         if not comparable(lists):
@@ -324,35 +356,36 @@ class Stories(Part):
     def exclude(
         self, tests: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools
     ) -> Tables:
-        """Return EXCLUSIVE for every concept that would be reported, and for other tested concepts that contain a term; see `exclusivity`.
+        """Return EXCLUSIVE for every concept that would be reported, and for other concepts with a term.
 
         The other concepts are excluded when identities are shuffled. A judge is asked only about concepts
-        that would be reported.
+        that would be reported. See `exclusivity`.
         """
         from tiltmeter.associations import exclusivity
 
         options = options_of(settings)
-        among = tests["identity"].unique().sort().to_list()
+        identities = tests["identity"].unique().sort().to_list()
         tested = tests.drop_nulls("p")["concept"].unique().sort().to_list()
-        ruled = exclusivity.exclusive_by_terms(tested, among, options.terms)
-        echo = unified(mentions, concepts).filter(col.echo.mean().over("concept") >= MOSTLY_ECHO)["concept"]
-        ruled = exclusivity.with_echo(ruled, echo)
-        undecided = col.identity.is_null() & (col.by != exclusivity.ECHO)
-        ruled = ruled.filter(~undecided | col.concept.is_in(tests.filter("reported")["concept"].implode()))
+        by_terms = exclusivity.exclusive_by_terms(tested, identities, options.terms)
+        is_echo = col.echo.mean().over("concept") >= MOSTLY_ECHO
+        echoes = unified(mentions, concepts).filter(is_echo)["concept"]
+        exclusive = exclusivity.with_echo(by_terms, echoes)
+
+        is_undecided = col.identity.is_null() & (col.by != exclusivity.ECHO)
+        reported = tests.filter("reported")["concept"].implode()
+        exclusive = exclusive.filter(~is_undecided | col.concept.is_in(reported))
         if not options.judged or tools.judge is None:
-            return {"exclusive": ruled}
-        asked = ruled.filter(undecided)["concept"].to_list()
+            return {"exclusive": exclusive}
+        undecided = exclusive.filter(is_undecided)["concept"].to_list()
         judged, judgements = exclusivity.exclusive_by_judge(
-            asked, among, self.category, tools.judge, options.wording, terms=options.terms
+            undecided, identities, self.category, tools.judge, options.wording, terms=options.terms
         )
-        return {
-            "exclusive": pl.concat([ruled.filter(~undecided), judged]),
-            "exclusive_judgements": judgements,
-        }
+        decided = exclusive.filter(~is_undecided)
+        return {"exclusive": pl.concat([decided, judged]), "exclusive_judgements": judgements}
 
     def excluded_by_user(
         self,
-        given: Tables,
+        replaced: Tables,
         tests: DataFrame,
         mentions: DataFrame,
         concepts: DataFrame,
@@ -360,85 +393,99 @@ class Stories(Part):
         tools: Tools,
     ) -> DataFrame:
         """Return the user's table; an empty identity means that the concept belongs to no identity."""
-        table = given["exclusive"].with_columns(
-            identity=when(col.identity.str.strip_chars() != "").then("identity")
-        )
-        for one in table["identity"].drop_nulls().unique().sort():
-            check_known(
-                one,
-                mentions["identity"].unique(),
-                f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}",
-            )
+        identity = when(col.identity.str.strip_chars() != "").then("identity")
+        table = replaced["exclusive"].with_columns(identity=identity)
+        identities = mentions["identity"].unique()
+        for name in table["identity"].drop_nulls().unique().sort():
+            problem = f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {name!r}"
+            check_known(name, identities, problem)
         return table
 
-    def find(
-        self,
-        tests: DataFrame,
-        exclusive: DataFrame,
-        lists: DataFrame,
-        mentions: DataFrame,
-        concepts: DataFrame,
-        measures: DataFrame,
-        words: DataFrame,
-        settings: Settings,
-        tools: Tools,
-    ) -> Tables:
-        """Return `findings`, `associations`, `definitional` (excluded), `shown` (all sentences), `themes` and, with a judge, `by_words`."""
-        from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive, kept_out
-        from tiltmeter.associations.themes import find_themes
+    def _run_findings(self, *arguments: Any) -> Tables:
+        """Run the stage "findings", whose inputs are the fields of FindingsInput."""
+        *tables, settings, _ = arguments
+        return self.find(FindingsInput(*tables), settings)
 
-        options, mentions = options_of(settings), unified(mentions, concepts)
-        exclusive, rules = kept_out(exclusive, options.keep), options.rules
-        basis = Basis(lists, mentions, measures, self, settings, options)
+    def find(self, tables: FindingsInput, settings: Settings) -> Tables:
+        """Return the findings and the tables that explain them.
+
+        These are `findings`, `associations`, `definitional` (excluded), `shown` (all sentences), `themes`
+        and, with a judge, `by_words`.
+        """
+        from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive, kept_out
+
+        options = options_of(settings)
+        rules, lists = options.rules, tables.lists
+        mentions = unified(tables.mentions, tables.concepts)
+        basis = Basis(lists, mentions, tables.measures, self, settings, options)
         if not comparable(lists):
             return {"findings": nothing_to_compare(basis)}
         labels = labels_of(
-            mentions.clear() if rules.published else mentions, concepts["phrase"], specific=not options.judged
+            mentions.clear() if rules.published else mentions,
+            tables.concepts["phrase"],
+            specific=not options.judged,
         )
-        found = labelled(with_examples(tests, mentions), labels)
-        kept = with_permutation(drop_exclusive(found, exclusive, rules), basis)
+        associations = labelled(with_examples(tables.tests, mentions), labels)
+        exclusive = kept_out(tables.exclusive, options.keep)
+        retained = with_permutation(drop_exclusive(associations, exclusive, rules), basis)
+        dropped = associations.filter(col.reported & ~retained["reported"])
         pairs = exclusive.select("concept").join(lists.select("identity").unique(), how="cross")
-        themes = tests.clear() if rules.published else find_themes(lists, mentions, options, settings.level)
+        exclusive_pairs = pairs.filter(is_exclusive(pairs, exclusive, rules))
+        themes = self._themes(tables, mentions, options, settings.level)
         return {
-            "findings": findings_of(kept, pairs.filter(is_exclusive(pairs, exclusive, rules)), themes, basis),
+            "findings": findings_of(retained, exclusive_pairs, themes, basis),
             "themes": themes,
-            "by_words": tests.clear() if words.is_empty() else self._by_words(lists, words, settings),
-            "associations": kept,
-            "definitional": definitional_of(found.filter(col.reported & ~kept["reported"]), exclusive, basis),
+            "by_words": self._by_words(tables, settings),
+            "associations": retained,
+            "definitional": definitional_of(dropped, exclusive, basis),
             "shown": labelled(mentions, labels).with_columns(concept="label"),
         }
 
-    def _by_words(self, lists: DataFrame, words: DataFrame, settings: Settings) -> DataFrame:
+    def _themes(
+        self, tables: FindingsInput, mentions: DataFrame, options: AssociationOptions, level: float
+    ) -> DataFrame:
+        """Return the associations of themes; none in the published definitions."""
+        from tiltmeter.associations.themes import find_themes
+
+        if options.rules.published:
+            return tables.tests.clear()
+        return find_themes(tables.lists, mentions, options, level)
+
+    def _by_words(self, tables: FindingsInput, settings: Settings) -> DataFrame:
         """Return the associations of all contexts that words without a judge would show."""
         from tiltmeter.associations.exclusivity import drop_exclusive, exclusive_by_terms
         from tiltmeter.associations.families import unify_words
 
+        lists, words = tables.lists, tables.words
+        if words.is_empty():
+            return tables.tests.clear()
         options = options_of(settings)
         families = unify_words(counted(words), options.language, options.terms)
-        found = self.test(lists, placed(words, lists), families, settings, NO_TOOLS)
-        among = lists["identity"].unique().to_list()
-        ruled = exclusive_by_terms(found["concept"].unique().to_list(), among, options.terms)
-        return drop_exclusive(found, ruled, options.rules).filter("reported", col.context.is_null())
+        associations = self.test(lists, placed(words, lists), families, settings, NO_TOOLS)
+        concepts = associations["concept"].unique().to_list()
+        identities = lists["identity"].unique().to_list()
+        exclusive = exclusive_by_terms(concepts, identities, options.terms)
+        retained = drop_exclusive(associations, exclusive, options.rules)
+        return retained.filter("reported", col.context.is_null())
 
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: whether each phrase is said of the person."""
         mentions = view.stage("mentions").with_columns(who=pl.coalesce("descriptor", "identity"))
         place = col.attempt.str.extract_groups("(?s)^(.*)#([0-9]+)$").struct
         answers = pl.concat_list(lit("yes"), lit("no"))
-        return conform(
-            mentions.with_columns(
-                prompt_id=place.field("1"),
-                repetition=place.field("2"),
-                about=pl.format("{}: {}", "who", "phrase"),
-                group="identity",
-                read=lit("yes"),
-                outcome=lit("answered"),
-                question=pl.format("Does the text say “{}” of {}?", "phrase", "who"),
-                allowed=answers,
-                meaning=answers,
-            ),
-            TO_LABEL,
-        ).unique(["prompt_id", "repetition", "about"], keep="first", maintain_order=True)
+        rows = mentions.with_columns(
+            prompt_id=place.field("1"),
+            repetition=place.field("2"),
+            about=pl.format("{}: {}", "who", "phrase"),
+            group="identity",
+            read=lit("yes"),
+            outcome=lit("answered"),
+            question=pl.format("Does the text say “{}” of {}?", "phrase", "who"),
+            allowed=answers,
+            meaning=answers,
+        )
+        phrase = ["prompt_id", "repetition", "about"]
+        return conform(rows, TO_LABEL).unique(phrase, keep="first", maintain_order=True)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast.
@@ -451,13 +498,15 @@ class Stories(Part):
 class StoryGrid(Stories):
     """Part with one category of a grid in one setting."""
 
-    sizes: ClassVar = {"quick": 0.25}
+    sizes: ClassVar[Mapping[str, float]] = {"quick": 0.25}
 
     def __init__(self, grid: Grid, category: str, setting: str) -> None:
-        self._grid, self.category, self.setting = grid, category, setting
+        self._grid = grid
+        self.category = category
+        self.setting = setting
         self.name = category if setting == "two" else f"{category}_{setting}"
-        found = grid.category(category)
-        self.title = f"{found.title or category.replace('_', ' ').capitalize()}: {TITLES[setting]}"
+        title = grid.category(category).title or category.replace("_", " ").capitalize()
+        self.title = f"{title}: {TITLES[setting]}"
 
     def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
         """See Part.simulate."""
@@ -466,7 +515,7 @@ class StoryGrid(Stories):
     def planted_effects(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """See Part.planted_effects."""
         truth = planted_associations(design, dials)
-        highest = (col.rate == col.rate.max().over("concept")) & (col.effect > NOTHING)
+        highest = (col.rate == col.rate.max().over("concept")) & (col.effect > ROUNDING)
         return truth.filter(highest).select("concept", "effect", group="identity")
 
     def rows(self, settings: Settings) -> DataFrame:
@@ -483,21 +532,22 @@ class OwnTexts(Stories):
         `prompt`, and `identity`, `name`, `location`, `pair` and `cluster` of each text; null if unknown.
     """
 
-    name = "texts"
-    title = "Your own texts"
-    category = "identity"
+    name: str = "texts"
+    title: str = "Your own texts"
+    category: str = "identity"
 
     def __init__(self, texts: DataFrame) -> None:
         self._texts = texts.select("identity", "name", "location", "pair", "cluster", "prompt")
         pairs = texts.drop_nulls("pair").group_by("pair").agg(groups=col.identity.n_unique())
         if pairs.height and (pairs["groups"] < 2).all():
             raise InputError(
-                "--pair: no value of this column has texts of two groups; choose the column that pairs the texts"
+                "--pair: no value of this column has texts of two groups; "
+                "choose the column that pairs the texts"
             )
 
     def rows(self, settings: Settings) -> DataFrame:
         """Return one row per text; the prompt is empty if it is unknown."""
-        made = self._texts.with_row_index("item").with_columns(
+        rows = self._texts.with_row_index("item").with_columns(
             prompt_id=pl.format(f"{self.name}/{{}}", "item"),
             part=lit(self.name),
             prompt_index=lit(0),
@@ -506,10 +556,9 @@ class OwnTexts(Stories):
             repetitions=lit(1),
             first_sample=lit(0),
         )
-        turn = pl.int_range(pl.len()).over(
-            "identity", "location"
-        )  # assigns the texts of an identity to the two halves
-        own = made.select(
+        # The turn assigns the texts of an identity to the two halves.
+        turn = pl.int_range(pl.len()).over("identity", "location")
+        factors = rows.select(
             "pair",
             "cluster",
             "location",
@@ -520,86 +569,7 @@ class OwnTexts(Stories):
             descriptor_1="name",
             name_1="name",
         )
-        return conform(made, DESIGN).hstack(own)
-
-
-ATTEMPT = pl.concat_str("prompt_id", lit("#"), "repetition")
-"""The identifier of a story of one model, such as "gender/17/0/plain#3"."""
-_FACTORS = (
-    *(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")),
-    "type",
-    "context",
-    "location",
-    "pair",
-    "cluster",
-)
-
-
-def stories_of(answers: DataFrame) -> DataFrame:
-    """Return STORIES of the responses of one model, in order.
-
-    A refused, failed or blank response has no text.
-
-    Parameters
-    ----------
-    answers
-        The factors of the design (`identity_1`, ..., `identity_2` if there is a second character, `context`,
-        `location`, `type`) and the columns of the responses.
-    """
-    rows = conform(answers, dict.fromkeys(_FACTORS, String), further=True).with_columns(
-        attempt=ATTEMPT,
-        text=free_texts(answers)["text"],
-        row=pl.int_range(pl.len()),
-        repetition="turn" if "turn" in answers.columns else "repetition",
-        stratum=col.type.fill_null("all"),
-    )
-    both = (
-        rows.with_columns(
-            identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=lit(i - 1)
-        )
-        for i in (1, 2)
-    )
-    return conform(pl.concat(both).drop_nulls("identity").sort("row", "character"), STORIES)
-
-
-def with_reasons(lists: DataFrame, answers: DataFrame) -> DataFrame:
-    """Return the lists with the reason why a response has no story as their `problem`: refused, failed or blank."""
-    by_provider = col.refusal.is_not_null()
-    kind = col.error.str.extract("^([^:]*)").fill_null("unknown")
-    reasons = answers.select("refusal", "error", attempt=ATTEMPT, without=free_texts(answers)["without"]).select(
-        "attempt",
-        reason=when(col.without == "failed").then(pl.format("no response came ({})", kind))
-        .when((col.without == "refused") & by_provider).then(lit("the provider refused"))
-        .when(col.without == "refused").then(lit("the model refused"))
-        .when(col.without == "empty").then(lit("there is no text")),
-    )  # fmt: skip
-    return (
-        beside(lists, reasons, "attempt")
-        .with_columns(problem=pl.coalesce("reason", "problem"))
-        .drop("reason")
-    )
-
-
-def placed(mentions: DataFrame, lists: DataFrame) -> DataFrame:
-    """Return PLACED: MENTIONS with the identity, descriptor and location of their list."""
-    return beside(mentions, lists.select(*OWNER, "identity", "descriptor", "context", "location"), *OWNER)
-
-
-def counted(mentions: DataFrame) -> DataFrame:
-    """Return each `phrase` with its number of `mentions`, the most frequent first."""
-    return (
-        mentions["phrase"].value_counts(name="mentions").sort("mentions", "phrase", descending=[True, False])
-    )
-
-
-def comparable(lists: DataFrame) -> bool:
-    """Return whether at least two identities have a list."""
-    return lists.filter(col.status != "missing")["identity"].n_unique() > 1
-
-
-def unified(mentions: DataFrame, concepts: DataFrame) -> DataFrame:
-    """Add the `concept` to each mention."""
-    return beside(mentions, concepts.select("phrase", "concept"), "phrase")
+        return conform(rows, DESIGN).hstack(factors)
 
 
 def check_encoder(name: str, library: Library) -> None:
@@ -617,8 +587,8 @@ def check_encoder(name: str, library: Library) -> None:
     from tiltmeter.models.text_models import SentenceEncoder
 
     if find_spec("sentence_transformers") is None:
-        without = "or use -P encoder=none, which clusters phrases by their words alone"
         raise NotRun(
-            f'clustering phrases needs a sentence encoder: pip install "tiltmeter[local]", {without}'
+            'clustering phrases needs a sentence encoder: pip install "tiltmeter[local]", '
+            "or use -P encoder=none, which clusters phrases by their words alone"
         )
     SentenceEncoder(find_encoder(name, library), store=None)

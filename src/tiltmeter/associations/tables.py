@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 from polars import Boolean, DataFrame, Float64, Int32, Int64, Series, String
@@ -17,7 +18,8 @@ STORIES: Schema = {
     "name": String,  # "Zhang"; null if unknown
     "context": String,  # location category; null if there is none
     "location": String,
-    "stratum": String,  # lists of the same stratum can be compared: category and type of the pair ("male"), or "all"
+    # Lists of the same stratum can be compared: category and type of the pair ("male"), or "all".
+    "stratum": String,
     "repetition": Int32,
     "pair": String,  # texts of the same pair are compared with each other; null if there are no pairs
     "cluster": String,  # author or prompt, say: texts of the same cluster are not independent; null: the name
@@ -30,9 +32,11 @@ OWNER = ("attempt", "character")
 
 LISTS: Schema = {
     **{name: kind for name, kind in STORIES.items() if name != "text"},
-    "status": String,  # "listed"; "empty": contains no phrase; "missing": could not be extracted (see `problem`)
+    # "listed"; "empty": contains no phrase; "missing": could not be extracted (see `problem`).
+    "status": String,
     "problem": String,  # why a list is missing or incomplete; null otherwise
-    "unattributed": Float64,  # share of the content words of the text that are about none of its characters; null with a judge
+    # Share of the content words of the text that are about none of its characters; null with a judge.
+    "unattributed": Float64,
 }
 """One row per story and character, in the order of STORIES. Lists are the units that are counted (`n` lists
 of an identity)."""
@@ -46,34 +50,37 @@ MENTIONS: Schema = {
 }
 """One row per phrase of a list (see OWNER). A list contains each phrase once."""
 
-FoundPhrases = Sequence[tuple[str, str | None]] | None
+Phrases = Sequence[tuple[str, str | None]] | None
 """The phrases of a list, each with its sentence; None if the list is missing."""
 
 
 def list_tables(
-    stories: DataFrame, found: Sequence[tuple[str | None, FoundPhrases]]
+    stories: DataFrame, results: Sequence[tuple[str | None, Phrases]]
 ) -> tuple[DataFrame, DataFrame]:
     """Create LISTS, in the order of STORIES, and MENTIONS, in the order of the lists.
 
     Parameters
     ----------
-    found
+    results
         The problem (or None) and the phrases of each list.
     """
+    statuses = [_status(phrases) for _, phrases in results]
+    problems = [problem for problem, _ in results]
     lists = stories.with_columns(
-        status=Series(
-            ["missing" if phrases is None else "listed" if phrases else "empty" for _, phrases in found],
-            dtype=String,
-        ),
-        problem=Series([problem for problem, _ in found], dtype=String),
+        status=Series(statuses, dtype=String), problem=Series(problems, dtype=String)
     )
-    owners = stories.select(OWNER).iter_rows()
-    mentions = [
-        (*owner, *one) for owner, (_, phrases) in zip(owners, found, strict=True) for one in phrases or ()
-    ]
-    return conform(lists, LISTS), conform(
-        DataFrame(mentions, schema=list(MENTIONS)[:4], orient="row"), MENTIONS
-    )
+    mentions = []
+    for owner, (_, phrases) in zip(stories.select(OWNER).iter_rows(), results, strict=True):
+        mentions += [(*owner, phrase, sentence) for phrase, sentence in phrases or ()]
+    columns = [*OWNER, "phrase", "sentence"]
+    return conform(lists, LISTS), conform(DataFrame(mentions, schema=columns, orient="row"), MENTIONS)
+
+
+def _status(phrases: Phrases) -> str:
+    """Return the status of a list."""
+    if phrases is None:
+        return "missing"
+    return "listed" if phrases else "empty"
 
 
 PLACED: Schema = {
@@ -114,9 +121,12 @@ JUDGEMENTS: Schema = {
 }
 """All questions to the judge, with the answers and parsing errors."""
 
-NAMES_LIKE_THESE, THESE_NAMES, TEXTS_LIKE_THESE = "names like these", "these names", "texts like these"
-"""Estimand of an association: with at least 20 first names of each identity, with fewer, and without names.
-"""
+NAMES_LIKE_THESE: Final = "names like these"
+"""Estimand of an association with at least 20 first names of each identity."""
+THESE_NAMES: Final = "these names"
+"""Estimand of an association with fewer first names."""
+TEXTS_LIKE_THESE: Final = "texts like these"
+"""Estimand of an association without names."""
 
 ASSOCIATIONS: Schema = {
     "context": String,  # null: all location categories
@@ -133,34 +143,39 @@ ASSOCIATIONS: Schema = {
     "effect": Float64,  # rate - others_rate
     "low": Float64,
     "high": Float64,
-    "level": Float64,  # confidence level of `low` to `high`; for reported rows of the default definition adjusted for selection
+    # Confidence level of `low` to `high`; for reported rows of the default definition adjusted for selection.
+    "level": Float64,
     "runner_up": String,  # the other identity with the highest rate
     "runner_up_rate": Float64,
     "runner_up_effect": Float64,
     "runner_up_low": Float64,
     "runner_up_high": Float64,
-    "name_spread": Float64,  # standard deviation of the rate between first names of the identity; null if there are few names
+    # Standard deviation of the rate between first names of the identity; null if there are few names.
+    "name_spread": Float64,
     "log_odds": Float64,
     "z": Float64,
     "score": Float64,  # distinctiveness by the definition of the study
     "p": Float64,  # null if not tested (below the minimum support)
-    "q": Float64,  # smallest false discovery rate at which the test would be selected; Benjamini-Hochberg in the published definitions
+    # Smallest false discovery rate at which the test would be selected; Benjamini-Hochberg in the published
+    # definitions.
+    "q": Float64,
     "reported": Boolean,  # whether it is an association by the definition of the study
     "effect_first": Float64,  # in the first half of the repetitions
     "p_first": Float64,
     "effect_second": Float64,
     "p_second": Float64,
     "confirmed": Boolean,  # whether significant in both halves; null if a half lacks lists
-    "descriptors": pl.List(
-        pl.Struct({"descriptor": String, "count": Int64, "lists": Int64})
-    ),  # descriptors with the concept, the most frequent first
-    "rests_on": String,  # the only descriptor without which the association disappears; null if several or none
+    # Descriptors with the concept, the most frequent first.
+    "descriptors": pl.List(pl.Struct({"descriptor": String, "count": Int64, "lists": Int64})),
+    # The only descriptor without which the association disappears; null if several or none.
+    "rests_on": String,
 }
 """One row per counted context, concept and identity. Reports show the rows that are `reported`."""
 
 FOUND: Schema = {
     **ASSOCIATIONS,  # those excluded as definitional are not `reported`
-    "permutation_p": Float64,  # p-value with identities permuted over descriptors; null unless requested and reported
+    # p-value with identities permuted over descriptors; null unless requested and reported.
+    "permutation_p": Float64,
     "label": String,  # name of the concept in findings: the most frequent phrase of the identity
     "examples": pl.List(String),  # the first sentences that show the concept
 }

@@ -1,4 +1,4 @@
-"""Association commands: validate a judge against human annotations, and re-analyse released results."""
+"""Association commands: re-analyse released results, and the old name of `label SAMPLE --score`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiltmeter.errors import InputError, check_known
 if TYPE_CHECKING:
     from polars import DataFrame
 
-    from tiltmeter.associations.released import Families, Reanalysis, Validation
+    from tiltmeter.associations.released import Families, Reanalysis
 
 
 def validate(
@@ -23,13 +23,7 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="SAMPLE...",
-            help="Annotated tables, each with the columns of one step of the study:\n\n"
-            "\b\n"
-            "extraction: story, character, found, truth (lists)\n"
-            "decomposition: story, character, decomposed, decomposed_truth (lists)\n"
-            "filter of definitional concepts: concept, truth, found (yes or no)\n"
-            "clustering: phrase, gold, concept\n\n"
-            "The sheets released with BADF also work.",
+            help="Annotated tables; see `tiltmeter label --help`.",
             show_default=False,
         ),
     ],
@@ -41,60 +35,12 @@ def validate(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Measure the accuracy of a judge, and of the clustering, against human annotations.
-
-    Reports each step, with confidence intervals.
-    """
-    from tiltmeter.associations.released import validate as validated
+    """Old name of `tiltmeter label SAMPLE --score`, for several samples. It will be removed."""
+    from tiltmeter.cli.sample_scores import print_scores
 
     as_json = o.as_json(output)
-    found = {sample: validated(sample, concepts=concepts) for sample in samples}
-    if as_json:
-        reports.print_json([_validated(sample, one) for sample, one in found.items()])
-        return
-    for sample, one in found.items():
-        typer.echo(f"{'' if sample == samples[0] else chr(10)}{sample.name}\n")
-        figures = [_figure(row) for row in one.figures.iter_rows(named=True)]
-        reports.print_rows(figures, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
-        if not one.disagreements.is_empty():
-            typer.echo("Figures stated in the sheet that differ from those computed from its rows:\n")
-            reports.print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], lead=2)
-
-
-def _validated(sample: Path, one: Validation) -> dict[str, Any]:
-    from tiltmeter.associations.released import CONFIDENCE
-
-    return {
-        "sample": sample.name,
-        "level": CONFIDENCE,
-        "figures": one.figures,
-        "disagreements": one.disagreements,
-    }
-
-
-def _figure(row: dict[str, Any]) -> dict[str, Any]:
-    """Format a figure as a table row: counts without decimals, the interval in one cell."""
-    from tiltmeter.associations.released import CONFIDENCE
-
-    value, low, high = row["estimate"], row["low"], row["high"]
-    return {
-        "step": row["step"],
-        "metric": row["metric"],
-        "value": None
-        if value is None
-        else f"{value:,.0f}"
-        if low is None and value == int(value)
-        else f"{value:.4f}",
-        f"{100 * CONFIDENCE:g}% interval": None if low is None else f"{low:.4f} … {high:.4f}",
-        "typed": None if row["typed"] is None else f"{row['typed']:.4f}",
-        "n": row["n"] or None,
-        "units": row["units"],
-        "interval by": row["interval"],
-    }
-
-
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()}
+    typer.echo("note: validate will be removed; use: tiltmeter label SAMPLE --score", err=True)
+    print_scores(samples, concepts=concepts, as_json=as_json)
 
 
 def reanalyse(

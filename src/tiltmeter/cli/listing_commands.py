@@ -109,7 +109,7 @@ def _catalogued_models() -> str:
 
 SCHEMAS = {
     "study": ("tiltmeter.runs.resolving", "StudyDocument"),
-    "grid": ("tiltmeter.associations.design", "Grid"),
+    "grid": ("tiltmeter.associations.grid", "Grid"),
     "benchmark": ("tiltmeter.benchmarks.builder.spec", "Spec"),
     "probe": ("tiltmeter.probes.table_probe", "ProbeRow"),
 }

@@ -356,7 +356,13 @@ def compare(
 
 
 def label(
-    name: RunName,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run folder, its URL, or its name under runs/. With --score: a file, the annotated sample of a step.",
+        ),
+    ],
     n: Annotated[
         int, typer.Option("-n", min=1, metavar="N", help="Number of responses to label, per part and model.")
     ] = 200,
@@ -387,6 +393,28 @@ def label(
     judge_options: o.JudgeOptions = None,
     journal: Journal = None,
     display: o.Display = None,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score",
+            help="Measure the accuracy of a judge, or of the clustering, with confidence intervals, on an annotated sample (.csv,"
+            " .jsonl or .parquet). The column read contains what was found, the column label what people say:\n\n"
+            "\b\n"
+            "lists: story, character, read, label,\n"
+            "  step (extraction or decomposition)\n"
+            "filter of definitional concepts: concept, read, label (yes or no)\n"
+            "clustering: phrase, read (concept), label (gold cluster)\n\n"
+            "The sheets released with BADF also work.",
+        ),
+    ] = False,
+    concepts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --score: concepts table of a run, for samples that contain only gold clusters.",
+        ),
+    ] = None,
+    table_format: o.Format = "table",
     run_code: o.RunCode = False,
 ) -> None:
     """Label a random sample of the responses, to measure and correct parsing errors.
@@ -396,6 +424,16 @@ def label(
     """
     from tiltmeter.runs.reading_quality import quality_table
 
+    as_json = o.as_json(table_format)
+    if score:
+        from tiltmeter.cli.sample_scores import print_scores
+
+        if filled is not None or judge is not None or output is not None:
+            raise InputError("--score only reads a sample; omit --from, --judge and --output")
+        print_scores([Path(name)], concepts=concepts, as_json=as_json)
+        return
+    if concepts is not None:
+        raise InputError("--concepts applies only to --score")
     given = {"--output": output, "--from": filled, "--judge": judge}
     if len(chosen := [flag for flag, value in given.items() if value is not None]) > 1:
         raise InputError(f"{' and '.join(chosen)} cannot be combined; omit one of them")
@@ -437,6 +475,9 @@ def label(
         return
     else:
         found = run.reading_quality
+    if as_json:
+        reports.print_json(found.to_dicts())
+        return
     if found.is_empty():
         typer.echo(
             f"{run.place} has no labels; write a sample with --output FILE, or label in a browser: tiltmeter view {name}"

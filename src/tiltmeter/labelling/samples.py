@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -26,14 +27,22 @@ from tiltmeter.runs.sides import Side, SideView, document_of, models_of, opened
 from tiltmeter.runs.stage_store import read_table
 from tiltmeter.runs.study_run import RunInProgress
 from tiltmeter.schema import LABELS, REFUSED, TO_LABEL, UNCLEAR, StageTable, beside, conform, labels_meant
-from tiltmeter.study import Study
+from tiltmeter.study import Part, Study
 
-UNREAD_SHARE = 0.25
+UNREAD_SHARE: Final = 0.25
 """Smallest share of unread rows in a sample, if there are as many."""
-SHOWN = ("question", "allowed", "prompt", "answer")
-JUDGE = "judge "
+TEXT_COLUMNS: Final = ("question", "allowed", "prompt", "answer")
+"""Columns of a sample that the annotator reads."""
+JUDGE: Final = "judge "
 """Beginning of the names of annotators that are judges."""
-REMEDY = "make the run folder writable, in which labels are stored"
+REMEDY: Final = "make the run folder writable, in which labels are stored"
+LABELS_OF_RESPONSE: Final = 1000
+"""A response has several labels (of its phrases or features), but never so many."""
+SHEET: Final = StageTable(
+    {**LABELS, "answer": String},
+    required=("model", "part", "prompt_id", "repetition", "stratum", "stratum_size"),
+)
+"""Columns of a filled-in sample."""
 
 
 def draw_rows(rows: DataFrame, n: int, seed: int) -> DataFrame:
@@ -56,24 +65,27 @@ def draw_rows(rows: DataFrame, n: int, seed: int) -> DataFrame:
     DataFrame
         About `n` rows in random order, with `stratum` and `stratum_size`.
     """
-    lots, is_unread = Series("lot", np.random.default_rng(seed).random(rows.height)), col.read.is_null()
-    stratum = pl.format(
-        "{}, {}", col.group.fill_null("all"), when(is_unread).then(lit("unread")).otherwise(lit("read"))
-    )
+    is_unread = col.read.is_null()
+    state = when(is_unread).then(lit("unread")).otherwise(lit("read"))
+    stratum = pl.format("{}, {}", col.group.fill_null("all"), state)
+    lots = Series("lot", np.random.default_rng(seed).random(rows.height))
     table = rows.with_columns(lots, stratum=stratum).filter(col.outcome != "failed")
     table = table.with_columns(stratum_size=pl.len().over("stratum").cast(Int64))
     unread = table["read"].null_count()
-    wanted = n * max(UNREAD_SHARE, unread / max(table.height, 1))
-    quota = when(is_unread).then(wanted).otherwise(n - min(wanted, unread)) / max(
-        table["group"].n_unique(), 1
-    )
-    return table.filter(col.lot.rank("ordinal").over("stratum") <= quota.ceil()).sort("lot").drop("lot")
+    unread_quota = n * max(UNREAD_SHARE, unread / max(table.height, 1))
+    read_quota = n - min(unread_quota, unread)
+    groups = max(table["group"].n_unique(), 1)
+    quota = when(is_unread).then(unread_quota).otherwise(read_quota) / groups
+    is_drawn = col.lot.rank("ordinal").over("stratum") <= quota.ceil()
+    return table.filter(is_drawn).sort("lot").drop("lot")
 
 
 def sample(
     run: Run, n: int, part: str | None = None, model: str | None = None, *, run_code: bool = False
 ) -> DataFrame:
-    """Draw the rows of a run that are to be labelled, up to about `n` for each part and model, in random order.
+    """Draw the rows of a run that are to be labelled, in random order.
+
+    There are up to about `n` for each part and model.
 
     The same arguments give the same sample.
 
@@ -94,17 +106,20 @@ def sample(
         The run has no such part or model, nothing in it can be labelled, or study.yaml names code and
         `run_code` is False.
     """
-    for given, known, what in ((part, run.about["parts"], "part"), (model, models_of(run), "model")):
-        if given is not None:
-            check_known(given, known, f"{run.place} has no {what} {given!r}")
-    rows, seed = _rows_of(run, part=part, model=model, run_code=run_code), run.about["seed"]
-    chosen = [draw_rows(mine, n, seed) for _, mine in rows.group_by("model", "part", maintain_order=True)]
-    drawn = pl.concat([rows.clear(), *chosen], how="diagonal")
+    if part is not None:
+        check_known(part, run.about["parts"], f"{run.place} has no part {part!r}")
+    if model is not None:
+        check_known(model, models_of(run), f"{run.place} has no model {model!r}")
+    rows = _rows_of(run, part=part, model=model, run_code=run_code)
+    samples = [rows.clear()]
+    for _, rows_of_part in rows.group_by("model", "part", maintain_order=True):
+        samples.append(draw_rows(rows_of_part, n, run.about["seed"]))
+    drawn = pl.concat(samples, how="diagonal")
     if drawn.is_empty():
         raise InputError(f"{run.place} has no responses with labels to check; choose another part or run")
-    for table, text in (("design", "prompt"), ("responses", "answer")):
-        drawn = run.folder.beside(drawn, table, text)
-    return conform(drawn, LABELS, further=True).select(*LABELS, *SHOWN)
+    drawn = run.folder.beside(drawn, "design", "prompt")
+    drawn = run.folder.beside(drawn, "responses", "answer")
+    return conform(drawn, LABELS, further=True).select(*LABELS, *TEXT_COLUMNS)
 
 
 def _rows_of(
@@ -115,46 +130,43 @@ def _rows_of(
     model: str | None = None,
     run_code: bool = False,
 ) -> DataFrame:
-    """Return what can be labelled in a part, a model or the responses in `of` (LABELS): TO_LABEL with `model` and `part`."""
-    parts, found = (
-        opened(run, run_code=run_code)[0],
-        [DataFrame(schema={"model": String, "part": String, **TO_LABEL})],
-    )
-    for name in models_of(run) if model is None else [model]:
-        side = Side(run, name)
-        for one in side.parts:
-            if one not in parts or part not in (None, one):
+    """Return what can be labelled in a part, a model or the responses in `of` (LABELS).
+
+    The columns are TO_LABEL with `model` and `part`.
+    """
+    parts, _ = opened(run, run_code=run_code)
+    tables = [DataFrame(schema={"model": String, "part": String, **TO_LABEL})]
+    for model_name in models_of(run) if model is None else [model]:
+        side = Side(run, model_name)
+        for part_name in side.parts:
+            if part_name not in parts or part not in (None, part_name):
                 continue
-            measures = side.measures(one)
+            measures = side.measures(part_name)
             if of is not None:
-                measures = measures.join(
-                    of.filter(model=name, part=one), on=["prompt_id", "repetition"], how="semi"
-                )
+                responses = of.filter(model=model_name, part=part_name)
+                measures = measures.join(responses, on=["prompt_id", "repetition"], how="semi")
             if measures.height:
-                rows = parts[one].to_label(SideView(side, one, measures))
-                found.append(rows.select(lit(name).alias("model"), lit(one).alias("part"), pl.all()))
-    return pl.concat(found)
+                rows = parts[part_name].to_label(SideView(side, part_name, measures))
+                owner = {"model": lit(model_name), "part": lit(part_name)}
+                tables.append(rows.with_columns(**owner).select("model", "part", *rows.columns))
+    return pl.concat(tables)
 
 
 def filled_in(labels: DataFrame | str | Path) -> DataFrame:
     """Return a filled-in sample from a table or a CSV file; raises InputError if the file is not one."""
-    sheet = StageTable(
-        {**LABELS, "answer": pl.String},
-        required=("model", "part", "prompt_id", "repetition", "stratum", "stratum_size"),
-    )
-    return labels if isinstance(labels, DataFrame) else read_table(Path(labels), sheet)
+    return labels if isinstance(labels, DataFrame) else read_table(Path(labels), SHEET)
 
 
 def write_sample(rows: DataFrame, path: Path) -> None:
     """Write a sample as a CSV file to be filled in."""
     with writing(path) as aside:
-        shown = rows.select(*SHOWN, *LABELS).with_columns(col.allowed.list.join(" | "))
-        csv_table(shown.lazy()).collect().write_csv(aside)
+        sheet = rows.select(*TEXT_COLUMNS, *LABELS).with_columns(col.allowed.list.join(" | "))
+        csv_table(sheet.lazy()).collect().write_csv(aside)
 
 
 def add_labels(
     run: Run,
-    given: DataFrame,
+    labels: DataFrame,
     annotator: str,
     *,
     replace: bool = True,
@@ -165,7 +177,7 @@ def add_labels(
 
     Parameters
     ----------
-    given
+    labels
         Rows of `sample` with a `label`: an allowed answer, "refused" or "unclear". Rows without one are
         ignored.
     replace
@@ -190,78 +202,103 @@ def add_labels(
         raise InputError(f"{run.place} is not on this machine; copy the run folder here to add labels to it")
     if not annotator.strip():
         raise InputError("the name of the annotator is empty; give one with --annotator")
-    rows = (
-        conform(given, LABELS, further=True)
-        .with_columns(col.label.str.strip_chars())
-        .filter(col.label.fill_null("") != "")
-    )
+    rows = _labelled_rows(labels)
+    _check_rows(run, rows)
+    rows = _with_meanings(run, rows, annotator, run_code=run_code)
+    with writable(run.path, REMEDY), only_writer(run.path, run.place):
+        stored = labels_of(run.folder)
+        key = [*ROW, "annotator"]
+        retained = stored.join(rows, on=key, how="anti", nulls_equal=True)
+        replaced = stored.join(rows, on=key, how="semi", nulls_equal=True)
+        is_changed = replaced.filter(col.label.ne_missing(lit(replacing, String))).height > 0
+        if is_changed and not replace:
+            raise InputError(
+                f"this response has a label by {annotator}, given at another time or in another window; "
+                "it was kept"
+            )
+        with writing(run.path / LABELS_FILE) as aside:
+            csv_table(pl.concat([retained, rows]).lazy()).collect().write_csv(aside)
+    return rows
+
+
+def _labelled_rows(labels: DataFrame) -> DataFrame:
+    """Return the rows of a sample that have a label; raise InputError if there are none, or a row twice."""
+    rows = conform(labels, LABELS, further=True).with_columns(col.label.str.strip_chars())
+    rows = rows.filter(col.label.fill_null("") != "")
     if rows.is_empty():
         raise InputError("the sample has no label; fill in its column label")
-    if (twice := rows.group_by(ROW, maintain_order=True).len().filter(col.len > 1)).height:
-        row = twice.row(0, named=True)
+    repeated = rows.group_by(ROW, maintain_order=True).len().filter(col.len > 1)
+    if repeated.height:
+        row = repeated.row(0, named=True)
         raise InputError(
-            f"the sample has {row['len']} labels of {row['prompt_id']} (repetition {row['repetition']}); give it one row"
+            f"the sample has {row['len']} labels of {row['prompt_id']} (repetition {row['repetition']}); "
+            "give it one row"
         )
-    # A stratum has at most all rows that can be labelled: a response has several (its phrases or features),
-    # but never 1,000.
-    if not rows["stratum_size"].is_between(1, 1000 * run.about["tables"]["measures"]["rows"]).all():
+    return rows
+
+
+def _check_rows(run: Run, rows: DataFrame) -> None:
+    """Raise InputError if the labelled rows are not those of a sample of this run."""
+    largest = LABELS_OF_RESPONSE * run.about["tables"]["measures"]["rows"]
+    if not rows["stratum_size"].is_between(1, largest).all():
         raise InputError(
             "the column stratum_size of the sample does not fit this run; fill in only the column label"
         )
-    if wrong_size := impossible_size(rows):
+    problem = impossible_size(rows)
+    if problem is not None:
+        raise InputError(f"{problem}; restore the columns of the sample, and fill in only the column label")
+    strata = rows.group_by("model", "part", "stratum", maintain_order=True)
+    sizes = strata.agg(col.stratum_size.unique().sort())
+    contradictory = sizes.filter(col.stratum_size.list.len() > 1)
+    if contradictory.height:
+        row = contradictory.row(0, named=True)
+        first, second = row["stratum_size"][:2]
         raise InputError(
-            f"{wrong_size}; restore the columns of the sample, and fill in only the column label"
-        )
-    sizes = rows.group_by("model", "part", "stratum", maintain_order=True).agg(
-        col.stratum_size.unique().sort()
-    )
-    if (several := sizes.filter(col.stratum_size.list.len() > 1)).height:
-        row = several.row(0, named=True)
-        shown = " and ".join(str(size) for size in row["stratum_size"][:2])
-        raise InputError(
-            f"the stratum {row['stratum']!r} of {row['part']} has a stratum_size of {shown} in the sample; restore the columns of the "
-            "sample, and fill in only the column label"
+            f"the stratum {row['stratum']!r} of {row['part']} has a stratum_size of {first} and {second} "
+            "in the sample; restore the columns of the sample, and fill in only the column label"
         )
     if "answer" in rows.columns:
-        # A spreadsheet may change spaces and cut long texts, so that only a majority of other answers is a
-        # sign of another run.
-        squeezed = (text.str.replace_all(r"[\s']+", "") for text in (col.answer, col.now))
-        same = (
-            run.folder.beside(rows, "responses", col.answer.alias("now"))
-            .drop_nulls(["answer", "now"])
-            .select(pl.Expr.eq(*squeezed))
-        )
-        if same.height and same.to_series().mean() < 0.5:  # type: ignore[operator]
-            raise InputError(
-                "the answers of the sample are not those of this run; label a sample of this run"
-            )
-    known = _rows_of(run, rows, run_code=run_code).select(*ROW, "allowed", "meaning")
-    rows = beside(rows.select(LABELS.keys()), known, *ROW)
-    number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
-    free = number | (col.label.is_in([REFUSED, UNCLEAR]) & col.allowed.is_not_null())
-    rows = rows.with_columns(
-        annotator=lit(annotator), meant=pl.coalesce(when(free).then("label"), labels_meant(rows))
-    )
-    if (wrong := rows.filter(col.meant.is_null())).height:
-        row = wrong.row(0, named=True)
+        _check_answers(run, rows)
+
+
+def _check_answers(run: Run, rows: DataFrame) -> None:
+    """Raise InputError if most answers of a sample are not those of the run.
+
+    A spreadsheet may change spaces and cut long texts, so that only a majority of other answers is a sign of
+    another run.
+    """
+    both = run.folder.beside(rows, "responses", col.answer.alias("now")).drop_nulls(["answer", "now"])
+    spaces = r"[\s']+"
+    is_same = col.answer.str.replace_all(spaces, "") == col.now.str.replace_all(spaces, "")
+    if both.height and both.select(is_same.mean()).item() < 0.5:
+        raise InputError("the answers of the sample are not those of this run; label a sample of this run")
+
+
+def _with_meanings(run: Run, rows: DataFrame, annotator: str, *, run_code: bool) -> DataFrame:
+    """Return the labels that the answers of an annotator stand for (columns LABELS).
+
+    Raises
+    ------
+    InputError
+        A row is not of this run, or its label is not allowed.
+    """
+    possible = _rows_of(run, rows, run_code=run_code).select(*ROW, "allowed", "meaning")
+    rows = beside(rows.select(LABELS.keys()), possible, *ROW)
+    is_number = (col.allowed.list.len() == 0) & col.label.cast(pl.Float64, strict=False).is_not_null()
+    is_without_meaning = col.label.is_in([REFUSED, UNCLEAR]) & col.allowed.is_not_null()
+    stated = when(is_number | is_without_meaning).then("label")
+    rows = rows.with_columns(annotator=lit(annotator), meant=pl.coalesce(stated, labels_meant(rows)))
+    invalid = rows.filter(col.meant.is_null())
+    if invalid.height:
+        row = invalid.row(0, named=True)
         if row["allowed"] is None:
             raise InputError(
-                f"the run has no response to label with prompt_id {row['prompt_id']}; the sample is of another run"
+                f"the run has no response to label with prompt_id {row['prompt_id']}; "
+                "the sample is of another run"
             )
         allowed = ", ".join([*(row["allowed"] or ["a number"]), REFUSED, UNCLEAR])
         raise InputError(f"the label {row['label']!r} of {row['prompt_id']} is not one of {allowed}")
-    rows = conform(rows.with_columns(label="meant"), LABELS)
-    with writable(run.path, REMEDY), only_writer(run.path, run.place):
-        earlier = labels_of(run.folder)
-        kept = earlier.join(rows, on=[*ROW, "annotator"], how="anti", nulls_equal=True)
-        replaced = earlier.join(rows, on=[*ROW, "annotator"], how="semi", nulls_equal=True)
-        if not replace and replaced.filter(col.label.ne_missing(lit(replacing, String))).height:
-            raise InputError(
-                f"this response has a label by {annotator}, given at another time or in another window; it was kept"
-            )
-        with writing(run.path / LABELS_FILE) as aside:
-            csv_table(pl.concat([kept, rows]).lazy()).collect().write_csv(aside)
-    return rows
+    return conform(rows.with_columns(label="meant"), LABELS)
 
 
 def judge_labels(
@@ -273,7 +310,8 @@ def judge_labels(
     rows = rows.with_columns(labels)
     if not rows["label"].count():
         print(
-            f"note: the judge {judge[0].name} gave no usable label; name another judge, or let people label the sample",
+            f"note: the judge {judge[0].name} gave no usable label; name another judge, "
+            "or let people label the sample",
             file=sys.stderr,
         )
         return
@@ -297,26 +335,28 @@ def reanalyse(run: Run, *, run_code: bool = False) -> Run:
     InputError
         study.yaml names code and `run_code` is False, or the study of the run cannot be recreated.
     """
-    about, (parts, settings) = run.about, opened(run, run_code=run_code)
-    mine = [
-        parts[name]
-        for name in about["parts"]
-        if name in parts and any("labels" in stage.tables for stage in parts[name].stages)
-    ]
-    if not mine:
+    about = run.about
+    parts, settings = opened(run, run_code=run_code)
+    corrected = [parts[name] for name in about["parts"] if name in parts and _uses_labels(parts[name])]
+    if not corrected:
         return run
-    study = Study(name=about["study"], title=about["title"], parts=mine)
+    study = Study(name=about["study"], title=about["title"], parts=corrected)
     with Asking().open() as asker, writable(run.path, REMEDY), only_writer(run.path, run.place):
         inputs = document_of(run).get("inputs") or {}
         again = RunInProgress(run.folder, Resolved(study, settings, Sampling(), inputs), asker, None)
         again.became, again.problems = about["parts"], run.problems
         again.analyse(again.parts, kept=("measures",))
         problems = list(dict.fromkeys(again.problems))
-        tables = {
+        changes = {
             "tables": run.folder.sizes(),
             "parts": again.became,
             "problems": problems,
             "complete": not problems,
         }
-        run.folder.write_json(about | tables)
+        run.folder.write_json(about | changes)
     return run
+
+
+def _uses_labels(part: Part) -> bool:
+    """Return whether labels correct the findings of a part."""
+    return any("labels" in stage.tables for stage in part.stages)

@@ -15,7 +15,7 @@ from tiltmeter.associations.exclusivity import JudgedNames
 from tiltmeter.associations.extraction_words import extract
 from tiltmeter.associations.families import unify_words
 from tiltmeter.associations.judge_answers import Person, read_answer
-from tiltmeter.associations.parts import counted
+from tiltmeter.associations.stories import counted
 from tiltmeter.associations.tables import STORIES
 from tiltmeter.associations.terms import load_terms
 from tiltmeter.benchmarks.builder import split_sentences

@@ -16,7 +16,7 @@ import polars as pl
 from support.fuzzing._make import of_file
 from support.fuzzing.contract import Target
 from tiltmeter.associations.paper_tables import by_location, summary, top
-from tiltmeter.associations.released import RELEASED, read_counts, read_released, reanalyse, validate
+from tiltmeter.associations.released import RELEASED, read_counts, read_released, reanalyse
 from tiltmeter.benchmarks.files import (
     check_benchmark,
     describe_benchmark,
@@ -35,6 +35,7 @@ from tiltmeter.importing.evaluation_logs import (
 )
 from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
 from tiltmeter.importing.responses import match_prompts
+from tiltmeter.labelling.scoring import score_sample
 from tiltmeter.models import Message, ModelError, Sampling, create_model
 from tiltmeter.probes.published import read_published
 from tiltmeter.runs import resolve
@@ -320,10 +321,10 @@ def targets() -> list[Target]:
         *_each("released associations", _released, _RELEASED, *every),
         *_each("recovered counts of two", partial(_reanalysed, _P_OF_TWO), _COUNTS, ".csv"),
         *_each("recovered counts of four", partial(_reanalysed, _P_OF_FOUR), _FOUR, ".csv"),
-        *_each("annotated lists, released", validate, _LISTS, ".csv", ".jsonl"),
-        *_each("annotated lists", validate, _OWN, *every),
-        *_each("annotated decisions", validate, _YES, ".csv"),
-        *_each("annotated clusters", validate, _GOLD, ".csv"),
+        *_each("annotated lists, released", score_sample, _LISTS, ".csv", ".jsonl"),
+        *_each("annotated lists", score_sample, _OWN, *every),
+        *_each("annotated decisions", score_sample, _YES, ".csv"),
+        *_each("annotated clusters", score_sample, _GOLD, ".csv"),
         *(
             one
             for key, rows in _EDITED.items()

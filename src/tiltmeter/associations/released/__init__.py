@@ -1,4 +1,4 @@
-"""Summaries and reanalysis of released results, and validation of the judge's steps."""
+"""Summaries and reanalysis of released results."""
 
 import lazy_loader
 

@@ -9,6 +9,7 @@ identities) and `n` (lists of each identity).
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
@@ -17,7 +18,7 @@ from tiltmeter.errors import InputError, check_known
 from tiltmeter.files.tables import UserTable, read_user_table
 from tiltmeter.schema import beside, conform
 
-RELEASED = {
+RELEASED: Final = {
     "context": String,  # location category
     "identity": String,
     "concept": String,
@@ -27,7 +28,7 @@ RELEASED = {
 }
 """Columns of a released table."""
 
-COUNTED = {
+COUNTED: Final = {
     "setting": String,
     "category": String,
     "context": String,
@@ -43,20 +44,21 @@ COUNTED = {
 }
 """Columns of a table of reconstructed counts, with one row per released association."""
 
-TEST = ["context", "concept"]
-_NAMES = ["Location Category", "Demographic Identity", "Phrase"]
-_OF_COUNTS = {
+TEST: Final = ["context", "concept"]
+"""Columns that identify a test."""
+_NAMES: Final = ["Location Category", "Demographic Identity", "Phrase"]
+_OF_COUNTS: Final = {
     "setting": "setting",
     "cat": "category",
     "loc": "context",
     "id": "identity",
     "phrase": "concept",
 }
-_SAME = 1e-9
+_SAME: Final = 1e-9
 """Relative tolerance for equal p-values."""
 
 
-# -- released associations --------------------------------------------------------------------------------------------
+# -- released associations -------------------------------------------------------------------------
 
 
 def read_released(path: Path) -> DataFrame:
@@ -74,13 +76,19 @@ def read_released(path: Path) -> DataFrame:
     answers = sheet.rows["Prompt Response"].str.strip_chars().str.to_uppercase()
     sheet.refuse(~answers.is_in(["YES", "NO"]), "Prompt Response", "is neither YES nor NO")
     sheet.refuse_repeats(_NAMES)
-    score, p = sheet.numbers("Score", low=0, high=float("inf")), sheet.numbers("P-Value", low=0, high=1)
     return DataFrame(
-        dict(zip(RELEASED, (*sheet.rows.select(_NAMES), score, p, answers == "YES"), strict=True))
+        {
+            "context": sheet.rows["Location Category"],
+            "identity": sheet.rows["Demographic Identity"],
+            "concept": sheet.rows["Phrase"],
+            "score": sheet.numbers("Score", low=0, high=float("inf")),
+            "p": sheet.numbers("P-Value", low=0, high=1),
+            "exclusive": answers == "YES",
+        }
     )
 
 
-# -- reconstructed counts ---------------------------------------------------------------------------------------------
+# -- reconstructed counts --------------------------------------------------------------------------
 
 
 def read_counts(path: Path) -> DataFrame:
@@ -95,15 +103,14 @@ def read_counts(path: Path) -> DataFrame:
     sheet = read_user_table(path)
     sheet.demand(_OF_COUNTS)
     # Only the format for two identities has the column c, the count of the other identity.
-    two = "c" in sheet.rows.columns
-    counts = ("a", "c", "n_lists") if two else ("a", "min", "max", "total", "n")
+    has_two_identities = "c" in sheet.rows.columns
+    counts = ("a", "c", "n_lists") if has_two_identities else ("a", "min", "max", "total", "n")
     sheet.demand((*counts, "p"))
     sheet.refuse_repeats(list(_OF_COUNTS))
     numbers = [sheet.numbers(name, low=0, high=2**53, whole=True) for name in counts]
-    table = sheet.rows.with_columns(*numbers, sheet.numbers("p", low=0, high=1)).rename(
-        _OF_COUNTS | {"a": "count", counts[-1]: "lists"}
-    )
-    if two:
+    table = sheet.rows.with_columns(*numbers, sheet.numbers("p", low=0, high=1))
+    table = table.rename(_OF_COUNTS | {"a": "count", counts[-1]: "lists"})
+    if has_two_identities:
         pair = ("count", "c")
         sums = {
             "least": pl.min_horizontal(pair),
@@ -126,7 +133,7 @@ def read_counts(path: Path) -> DataFrame:
 def counts_behind(
     released: DataFrame, counts: DataFrame, setting: str | None, category: str | None
 ) -> DataFrame:
-    """Return the counts of the rows of `released`, in the same order, with the columns `score` and `exclusive` added.
+    """Return the counts of the rows of `released`, in the same order, with `score` and `exclusive`.
 
     Setting and category are those given, or the ones whose rows match the released ones.
 
@@ -135,41 +142,43 @@ def counts_behind(
     InputError
         The given setting and category do not contain every released row, or without them, none or several do.
     """
-    for column, wanted in (("setting", setting), ("category", category)):
-        if wanted is not None:
-            check_known(
-                wanted, counts[column].unique(), f"--{column} {wanted!r} matches no row of the counts"
-            )
-            counts = counts.filter(col(column) == wanted)
+    for column, value in (("setting", setting), ("category", category)):
+        if value is not None:
+            check_known(value, counts[column].unique(), f"--{column} {value!r} matches no row of the counts")
+            counts = counts.filter(col(column) == value)
     keys = ["context", "identity", "concept"]
     rows = released.select(*keys, "score", "exclusive", p_released="p")
-    same_p = (col.p - col.p_released).abs() <= _SAME * col.p_released
-    found = rows.join(counts, on=keys, how="inner", maintain_order="left").filter(same_p).drop("p_released")
-    parts = found.partition_by("setting", "category")
-    whole = [part for part in parts if part.height == released.height]
-    if len(whole) == 1:
-        return whole[0]
-    if whole:
-        fits = " or ".join(
-            f"--setting {part['setting'][0]} --category {part['category'][0]}" for part in whole
+    is_same_p = (col.p - col.p_released).abs() <= _SAME * col.p_released
+    matched = rows.join(counts, on=keys, how="inner", maintain_order="left").filter(is_same_p)
+    parts = matched.drop("p_released").partition_by("setting", "category")
+    complete = [part for part in parts if part.height == released.height]
+    if len(complete) == 1:
+        return complete[0]
+    if complete:
+        options = " or ".join(
+            f"--setting {part['setting'][0]} --category {part['category'][0]}" for part in complete
         )
-        raise InputError(f"several parts of the counts match the released rows: choose one with {fits}")
-    largest = sorted(parts, key=len, reverse=True)[:1]
-    near = [f" (nearest: {part['setting'][0]} {part['category'][0]}, {part.height} rows)" for part in largest]
+        raise InputError(f"several parts of the counts match the released rows: choose one with {options}")
+    nearest = ""
+    if parts:
+        largest = max(parts, key=len)
+        name = f"{largest['setting'][0]} {largest['category'][0]}"
+        nearest = f" (nearest: {name}, {largest.height} rows)"
     raise InputError(
-        f"the counts do not contain all {released.height} released rows with their p-values{''.join(near)}: give the counts of this file"
+        f"the counts do not contain all {released.height} released rows with their p-values{nearest}: "
+        "give the counts of this file"
     )
 
 
 def complete_counts(block: DataFrame) -> DataFrame:
-    """Complete the counts to a row for every identity of each context and concept, including identities without a released row.
+    """Complete the counts to a row for every identity of each context and concept.
 
-    An identity has no released row if its count is the smallest, or if the row was left out as exclusive. One
-    hidden count follows from the total. Of two, one is the smallest count. Of three, one is the smallest, and
-    the other two follow from the p-value, which determines the sum of squares because all identities have the
-    same number of lists. If several hidden counts differ, their assignment to identities is unknown (`known`
-    is false): they are assigned in descending order to the identities in alphabetical order, which does not
-    affect the released rows.
+    This includes identities without a released row. An identity has no released row if its count is the
+    smallest, or if the row was left out as exclusive. One hidden count follows from the total. Of two, one is
+    the smallest count. Of three, one is the smallest, and the other two follow from the p-value, which
+    determines the sum of squares because all identities have the same number of lists. If several hidden
+    counts differ, their assignment to identities is unknown (`known` is false): they are assigned in
+    descending order to the identities in alphabetical order, which does not affect the released rows.
 
     Parameters
     ----------
@@ -188,69 +197,77 @@ def complete_counts(block: DataFrame) -> DataFrame:
         The counts of a concept are inconsistent, or its hidden counts cannot be determined.
     """
     identities = block.select(col.identity.unique().sort())
-    if missing := block["identities"][0] - identities.height:
+    missing = block["identities"][0] - identities.height
+    if missing:
         raise InputError(
-            f"{missing} of {block['identities'][0]} identities have no released row, so their counts are unknown"
+            f"{missing} of {block['identities'][0]} identities have no released row, "
+            "so their counts are unknown"
         )
-    every = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
-    whole = beside(every, block.select(*TEST, "identity", "count"), *TEST, "identity")
+    cells = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
+    cells = beside(cells, block.select(*TEST, "identity", "count"), *TEST, "identity")
     is_hidden = col.count.is_null()
-    hidden = col.hidden.list.get(is_hidden.cum_sum().over(TEST) - 1, null_on_oob=True)
-    inverted = (col.count - col.least) / col.score
-    mentions = (
-        block.filter(col.score > 0)
-        .group_by("context", "identity")
-        .agg(mentions=inverted.median().round(0).cast(Int64))
-    )
-    same = col.hidden.list.n_unique() == 1
-    whole = whole.with_columns(count=pl.coalesce("count", hidden), known=~is_hidden | same)
-    whole = beside(whole, mentions, "context", "identity")
-    return whole.select(*TEST, "identity", "count", "lists", "mentions", "known").sort(*TEST, "identity")
+    hidden_count = col.hidden.list.get(is_hidden.cum_sum().over(TEST) - 1, null_on_oob=True)
+    are_equal = col.hidden.list.n_unique() == 1
+    cells = cells.with_columns(count=pl.coalesce("count", hidden_count), known=~is_hidden | are_equal)
+
+    mentions_of_row = (col.count - col.least) / col.score
+    scored = block.filter(col.score > 0).group_by("context", "identity")
+    mentions = scored.agg(mentions=mentions_of_row.median().round(0).cast(Int64))
+    cells = beside(cells, mentions, "context", "identity")
+    return cells.select(*TEST, "identity", "count", "lists", "mentions", "known").sort(*TEST, "identity")
 
 
 def _hidden_counts(block: DataFrame) -> DataFrame:
-    """Return the lists, and the counts of the identities without a released row in descending order, by context and concept."""
-    k, shared = block["identities"][0], ("lists", "total", "least", "greatest", "p")
-    count, least, rest, absent = (col(name) for name in ("count", "least", "rest", "absent"))
+    """Return the lists and the hidden counts of each context and concept.
+
+    `hidden` has the counts of the identities without a released row, in descending order.
+    """
+    k = block["identities"][0]
+    shared = ("lists", "total", "least", "greatest", "p")
     concepts = block.group_by(TEST, maintain_order=True).agg(
         col(shared).first(),
         variants=pl.struct(shared).n_unique(),
         absent=(k - pl.len()).cast(Int64),
-        rest=col.total.first() - count.sum(),
-        squares=(count * count).sum(),
+        remaining=col.total.first() - col.count.sum(),
+        squares=(col.count * col.count).sum(),
     )
     _refuse_concepts(concepts.filter(col.variants > 1), "has counts that differ between its rows")
     # One of several hidden counts is the smallest. With two, or if all are the smallest, the total determines
-    # the rest.
-    by_total = pl.concat_list(rest - (absent - 1) * least, *[least] * k).list.head(absent)
-    by_p = pl.concat_list(_pair_of_counts(concepts, k), least)
-    hidden = when((absent < 3) | (rest == absent * least)).then(by_total).when(absent == 3).then(by_p)
+    # the others.
+    largest = col.remaining - (col.absent - 1) * col.least
+    by_total = pl.concat_list(largest, *[col.least] * k).list.head(col.absent)
+    by_p = pl.concat_list(_pair_of_counts(concepts, k), col.least)
+    follows_from_total = (col.absent < 3) | (col.remaining == col.absent * col.least)
+    hidden = when(follows_from_total).then(by_total).when(col.absent == 3).then(by_p)
     concepts = concepts.with_columns(hidden=hidden.list.sort(descending=True))
-    parts = col.hidden
-    fits = (parts.list.sum() == rest) & (parts.list.min() >= least) & (parts.list.max() <= col.greatest)
-    _refuse_concepts(
-        concepts.filter((absent > 0) & ~fits.fill_null(False)), "has hidden counts that cannot be determined"
-    )
+    has_sum = col.hidden.list.sum() == col.remaining
+    is_in_range = (col.hidden.list.min() >= col.least) & (col.hidden.list.max() <= col.greatest)
+    undetermined = concepts.filter((col.absent > 0) & ~(has_sum & is_in_range).fill_null(False))
+    _refuse_concepts(undetermined, "has hidden counts that cannot be determined")
     return concepts
 
 
 def _pair_of_counts(concepts: DataFrame, k: int) -> Expr:
-    """Return the two hidden counts in addition to the smallest one, from the sum of squares, which the p-value determines."""
+    """Return the two hidden counts in addition to the smallest one.
+
+    They follow from the sum of squares, which the p-value determines.
+    """
     from scipy.stats import chi2
 
     # Chi-squared of a k x 2 table with n lists each: sum (a - E)^2 n / (E (n - E)), where E is the mean
     # count.
-    n, expected = col.lists, col.total / k
+    n = col.lists
+    expected = col.total / k
     statistic = Series("statistic", chi2.isf(concepts["p"].to_numpy(), k - 1))
     squares = lit(statistic) * expected * (n - expected) / n + k * expected * expected
-    least, together = col.least, col.rest - col.least
-    rest = squares - col.squares - least * least
-    spread = (2.0 * rest - together * together).clip(0.0).sqrt().round(0).cast(Int64, strict=False)
-    return pl.concat_list((together + spread) // 2, (together - spread) // 2)
+    pair_sum = col.remaining - col.least
+    pair_squares = squares - col.squares - col.least * col.least
+    difference = (2.0 * pair_squares - pair_sum * pair_sum).clip(0.0).sqrt()
+    difference = difference.round(0).cast(Int64, strict=False)
+    return pl.concat_list((pair_sum + difference) // 2, (pair_sum - difference) // 2)
 
 
-def _refuse_concepts(concepts: DataFrame, what: str) -> None:
+def _refuse_concepts(concepts: DataFrame, problem: str) -> None:
     if concepts.height:
-        raise InputError(
-            f"the counts cannot be used: {concepts['concept'][0]!r} in {concepts['context'][0]!r} {what}"
-        )
+        concept, context = concepts["concept"][0], concepts["context"][0]
+        raise InputError(f"the counts cannot be used: {concept!r} in {context!r} {problem}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -10,17 +10,17 @@ from polars import DataFrame, Int64, Series, col, lit, when
 
 from tiltmeter.associations.definitions import BADF_CODE
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
-from tiltmeter.associations.significance import compare_counts
+from tiltmeter.associations.significance.discovery import compare_counts
 from tiltmeter.errors import InputError
 from tiltmeter.schema import beside, q_values
 from tiltmeter.stats import exact_independence_p
 
-LEVEL = 0.05
+LEVEL: Final = 0.05
 """Significance level of each test, and level of the false discovery rate."""
-MINIMUM = 5
+MINIMUM: Final = 5
 """Minimum number of lists with the concept."""
 
-RULES = {
+RULES: Final = {
     "published": "as released",
     "fdr_released": "q < 0.05, Benjamini-Hochberg over the released tests alone: always met",
     "fdr": "q < 0.05, Benjamini-Hochberg over the whole family",
@@ -28,18 +28,19 @@ RULES = {
     "support": f"at least {MINIMUM} lists of the identity contain the concept",
     "exact": "p < 0.05, exact if an expected count is below 5",
     "together": "highest and support, and q < 0.05 by the exact p over the tests with this support",
-    "default": "Tiltmeter's default definition: the highest rate against all others, q < 0.05 over the same tests",
+    "default": "Tiltmeter's default definition: the highest rate against all others, q < 0.05 over the same"
+    " tests",
 }
 """The rules, separately and together."""
 
-FACTS = {
+FACTS: Final = {
     "not_highest": "another identity has a higher rate",
     "single": "only one list contains the concept",
     "needs_exact": "an expected count is below 5",
 }
 """Further properties of the released rows."""
 
-_SAME = 1e-9
+_SAME: Final = 1e-9
 """Relative tolerance between the released scores and p-values and those computed from the counts."""
 
 
@@ -111,152 +112,172 @@ def reanalyse(
         released tests, or `tests` is not given and the mentions do not bound it.
     """
     block = counts_behind(released, counts, setting, category)
-    whole = complete_counts(block)
-    again = compare_counts(whole, BADF_CODE).select(score_again="score", p_again="p")
-    described = compare_counts(whole, minimum=1).with_columns(again)
+    complete = complete_counts(block)
+    published = compare_counts(complete, BADF_CODE).select(score_again="score", p_again="p")
+    described = compare_counts(complete, minimum=1).with_columns(published)
     _check_against_released(block, described)
-    made = _tests_of(described)
-    families = _families_of(described, made, tests)
-    rows = _judge(block.filter(~col.exclusive), described, _with_q_values(made, families))
-    about = block["setting"][0], block["category"][0]
+    tested = _tests_of(described)
+    families = _families_of(described, tested, tests)
+    associations = _judge(block.filter(~col.exclusive), described, _with_q_values(tested, families))
     return Reanalysis(
-        *about, rows, _tally(rows, "rule", list(RULES)), _tally(rows, "fact", list(FACTS)), families
+        setting=block["setting"][0],
+        category=block["category"][0],
+        associations=associations,
+        rules=_tally(associations, "rule", list(RULES)),
+        facts=_tally(associations, "fact", list(FACTS)),
+        families=families,
     )
 
 
 def _check_against_released(block: DataFrame, described: DataFrame) -> None:
-    """Check that the counts reproduce the released scores and p-values by the definition of the released code."""
-    again = described.select(*TEST, "identity", "score_again", "p_again")
-    both = beside(block, again, *TEST, "identity")
-    near = [(col(f"{name}_again") - col(name)).abs() <= _SAME * col(name) for name in ("score", "p")]
-    wrong = both.filter(~pl.all_horizontal(near).fill_null(False))
-    if wrong.height:
-        row = wrong.row(0, named=True)
+    """Check that the counts reproduce the released scores and p-values.
+
+    They are computed by the definition of the released code.
+    """
+    recomputed = described.select(*TEST, "identity", "score_again", "p_again")
+    both = beside(block, recomputed, *TEST, "identity")
+    is_same_score = (col.score_again - col.score).abs() <= _SAME * col.score
+    is_same_p = (col.p_again - col.p).abs() <= _SAME * col.p
+    differing = both.filter(~(is_same_score & is_same_p).fill_null(False))
+    if differing.height:
+        row = differing.row(0, named=True)
         raise InputError(
-            f"the counts of {row['concept']!r} for {row['identity']!r} in {row['context']!r} give score {row['score_again']} and "
-            f"p {row['p_again']}, but {row['score']} and {row['p']} were released"
+            f"the counts of {row['concept']!r} for {row['identity']!r} in {row['context']!r} give score "
+            f"{row['score_again']} and p {row['p_again']}, but {row['score']} and {row['p']} were released"
         )
 
 
 def _tests_of(described: DataFrame) -> DataFrame:
-    """Return one row per context and concept: the total, and p as published, by the default definition, and exact where needed."""
-    made = described.group_by(TEST, maintain_order=True).agg(
+    """Return one row per context and concept with the total and p-values.
+
+    The p-values are those published, by the default definition, and exact where an expected count is low.
+    """
+    tested = described.group_by(TEST, maintain_order=True).agg(
         "count",
         col.lists.first(),
         total=col.count.sum(),
         p_published=col.p_again.first(),
         p_default=(col.p.min() * pl.len()).clip(0, 1),  # as in version 1 of the default definition
     )
-    counts, lists, total = (
-        np.array(made["count"].to_list(), dtype=np.int64),
-        made["lists"].to_numpy(),
-        made["total"].to_numpy(),
-    )
+    counts = np.array(tested["count"].to_list(), dtype=np.int64)
+    lists = tested["lists"].to_numpy()
+    total = tested["total"].to_numpy()
     k = counts.shape[1]
     needs_exact = np.minimum(total, k * lists - total) < 5 * k
-    p_exact = made["p_published"].to_numpy().copy()
+    p_exact = tested["p_published"].to_numpy().copy()
     p_exact[needs_exact] = exact_independence_p(counts[needs_exact], lists[needs_exact])
-    return made.drop("count", "lists").with_columns(needs_exact=Series(needs_exact), p_exact=Series(p_exact))
+    tested = tested.drop("count", "lists")
+    return tested.with_columns(needs_exact=Series(needs_exact), p_exact=Series(p_exact))
 
 
-def _families_of(described: DataFrame, made: DataFrame, tests: int | None) -> Families:
-    bound, supported = (_most_tests(described, made, minimum) for minimum in (1, MINIMUM))
-    if tests is not None:
-        if tests < made.height:
+def _families_of(described: DataFrame, tested: DataFrame, stated: int | None) -> Families:
+    """Return the numbers of tests; `stated` is the number of tests that the user gives."""
+    released = tested.height
+    bound = _most_tests(described, tested, 1)
+    supported = _most_tests(described, tested, MINIMUM)
+    if stated is not None:
+        if stated < released:
             raise InputError(
-                f"--tests {tests}: the released rows alone are from {made.height} tests; give at least that number"
+                f"--tests {stated}: the released rows alone are from {released} tests; "
+                "give at least that number"
             )
-        return Families(made.height, bound, tests, tests, stated=True)
+        return Families(released, bound, used=stated, supported=stated, stated=True)
     if bound is None or supported is None:
         raise InputError(
-            "an identity has no released row in some location category, so the number of tests is not bounded: give --tests N"
+            "an identity has no released row in some location category, "
+            "so the number of tests is not bounded: give --tests N"
         )
-    return Families(made.height, bound, bound, supported, stated=False)
+    return Families(released, bound, used=bound, supported=supported, stated=False)
 
 
-def _most_tests(described: DataFrame, made: DataFrame, minimum: int) -> int | None:
-    """Return the largest possible number of tests of concepts in at least `minimum` lists; None if the mentions are unknown.
+def _most_tests(described: DataFrame, tested: DataFrame, minimum: int) -> int | None:
+    """Return the largest possible number of tests of concepts in at least `minimum` lists.
 
-    In each context, the mentions that are not of released concepts bound the number of further concepts.
+    In each context, the mentions that are not of released concepts bound the number of further concepts. None
+    if the mentions are unknown.
     """
     cells = described.unique(["context", "identity"])
     if cells["mentions"].null_count():
         return None
     mentions = cells.group_by("context").agg(col.mentions.sum())
-    used = made.group_by("context").agg(col.total.sum())
-    left = (col.mentions - col.total).clip(0) // minimum
-    return int((made["total"] >= minimum).sum()) + int(
-        mentions.join(used, on="context").select(left.sum()).item()
-    )
+    of_released = tested.group_by("context").agg(col.total.sum())
+    further = (col.mentions - col.total).clip(0) // minimum
+    most_further = mentions.join(of_released, on="context").select(further.sum()).item()
+    return int((tested["total"] >= minimum).sum()) + int(most_further)
 
 
-def _with_q_values(made: DataFrame, families: Families) -> DataFrame:
-    """Add q-values over the released tests, over the whole family, and (for the exact and default p) over the tests with support."""
-    supported = col.total >= MINIMUM
+def _with_q_values(tested: DataFrame, families: Families) -> DataFrame:
+    """Add q-values over the released tests, over the whole family, and over the tests with support.
+
+    The last are those of the exact p and of the p of the default definition.
+    """
+    has_support = col.total >= MINIMUM
     columns = {
         "q_released": (col.p_published, families.released),
         "q": (col.p_published, families.used),
-        "q_together": (when(supported).then("p_exact"), families.supported),
-        "q_default": (when(supported).then("p_default"), families.supported),
+        "q_together": (when(has_support).then("p_exact"), families.supported),
+        "q_default": (when(has_support).then("p_default"), families.supported),
     }
     for name, (p, family) in columns.items():
-        values = made.select(p).to_series()
+        values = tested.select(p).to_series()
         # Tests that were not released have larger p, so q in a family of m is m / (number of tests here)
         # times q among the tests here.
         q = q_values(values) * (family / max(1, values.count()))
-        made = made.with_columns(q.clip(upper_bound=1.0).alias(name))
-    return made
+        tested = tested.with_columns(q.clip(upper_bound=1.0).alias(name))
+    return tested
 
 
-def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
+_EFFECTS: Final = ("rate", "others_rate", "effect", "low", "high")
+_MEASURED: Final = (
+    "count",
+    "lists",
+    *_EFFECTS,
+    "leader",
+    "leader_rate",
+    "p_exact",
+    "q_released",
+    "q",
+    "q_together",
+    "q_default",
+)
+"""Numbers of an association, between its name and the rules."""
+
+
+def _judge(rows: DataFrame, described: DataFrame, tested: DataFrame) -> DataFrame:
     """Return the associations with their effects and q-values, and the rules they meet."""
-    effects = ["rate", "others_rate", "effect", "low", "high"]
     highest = described.filter(col.count == col.count.max().over(TEST))
-    named = when((pl.len() == 1) & col.known.first()).then(col.identity.first())
-    leaders = highest.group_by(TEST).agg(leader=named, leaders=pl.len())
-    count, greatest = col.count, col.greatest
+    leader = when((pl.len() == 1) & col.known.first()).then(col.identity.first())
+    leaders = highest.group_by(TEST).agg(leader=leader, leaders=pl.len())
+    effects = described.select(*TEST, "identity", *_EFFECTS)
     table = (
-        rows.join(
-            described.select(*TEST, "identity", *effects), on=[*TEST, "identity"], maintain_order="left"
-        )
-        .join(made, on=TEST, maintain_order="left")
+        rows.join(effects, on=[*TEST, "identity"], maintain_order="left")
+        .join(tested, on=TEST, maintain_order="left")
         .join(leaders, on=TEST, maintain_order="left")
-        .with_columns(
-            leader_rate=greatest / col.lists,
-            published=lit(True),
-            fdr_released=col.q_released < LEVEL,
-            fdr=col.q < LEVEL,
-            highest=count == greatest,
-            support=count >= MINIMUM,
-            exact=col.p_exact < LEVEL,
-            not_highest=count < greatest,
-            single=count == 1,
-        )
     )
     table = table.with_columns(
-        together=col.highest & col.support & (col.q_together < LEVEL),
-        default=col.highest & (col.leaders == 1) & (col.q_default < LEVEL).fill_null(False),
+        leader_rate=col.greatest / col.lists,
+        published=lit(True),
+        fdr_released=col.q_released < LEVEL,
+        fdr=col.q < LEVEL,
+        highest=col.count == col.greatest,
+        support=col.count >= MINIMUM,
+        exact=col.p_exact < LEVEL,
+        not_highest=col.count < col.greatest,
+        single=col.count == 1,
     )
-    measured = [
-        "count",
-        "lists",
-        *effects,
-        "leader",
-        "leader_rate",
-        "p_exact",
-        "q_released",
-        "q",
-        "q_together",
-        "q_default",
-    ]
-    return table.select("context", "identity", "concept", "score", "p", *measured, *RULES, *FACTS)
+    is_only_leader = col.highest & (col.leaders == 1)
+    table = table.with_columns(
+        together=col.highest & col.support & (col.q_together < LEVEL),
+        default=is_only_leader & (col.q_default < LEVEL).fill_null(False),
+    )
+    name = ("context", "identity", "concept", "score", "p")
+    return table.select(*name, *_MEASURED, *RULES, *FACTS)
 
 
 def _tally(rows: DataFrame, name: str, columns: list[str]) -> DataFrame:
     """Count the true values of each column, in total (identity null, first) and by identity."""
     by_identity = rows.group_by("identity").agg(col(columns).sum(), of=pl.len()).sort("identity")
     overall = rows.select(col(columns).sum(), of=pl.len())
-    both = pl.concat([overall, by_identity], how="diagonal").unpivot(
-        columns, index=["identity", "of"], variable_name=name, value_name="rows"
-    )
-    return both.select("identity", name, col("rows", "of").cast(Int64))
+    counts = pl.concat([overall, by_identity], how="diagonal")
+    counts = counts.unpivot(columns, index=["identity", "of"], variable_name=name, value_name="rows")
+    return counts.select("identity", name, col("rows", "of").cast(Int64))

@@ -1,10 +1,6 @@
-from .discovery import (
-    compare_counts,
-    find_associations,
-    permutation_p,
-    shuffled_counts,
-)
+from .discovery import compare_counts, find_associations
 from .robust import FEWEST_NAMES, speaks_of_names
+from .shuffling import permutation_p, shuffled_counts
 
 __all__ = [
     "FEWEST_NAMES",

@@ -1,14 +1,13 @@
-"""Cluster-robust variance of a difference of rates: several lists share a first name, and two lists share a story.
+"""Cluster-robust variance of a difference of rates, for lists that share a first name or a story.
 
 The difference between the rates of an identity and of all others is linear in the lists. Each list has a
 score (its contribution to the difference minus the expectation), and the variance is the sum over clusters of
-the squared sums of scores.
+the squared sums of scores. The clusters:
 
-    by name    clusters are first names, so that the difference generalises to names like these by story
-    clusters are stories, because the two characters of a story may be described similarly or in contrast; or
-    the user's clusters
-               of texts, of which there may be few
-    both       two-way variance V(name) + V(story) - V(list)
+* by name: clusters are first names, so that the difference generalises to names like these.
+* by story: clusters are stories, because the two characters of a story may be described similarly or in
+  contrast; or the user's clusters of texts, of which there may be few.
+* both: two-way variance V(name) + V(story) - V(list).
 
 Sources: Liang and Zeger (1986), "Longitudinal data analysis using generalized linear models"; Cameron,
 Gelbach and Miller (2011), "Robust inference with multiway clustering"; Satterthwaite (1946) for the degrees
@@ -20,36 +19,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy  # submodules are loaded on first use
 from polars import DataFrame, col
 
 from tiltmeter.arrays import Booleans, Floats, Index
-from tiltmeter.associations.significance.counts import (
+from tiltmeter.associations.significance.comparisons import (
     EVERYONE,
-    LEVEL,
-    Compared,
     Comparisons,
     CountBlock,
-    CountTest,
-    Incidence,
-    counted_lists,
-    counts_of,
-    of_sides,
+    counts_of_sides,
+    side_counts,
     strata_of,
-    summed,
 )
+from tiltmeter.associations.significance.counts import LEVEL, CountTest, RateDifference
+from tiltmeter.associations.significance.incidence import Incidence, counted_lists, summed
 from tiltmeter.stats import ratio, stratified_rate_difference
 
-FEWEST_NAMES = 20
+FEWEST_NAMES: Final = 20
 """Minimum number of first names of each identity for results to generalise to names like these."""
-ROUNDING = 1e-9
+ROUNDING: Final = 1e-9
 """Relative tolerance for variances that are equal in exact arithmetic."""
-_PAIRS_AT_ONCE = 2_000_000
+_PAIRS_AT_ONCE: Final = 2_000_000
 """Number of pairs of a list and a concept in it for which variances are computed together."""
-LEAST_INFLATION = 0.25
+LEAST_INFLATION: Final = 0.25
 """Minimum ratio of the variance to that of independent lists, because few lists cannot show that it is
 smaller."""
 
@@ -94,38 +89,46 @@ class ClusterTest(CountTest):
         if self._incidence.paired:
             return paired_p(self._incidence, block, sides, self._stories)
         p = super().p(block, sides)
-        chosen = np.flatnonzero(p < LEVEL)
-        found = self._robust(block.of(chosen), sides.of(chosen))
-        t = ratio(found.estimate, np.sqrt(found.variance))
-        robust = np.where(
-            np.isinf(found.freedom), scipy.special.ndtr(-t), scipy.special.stdtr(found.freedom, -t)
-        )
-        p[chosen] = np.where(found.inflation > 1.0 + ROUNDING, np.fmax(p[chosen], robust), p[chosen])
+        significant = np.flatnonzero(p < LEVEL)
+        difference = self._robust(block.select(significant), sides.select(significant))
+        t = ratio(difference.estimate, np.sqrt(difference.variance))
+        freedom = difference.freedom
+        robust_p = np.where(np.isinf(freedom), scipy.special.ndtr(-t), scipy.special.stdtr(freedom, -t))
+        is_inflated = difference.inflation > 1.0 + ROUNDING
+        p[significant] = np.where(is_inflated, np.fmax(p[significant], robust_p), p[significant])
         return p
 
-    def difference(self, block: CountBlock, sides: Comparisons, level: float) -> Compared:
+    def difference(self, block: CountBlock, sides: Comparisons, level: float) -> RateDifference:
         """See CountTest.difference."""
-        found = self._robust(block, sides)
-        counts = counts_of(block, sides)
-        return Compared(
-            *stratified_rate_difference(*counts, level, inflation=found.inflation, freedom=found.freedom),
-            found.spread,
+        robust = self._robust(block, sides)
+        interval = stratified_rate_difference(
+            *side_counts(block, sides), level, inflation=robust.inflation, freedom=robust.freedom
         )
+        return RateDifference(*interval, name_spread=robust.spread)
 
     def _robust(self, block: CountBlock, sides: Comparisons) -> RobustDifference:
-        size = np.cumsum(block.held.sum(axis=(1, 2))) // _PAIRS_AT_ONCE
-        parts = np.split(np.arange(len(size)), np.flatnonzero(np.diff(size)) + 1)
-        found = [
-            robust_difference(self._incidence, block.of(rows), sides.of(rows), self._names, self._stories)
-            for rows in parts
+        """Return the difference of each test, computed for a limited number of pairs at once."""
+        piece = np.cumsum(block.with_concept.sum(axis=(1, 2))) // _PAIRS_AT_ONCE
+        ends = np.flatnonzero(np.diff(piece)) + 1
+        differences = [
+            robust_difference(
+                self._incidence, block.select(rows), sides.select(rows), self._names, self._stories
+            )
+            for rows in np.split(np.arange(len(piece)), ends)
         ]
-        return RobustDifference(*map(np.concatenate, zip(*found, strict=True)))
+        return RobustDifference(*map(np.concatenate, zip(*differences, strict=True)))
 
 
 def speaks_of_names(lists: DataFrame) -> bool:
-    """Return whether every list (LISTS) has a first name (of pairs: or a cluster), and every identity at least FEWEST_NAMES of them."""
-    names = counted_lists(lists).group_by("identity").agg(col.name.n_unique(), unknown=col.name.null_count())
-    return bool(names.select((col.name.min() >= FEWEST_NAMES) & (col.unknown.sum() == 0)).item())
+    """Return whether results are about names like these.
+
+    Every list (LISTS) must have a first name (in pairs: or a cluster), and every identity at least
+    FEWEST_NAMES of them.
+    """
+    by_identity = counted_lists(lists).group_by("identity")
+    names = by_identity.agg(col.name.n_unique(), unknown=col.name.null_count())
+    has_names = (col.name.min() >= FEWEST_NAMES) & (col.unknown.sum() == 0)
+    return bool(names.select(has_names).item())
 
 
 class RobustDifference(NamedTuple):
@@ -154,7 +157,7 @@ def clusters_of(incidence: Incidence, label: Index) -> ListClusters:
 def robust_difference(
     incidence: Incidence,
     block: CountBlock,
-    sides: tuple[Index, Index],
+    sides: Comparisons,
     names: ListClusters | None,
     stories: ListClusters,
 ) -> RobustDifference:
@@ -177,23 +180,27 @@ def robust_difference(
     independent = scores.independent
     spread = np.full(len(independent), np.nan)
     if incidence.clustered:
-        variance, freedom, _ = _by_name(scores, stories)
+        variance, freedom, _ = _variance_between(scores, stories)
     else:
-        variance, freedom = scores.products(stories).sum(axis=(1, 2)), np.full(len(independent), np.inf)
+        variance = scores.products(stories).sum(axis=(1, 2))
+        freedom = np.full(len(independent), np.inf)
     if names is not None:
-        by_name, between, spread = _by_name(scores, names)
-        variance, freedom = (
-            np.maximum(variance, by_name + variance - independent),
-            np.minimum(freedom, between),
-        )
-    inflation = np.maximum(np.where(independent > 0, ratio(variance, independent), 1.0), LEAST_INFLATION)
-    return RobustDifference(scores.estimate, inflation * independent, inflation, freedom, spread)
+        variance_of_names, freedom_of_names, spread = _variance_between(scores, names)
+        variance = np.maximum(variance, variance_of_names + variance - independent)
+        freedom = np.minimum(freedom, freedom_of_names)
+    inflation = np.where(independent > 0, ratio(variance, independent), 1.0)
+    inflation = np.maximum(inflation, LEAST_INFLATION)
+    return RobustDifference(
+        estimate=scores.estimate,
+        variance=inflation * independent,
+        inflation=inflation,
+        freedom=freedom,
+        spread=spread,
+    )
 
 
-def paired_p(
-    incidence: Incidence, block: CountBlock, sides: tuple[Index, Index], pairs: ListClusters
-) -> Floats:
-    """Return one-sided p-values (R,) of the rate of one side being higher than that of the other within pairs of texts.
+def paired_p(incidence: Incidence, block: CountBlock, sides: Comparisons, pairs: ListClusters) -> Floats:
+    """Return one-sided p-values (R,) of one side having a higher rate than the other within pairs of texts.
 
     With one text of either side in a pair, the p-value is that of McNemar's exact test. Otherwise the numbers
     of texts with the concept are compared with their expectation within each pair, as in the test of Mantel
@@ -206,26 +213,24 @@ def paired_p(
     pairs
         Texts that belong together.
     """
-    scores, (identity, against) = _Scores(incidence, block, sides), sides
+    scores = _Scores(incidence, block, sides)
     row, pair, entry = scores.cells_of(pairs)
-    own, held = (
-        np.bincount(entry, chosen.astype(np.float64), minlength=len(row))
-        for chosen in (scores.side == 0, scores.compared)
-    )
-    mine, others = of_sides(pairs.sizes, pair, identity[row], against[row]).sum(axis=1).T
-    size = mine + others
-    expected = ratio(mine * held, size)
-    variance = np.nan_to_num(ratio(expected * others * (size - held), size * (size - 1)))
-    excess, spread = (
-        np.bincount(row, values, minlength=len(identity)) for values in (own - expected, variance)
-    )
+    # Numbers by cell, that is, by test and pair of texts: lists with the concept, and lists.
+    is_on_side = (scores.side == 0).astype(np.float64)
+    on_side = summed(entry, row.shape, is_on_side)
+    with_concept = summed(entry, row.shape, scores.compared.astype(np.float64))
+    sizes = counts_of_sides(pairs.sizes, pair, sides.identity[row], sides.against[row]).sum(axis=1)
+    of_identity, of_others = sizes[:, 0], sizes[:, 1]
+    size = of_identity + of_others
+    expected = ratio(of_identity * with_concept, size)
+    variance = ratio(expected * of_others * (size - with_concept), size * (size - 1))
+    excess = np.bincount(row, on_side - expected, minlength=len(sides.identity))
+    spread = np.bincount(row, np.nan_to_num(variance), minlength=len(sides.identity))
     p: Floats
-    if (size[(mine > 0) & (others > 0)] == 2).all():
-        more, differ = (
-            excess + 2 * spread,
-            4 * spread,
-        )  # of the discordant pairs, and of those with the concept on this side
-        p = scipy.stats.binom.sf(more - 1, differ, 0.5)
+    if (size[(of_identity > 0) & (of_others > 0)] == 2).all():
+        discordant = 4 * spread
+        discordant_with_concept = excess + 2 * spread  # pairs with the concept on the side of the identity
+        p = scipy.stats.binom.sf(discordant_with_concept - 1, discordant, 0.5)
     else:
         p = scipy.special.ndtr(-ratio(excess - 0.5, np.sqrt(spread)))
     return np.nan_to_num(p, nan=1.0)
@@ -234,48 +239,62 @@ def paired_p(
 class _Scores:
     """Scores of the lists in R tests of an identity (side 0) against another or all others (side 1)."""
 
-    def __init__(self, incidence: Incidence, block: CountBlock, sides: tuple[Index, Index]) -> None:
-        identity, against = self.sides = sides
+    def __init__(self, incidence: Incidence, block: CountBlock, sides: Comparisons) -> None:
+        self.sides = sides
         self.strata = strata_of(incidence.cells, block.context)  # (R, S)
-        held, sizes = (
-            of_sides(counts, np.arange(len(counts)), *sides) for counts in (block.held, block.lists)
-        )  # (R, S, 2)
+        tests = np.arange(len(block.concept))
+        with_concept = counts_of_sides(block.with_concept, tests, *sides)  # (R, S, 2)
+        sizes = counts_of_sides(block.lists, tests, *sides)  # (R, S, 2)
         weight = np.nan_to_num(ratio(sizes.prod(axis=2), sizes.sum(axis=2)))  # Mantel-Haenszel weights
         weight = np.nan_to_num(ratio(weight, weight.sum(axis=1, keepdims=True)))
         scale = np.nan_to_num(ratio(weight[..., None], sizes)) * [1.0, -1.0]
-        rate = np.nan_to_num(ratio(held, sizes))
-        self.estimate = (scale * held).sum(axis=(1, 2))
+        rate = np.nan_to_num(ratio(with_concept, sizes))
+        self.estimate = (scale * with_concept).sum(axis=(1, 2))
         self.expected = scale * rate  # (R, S, 2) expected score of a list of either side
-        by_side = (scale**2 * sizes * rate * (1 - rate)).sum(axis=1)
-        self.of_identity, self.independent = by_side[:, 0], by_side.sum(axis=1)
+        variance = (scale**2 * sizes * rate * (1 - rate)).sum(axis=1)  # (R, 2) of independent lists
+        self.variance_of_identity = variance[:, 0]
+        self.independent = variance.sum(axis=1)
+
         self.row, stratum, pair = self._pairs(incidence, block)
         self.lists = incidence.pair_list[pair]
-        whose = incidence.identity[self.lists]
-        self.side = (whose != identity[self.row]).astype(np.intp)
-        facing = against[self.row]
-        self.compared = (self.side == 0) | (facing == EVERYONE) | (whose == facing)
+        identity = incidence.identity[self.lists]
+        against = sides.against[self.row]
+        self.side = (identity != sides.identity[self.row]).astype(np.intp)
+        self.compared = (self.side == 0) | (against == EVERYONE) | (identity == against)
         self.score = np.where(self.compared, scale[self.row, stratum, self.side], 0.0)
 
     def _pairs(self, incidence: Incidence, block: CountBlock) -> tuple[Index, Index, Index]:
-        """Return the row, the index of the stratum, and the index of the pair, for all pairs of a list and a concept in each row."""
+        """Return all pairs of a list and a concept in each row.
+
+        As three arrays: the row, the index of the stratum, and the index of the pair.
+        """
         test = (block.concept[:, None] * len(incidence.cells.contexts) + self.strata).ravel()
-        sizes = np.bincount(incidence.pair_test, minlength=incidence.cells.held[..., 0].size)
-        size, end = sizes[test], np.cumsum(sizes)[test]
+        tests = incidence.cells.with_concept[..., 0].size
+        sizes = np.bincount(incidence.pair_test, minlength=tests)
+        size = sizes[test]
+        end = np.cumsum(sizes)[test]
         pair = np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
-        return *np.divmod(np.repeat(np.arange(len(test)), size), self.strata.shape[1]), pair
+        row, stratum = np.divmod(np.repeat(np.arange(len(test)), size), self.strata.shape[1])
+        return row, stratum, pair
 
     def cells_of(self, clusters: ListClusters) -> tuple[Index, Index, Index]:
-        """Return the row and the cluster of each cell, (E,), and the index of the cell of each pair of a list and a concept."""
-        cells, entry = np.unique(
-            self.row * len(clusters.sizes) + clusters.number[self.lists], return_inverse=True
-        )
-        return *np.divmod(cells, len(clusters.sizes)), entry
+        """Return the cells, each a row and a cluster with a list that has the concept.
+
+        As three arrays: the row and the cluster of each cell, (E,), and the cell of each pair.
+        """
+        number = self.row * len(clusters.sizes) + clusters.number[self.lists]
+        cells, entry = np.unique(number, return_inverse=True)
+        row, cluster = np.divmod(cells, len(clusters.sizes))
+        return row, cluster, entry
 
     def by_sides(self, clusters: ListClusters) -> Iterator[tuple[Booleans, Floats]]:
-        """Yield the rows with the same sides, as a mask (R,), and the number of lists of both sides by cluster and context, (G, C, 2)."""
-        identity, against = self.sides
-        for one, other in np.unique(np.stack(self.sides, axis=1), axis=0):
-            yield (identity == one) & (against == other), of_sides(clusters.sizes, slice(None), one, other)
+        """Yield the rows with the same sides as a mask (R,), and the numbers of lists of both sides.
+
+        The numbers are by cluster and context, shape (G, C, 2).
+        """
+        for identity, against in np.unique(np.stack(self.sides, axis=1), axis=0):
+            is_same = (self.sides.identity == identity) & (self.sides.against == against)
+            yield is_same, counts_of_sides(clusters.sizes, slice(None), identity, against)
 
     def products(self, clusters: ListClusters) -> Floats:
         """Return the sums over clusters of products of the summed scores of both sides, shape (R, 2, 2)."""
@@ -296,24 +315,31 @@ class _Scores:
     def _expected_in_one_context(
         self, clusters: ListClusters, row: Index, cluster: Index
     ) -> tuple[Floats, Floats]:
-        """Return the expected score of both sides in each cell (E, 2), and the sums of its products over all clusters, (R, 2, 2)."""
-        (identity, against), context = self.sides, self.strata[:, 0]
+        """Return the expected score of both sides in each cell, and the sums of its products.
+
+        Shapes (E, 2) and (R, 2, 2). Products are summed over all clusters.
+
+        Shapes (E, 2) and (R, 2, 2).
+        """
+        identity, against = self.sides
+        context = self.strata[:, 0]
         everyone = against == EVERYONE
         totals = clusters.sizes.sum(axis=1)  # (G, C)
-        own = clusters.sizes[cluster, identity[row], context[row]]
-        all_others = totals[cluster, context[row]] - own
-        faced = np.where(everyone[row], all_others, clusters.sizes[cluster, against[row], context[row]])
-        expected = self.expected[row, 0] * np.stack([own, faced], axis=1)
+        of_identity = clusters.sizes[cluster, identity[row], context[row]]
+        all_others = totals[cluster, context[row]] - of_identity
+        of_another = clusters.sizes[cluster, against[row], context[row]]
+        of_others = np.where(everyone[row], all_others, of_another)
+        expected = self.expected[row, 0] * np.stack([of_identity, of_others], axis=1)
 
         shared = clusters.shared
         with_all = shared.sum(axis=2)  # (C, K)
         of_all = with_all.sum(axis=1)  # (C,)
-        own_squared = shared[context, identity, identity]
-        with_others = with_all[context, identity] - own_squared
-        others_squared = of_all[context] - 2 * with_all[context, identity] + own_squared
+        identity_squared = shared[context, identity, identity]
+        with_others = with_all[context, identity] - identity_squared
+        all_others_squared = of_all[context] - 2 * with_all[context, identity] + identity_squared
         mixed = np.where(everyone, with_others, shared[context, identity, against])
-        faced_squared = np.where(everyone, others_squared, shared[context, against, against])
-        sums = np.stack([own_squared, mixed, mixed, faced_squared], axis=1).reshape(-1, 2, 2)
+        others_squared = np.where(everyone, all_others_squared, shared[context, against, against])
+        sums = np.stack([identity_squared, mixed, mixed, others_squared], axis=1).reshape(-1, 2, 2)
         expected_list = self.expected[:, 0]  # (R, 2)
         return expected, expected_list[:, :, None] * sums * expected_list[:, None, :]
 
@@ -321,42 +347,48 @@ class _Scores:
         self, clusters: ListClusters, row: Index, cluster: Index
     ) -> tuple[Floats, Floats]:
         """Return the same as `_expected_in_one_context` for tests over all contexts."""
-        expected, products = np.zeros((len(row), 2)), np.zeros((len(self.estimate), 2, 2))
-        for chosen, sizes in self.by_sides(clusters):
-            mine, entries = np.flatnonzero(chosen), np.flatnonzero(chosen[row])
+        expected = np.zeros((len(row), 2))
+        products = np.zeros((len(self.estimate), 2, 2))
+        for is_same, sizes in self.by_sides(clusters):
+            tests = np.flatnonzero(is_same)
+            entries = np.flatnonzero(is_same[row])
             expected[entries] = np.einsum("esa,esa->ea", self.expected[row[entries]], sizes[cluster[entries]])
             shared = np.einsum("gca,gdb->cadb", sizes, sizes)
-            products[mine] = np.einsum(
-                "rca,cadb,rdb->rab", self.expected[mine], shared, self.expected[mine], optimize=True
-            )
+            scores = self.expected[tests]
+            products[tests] = np.einsum("rca,cadb,rdb->rab", scores, shared, scores, optimize=True)
         return expected, products
 
 
-def _by_name(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floats]:
-    """Return the variance between names, its degrees of freedom, and the standard deviation of the rate between names, (R,) each.
+def _variance_between(scores: _Scores, names: ListClusters) -> tuple[Floats, Floats, Floats]:
+    """Return the variance between names, its degrees of freedom, and the spread of the rate, (R,) each.
 
-    If the sides have different names, the variances of both sides are added. If they share names, a name is
-    one cluster on both sides.
+    The spread is the standard deviation of the rate between the names of the identity. If the sides have
+    different names, the variances of both sides are added. If they share names, a name is one cluster on both
+    sides.
     """
     products = scores.products(names)
     number = _names_of_sides(scores, names)
-    shared = number[:, :2].sum(axis=1) > number[:, 2]
-    used = shared[:, None] == [False, False, True]  # either each side, or both together
+    is_shared = number[:, :2].sum(axis=1) > number[:, 2]
+    used = is_shared[:, None] == [False, False, True]  # either each side, or both together
     totals = np.hstack([products[:, [0, 1], [0, 1]], products.sum(axis=(1, 2))[:, None]])
     parts = totals * ratio(number, number - 1)
     variance = np.where(used, parts, 0.0).sum(axis=1)
     freedom = ratio(variance**2, np.where(used, ratio(parts**2, number - 1), 0.0).sum(axis=1))
-    spread = np.sqrt(np.maximum(parts[:, 0] - scores.of_identity, 0.0) * number[:, 0])
-    return np.nan_to_num(variance, nan=np.inf), np.maximum(np.nan_to_num(freedom, nan=1.0), 1.0), spread
+    freedom = np.maximum(np.nan_to_num(freedom, nan=1.0), 1.0)
+    excess = np.maximum(parts[:, 0] - scores.variance_of_identity, 0.0)
+    spread = np.sqrt(excess * number[:, 0])
+    return np.nan_to_num(variance, nan=np.inf), freedom, spread
 
 
 def _names_of_sides(scores: _Scores, names: ListClusters) -> Floats:
     """Return the numbers of names of each side and of both together, shape (R, 3)."""
     identity, against = scores.sides
     if scores.strata.shape[1] == 1:
-        sizes, context = names.sizes, scores.strata[:, 0]
+        sizes = names.sizes
+        context = scores.strata[:, 0]
     else:
-        sizes, context = names.sizes.sum(axis=2, keepdims=True), np.zeros_like(identity)
+        sizes = names.sizes.sum(axis=2, keepdims=True)
+        context = np.zeros_like(identity)
     everyone = against == EVERYONE
     totals = sizes.sum(axis=1, keepdims=True)  # (G, 1, C)
     present = (sizes > 0).transpose(2, 1, 0).astype(np.float64)  # (C, K, G)
@@ -364,7 +396,9 @@ def _names_of_sides(scores: _Scores, names: ListClusters) -> Floats:
     by_identity = present.sum(axis=2)  # (C, K)
     by_others = (totals - sizes > 0).sum(axis=0).T  # (C, K)
     by_all = (totals > 0).sum(axis=(0, 1))  # (C,)
-    own, faced = by_identity[context, identity], by_identity[context, against]
-    other = np.where(everyone, by_others[context, identity], faced)
-    either = np.where(everyone, by_all[context], own + faced - in_both[context, identity, against])
-    return np.stack([own, other, either], axis=1)
+    of_identity = by_identity[context, identity]
+    of_another = by_identity[context, against]
+    of_others = np.where(everyone, by_others[context, identity], of_another)
+    of_two = of_identity + of_another - in_both[context, identity, against]
+    of_both = np.where(everyone, by_all[context], of_two)
+    return np.stack([of_identity, of_others, of_both], axis=1)

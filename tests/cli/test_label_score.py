@@ -1,4 +1,4 @@
-"""`tiltmeter validate`: figures of annotated samples for people and for programs, and one sentence where a sample is wrong."""
+"""`tiltmeter label SAMPLE --score`: figures of annotated samples, and messages about mistakes in a sample."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 from conftest import Tiltmeter
 
 
-def test_figures_of_both_released_samples(shared: Path, tiltmeter: Tiltmeter) -> None:
+def test_old_name_scores_several_samples_and_names_its_successor(shared: Path, tiltmeter: Tiltmeter) -> None:
     lists, decisions = (
         shared / "data" / "badf" / name for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv")
     )
     done = tiltmeter("validate", lists, decisions, "-f", "json", exits=0)
+    assert "use: tiltmeter label SAMPLE --score" in done.stderr
     first, second = json.loads(done.stdout)
     assert (first["sample"], first["level"]) == ("Sample_eva.csv", 0.95)
     (recall,) = (
@@ -38,7 +39,7 @@ def test_figures_of_both_released_samples(shared: Path, tiltmeter: Tiltmeter) ->
 
 
 def test_the_table_shows_values_intervals_and_units(shared: Path, tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("validate", shared / "data" / "badf" / "Sample_eva.csv", exits=0)
+    done = tiltmeter("label", shared / "data" / "badf" / "Sample_eva.csv", "--score", exits=0)
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     recall = "extraction recall (macro) 0.9889 0.9787 … 0.9968 0.9856 50 stories bootstrap percentiles, 2,000 resamples of stories"
     assert recall in lines
@@ -55,11 +56,11 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
         {"phrase": ["calm", "serene", "shy", "tall"], "concept": ["calm", "calm", "shy", "tall"]}
     )
     concepts.write_parquet(tmp_path / "concepts.parquet")
-    done = tiltmeter("validate gold.csv --concepts concepts.parquet -f json", exits=0)
+    done = tiltmeter("label gold.csv --score --concepts concepts.parquet -f json", exits=0)
     figures = {row["metric"]: row["estimate"] for row in json.loads(done.stdout)[0]["figures"]}
     assert figures["v_measure"] == figures["b_cubed_f"] == 1
     concepts.head(2).write_parquet(tmp_path / "concepts.parquet")
-    done = tiltmeter("validate gold.csv --concepts concepts.parquet", exits=2)
+    done = tiltmeter("label gold.csv --score --concepts concepts.parquet", exits=2)
     assert "gold.csv, row 4, column 'phrase': 'shy' is not a phrase of concepts.parquet" in done.stderr
 
 
@@ -73,13 +74,22 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
             ("--concepts", "s.csv"),
             "--concepts applies only to a sample with phrases and gold clusters",
         ),
-        ("concept,truth,found\nmale,yes,no\n", ("none.csv",), "there is no file none.csv"),
         ("concept,truth,found\nmale,yes,no\n", ("-f", "xml"), "is not one of table, json"),
+        ("concept,truth,found\nmale,yes,no\n", ("-o", "x.csv"), "--score only reads a sample"),
+        (
+            "model,part,prompt_id,repetition,stratum,stratum_size,label\nm,p,1,0,all,1,yes\n",
+            (),
+            "add its labels to the run, which scores them: tiltmeter label RUN --from s.csv",
+        ),
     ],
 )
 def test_mistakes(
     tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "s.csv").write_text(text)
-    done = tiltmeter("validate s.csv", *arguments, exits=2, says=message)
+    done = tiltmeter("label s.csv --score", *arguments, exits=2, says=message)
     assert not done.stdout
+
+
+def test_concepts_without_score(tiltmeter: Tiltmeter) -> None:
+    tiltmeter("label run --concepts concepts.parquet", exits=2, says="--concepts applies only to --score")

@@ -1,4 +1,4 @@
-"""Validation of the judge steps: the published figures, the strict ones, formats of our own, and what a sample may get wrong."""
+"""Accuracy of the steps of associations: published figures, strict figures, our sheets, and mistakes in a sample."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tiltmeter.associations.released import Validation, validate
 from tiltmeter.errors import InputError
+from tiltmeter.labelling.scoring import SampleScores, score_sample
 
 
 @pytest.fixture(scope="module")
@@ -22,25 +22,25 @@ def golden(shared: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def lists(shared: Path) -> Validation:
-    return validate(shared / "data" / "badf" / "Sample_eva.csv")
+def lists(shared: Path) -> SampleScores:
+    return score_sample(shared / "data" / "badf" / "Sample_eva.csv")
 
 
 @pytest.fixture(scope="module")
-def decisions(shared: Path) -> Validation:
-    return validate(shared / "data" / "badf" / "sample_phrase_filter_res.csv")
+def decisions(shared: Path) -> SampleScores:
+    return score_sample(shared / "data" / "badf" / "sample_phrase_filter_res.csv")
 
 
-def figure(found: Validation, step: str, metric: str) -> dict[str, Any]:
-    return found.figures.filter(step=step, metric=metric).row(0, named=True)
+def figure(scores: SampleScores, step: str, metric: str) -> dict[str, Any]:
+    return scores.figures.filter(step=step, metric=metric).row(0, named=True)
 
 
-def estimates(found: Validation, step: str) -> dict[str, float | None]:
+def estimates(scores: SampleScores, step: str) -> dict[str, float | None]:
     """The estimate of each metric of a step."""
-    return dict(found.figures.filter(step=step).select("metric", "estimate").iter_rows())
+    return dict(scores.figures.filter(step=step).select("metric", "estimate").iter_rows())
 
 
-def test_published_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -> None:
+def test_published_scores_of_the_lists(lists: SampleScores, golden: dict[str, Any]) -> None:
     typed = golden["sample_eva"]
     for step, metric, key in (
         ("extraction", "recall (macro)", "recall_macro"),
@@ -56,7 +56,7 @@ def test_published_scores_of_the_lists(lists: Validation, golden: dict[str, Any]
     assert unifying["homogeneity"] is None
 
 
-def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -> None:
+def test_strict_scores_of_the_lists(lists: SampleScores, golden: dict[str, Any]) -> None:
     strict, expected = golden["sample_eva"]["strict_string_recompute"], golden["sample_eva"]
     for step, metric, key in (
         ("extraction", "recall (macro)", "recall"),
@@ -79,7 +79,7 @@ def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -
     }
 
 
-def test_typed_scores_that_the_lists_do_not_give_are_named(lists: Validation) -> None:
+def test_typed_scores_that_the_lists_do_not_give_are_named(lists: SampleScores) -> None:
     misread = lists.disagreements.filter(step="extraction", metric="recall")
     assert misread["row"].to_list() == [3, 5, 7, 10, 12, 21, 23, 47, 49]
     # Row 3: one of John's fourteen phrases in the two lists was replaced, which was typed as precision 14/15
@@ -88,7 +88,7 @@ def test_typed_scores_that_the_lists_do_not_give_are_named(lists: Validation) ->
     assert lists.disagreements["row"].max() == 51
 
 
-def test_exclusivity_filter(decisions: Validation, golden: dict[str, Any]) -> None:
+def test_exclusivity_filter(decisions: SampleScores, golden: dict[str, Any]) -> None:
     expected = golden["filter"]
     names = {
         "accuracy": "accuracy_recomputed", "precision": "precision", "recall": "recall", "accuracy of always no": "always_no_baseline",
@@ -122,22 +122,22 @@ def test_lists_of_our_own(tmp_path: Path) -> None:
     table.with_columns(pl.col(pl.List(pl.String)).list.join("; ")).write_csv(tmp_path / "s.csv")
     table.write_ndjson(tmp_path / "s.jsonl")
     for suffix in ("parquet", "csv", "jsonl"):
-        found = validate(tmp_path / f"s.{suffix}")
-        extraction, decomposition = estimates(found, "extraction"), estimates(found, "decomposition")
+        scores = score_sample(tmp_path / f"s.{suffix}")
+        extraction, decomposition = estimates(scores, "extraction"), estimates(scores, "decomposition")
         # Story a: Ann shares "calm" of 2 found and 2 true, Bob his one; story b found nothing, so it has a
         # recall but no precision.
-        scores = [extraction[name] for name in ("recall (macro)", "recall (micro)", "precision (macro)")]
-        assert scores == pytest.approx([(2 / 3 + 0) / 2, 2 / 5, 2 / 3])
+        values = [extraction[name] for name in ("recall (macro)", "recall (micro)", "precision (macro)")]
+        assert values == pytest.approx([(2 / 3 + 0) / 2, 2 / 5, 2 / 3])
         assert (decomposition["accuracy (macro)"], decomposition["phrases"]) == pytest.approx(
             ((1 / 2 + 1) / 2, 3)
         )
-        assert found.disagreements.is_empty()
+        assert scores.disagreements.is_empty()
 
 
 def test_a_perfect_sample_still_has_an_interval(tmp_path: Path) -> None:
     stories = [f"{number},Ann,calm; kind,kind; Calm" for number in range(20)]
     (tmp_path / "s.csv").write_text("\n".join(["story,character,found,truth", *stories]))
-    row = figure(validate(tmp_path / "s.csv"), "extraction", "recall (macro)")
+    row = figure(score_sample(tmp_path / "s.csv"), "extraction", "recall (macro)")
     # Clopper and Pearson at 20 of 20.
     assert (row["estimate"], row["low"], row["high"]) == (1.0, pytest.approx(0.025 ** (1 / 20)), 1.0)
 
@@ -146,12 +146,12 @@ def test_decisions_of_our_own(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text(
         "concept,truth,found\nmale,yes,yes\ncalm,no,no\nobserves Ramadan,Yes,no\nshy,NO,no\n"
     )
-    found = validate(tmp_path / "s.csv")
-    scores = estimates(found, "exclusivity")
-    assert [scores[name] for name in ("accuracy", "recall", "Cohen's kappa")] == pytest.approx(
+    scores = score_sample(tmp_path / "s.csv")
+    values = estimates(scores, "exclusivity")
+    assert [values[name] for name in ("accuracy", "recall", "Cohen's kappa")] == pytest.approx(
         [0.75, 0.5, 0.5], rel=1e-12
     )
-    assert figure(found, "exclusivity", "accuracy")["typed"] is None
+    assert figure(scores, "exclusivity", "accuracy")["typed"] is None
 
 
 def test_gold_clusters(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_gold_clusters(tmp_path: Path) -> None:
     table.write_csv(tmp_path / "s.csv")
     table.drop("concept").write_csv(tmp_path / "gold.csv")
     table.select("phrase", "concept", mentions=1).reverse().write_parquet(tmp_path / "concepts.parquet")
-    found = validate(tmp_path / "s.csv")
-    values = estimates(found, "unifying")
+    scores = score_sample(tmp_path / "s.csv")
+    values = estimates(scores, "unifying")
     # Entropy of the classes over that of the clusters, since each cluster lies within one class.
     classes = -(3 / 6 * math.log(3 / 6) + 2 / 6 * math.log(2 / 6) + 1 / 6 * math.log(1 / 6))
     clusters = -(2 / 6 * math.log(2 / 6) * 2 + 1 / 6 * math.log(1 / 6) * 2)
@@ -171,11 +171,11 @@ def test_gold_clusters(tmp_path: Path) -> None:
     assert (values["b_cubed_precision"], values["b_cubed_recall"]) == pytest.approx(
         (1, (2 * 2 / 3 + 1 / 3 + 2 + 1) / 6)
     )
-    for row in found.figures.head(6).iter_rows(named=True):
+    for row in scores.figures.head(6).iter_rows(named=True):
         assert 0 <= row["low"] <= row["estimate"] <= row["high"] <= 1
         assert row["low"] < row["high"]
-    assert validate(tmp_path / "gold.csv", concepts=tmp_path / "concepts.parquet").figures.equals(
-        found.figures
+    assert score_sample(tmp_path / "gold.csv", concepts=tmp_path / "concepts.parquet").figures.equals(
+        scores.figures
     )
 
 
@@ -193,7 +193,7 @@ def test_intervals_of_clusterings_cover(tmp_path: Path) -> None:
 
     def recall(table: pl.DataFrame) -> dict[str, Any]:
         table.write_csv(tmp_path / "s.csv")
-        return figure(validate(tmp_path / "s.csv"), "unifying", "b_cubed_recall")
+        return figure(score_sample(tmp_path / "s.csv"), "unifying", "b_cubed_recall")
 
     truth = recall(draw(3_000))["estimate"]
     held = [row["low"] <= truth <= row["high"] for row in (recall(draw(40)) for _ in range(20))]
@@ -208,7 +208,7 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
     [
         ("", "cannot be read"),
         ("story,character,found,truth\n", "contains no rows"),
-        ("a,b\n1,2\n", "is not an annotated sample: it needs the columns story, character, found, truth"),
+        ("a,b\n1,2\n", "is not an annotated sample: it needs the columns story, character, read, label"),
         ("story,character,found,truht\na,Ann,calm,calm\n", "has no column 'truth': did you mean truht"),
         ("story,character\na,Ann\n", "has no column 'found'"),
         ("story,found,truth\na,calm,calm\n", "has no column 'character'"),
@@ -250,5 +250,53 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
 def test_a_wrong_sample_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "s.csv").write_text(text)
     with pytest.raises(InputError, match=re.escape(message)) as caught:
-        validate(tmp_path / "s.csv")
+        score_sample(tmp_path / "s.csv")
     assert "s.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_sheets_with_read_and_label_give_the_same_scores_as_earlier_columns(
+    tmp_path: Path, suffix: str
+) -> None:
+    earlier = {
+        "lists": "story,character,found,truth,decomposed,decomposed_truth\na,Ann,calm; kind,calm,kind,kind\nb,Ann,shy,at ease,x,y\n",
+        "decisions": "concept,truth,found\nmale,yes,yes\ncalm,no,yes\n",
+        "clusters": "phrase,gold,concept\ncalm,1,calm\nserene,1,calm\nshy,2,shy\n",
+    }
+    current = {
+        "lists": "story,character,step,read,label\na,Ann,extraction,calm; kind,calm\nb,Ann,extraction,shy,at ease\n"
+        "a,Ann,decomposition,kind,kind\nb,Ann,decomposition,x,y\n",
+        "decisions": "concept,label,read\nmale,yes,yes\ncalm,no,yes\n",
+        "clusters": "phrase,label,read\ncalm,1,calm\nserene,1,calm\nshy,2,shy\n",
+    }
+    for kind, text in earlier.items():
+        (tmp_path / "earlier.csv").write_text(text)
+        table = pl.read_csv(current[kind].encode(), infer_schema=False)
+        sample = tmp_path / f"{kind}{suffix}"
+        if suffix == ".csv":
+            table.write_csv(sample)
+        elif suffix == ".jsonl":
+            table.write_ndjson(sample)
+        else:
+            table.write_parquet(sample)
+        assert score_sample(sample).figures.equals(score_sample(tmp_path / "earlier.csv").figures)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("story,character,read\na,Ann,calm\n", "has no column 'label'"),
+        ("story,character,step,read,label\na,Ann,filter,calm,calm\n", "'filter' is neither extraction nor"),
+        ("story,character,read,label\na,Ann,calm,calm\na,Ann,shy,shy\n", "row 3 repeats row 2"),
+        ("concept,read,label\nmale,perhaps,yes\n", "row 2, column 'read': 'perhaps' is neither yes nor no"),
+        ("phrase,label\nmale,1\n", "has no column 'read': add the concept of each phrase"),
+        (
+            "model,part,prompt_id,stratum,label\nm,p,1,all,yes\n",
+            "is a sample of the responses of a run; add its labels to the run",
+        ),
+    ],
+)
+def test_mistakes_in_sheets_with_read_and_label(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(InputError, match=re.escape(message)):
+        score_sample(tmp_path / "s.csv")
