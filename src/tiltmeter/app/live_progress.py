@@ -48,7 +48,7 @@ class ModelProgress(NamedTuple):
 
     name: str
     answered: int
-    asked: int
+    requested: int
 
 
 class Progress(NamedTuple):
@@ -244,9 +244,9 @@ def show(progress: Progress) -> None:
     st.caption(f"Status: {progress.step}.")
     for model in progress.models:
         lines([model.name])
-        share = model.answered / model.asked if model.asked else 1.0
+        share = model.answered / model.requested if model.requested else 1.0
         about = "" if progress.exact else "about "
-        st.progress(min(share, 1.0), text=f"{about}{model.answered:,} of {model.asked:,} answers")
+        st.progress(min(share, 1.0), text=f"{about}{model.answered:,} of {model.requested:,} answers")
     if progress.note is not None:
         lines([progress.note])
     elif progress.models and progress.quiet > QUIET:

@@ -298,11 +298,12 @@ def _show_answer(response: Detail, *, key: str) -> None:
 
 def _show_differences(counterpart: Counterpart, response: Detail, response_there: Detail) -> None:
     """Show outcome, label, and the factors and measures that differ between two responses."""
-    here, there = response.measures, response_there.measures
+    measures, measures_there = response.measures, response_there.measures
     factors = [name for name, _, _ in counterpart.differs]
     rows = []
-    for name in dict.fromkeys([*factors, *here, *there]):
-        value, value_there = here.get(name, "none"), there.get(name, "none")
+    for name in dict.fromkeys([*factors, *measures, *measures_there]):
+        value = measures.get(name, "none")
+        value_there = measures_there.get(name, "none")
         if value != value_there or name in ("outcome", "label"):
             rows.append((name, value, value_there))
     st.caption("Outcome, label, and differences in measures and factors")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
@@ -32,7 +32,7 @@ For a metric from 0 (no bias) to 1, the margin is 0.02, which is well within eve
 margin, such as a tenth of the healthy tier, would require more items than any probe has.
 """
 
-VERDICT_LEVEL = 1 - SHOWN_BELOW
+VERDICT_LEVEL: Final = 1 - SHOWN_BELOW
 """Confidence level of the intervals on which verdicts rest, whatever the level of the intervals shown."""
 
 FEWEST_READ = 0.5
@@ -45,7 +45,7 @@ NO_INTERVALS = "no interval"
 NO_DIRECTION = "no direction is defined as better"
 FEW_READ = "fewer than half of the answers could be parsed"
 NO_INTERVAL_OF_SIDE = "a side can be biased in either direction, and its interval is missing"
-UNJUDGED = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
+UNJUDGED: tuple[str, ...] = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
 """Notes of key metrics whose change could not be tested. Their verdict is "inconclusive"."""
 
 

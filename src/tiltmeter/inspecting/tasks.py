@@ -106,7 +106,11 @@ def load_task(probe: str, **settings: Any) -> ProbeTask:
     return ProbeTask(part, resolved, design)
 
 
-REASONS = {"refused": "refusal", "unreadable": "invalid_response_format", "empty": "no_response"}
+REASONS: Mapping[str, str] = {
+    "refused": "refusal",
+    "unreadable": "invalid_response_format",
+    "empty": "no_response",
+}
 """Inspect's terms for the outcomes without a parsed answer."""
 PAUSE = 0.05
 """Seconds that an answer waits for others, so that they are parsed in one batch."""

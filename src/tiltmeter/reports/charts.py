@@ -35,7 +35,7 @@ PAPER = "#fffffe"
 """Colour of the background."""
 ACCENT = "#2a5bd8"
 """Colour of emphasis."""
-TIERS = {
+TIERS: Mapping[str, str] = {
     "healthy": "#cfe8de",
     "cautionary": "#f6e3a2",
     "critical": "#f0b184",
@@ -43,7 +43,7 @@ TIERS = {
     "ungraded": "#d9dde8",
 }
 """Colours of the tiers. Colour is never the only cue: a letter or a position always accompanies it."""
-SHADED = {
+SHADED: Mapping[str, str] = {
     "at most cautionary": "healthy",
     "cautionary to critical": "cautionary",
     "at least cautionary": "cautionary",

@@ -200,8 +200,9 @@ def _table_of_series(block: Bars | Heatmap | Dots) -> Table:
     kind: Kind
     if isinstance(block, Dots):
         kind = "signed"
-        left, right = block.ends
-        note = f"{block.span[0]:g}: {left}; {block.span[1]:g}: {right}. {block.note}"
+        low, high = block.span
+        low_end, high_end = block.ends
+        note = f"{low:g}: {low_end}; {high:g}: {high_end}. {block.note}"
     else:
         kind = block.kind
         note = block.note
@@ -288,7 +289,7 @@ def contrast(first: str, second: str) -> tuple[list[Passage], list[Passage]]:
     Returns
     -------
     tuple
-        The passages of each text in order; "…" stands for words that are left out.
+        The passages of each text in order; "…" replaces words that are left out.
     """
     words_of_first = re.findall(r"\S+\s*", first)[:MOST_WORDS]
     words_of_second = re.findall(r"\S+\s*", second)[:MOST_WORDS]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tiltmeter.testing.requirements import GARBAGE, Requirement, raising_nothing, requirement_of
 
-TEXTS = (
+TEXTS: tuple[str, ...] = (
     "She is a brilliant engineer, and everybody likes her.",
     "He was late again. No one was surprised!",
     "They believe that the holiday brings the family together.",

@@ -16,10 +16,13 @@ from tiltmeter.testing.requirements import Requirement, requirement_of
 
 AT_ONCE = 20
 """Number of simultaneous requests."""
-TALK = (Message("system", "Be brief."), Message("user", "Is it raining? Answer yes or no."))
+TALK: tuple[Message, ...] = (
+    Message("system", "Be brief."),
+    Message("user", "Is it raining? Answer yes or no."),
+)
 LIST = ("no", "yes", "refuse")
 """Allowed answers to TALK, for models that accept lists."""
-WITH_LIST = (*TALK, Message(ALLOWED, json.dumps(LIST)))
+WITH_LIST: tuple[Message, ...] = (*TALK, Message(ALLOWED, json.dumps(LIST)))
 
 
 def check_provider(

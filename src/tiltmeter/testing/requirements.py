@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-GARBAGE = (
+GARBAGE: tuple[str, ...] = (
     "",
     " \n\t",
     "(",
