@@ -218,8 +218,9 @@ def numbers_of(block: Chart) -> DataFrame:
         names = [name or "panel" for name in block.names]
         rows = []
         for row in block.rows:
+            numbers = (row.estimate, row.low, row.high)
             mark = row.mark.mark if row.mark else None
-            rows.append((*row[:5], row.about, mark, row.unit))
+            rows.append((row.panel, row.label, *numbers, row.about, mark, row.unit))
         names += ["estimate", "low", "high", "about", "mark", "unit"]
         table = DataFrame(rows, schema=names, orient="row")
         return table.select(column for column in table if not _is_empty(column))
