@@ -16,7 +16,7 @@ from polars import Boolean, DataFrame, String, lit
 from tiltmeter.app import run_data
 from tiltmeter.app.access import ask_for_token, may_write, say_what_is_allowed
 from tiltmeter.app.findings_page import choose_finding, show_finding
-from tiltmeter.app.known_runs_page import STATES, KnownRun, known_runs
+from tiltmeter.app.known_runs_page import STATES, KnownRun, list_runs
 from tiltmeter.app.label_page import label_responses
 from tiltmeter.app.live_progress import live
 from tiltmeter.app.permissions import RUN_CODE
@@ -54,12 +54,12 @@ def explore(run: str, journal: str, token: str, *, run_code: bool = False) -> No
     """
     st.set_page_config(page_title="Tiltmeter", layout="wide")
     first = Path(run) if run else None
-    runs = known_runs(first)
+    runs = list_runs(first)
     selected = _choose_run(runs, first)
     say_what_is_allowed(token)
     try:
         if selected is None:
-            _list_runs(runs)
+            _show_runs(runs)
             return
         _show_state(selected, journal, first)
         if selected.finished:
@@ -95,7 +95,7 @@ def _name_of(path: Path, runs: list[KnownRun]) -> str:
     return names[0] if names else ALL_RUNS
 
 
-def _list_runs(runs: list[KnownRun]) -> None:
+def _show_runs(runs: list[KnownRun]) -> None:
     """Show the list of runs with its filters; a visitor opens a run by selecting its row."""
     st.header("Runs")
     if not runs:

@@ -38,7 +38,7 @@ class KnownRun(NamedTuple):
         return self.written != ""
 
 
-def known_runs(elsewhere: Path | None = None) -> list[KnownRun]:
+def list_runs(elsewhere: Path | None = None) -> list[KnownRun]:
     """Return the runs under the runs folder, and optionally one elsewhere.
 
     Runs in progress first, then the most recent first.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
-from tiltmeter.app.known_runs_page import KnownRun, known_runs, models_in, read_document
+from tiltmeter.app.known_runs_page import KnownRun, list_runs, models_in, read_document
 from tiltmeter.app.plain_text import lines
 from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
@@ -232,7 +232,7 @@ def live(run: KnownRun, journal: str, elsewhere: Path | None) -> None:
     elsewhere
         A run outside the runs folder that is listed too.
     """
-    if run not in known_runs(elsewhere):
+    if run not in list_runs(elsewhere):
         _watcher(run.path, journal).close()
         st.rerun()
     st.subheader("In progress")
