@@ -16,18 +16,36 @@ if TYPE_CHECKING:
 MARKS = ("healthy", "cautionary", "critical", "catastrophic")
 """Tiers of a graded metric, best first."""
 RANGES = (
-    "healthy", "at most cautionary", "cautionary", "cautionary to critical", "at least cautionary", "critical", "at least critical",
+    "healthy",
+    "at most cautionary",
+    "cautionary",
+    "cautionary to critical",
+    "at least cautionary",
+    "critical",
+    "at least critical",
     "catastrophic",
-)  # fmt: skip
+)
 """Marks by increasing severity: single tiers, and ranges of tiers that an interval touches."""
-UNDECIDED, UNGRADED = "undecided", "ungraded"
-"""Mark of a metric whose interval reaches from healthy to critical or beyond, and of one with too few parsed
-responses or items."""
+UNDECIDED = "undecided"
+"""Mark of a metric whose interval reaches from healthy to critical or beyond."""
+UNGRADED = "ungraded"
+"""Mark of a metric with too few parsed responses or items."""
 SEVERITY: Mapping[str, int] = {
-    mark: place for place, mark in enumerate((UNGRADED, *RANGES[:2], UNDECIDED, *RANGES[2:]), -1)
+    UNGRADED: -1,
+    "healthy": 0,
+    "at most cautionary": 1,
+    UNDECIDED: 2,
+    "cautionary": 3,
+    "cautionary to critical": 4,
+    "at least cautionary": 5,
+    "critical": 6,
+    "at least critical": 7,
+    "catastrophic": 8,
 }
-"""Order of the marks: by the best and then the worst tier that the interval touches; undecided is worse than
-at most cautionary."""
+"""Order of the marks: by the best and then the worst tier that the interval touches.
+
+Undecided is worse than at most cautionary.
+"""
 MORE_ITEMS = "a decision needs more items, chosen before the run"
 """What an undecided mark needs."""
 REPEATED_LOOKS = (
@@ -73,7 +91,7 @@ digits. interval: a pair (low, high). mark: a `Graded`. code: literal input such
 
 
 class Graded(NamedTuple):
-    """A mark, with the best and the worst tier that the interval reaches, and a note that is shown in brackets."""
+    """A mark with the best and the worst tier that the interval reaches, and a note shown in brackets."""
 
     mark: str
     best: str | None = None
@@ -130,13 +148,13 @@ def columns_of(rows: DataFrame, kinds: Mapping[str, Kind], other: Kind = "name")
 
 def named_model(model: str) -> str:
     """Return the name of a model for a headline, which says so if it is a simulated model, or no model."""
+    if model == "own responses":
+        return "Your texts"
     if not model.startswith("sim/"):
-        return "Your texts" if model == "own responses" else model
-    return (
-        f"{model.removesuffix(')')}, simulated model)"
-        if model.endswith(")")
-        else f"{model} (simulated model)"
-    )
+        return model
+    if model.endswith(")"):
+        return f"{model.removesuffix(')')}, simulated model)"
+    return f"{model} (simulated model)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,15 +325,8 @@ class Heatmap:
         cls, title: str, table: DataFrame, kind: Kind = "number", centre: float | None = None, note: str = ""
     ) -> Heatmap:
         """Return the numbers of a table, whose first column has the names of the rows."""
-        return cls(
-            title,
-            table.to_series(0).to_list(),
-            table.columns[1:],
-            table[:, 1:].rows(),
-            kind,
-            centre,
-            note=note,
-        )
+        rows = table.to_series(0).to_list()
+        return cls(title, rows, table.columns[1:], table[:, 1:].rows(), kind, centre, note=note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,11 +409,9 @@ class Responses:
     def pair(cls, title: str, example: Mapping[str, Any]) -> Responses:
         """Return the responses of a counterfactual pair (see `Run.counterfactual_pairs`)."""
         names = ("prompt", "answer", "outcome", "label")
-        return cls(
-            title,
-            [Response(*(example[f"{other}{name}"] for name in names)) for other in ("", "other_")],
-            paired=True,
-        )
+        response = Response(*[example[name] for name in names])
+        counterpart = Response(*[example[f"other_{name}"] for name in names])
+        return cls(title, [response, counterpart], paired=True)
 
 
 @dataclass(frozen=True, slots=True)

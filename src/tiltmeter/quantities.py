@@ -1,4 +1,7 @@
-"""Numbers in words, for people: shares in percent, differences of shares in percentage points, with digits that follow the uncertainty."""
+"""Numbers in words, for people.
+
+Shares are in percent and differences of shares in percentage points, with digits that follow the uncertainty.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def percent_digits(low: float | None, high: float | None) -> int:
     """Return the number of decimals of a percentage that its interval supports."""
-    return 1 if low is not None and high is not None and high - low < 2 * PRECISE else 0
+    is_precise = low is not None and high is not None and high - low < 2 * PRECISE
+    return 1 if is_precise else 0
 
 
 def in_percent(value: float, digits: int = 0) -> str:
@@ -66,8 +70,8 @@ def confidence(level: float) -> str:
     >>> confidence(0.95), confidence(0.99834), confidence(0.99996)
     ('95%', '99.8%', '99.996%')
     """
-    missed = max(100 * (1 - level), 1e-9)
-    decimals = max(1, math.ceil(-math.log10(missed)))
+    distance = max(100 * (1 - level), 1e-9)
+    decimals = max(1, math.ceil(-math.log10(distance)))
     return f"{round(100 * level, decimals):.12g}%"
 
 
@@ -78,4 +82,5 @@ def interval(low: float | None, high: float | None, unit: str = "") -> str:
     if unit not in ("share", "difference"):
         return f"{number(low)} to {number(high)}"
     digits = percent_digits(low, high)
-    return f"{in_percent(low, digits)} to {in_percent(high, digits)}{'%' if unit == 'share' else ''}"
+    ends = f"{in_percent(low, digits)} to {in_percent(high, digits)}"
+    return f"{ends}%" if unit == "share" else ends

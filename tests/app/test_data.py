@@ -10,7 +10,7 @@ import pytest
 
 import tiltmeter as tm
 from tiltmeter.app import run_data as data
-from tiltmeter.app.known_runs_page import find_run, known
+from tiltmeter.app.known_runs_page import find_run, list_runs
 from tiltmeter.app.response_pages import counterparts, detail, sentences
 from tiltmeter.blocks import RANGES
 from tiltmeter.errors import InputError
@@ -48,7 +48,7 @@ def test_findings_are_listed_by_harm_the_worst_first(
 
 
 def test_all_runs_are_listed_with_what_became_of_them(runs: Path) -> None:
-    listed = {run.name: run for run in known()}
+    listed = {run.name: run for run in list_runs()}
     assert {name: (run.method, run.state) for name, run in listed.items()} == {
         "probes": ("probes", "complete"),
         "stories": ("associations", "complete"),
@@ -63,14 +63,10 @@ def test_a_run_elsewhere_begun_or_damaged_is_listed_too(runs: Path, tmp_path: Pa
     begun.mkdir()
     shutil.copy(runs / "probes" / "study.yaml", begun)
     assert find_run(str(begun)) == begun
-    by_name = {run.name: run for run in known(begun)}[str(begun)]
-    assert (by_name.state, by_name.finished, by_name.models) == (
-        "in progress",
-        False,
-        ("sim/mild", "sim/fair"),
-    )
+    listed = {run.name: run for run in list_runs(begun)}[str(begun)]
+    assert (listed.state, listed.finished, listed.models) == ("in progress", False, ("sim/mild", "sim/fair"))
     (begun / "study.yaml").write_text("{", encoding="utf-8")
-    assert {run.name: run.state for run in known(begun)}[str(begun)] == "damaged"
+    assert {run.name: run.state for run in list_runs(begun)}[str(begun)] == "damaged"
     with pytest.raises(InputError, match=r"nowhere is not a run folder.*countries"):
         find_run("nowhere")
 
@@ -174,8 +170,8 @@ def test_a_response_is_shown_with_its_prompt_and_measures(runs: Path) -> None:
     answer = run.responses.filter(prompt_id=row["prompt_id"]).row(0, named=True)
     assert (shown.answer, shown.status) == (answer["answer"], "ok")
     assert shown.prompt == run.design.filter(prompt_id=row["prompt_id"])["prompt"].item()
-    assert list(shown.measured)[:2] == ["outcome", "label"]
-    assert shown.measured["subject"] == row["subject"]
+    assert list(shown.measures)[:2] == ["outcome", "label"]
+    assert shown.measures["subject"] == row["subject"]
     with pytest.raises(InputError, match="no longer in this run"):
         detail(path, data.Attempt("sim/biased", "g20/999/0", 0))
 

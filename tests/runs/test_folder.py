@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import tiltmeter
-from tiltmeter.app.known_runs_page import known
+from tiltmeter.app.known_runs_page import list_runs
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder, known_runs, load
 
@@ -159,4 +159,4 @@ def test_listings_skip_a_run_whose_description_is_a_pipe(workplace: Path) -> Non
     place.mkdir(parents=True)
     os.mkfifo(place / "run.json")
     assert known_runs() == []
-    assert [run.state for run in known()] == ["damaged"]
+    assert [run.state for run in list_runs()] == ["damaged"]

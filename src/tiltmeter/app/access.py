@@ -26,6 +26,20 @@ _READS: Final = "Here you can read all runs of the folder, with their prompts an
 _WRITES: Final = (
     "You can also label responses and update the results of a run with the labels; nothing can be deleted."
 )
+_FROM_ANYWHERE: Final = "Everyone who can reach this address can read the runs."
+_FROM_THIS_MACHINE: Final = "The page can be opened on this machine only."
+_READ_ONLY: Final = (
+    "You can change nothing. Labelling needs the token that was printed where the explorer was started."
+)
+_NOT_DIRECT: Final = "You can change nothing, because the request came through a proxy or from another page."
+_OPEN_DIRECTLY: Final = (
+    "Responses can be labelled only where the explorer is opened directly on its machine, "
+    "or with a token: see view --host."
+)
+_HOW_TO_LABEL: Final = (
+    "Labels are stored in the run folder. "
+    "To label responses, enter the token that was printed where the explorer was started."
+)
 
 
 def may_write(token: str) -> bool:
@@ -38,55 +52,37 @@ def may_write(token: str) -> bool:
     """
     if not token:
         return _from_this_machine()
-    given = st.query_params.get(TOKEN)
-    if given is not None:
+    token_in_address = st.query_params.get(TOKEN)
+    if token_in_address is not None:
         # The address is shown to others and stored as a bookmark, so the token does not stay in it.
-        st.session_state[TOKEN] = given
+        st.session_state[TOKEN] = token_in_address
         del st.query_params[TOKEN]
-    return secrets.compare_digest(str(st.session_state.get(TOKEN, "")).strip().encode(), token.encode())
+    token_of_visitor = str(st.session_state.get(TOKEN, "")).strip()
+    return secrets.compare_digest(token_of_visitor.encode(), token.encode())
 
 
 def say_what_is_allowed(token: str) -> None:
     """Tell the visitor what is possible on these pages, and who else has access."""
+    if may_write(token):
+        access = _FROM_ANYWHERE if token else _FROM_THIS_MACHINE
+        text = f"{_READS} {_WRITES} {access}"
+    elif token:
+        text = f"{_READS} {_READ_ONLY}"
+    else:
+        text = f"{_READS} {_NOT_DIRECT}"
     with st.sidebar:
-        if may_write(token):
-            others = (
-                "Everyone who can reach this address can read the runs"
-                if token
-                else "The page can be opened on this machine only"
-            )
-            lines([f"{_READS} {_WRITES} {others}."])
-        elif token:
-            lines(
-                [
-                    f"{_READS} You can change nothing. Labelling needs the token that was printed where the explorer was started."
-                ]
-            )
-        else:
-            lines(
-                [
-                    f"{_READS} You can change nothing, because the request came through a proxy or from another page."
-                ]
-            )
+        lines([text])
 
 
 def ask_for_token(token: str) -> None:
     """Show that the visitor may only read, with a field for the token."""
     if not token:
-        lines(
-            [
-                "Responses can be labelled only where the explorer is opened directly on its machine, or with a token: see view --host."
-            ]
-        )
+        lines([_OPEN_DIRECTLY])
         return
-    lines(
-        [
-            "Labels are stored in the run folder. To label responses, enter the token that was printed where the explorer was started."
-        ]
-    )
-    given = st.text_input("Token", type="password", key="entered token")
-    if given:
-        st.session_state[TOKEN] = given
+    lines([_HOW_TO_LABEL])
+    entered_token = st.text_input("Token", type="password", key="entered token")
+    if entered_token:
+        st.session_state[TOKEN] = entered_token
         if may_write(token):
             st.rerun()
         lines(["This is not the token."])

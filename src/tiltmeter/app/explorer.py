@@ -13,10 +13,10 @@ from pathlib import Path
 import streamlit as st
 from polars import Boolean, DataFrame, String, lit
 
-from tiltmeter.app import run_data as data
+from tiltmeter.app import run_data
 from tiltmeter.app.access import ask_for_token, may_write, say_what_is_allowed
 from tiltmeter.app.findings_page import choose_finding, show_finding
-from tiltmeter.app.known_runs_page import STATES, KnownRun, known
+from tiltmeter.app.known_runs_page import STATES, KnownRun, list_runs
 from tiltmeter.app.label_page import label_responses
 from tiltmeter.app.live_progress import live
 from tiltmeter.app.permissions import RUN_CODE
@@ -33,7 +33,9 @@ from tiltmeter.runs import Run, RunFolder
 ALL_RUNS = "All runs"
 _RUN = "run"
 """Key of the selected run in the session state and in the URL."""
-COMPARE, LABELS = "Compare models", "Label responses"
+RESULTS = "Results"
+COMPARE = "Compare models"
+LABELS = "Label responses"
 
 
 def explore(run: str, journal: str, token: str, *, run_code: bool = False) -> None:
@@ -51,28 +53,32 @@ def explore(run: str, journal: str, token: str, *, run_code: bool = False) -> No
         Whether code that study.yaml of a run names may be run.
     """
     st.set_page_config(page_title="Tiltmeter", layout="wide")
-    also = Path(run) if run else None
-    runs = known(also)
-    chosen = _choose_run(runs, also)
+    first = Path(run) if run else None
+    runs = list_runs(first)
+    selected = _choose_run(runs, first)
     say_what_is_allowed(token)
     try:
-        if chosen is None:
-            _list_runs(runs)
-        else:
-            _show_run(chosen, runs, journal, also, token, run_code=run_code)
+        if selected is None:
+            _show_runs(runs)
+            return
+        _show_state(selected, journal, first)
+        if selected.finished:
+            _show_view(selected, runs, token, run_code=run_code)
     except InputError as error:
         st.error("This page cannot be displayed in full:")
         lines([str(error)])
 
 
-def _choose_run(runs: list[KnownRun], also: Path | None) -> KnownRun | None:
+def _choose_run(runs: list[KnownRun], first: Path | None) -> KnownRun | None:
+    """Return the selected run; None for the list of runs.
+
+    Before a visitor selects one, it is the run of the address, otherwise the run `first`.
+    """
     by_name = {run.name: run for run in runs}
     if _RUN not in st.session_state:
-        begin = next(
-            (run.name for run in runs if also is not None and run.path.resolve() == also.resolve()), ALL_RUNS
-        )
-        asked = st.query_params.get(_RUN, begin)
-        st.session_state[_RUN] = asked if asked in by_name else begin
+        default = ALL_RUNS if first is None else _name_of(first, runs)
+        requested = st.query_params.get(_RUN, default)
+        st.session_state[_RUN] = requested if requested in by_name else default
     elif st.session_state[_RUN] not in by_name:
         st.session_state[_RUN] = ALL_RUNS
     st.sidebar.title("Tiltmeter")
@@ -84,22 +90,29 @@ def _choose_run(runs: list[KnownRun], also: Path | None) -> KnownRun | None:
     return by_name.get(name)
 
 
-def _list_runs(runs: list[KnownRun]) -> None:
+def _name_of(path: Path, runs: list[KnownRun]) -> str:
+    names = [run.name for run in runs if run.path.resolve() == path.resolve()]
+    return names[0] if names else ALL_RUNS
+
+
+def _show_runs(runs: list[KnownRun]) -> None:
+    """Show the list of runs with its filters; a visitor opens a run by selecting its row."""
     st.header("Runs")
     if not runs:
         st.caption("There are no runs yet. Run `tiltmeter demo` to create three; it needs no API key.")
         return
-    methods = list(dict.fromkeys(run.method for run in runs if run.method))
-    left, right = st.columns(2)
-    chosen = left.multiselect("Method", methods, format_func=one_line, placeholder="All", key="method")
-    states = right.multiselect("State", STATES, placeholder="All", key="state")
-    selected = [
-        run for run in runs if (not chosen or run.method in chosen) and (not states or run.state in states)
-    ]
-    names = tuple(run.name for run in selected)
-    rows = [
-        (run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in selected
-    ]
+    all_methods = list(dict.fromkeys(run.method for run in runs if run.method))
+    column_of_methods, column_of_states = st.columns(2)
+    methods = column_of_methods.multiselect(
+        "Method", all_methods, format_func=one_line, placeholder="All", key="method"
+    )
+    states = column_of_states.multiselect("State", STATES, placeholder="All", key="state")
+    if methods:
+        runs = [run for run in runs if run.method in methods]
+    if states:
+        runs = [run for run in runs if run.state in states]
+    names = tuple(run.name for run in runs)
+    rows = [(run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in runs]
     schema = dict.fromkeys(("run", "method", "study", "models", "state", "written"), String)
     key = f"runs {names}"
     st.dataframe(
@@ -118,71 +131,88 @@ def _open(key: str, names: tuple[str, ...]) -> None:
         st.session_state[_RUN] = names[rows[0]]
 
 
-def _show_run(
-    run: KnownRun, runs: list[KnownRun], journal: str, also: Path | None, token: str, *, run_code: bool
-) -> None:
+def _show_state(run: KnownRun, journal: str, first: Path | None) -> None:
+    """Show the name and the state of a run, and its progress."""
     st.header("Run")
     lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
     if run.state == "in progress":
-        live(run, journal, also)
+        live(run, journal, first)
     if run.state == "damaged":
         lines(
             [
-                f"{run.path} is damaged: its run.json or study.yaml is not valid; run the study again to recreate it"
+                f"{run.path} is damaged: its run.json or study.yaml is not valid;"
+                " run the study again to recreate it"
             ]
         )
-    if not run.finished:
-        return
-    views = ("Results", COMPARE, LABELS)
+
+
+def _show_view(run: KnownRun, runs: list[KnownRun], token: str, *, run_code: bool) -> None:
+    """Show the selected view of a finished run."""
     view = st.segmented_control(
-        "View", views, default=views[0], required=True, key="view", bind="query-params"
+        "View",
+        (RESULTS, COMPARE, LABELS),
+        default=RESULTS,
+        required=True,
+        key="view",
+        bind="query-params",
     )
-    if view == LABELS and may_write(token):
-        label_responses(run.path, run_code=run_code)
-    elif view == LABELS:
-        ask_for_token(token)
-    elif view == COMPARE:
+    if view == COMPARE:
         _compare(run, runs, run_code=run_code)
-    if view != views[0]:
-        return
-    if problems := data.problems(run.path):
+    elif view == LABELS:
+        if may_write(token):
+            label_responses(run.path, run_code=run_code)
+        else:
+            ask_for_token(token)
+    elif view == RESULTS:
+        _show_results(run)
+
+
+def _show_results(run: KnownRun) -> None:
+    """Show the report of a run, its findings, and the responses behind the selected finding."""
+    if problems := run_data.problems(run.path):
         with st.expander(f"Problems of this run ({len(problems)})", expanded=run.state == "incomplete"):
             lines(problems)
     _overview(Run(RunFolder(run.path)).report_of())
-    if (page := run.path / "report.html").is_file():
+    page = run.path / "report.html"
+    if page.is_file():
         st.download_button("Report as a page", page.read_bytes, "report.html", "text/html", on_click="ignore")
-    stamp = data.stamp(run.path)
+    stamp = run_data.stamp(run.path)
     finding = choose_finding(run.path, stamp)
     if finding is None:
         return
     show_finding(finding)
-    if attempt := choose_response(run.path, stamp, finding):
-        show_pair(run.path, attempt, show_response(run.path, attempt, finding))
+    attempt = choose_response(run.path, stamp, finding)
+    if attempt is not None:
+        detail = show_response(run.path, attempt, finding)
+        show_pair(run.path, attempt, detail)
 
 
 def _compare(run: KnownRun, runs: list[KnownRun], *, run_code: bool) -> None:
-    """Choose a model of the run and another one, of this or another run of the study, and show how they differ."""
-    others = [one for one in runs if one.finished and one.study == run.study and one != run]
-    models = [(one, model) for one in (run, *others) for model in one.models]
+    """Let a visitor choose two models of this or other runs of the study, and show how they differ."""
+    comparable = [run]
+    comparable += [entry for entry in runs if entry.finished and entry.study == run.study and entry != run]
+    models = [(entry, model) for entry in comparable for model in entry.models]
     if len(models) < 2:
         st.caption(
             "There is no other model to compare with: neither in this run nor in another run of this study."
         )
         return
-    names = [one_line(f"{i}. {model}, {one.name}") for i, (one, model) in enumerate(models, 1)]
-    places = [
-        names.index(st.selectbox(label, names, i)) for i, label in enumerate(("First model", "Second model"))
-    ]
-    (first, model_a), (second, model_b) = (models[place] for place in places)
+    names = [one_line(f"{i}. {model}, {entry.name}") for i, (entry, model) in enumerate(models, 1)]
+    first, model_a = models[names.index(st.selectbox("First model", names, 0))]
+    second, model_b = models[names.index(st.selectbox("Second model", names, 1))]
     with st.spinner("Comparing"):
-        found = compare(first.path, second.path, model_a=model_a, model_b=model_b, run_code=run_code)
-    rows = data.in_words(Run(RunFolder(first.path)), found.differences)
-    whole = dict.fromkeys(("feature", "statistic", "comparison"), lit(None, String))  # the words say it
-    shown = replace(
-        found,
-        differences=rows.with_columns(part="title", metric="words", calibrated=lit(None, Boolean), **whole),
+        comparison = compare(first.path, second.path, model_a=model_a, model_b=model_b, run_code=run_code)
+    # The words of a metric say its feature, statistic and comparison, and whether it is calibrated.
+    rows = run_data.in_words(Run(RunFolder(first.path)), comparison.differences).with_columns(
+        part="title",
+        metric="words",
+        feature=lit(None, String),
+        statistic=lit(None, String),
+        comparison=lit(None, String),
+        calibrated=lit(None, Boolean),
     )
-    _overview(Report([], [*shown.charts(), *shown.blocks()]))
+    in_words = replace(comparison, differences=rows)
+    _overview(Report([], [*in_words.charts(), *in_words.blocks()]))
 
 
 def _overview(report: Report) -> None:

@@ -38,21 +38,20 @@ class KnownRun(NamedTuple):
         return self.written != ""
 
 
-def known(also: Path | None = None) -> list[KnownRun]:
+def list_runs(elsewhere: Path | None = None) -> list[KnownRun]:
     """Return the runs under the runs folder, and optionally one elsewhere.
 
     Runs in progress first, then the most recent first.
     """
     root = runs_root()
-    folders = {
-        path.parent.name: path.parent
-        for kind in ("run.json", "study.yaml")
-        for path in root.glob(f"*/{kind}")
-    }
-    if also is not None and also.resolve() not in {path.resolve() for path in folders.values()}:
-        folders[str(also)] = also
-    found = [_read(name, path) for name, path in sorted(folders.items())]
-    return sorted(found, key=lambda run: (run.state == "in progress", run.written), reverse=True)
+    files = [*root.glob("*/run.json"), *root.glob("*/study.yaml")]
+    folders = {file.parent.name: file.parent for file in files}
+    if elsewhere is not None:
+        resolved = {path.resolve() for path in folders.values()}
+        if elsewhere.resolve() not in resolved:
+            folders[str(elsewhere)] = elsewhere
+    runs = [_read(name, path) for name, path in sorted(folders.items())]
+    return sorted(runs, key=lambda run: (run.state == "in progress", run.written), reverse=True)
 
 
 def find_run(name: str) -> Path:
@@ -70,36 +69,54 @@ def find_run(name: str) -> Path:
 
 
 def _read(name: str, path: Path) -> KnownRun:
-    done, begun = file_stamp(path / "run.json"), file_stamp(path / "study.yaml")
+    """Return the entry of one run folder."""
+    stamp = file_stamp(path / "run.json")
     try:
         check_kinds(path)
-        if done is not None:
-            study, models, complete, written = _about(path, done)
-            state = "in progress" if (path / LOCK).exists() else "complete" if complete else "incomplete"
+        if stamp is None:
+            run = _unfinished_run(name, path, file_stamp(path / "study.yaml"))
         else:
-            study, models = _document(path, begun)
-            state, written = "in progress", ""
+            run = _finished_run(name, path, stamp)
     except InputError:
-        return KnownRun(name, path, "", "", (), "damaged", "")
-    first = study.split("/")[0]
-    return KnownRun(name, path, _METHODS.get(first, first), study, models, state, written)
+        return KnownRun(name, path, method="", study="", models=(), state="damaged", written="")
+    # Not part of the cached entry, because the lock is another file.
+    return run._replace(state="in progress") if (path / LOCK).exists() else run
 
 
 @lru_cache(maxsize=4096)
-def _about(path: Path, stamp: tuple[int, int]) -> tuple[str, tuple[str, ...], bool, str]:
+def _finished_run(name: str, path: Path, stamp: tuple[int, int]) -> KnownRun:
+    """Return the entry of a run with run.json, which has this stamp."""
     about = RunFolder(path).read_json()
-    return (
-        about["study"],
-        tuple(model["name"] for model in about["models"]),
-        about["complete"],
-        about["written"],
+    return KnownRun(
+        name=name,
+        path=path,
+        method=_method_of(about["study"]),
+        study=about["study"],
+        models=tuple(model["name"] for model in about["models"]),
+        state="complete" if about["complete"] else "incomplete",
+        written=about["written"],
     )
 
 
 @lru_cache(maxsize=256)
-def _document(path: Path, stamp: tuple[int, int] | None) -> tuple[str, tuple[str, ...]]:
+def _unfinished_run(name: str, path: Path, stamp: tuple[int, int] | None) -> KnownRun:
+    """Return the entry of a run without run.json, whose study.yaml has this stamp."""
     document = read_document(path)
-    return document["study"], tuple(model["name"] for model in asked_models(document))
+    return KnownRun(
+        name=name,
+        path=path,
+        method=_method_of(document["study"]),
+        study=document["study"],
+        models=tuple(model["name"] for model in models_in(document)),
+        state="in progress",
+        written="",
+    )
+
+
+def _method_of(study: str) -> str:
+    """Return the method of a study by its name: "benchmarks" of "benchmarks/g20"."""
+    method = study.split("/")[0]
+    return _METHODS.get(method, method)
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -118,7 +135,7 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def asked_models(document: dict[str, Any]) -> Sequence[dict[str, Any]]:
+def models_in(document: dict[str, Any]) -> Sequence[dict[str, Any]]:
     """Return the entries of the models under test in a study.yaml."""
     models = document.get("models")
     if not isinstance(models, list):

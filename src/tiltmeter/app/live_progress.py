@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping
 from itertools import islice
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
-from tiltmeter.app.known_runs_page import KnownRun, asked_models, known, read_document
+from tiltmeter.app.known_runs_page import KnownRun, list_runs, models_in, read_document
 from tiltmeter.app.plain_text import lines
 from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
     from tiltmeter.engine import Journal
 
 COUNTED = 200_000
-"""Maximum number of attempts per model that are looked up in the journal. For longer runs, a systematic
-sample is looked up."""
-_WRITTEN = {
+"""Maximum number of attempts per model that are looked up in the journal.
+
+For longer runs, a systematic sample is looked up.
+"""
+_STEPS = {
     "design": "creating the design",
     "responses": "collecting the responses",
     "measures": "parsing the responses",
     "findings": "computing the findings",
 }
+"""Names of the steps of a run, by the table that they write."""
 _PLANTED = " planted"
 """Suffix of the fingerprint of a simulated model with planted bias."""
 
@@ -44,7 +48,7 @@ class ModelProgress(NamedTuple):
 
     name: str
     answered: int
-    asked: int
+    requested: int
 
 
 class Progress(NamedTuple):
@@ -60,12 +64,21 @@ class Progress(NamedTuple):
     """Reason why answers cannot be counted, or None."""
 
 
-class _Counted:
-    """Journal keys of one model that have no answer yet."""
+class _ModelCounter:
+    """Journal keys of one model that have no answer yet.
 
-    def __init__(self, name: str, asked: int, keys: list[set[bytes]]) -> None:
-        self.name, self.asked = name, asked
-        self._pending = keys  # one set for each possible fingerprint
+    Parameters
+    ----------
+    attempts
+        Number of attempts of the model.
+    keys
+        The keys that are looked up: one set for each possible fingerprint.
+    """
+
+    def __init__(self, name: str, attempts: int, keys: list[set[bytes]]) -> None:
+        self._name = name
+        self._attempts = attempts
+        self._pending = keys
         self._total = len(keys[0])
 
     def look(self, journal: Journal) -> ModelProgress:
@@ -73,7 +86,7 @@ class _Counted:
             keys -= journal.held(list(keys))
         answered = self._total - min(map(len, self._pending))
         share = answered / self._total if self._total else 0.0
-        return ModelProgress(self.name, round(share * self.asked), self.asked)
+        return ModelProgress(self._name, round(share * self._attempts), self._attempts)
 
 
 class Watcher:
@@ -88,14 +101,15 @@ class Watcher:
     """
 
     def __init__(self, path: Path, journal: str) -> None:
-        self._folder, self._where = RunFolder(path), journal
+        self._folder = RunFolder(path)
+        self._address = journal
         self._journal: Journal | None = None
         self._design_stamp: tuple[int, int] | None = None
-        self._counted: list[_Counted] = []
+        self._counters: list[_ModelCounter] = []
         self._exact = True
         self._models: tuple[ModelProgress, ...] = ()
         self._note: str | None = None
-        self._news = time.monotonic()
+        self._time_of_change = time.monotonic()
         self._not_before = 0.0
 
     def look(self) -> Progress:
@@ -104,17 +118,21 @@ class Watcher:
         Querying a large journal takes time, so queries take at most a fifth of the elapsed time. Between
         queries, the last result is returned.
         """
-        if (begun := time.monotonic()) >= self._not_before:
-            before = self._models
+        begin = time.monotonic()
+        if begin >= self._not_before:
+            models_before = self._models
             try:
-                self._models, self._note = self._count(), None
+                self._models = self._count()
+                self._note = None
             except InputError as error:
-                self._models, self._note = (), str(error)
-            now = time.monotonic()
-            self._not_before = now + 4 * (now - begun)
-            if self._models != before:
-                self._news = now
-        return Progress(self._step(), self._models, self._exact, time.monotonic() - self._news, self._note)
+                self._models = ()
+                self._note = str(error)
+            end = time.monotonic()
+            self._not_before = end + 4 * (end - begin)
+            if self._models != models_before:
+                self._time_of_change = end
+        quiet = time.monotonic() - self._time_of_change
+        return Progress(self._step(), self._models, self._exact, quiet, self._note)
 
     def close(self) -> None:
         """Close the journal."""
@@ -126,77 +144,75 @@ class Watcher:
         path = self._folder.path
         if not (path / LOCK).exists():
             return "interrupted; run the same command again to resume"
-        for table, words in reversed(_WRITTEN.items()):
+        for table, step in reversed(_STEPS.items()):
             if any(path.glob(f".{table}.*")):
-                return words
-        return "requesting responses" if is_file(self._folder.table_path("design")) else _WRITTEN["design"]
+                return step
+        has_design = is_file(self._folder.table_path("design"))
+        return "requesting responses" if has_design else _STEPS["design"]
 
     def _count(self) -> tuple[ModelProgress, ...]:
         stamp = file_stamp(self._folder.table_path("design"))
         if stamp is None:
             return ()
         if self._journal is None:
-            self._journal = _open(self._where)
+            self._journal = _open_existing(self._address)
         if self._design_stamp != stamp:
-            self._counted = self._keys()
+            self._counters = self._count_from_design()
             self._design_stamp = stamp
-        return tuple(counted.look(self._journal) for counted in self._counted)
+        return tuple(counter.look(self._journal) for counter in self._counters)
 
-    def _keys(self) -> list[_Counted]:
+    def _count_from_design(self) -> list[_ModelCounter]:
+        """Return a counter for each model, with the keys of all its requests or of a systematic sample."""
         from tiltmeter.engine import Keys
 
-        counted = []
+        counters = []
         with reading(self._folder.table_path("design")):
-            asked = count_attempts(self._folder)
-            step = -(-asked // COUNTED) or 1
+            attempts = count_attempts(self._folder)
+            step = math.ceil(attempts / COUNTED) or 1
             self._exact = step == 1
-            for model in asked_models(read_document(self._folder.path)):
-                chosen = list(
-                    islice(
-                        requests(self._folder, SimpleNamespace(constrains=model.get("constrains"))),
-                        0,
-                        None,
-                        step,
-                    )
-                )
-                makers = [Keys(fingerprint, _sampling(model)) for fingerprint in _fingerprints(model)]
-                counted.append(
-                    _Counted(
-                        model["name"],
-                        asked,
-                        [{key(one.messages, one.sample) for one in chosen} for key in makers],
-                    )
-                )
-        return counted
+            for model in models_in(read_document(self._folder.path)):
+                options = SimpleNamespace(constrains=model.get("constrains"))
+                sample = list(islice(requests(self._folder, options), 0, None, step))
+                sampling = _sampling(model)
+                key_sets = []
+                for fingerprint in _fingerprints(model):
+                    key_of = Keys(fingerprint, sampling)
+                    key_sets.append({key_of(request.messages, request.sample) for request in sample})
+                counters.append(_ModelCounter(model["name"], attempts, key_sets))
+        return counters
 
 
 def _fingerprints(model: Mapping[str, Any]) -> tuple[str, ...]:
-    known = str(model.get("fingerprint", ""))
-    return (known, known + _PLANTED) if known.startswith("sim/") else (known,)
+    """Return the fingerprints under which the answers of a model may be stored."""
+    fingerprint = str(model.get("fingerprint", ""))
+    if fingerprint.startswith("sim/"):
+        return fingerprint, fingerprint + _PLANTED
+    return (fingerprint,)
 
 
 def _sampling(model: Mapping[str, Any]) -> Sampling:
-    given = model.get("sampling")
-    if not isinstance(given, dict) or not set(given) <= {
-        field.name for field in dataclasses.fields(Sampling)
-    }:
+    """Return the sampling parameters of a model in study.yaml; raises InputError if they are not valid."""
+    parameters = model.get("sampling")
+    valid_names = {field.name for field in dataclasses.fields(Sampling)}
+    if not isinstance(parameters, dict) or not valid_names.issuperset(parameters):
         raise InputError(
-            f"answers of {model['name']} cannot be counted, because study.yaml has no valid sampling parameters for it"
+            f"answers of {model['name']} cannot be counted, because study.yaml has no valid sampling"
+            " parameters for it"
         )
-    return Sampling(**{**given, "stop": tuple(given.get("stop") or ())})
+    return Sampling(**{**parameters, "stop": tuple(parameters.get("stop") or ())})
 
 
-def _open(where: str) -> Journal:
+def _open_existing(address: str) -> Journal:
     """Open an existing journal without creating or converting a file."""
     from tiltmeter.engine import open_journal
     from tiltmeter.engine.upkeep import opened_to_read
 
     try:
-        with opened_to_read(where):
+        with opened_to_read(address):
             pass
     except InputError as error:
         raise InputError(f"answers cannot be counted: {error}") from None
-    return open_journal(where)
+    return open_journal(address)
 
 
 EVERY = 2.0
@@ -206,13 +222,17 @@ QUIET = 30.0
 
 
 @st.fragment(run_every=EVERY)
-def live(run: KnownRun, journal: str, also: Path | None) -> None:
+def live(run: KnownRun, journal: str, elsewhere: Path | None) -> None:
     """Show the progress of a run and refresh it periodically.
 
     The whole page is reloaded when the state of the run changes.
+
+    Parameters
+    ----------
+    elsewhere
+        A run outside the runs folder that is listed too.
     """
-    now = next((one for one in known(also) if one.path == run.path), None)
-    if now != run:
+    if run not in list_runs(elsewhere):
         _watcher(run.path, journal).close()
         st.rerun()
     st.subheader("In progress")
@@ -224,14 +244,15 @@ def show(progress: Progress) -> None:
     st.caption(f"Status: {progress.step}.")
     for model in progress.models:
         lines([model.name])
-        share = model.answered / model.asked if model.asked else 1.0
+        share = model.answered / model.requested if model.requested else 1.0
         about = "" if progress.exact else "about "
-        st.progress(min(share, 1.0), text=f"{about}{model.answered:,} of {model.asked:,} answers")
+        st.progress(min(share, 1.0), text=f"{about}{model.answered:,} of {model.requested:,} answers")
     if progress.note is not None:
         lines([progress.note])
     elif progress.models and progress.quiet > QUIET:
         st.caption(
-            f"No new answer for {progress.quiet:,.0f} s. The run may be waiting to retry requests, or it may have been killed."
+            f"No new answer for {progress.quiet:,.0f} s."
+            " The run may be waiting to retry requests, or it may have been killed."
         )
 
 

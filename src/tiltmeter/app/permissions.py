@@ -1,4 +1,7 @@
-"""What the server tells the pages about permissions: which hosts are this machine, and whether code of runs may be run."""
+"""What the server tells the pages about permissions.
+
+Which hosts are this machine, and whether code of runs may be run.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ def choose_row(frame: DataFrame, *, key: str, columns: Mapping[str, Any]) -> int
         placeholder="",
         height=min(38 + 35 * frame.height, 420),
     )
-    return next((row for row in event.selection.rows if row < frame.height), None)
+    rows = [row for row in event.selection.rows if row < frame.height]
+    return rows[0] if rows else None
 
 
 def lines(texts: Sequence[str | None]) -> None:
@@ -62,7 +63,10 @@ def lines(texts: Sequence[str | None]) -> None:
 
 
 def block(text: str | None, *, key: str) -> None:
-    """Show a text with line wrapping; for a very long text, show only the beginning and offer a download."""
+    """Show a text with line wrapping.
+
+    Of a very long text, only the beginning is shown, with a button to download it.
+    """
     if text is None:
         st.caption("No text.")
         return

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import streamlit as st
 from polars import DataFrame, Series, String, col
 
-from tiltmeter.app import run_data as data
+from tiltmeter.app import run_data
 from tiltmeter.app.plain_text import block, choose_row, fitting, lines, one_line
-from tiltmeter.app.run_data import Attempt, one
+from tiltmeter.app.run_data import Attempt, only_row
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.runs import RunFolder
-from tiltmeter.runs.counterparts import counterparts as counterparts_of
+from tiltmeter.runs.counterparts import counterparts as counterparts_in
 from tiltmeter.runs.folder import reading
 
-MOST = 200
+MOST_COUNTERPARTS = 200
 """Maximum number of counterparts offered for a prompt."""
 
 
-class Detail(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Detail:
     """All data of a run about one response."""
 
     system: str | None
@@ -30,7 +33,7 @@ class Detail(NamedTuple):
     thinking: str | None
     status: str
     error: str | None
-    measured: dict[str, str]
+    measures: dict[str, str]
     """Its measures and the factors of its prompt, by column and without nulls."""
     attempt: str | None
     """Its identifier in the tables of the method; None if it has none."""
@@ -47,10 +50,9 @@ class Counterpart(NamedTuple):
     @property
     def title(self) -> str:
         """Short description of the factors that differ."""
-        return (
-            ", ".join(f"{name}: {here} → {there}" for name, here, there in self.differs)
-            or "same factors, different wording"
-        )
+        if not self.differs:
+            return "same factors, different wording"
+        return ", ".join(f"{name}: {before} → {after}" for name, before, after in self.differs)
 
 
 def detail(path: Path, attempt: Attempt) -> Detail:
@@ -62,30 +64,33 @@ def detail(path: Path, attempt: Attempt) -> Detail:
         A table is missing or damaged, or the run no longer has it.
     """
     folder = RunFolder(path)
-    mine = [col(name) == value for name, value in attempt._asdict().items()]
+    is_attempt = [col(name) == value for name, value in attempt._asdict().items()]
+    is_prompt = col.prompt_id == attempt.prompt_id
     with reading(path):
-        responses = (
-            folder.scan("responses").filter(mine).select("answer", "thinking", "status", "error").collect()
-        )
-        prompts = (
-            folder.scan("design")
-            .filter(col.prompt_id == attempt.prompt_id)
-            .select("system", "prompt")
-            .collect()
-        )
-        measures = folder.scan("measures").filter(mine).collect()
-    answer, prompt = (
-        one(responses, f"the response to {attempt.prompt_id}"),
-        one(prompts, f"the prompt {attempt.prompt_id}"),
+        responses = folder.scan("responses").filter(is_attempt)
+        responses_read = responses.select("answer", "thinking", "status", "error").collect()
+        prompts_read = folder.scan("design").filter(is_prompt).select("system", "prompt").collect()
+        measures_read = folder.scan("measures").filter(is_attempt).collect()
+    response = only_row(responses_read, f"the response to {attempt.prompt_id}")
+    prompt = only_row(prompts_read, f"the prompt {attempt.prompt_id}")
+    measures = measures_read.row(0, named=True) if measures_read.height else {}
+    return Detail(
+        **prompt,
+        **response,
+        measures=_texts_of_measures(measures),
+        attempt=measures.get("attempt"),
     )
-    measured = measures.row(0, named=True) if measures.height else {}
-    texts = {
-        name: _text(value)
-        for name, value in measured.items()
-        if value is not None and name not in (*Attempt._fields, "attempt")
+
+
+def _texts_of_measures(measures: Mapping[str, object]) -> dict[str, str]:
+    """Return measures as texts, without nulls and identifiers, the outcome and the label first."""
+    names = dict.fromkeys(["outcome", "label", *measures])
+    identifiers = (*Attempt._fields, "attempt")
+    return {
+        name: _text(measures[name])
+        for name in names
+        if name not in identifiers and measures.get(name) is not None
     }
-    ordered = {name: texts[name] for name in ("outcome", "label") if name in texts} | texts
-    return Detail(**prompt, **answer, measured=ordered, attempt=measured.get("attempt"))
 
 
 def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
@@ -100,15 +105,16 @@ def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
     """
     design = RunFolder(path).scan("design")
     with reading(path):
-        one(
-            design.filter(col.prompt_id == prompt_id).select("prompt_id").collect(), f"the prompt {prompt_id}"
-        )
-        found = counterparts_of(design, Series([prompt_id])).head(MOST)
-    rows = found.select("other_id", "differs", "other_repetitions").iter_rows()
-    return [
-        Counterpart(other, tuple(tuple(one.values()) for one in differs), count)
-        for other, differs, count in rows
-    ]
+        prompts = design.filter(col.prompt_id == prompt_id).select("prompt_id").collect()
+        only_row(prompts, f"the prompt {prompt_id}")
+        pairs = counterparts_in(design, Series([prompt_id])).head(MOST_COUNTERPARTS)
+    choices = []
+    for other_id, differs, repetitions in pairs.select(
+        "other_id", "differs", "other_repetitions"
+    ).iter_rows():
+        factors = tuple(tuple(factor.values()) for factor in differs)
+        choices.append(Counterpart(other_id, factors, repetitions))
+    return choices
 
 
 def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[str]:
@@ -124,21 +130,17 @@ def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[
     stages = RunFolder(path).stages()
     if attempt is None or finding["concept"] is None or "shown" not in stages:
         return []
-    wanted = {
+    values = {
         "attempt": attempt,
         "model": finding["model"],
         "concept": finding["concept"],
         "identity": finding["group"],
     }
-    conditions = [col(name) == value for name, value in wanted.items() if value is not None]
+    conditions = [col(name) == value for name, value in values.items() if value is not None]
+    distinct = col.sentence.drop_nulls().unique(maintain_order=True)
     with reading(path):
-        found = (
-            stages["shown"]
-            .filter(conditions)
-            .select(col.sentence.drop_nulls().unique(maintain_order=True))
-            .collect()
-        )
-    return found["sentence"].to_list()
+        table = stages["shown"].filter(conditions).select(distinct).collect()
+    return table["sentence"].to_list()
 
 
 def _text(value: object) -> str:
@@ -153,12 +155,18 @@ def _text(value: object) -> str:
             return str(value)
 
 
-SIZE = 25
+PAGE_SIZE = 25
 """Number of responses per page."""
-_ALL, _MOST = "All responses", "Most influential responses"
+_ALL = "All responses"
+_INFLUENTIAL = "Most influential responses"
+_COLUMNS = {
+    _ALL: ["outcome", "label", "answer", "prompt", "prompt_id", "repetition"],
+    _INFLUENTIAL: ["outcome", "label", "influence", "answer", "prompt", "prompt_id", "repetition"],
+}
+"""Columns of the list of responses."""
 
 
-def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> Attempt | None:
+def choose_response(path: Path, stamp: run_data.Stamp, finding: dict[str, Any]) -> Attempt | None:
     """Show the responses behind a finding, page by page, and return the selected one.
 
     Raises
@@ -168,42 +176,43 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> A
     """
     st.subheader("Responses")
     st.caption(
-        "Model responses may be offensive. Results describe what a model associates with a group, not the people in that group."
+        "Model responses may be offensive."
+        " Results describe what a model associates with a group, not the people in that group."
     )
-    name = f"{path} {stamp} {finding['number']}"
-    influential = data.most_influential(path, stamp, finding)
-    which = (
-        st.radio("Show", [_MOST, _ALL], horizontal=True, key=f"{name} which") if influential.height else _ALL
-    )
-    if which == _MOST:
+    key = f"{path} {stamp} {finding['number']}"
+    influential = run_data.most_influential(path, stamp, finding)
+    selection = _ALL
+    if influential.height:
+        selection = st.radio("Show", [_INFLUENTIAL, _ALL], horizontal=True, key=f"{key} which")
+    if selection == _INFLUENTIAL:
         table = influential
     else:
-        left, middle = st.columns([1, 2])
-        outcomes = left.multiselect("Outcome", OUTCOMES, key=f"{name} outcomes", placeholder="All")
-        text = middle.text_input("Search prompts and answers", key=f"{name} text")
-        table = data.attempts(path, stamp, finding["evidence"], finding["model"], tuple(outcomes), text)
-        name += f" {sorted(outcomes)} {text}"
+        column_of_outcomes, column_of_text = st.columns([1, 2])
+        outcomes = column_of_outcomes.multiselect(
+            "Outcome", OUTCOMES, key=f"{key} outcomes", placeholder="All"
+        )
+        text = column_of_text.text_input("Search prompts and answers", key=f"{key} text")
+        table = run_data.attempts(path, stamp, finding["evidence"], finding["model"], tuple(outcomes), text)
+        key += f" {sorted(outcomes)} {text}"
     if table.is_empty():
         st.caption("No matching responses.")
         return None
-    pages = -(-table.height // SIZE)
-    number = int(st.number_input(f"Page (of {pages:,})", 1, pages, key=f"{name} page")) if pages > 1 else 1
-    rows = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
-    first = (number - 1) * SIZE + 1
+    pages = math.ceil(table.height / PAGE_SIZE)
+    page = 1
+    if pages > 1:
+        page = int(st.number_input(f"Page (of {pages:,})", 1, pages, key=f"{key} page"))
+    offset = (page - 1) * PAGE_SIZE
+    rows = run_data.with_texts(path, table.slice(offset, PAGE_SIZE))
     st.caption(
-        f"{table.height:,} responses, showing {first:,} to {first + rows.height - 1:,}. Select a row to see the full response."
+        f"{table.height:,} responses, showing {offset + 1:,} to {offset + rows.height:,}."
+        " Select a row to see the full response."
     )
-    order = [
-        "outcome",
-        "label",
-        *(["influence"] if which == _MOST else []),
-        "answer",
-        "prompt",
-        "prompt_id",
-        "repetition",
-    ]
-    columns = dict.fromkeys(("answer", "prompt"), st.column_config.TextColumn(width="large"))
-    row = choose_row(rows.select(order), key=f"{name} {which} {number}", columns=columns)
+    wide = st.column_config.TextColumn(width="large")
+    row = choose_row(
+        rows.select(_COLUMNS[selection]),
+        key=f"{key} {selection} {page}",
+        columns={"answer": wide, "prompt": wide},
+    )
     return None if row is None else Attempt(*rows.select(Attempt._fields).row(row))
 
 
@@ -215,24 +224,24 @@ def show_response(path: Path, attempt: Attempt, finding: dict[str, Any]) -> Deta
     InputError
         A table is missing or damaged.
     """
-    mine = detail(path, attempt)
+    response = detail(path, attempt)
     st.subheader("Response")
     lines([f"{attempt.prompt_id}, repetition {attempt.repetition}, {attempt.model}"])
-    left, middle, right = st.columns([2, 2, 1.4])
-    with left:
-        _show_prompt(mine, key=f"{path} {attempt}")
-    with middle:
-        _show_answer(mine, key=f"{path} {attempt}")
-        if found := sentences(path, mine.attempt, finding):
+    column_of_prompt, column_of_answer, column_of_measures = st.columns([2, 2, 1.4])
+    with column_of_prompt:
+        _show_prompt(response, key=f"{path} {attempt}")
+    with column_of_answer:
+        _show_answer(response, key=f"{path} {attempt}")
+        if sentences_of_concept := sentences(path, response.attempt, finding):
             st.caption("Sentences that show the concept")
-            lines(found)
-    with right:
+            lines(sentences_of_concept)
+    with column_of_measures:
         st.caption("Measures")
-        _show_table(mine.measured.items(), "column", "value")
-    return mine
+        _show_table(response.measures.items(), "column", "value")
+    return response
 
 
-def show_pair(path: Path, attempt: Attempt, mine: Detail) -> None:
+def show_pair(path: Path, attempt: Attempt, response: Detail) -> None:
     """Show the response next to the response to a counterpart of its prompt.
 
     Raises
@@ -241,24 +250,31 @@ def show_pair(path: Path, attempt: Attempt, mine: Detail) -> None:
         A table is missing or damaged.
     """
     st.subheader("Counterfactual pair")
-    found = counterparts(path, attempt.prompt_id)
-    if not found:
+    choices = counterparts(path, attempt.prompt_id)
+    if not choices:
         st.caption("The design has no counterpart of this prompt.")
         return
-    titles = [f"{i}. {one_line(other.title)}" for i, other in enumerate(found, 1)]
-    chosen = st.selectbox("Compare with (differences: here → there)", titles, key=f"{path} {attempt} other")
-    other = found[titles.index(chosen)] if chosen in titles else found[0]
-    counterpart = Attempt(attempt.model, other.prompt_id, min(attempt.repetition, other.repetitions - 1))
-    theirs = detail(path, counterpart)
-    for column, place, named, response in zip(
-        st.columns(2), ("Here", "There"), (attempt, counterpart), (mine, theirs), strict=True
-    ):
-        with column:
-            st.caption(place)
-            lines([f"{named.prompt_id}, repetition {named.repetition}"])
-            _show_prompt(response, key=f"{path} pair {place} {named}")
-            _show_answer(response, key=f"{path} pair {place} {named}")
-    _show_differences(other, mine, theirs)
+    titles = [f"{i}. {one_line(choice.title)}" for i, choice in enumerate(choices, 1)]
+    title = st.selectbox("Compare with (differences: here → there)", titles, key=f"{path} {attempt} other")
+    counterpart = choices[titles.index(title)] if title in titles else choices[0]
+    repetition = min(attempt.repetition, counterpart.repetitions - 1)
+    attempt_there = Attempt(attempt.model, counterpart.prompt_id, repetition)
+    response_there = detail(path, attempt_there)
+    column_here, column_there = st.columns(2)
+    with column_here:
+        _show_side(path, "Here", attempt, response)
+    with column_there:
+        _show_side(path, "There", attempt_there, response_there)
+    _show_differences(counterpart, response, response_there)
+
+
+def _show_side(path: Path, side: str, attempt: Attempt, response: Detail) -> None:
+    """Show one response of a counterfactual pair with its prompt."""
+    st.caption(side)
+    lines([f"{attempt.prompt_id}, repetition {attempt.repetition}"])
+    key = f"{path} pair {side} {attempt}"
+    _show_prompt(response, key=key)
+    _show_answer(response, key=key)
 
 
 def _show_prompt(response: Detail, *, key: str) -> None:
@@ -276,19 +292,24 @@ def _show_answer(response: Detail, *, key: str) -> None:
         with st.expander("Thinking before the answer"):
             block(response.thinking, key=f"{key} thinking")
     if response.status != "ok":
-        lines([f"{response.status}: {response.error}" if response.error is not None else response.status])
+        status = response.status
+        lines([status if response.error is None else f"{status}: {response.error}"])
 
 
-def _show_differences(other: Counterpart, mine: Detail, theirs: Detail) -> None:
+def _show_differences(counterpart: Counterpart, response: Detail, response_there: Detail) -> None:
     """Show outcome, label, and the factors and measures that differ between two responses."""
-    names = list(dict.fromkeys([*(name for name, _, _ in other.differs), *mine.measured, *theirs.measured]))
-    rows = [(name, mine.measured.get(name, "none"), theirs.measured.get(name, "none")) for name in names]
-    differing = [row for row in rows if row[1] != row[2] or row[0] in ("outcome", "label")]
+    measures, measures_there = response.measures, response_there.measures
+    factors = [name for name, _, _ in counterpart.differs]
+    rows = []
+    for name in dict.fromkeys([*factors, *measures, *measures_there]):
+        value = measures.get(name, "none")
+        value_there = measures_there.get(name, "none")
+        if value != value_there or name in ("outcome", "label"):
+            rows.append((name, value, value_there))
     st.caption("Outcome, label, and differences in measures and factors")
-    _show_table(differing, "", "here", "there")
+    _show_table(rows, "", "here", "there")
 
 
 def _show_table(rows: Iterable[tuple[str, ...]], *columns: str) -> None:
-    st.dataframe(
-        fitting(DataFrame([*rows], schema=dict.fromkeys(columns, String), orient="row")), hide_index=True
-    )
+    table = DataFrame(list(rows), schema=dict.fromkeys(columns, String), orient="row")
+    st.dataframe(fitting(table), hide_index=True)

@@ -53,10 +53,10 @@ class Attempt(NamedTuple):
 def file_stamp(path: Path) -> tuple[int, int] | None:
     """Return the modification time and size of a file, or None if it is inaccessible."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def stamp(path: Path) -> Stamp:
@@ -64,8 +64,12 @@ def stamp(path: Path) -> Stamp:
 
     Files that are currently inaccessible are skipped.
     """
-    files = sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")])
-    return tuple((str(file.relative_to(path)), *known) for file in files if (known := file_stamp(file)))
+    stamps = []
+    for file in sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")]):
+        time_and_size = file_stamp(file)
+        if time_and_size is not None:
+            stamps.append((str(file.relative_to(path)), *time_and_size))
+    return tuple(stamps)
 
 
 @lru_cache(maxsize=8)
@@ -81,9 +85,8 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
         The table is missing or damaged.
     """
     run = Run(RunFolder(path))
-    table = in_words(
-        run, run.findings.with_row_index("number").with_columns(name=metric_name())
-    ).with_columns(
+    numbered = run.findings.with_row_index("number").with_columns(name=metric_name())
+    table = in_words(run, numbered).with_columns(
         col.mark.fill_null(NO_MARK),
         shown_unit(),
         harm_shown=col.harm.str.replace_all("_", " "),
@@ -97,21 +100,30 @@ def findings(path: Path, stamp: Stamp) -> DataFrame:
 
 
 def in_words(run: Run, table: DataFrame) -> DataFrame:
-    """Add to findings of a run, or differences between them, `title` and `words` (the part and the metric for readers) and `range_low`."""
-    kinds = {"part": String, **NAMED, "label": String, "range_low": Float64}
-    grades = run.table("grades") if "grades" in run.folder.stages() else DataFrame(schema=kinds)
-    table = beside(table, grades.select(kinds.keys()).unique(["part", *NAMED]), "part", *NAMED)
-    words = (
-        table.with_columns(col.feature.replace(WORDS))
-        .select(metric_name().str.replace_all("_", " "))
-        .to_series()
-    )
-    return table.with_columns(words=col.label.fill_null(words), title=col.part.replace(titles_of(run)))
+    """Add `title` and `words` (the part and the metric for readers) and `range_low`.
+
+    `table` has findings of a run, or differences between them.
+    """
+    schema = {"part": String, **NAMED, "label": String, "range_low": Float64}
+    has_grades = "grades" in run.folder.stages()
+    grades = run.table("grades") if has_grades else DataFrame(schema=schema)
+    with_grades = beside(table, grades.select(schema.keys()).unique(["part", *NAMED]), "part", *NAMED)
+    name = metric_name().str.replace_all("_", " ")
+    names = with_grades.with_columns(col.feature.replace(WORDS)).select(name).to_series()
+    return with_grades.with_columns(words=col.label.fill_null(names), title=col.part.replace(titles_of(run)))
 
 
-def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:
-    """Filter findings by the chosen values of each facet (none chosen: no filter) and by the words of `text`, all of which must occur."""
-    conditions = [col(facet).is_in(list(values)) for facet, values in chosen.items() if values]
+def narrowed(table: DataFrame, selected: Mapping[str, Sequence[str]], text: str) -> DataFrame:
+    """Filter findings.
+
+    Parameters
+    ----------
+    selected
+        Values to include by facet; a facet without values does not filter.
+    text
+        Words that must all occur.
+    """
+    conditions = [col(facet).is_in(list(values)) for facet, values in selected.items() if values]
     conditions += [col.searched.str.contains(word, literal=True) for word in text.lower().split()]
     return table.filter(*conditions)
 
@@ -147,31 +159,30 @@ def attempts(
     with reading(path):
         # Keep row numbers, because a condition on another table does not preserve the order.
         measures = folder.scan("measures").with_row_index("row")
-        found = resting_on(folder, evidence, measures).filter(col.model == model).select("row", *_INDEX)
+        of_finding = resting_on(folder, evidence, measures)
+        rows = of_finding.filter(col.model == model).select("row", *_INDEX)
         if outcomes:
-            found = found.filter(col.outcome.is_in(list(outcomes)))
+            rows = rows.filter(col.outcome.is_in(list(outcomes)))
         if text:
-            found = _containing(found, folder, model, text)
-        return found.sort("row").select(*_INDEX).collect()
+            rows = _containing(rows, folder, model, text)
+        return rows.sort("row").select(*_INDEX).collect()
 
 
-def _containing(found: LazyFrame, folder: RunFolder, model: str, text: str) -> LazyFrame:
+def _containing(rows: LazyFrame, folder: RunFolder, model: str, text: str) -> LazyFrame:
+    """Return the attempts of a model whose prompt or answer contains a text."""
     pattern = f"(?i){pl.escape_regex(text)}"  # several times faster than lower-casing every text
 
     def contains(column: str) -> Expr:
         return col(column).str.contains(pattern)
 
-    answers = (
-        folder.scan("responses")
-        .filter(col.model == model, contains("answer"))
-        .select(*ATTEMPT, in_answer=lit(True))
-    )
+    responses = folder.scan("responses").filter(col.model == model, contains("answer"))
+    answers = responses.select(*ATTEMPT, in_answer=lit(True))
     prompts = folder.scan("design").filter(contains("prompt")).select("prompt_id", in_prompt=lit(True))
-    marked = found.join(answers, on=ATTEMPT, how="left").join(prompts, on="prompt_id", how="left")
-    return marked.filter(pl.coalesce("in_answer", "in_prompt", lit(False)))
+    joined = rows.join(answers, on=ATTEMPT, how="left").join(prompts, on="prompt_id", how="left")
+    return joined.filter(pl.coalesce("in_answer", "in_prompt", lit(False)))
 
 
-def with_texts(path: Path, few: DataFrame) -> DataFrame:
+def with_texts(path: Path, attempts: DataFrame) -> DataFrame:
     """Add `prompt` and `answer` to a few attempts, decoding only their texts.
 
     Raises
@@ -180,16 +191,13 @@ def with_texts(path: Path, few: DataFrame) -> DataFrame:
         A table is missing or damaged.
     """
     folder = RunFolder(path)
-    ids, models = few["prompt_id"].unique().to_list(), few["model"].unique().to_list()
+    is_prompt = col.prompt_id.is_in(attempts["prompt_id"].unique().to_list())
+    is_model = col.model.is_in(attempts["model"].unique().to_list())
     with reading(path):
-        answers = (
-            folder.scan("responses")
-            .filter(col.prompt_id.is_in(ids), col.model.is_in(models))
-            .select(*ATTEMPT, "answer")
-        )
-        prompts = folder.scan("design").filter(col.prompt_id.is_in(ids)).select("prompt_id", "prompt")
+        prompts = folder.scan("design").filter(is_prompt).select("prompt_id", "prompt")
+        answers = folder.scan("responses").filter(is_prompt, is_model).select(*ATTEMPT, "answer")
         return (
-            few.lazy()
+            attempts.lazy()
             .join(prompts, on="prompt_id", how="left", maintain_order="left")
             .join(answers, on=ATTEMPT, how="left", maintain_order="left")
             .collect()
@@ -197,24 +205,27 @@ def with_texts(path: Path, few: DataFrame) -> DataFrame:
 
 
 def most_influential(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> DataFrame:
-    """Return the stored examples of the most influential answers, with the columns of `attempts` and `influence`.
+    """Return the stored examples of the most influential answers.
+
+    They have the columns of `attempts`, and `influence`.
 
     Raises
     ------
     InputError
         A table is missing or damaged.
     """
-    kept = _examples(path, stamp)
-    kinds = {"model": String, "part": String, **NAMED}
-    named = [col(name).eq_missing(lit(finding[name], kind)) for name, kind in kinds.items()]
-    return kept.filter(named).select(*_INDEX, "influence")
+    schema = {"model": String, "part": String, **NAMED}
+    is_of_finding = [col(name).eq_missing(lit(finding[name], kind)) for name, kind in schema.items()]
+    return _examples(path, stamp).filter(is_of_finding).select(*_INDEX, "influence")
 
 
 @lru_cache(maxsize=4)
 def _examples(path: Path, stamp: Stamp) -> DataFrame:
-    if not any(name == "stages/examples.parquet" for name, _, _ in stamp):
-        return DataFrame(schema={**_INDEX, "influence": Float64, "part": String, **NAMED})
-    return Run(RunFolder(path)).examples
+    """Return the stored examples of all findings; none if the run has no such table."""
+    names = [name for name, _, _ in stamp]
+    if "stages/examples.parquet" in names:
+        return Run(RunFolder(path)).examples
+    return DataFrame(schema={**_INDEX, "influence": Float64, "part": String, **NAMED})
 
 
 def problems(path: Path) -> list[str]:
@@ -222,8 +233,8 @@ def problems(path: Path) -> list[str]:
     return [str(problem) for problem in RunFolder(path).read_json()["problems"]]
 
 
-def one(table: DataFrame, what: str) -> dict[str, Any]:
-    """Return the only row of a table; raises an InputError that names `what` if the table is empty."""
+def only_row(table: DataFrame, subject: str) -> dict[str, Any]:
+    """Return the only row of a table; raises an InputError that names `subject` if the table is empty."""
     if table.is_empty():
-        raise InputError(f"{what} is no longer in this run; select it again")
+        raise InputError(f"{subject} is no longer in this run; select it again")
     return table.row(0, named=True)

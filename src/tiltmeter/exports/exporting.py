@@ -14,13 +14,13 @@ from tiltmeter.files.writing import check_suffix
 
 
 class Format(NamedTuple):
-    """An export format.
-
-    `writer` is "module:function". The function takes an `ExportRequest` and writes the output atomically. For
-    a service, it returns one address per logged run.
-    """
+    """An export format."""
 
     writer: str
+    """The function that writes the output atomically, as "module:function".
+
+    It takes an `ExportRequest`. For a service, it returns one address per logged run.
+    """
     makes: str
     """Short description of the output."""
     suffix: str | None
@@ -30,11 +30,10 @@ class Format(NamedTuple):
     one_model: bool = True
     """Whether the export can be restricted to one model."""
     method_tables: bool = False
-    """Whether the tables that a method computes (see `MethodTable`) are supported, in addition to `tables`.
-    """
+    """Whether the tables that a method computes (see `MethodTable`) are supported, besides `tables`."""
 
 
-_OVERVIEWS = ("findings", "normalised")
+_TABLES_OF_DOCUMENTS = ("findings", "normalised")
 FORMATS: Mapping[str, Format] = {
     "csv": Format(
         "tiltmeter.exports.plain_tables:write_table",
@@ -64,21 +63,26 @@ FORMATS: Mapping[str, Format] = {
         "tiltmeter.exports.documents:write_markdown",
         "a Markdown table",
         ".md",
-        _OVERVIEWS,
+        _TABLES_OF_DOCUMENTS,
         method_tables=True,
     ),
     "latex": Format(
         "tiltmeter.exports.documents:write_latex",
         "a LaTeX table (booktabs)",
         ".tex",
-        _OVERVIEWS,
+        _TABLES_OF_DOCUMENTS,
         method_tables=True,
     ),
     "huggingface": Format(
-        "tiltmeter.exports.cards:write_dataset", "a dataset folder with a dataset card", "", one_model=False
+        "tiltmeter.exports.cards:write_dataset",
+        "a dataset folder with a dataset card",
+        "",
+        one_model=False,
     ),
     "modelcard": Format(
-        "tiltmeter.exports.cards:write_card", "a section and metadata for a model card", ".md"
+        "tiltmeter.exports.cards:write_card",
+        "a section and metadata for a model card",
+        ".md",
     ),
     "mlflow": Format("tiltmeter.exports.trackers:log_to_mlflow", "an MLflow run for each model", None),
     "wandb": Format("tiltmeter.exports.trackers:log_to_wandb", "a Weights & Biases run for each model", None),
@@ -88,6 +92,8 @@ FORMATS: Mapping[str, Format] = {
 
 FOLDER = "exports"
 """Subfolder of the run folder for exports without an explicit path."""
+_DEFAULT_NAMES = {"huggingface": "dataset", "modelcard": "modelcard"}
+"""Names of exports without an explicit path, by format; others are named after the table."""
 
 
 def export(
@@ -140,64 +146,74 @@ def export(
     >>> tm.export(run, "latex", "fair.tex")
     ['fair.tex']
     """
-    opened = runs.load(run)
+    opened_run = runs.load(run)
     check_known(format, FORMATS, f"there is no format {format!r}")
-    chosen = FORMATS[format]
+    definition = FORMATS[format]
     if model is not None:
-        check_known(
-            model, [one["name"] for one in opened.about["models"]], f"{opened.place} has no model {model!r}"
-        )
-        if not chosen.one_model:
+        models = [entry["name"] for entry in opened_run.about["models"]]
+        check_known(model, models, f"{opened_run.place} has no model {model!r}")
+        if not definition.one_model:
             raise InputError(f"the format {format} exports the whole run with all its models; omit --model")
-    name = _chosen_table(opened, format, chosen, table)
-    if every and name != "findings":
-        raise InputError(f"--all applies only to findings; omit it with --table {name}")
-    place = _place(opened, format, chosen, name, path)
-    addresses: list[str] = resolve_name(chosen.writer)(
-        ExportRequest(opened, place, name, every, model, format)
-    )
-    if chosen.suffix is None:
+    table_name = _table_to_export(opened_run, format, table)
+    if every and table_name != "findings":
+        raise InputError(f"--all applies only to findings; omit it with --table {table_name}")
+    place = _place(opened_run, format, table_name, path)
+    write = resolve_name(definition.writer)
+    addresses: list[str] = write(ExportRequest(opened_run, place, table_name, every, model, format))
+    if definition.suffix is None:
         return addresses
     if path is not None:
         return [str(place)]
-    opened.folder.hand_over(place)
-    return [opened.folder.named(place)]
+    opened_run.folder.hand_over(place)
+    return [opened_run.folder.named(place)]
 
 
-def _chosen_table(run: runs.Run, format: str, chosen: Format, table: str | None) -> str:
-    known = chosen.tables or ("findings",)
-    if chosen.method_tables and table not in (None, *known):
-        known = (*known, *runs.method_tables(run))
-    if table is not None and chosen.tables is not None and table not in known:
-        others = ", ".join(name for name, one in FORMATS.items() if one.tables is None)
-        supported = f"{', '.join(known[:-1])} and {known[-1]}" if len(known) > 1 else known[0]
+def _table_to_export(run: runs.Run, format: str, table: str | None) -> str:
+    """Return the name of the table to export; raises InputError if the format does not support it."""
+    definition = FORMATS[format]
+    if definition.tables is None:
+        return table or "findings"
+    if table is None:
+        return definition.tables[0]
+    supported = [*definition.tables]
+    if definition.method_tables and table not in supported:
+        supported += runs.method_tables(run)
+    if table not in supported:
+        *names, last = supported
+        listing = f"{', '.join(names)} and {last}" if names else last
+        formats = ", ".join(name for name, entry in FORMATS.items() if entry.tables is None)
         raise InputError(
-            f"--table {table}: the format {format} supports only {supported}; export other tables as {others}"
+            f"--table {table}: the format {format} supports only {listing}; export other tables as {formats}"
         )
-    return table or known[0]
+    return table
 
 
-def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | Path | None) -> Path:
+def _place(run: runs.Run, format: str, table: str, path: str | Path | None) -> Path:
     """Return the output path; raises InputError if it would overwrite the run itself."""
-    if chosen.suffix is None:
+    definition = FORMATS[format]
+    if definition.suffix is None:
         if path is not None:
             raise InputError(
-                f"the format {format} logs to the service set in its own configuration and writes no file; omit -o"
+                f"the format {format} logs to the service set in its own configuration"
+                " and writes no file; omit -o"
             )
         return run.path
     if path is None:
-        name = {"huggingface": "dataset", "modelcard": "modelcard"}.get(format, table)
-        return run.path / FOLDER / f"{name}{chosen.suffix}"
-    target, home = Path(path).resolve(), run.path.resolve()
-    is_table = target.parent == home and target.suffix == ".parquet"
-    if (
-        is_table
-        or target == home
-        or any(target.is_relative_to(home / own) for own in ("stages", "run.json", "study.yaml"))
-    ):
+        name = _DEFAULT_NAMES.get(format, table)
+        return run.path / FOLDER / f"{name}{definition.suffix}"
+    if _belongs_to(run, Path(path)):
         raise InputError(
             f"{path} belongs to the run, which an export must not modify; choose another path with -o"
         )
-    if chosen.suffix:
-        check_suffix(Path(path), f"the format {format} writes {chosen.makes}", chosen.suffix)
+    if definition.suffix:
+        check_suffix(Path(path), f"the format {format} writes {definition.makes}", definition.suffix)
     return Path(path)
+
+
+def _belongs_to(run: runs.Run, path: Path) -> bool:
+    """Return whether a path is the folder of a run, or a file of it that an export must not overwrite."""
+    home = run.path.resolve()
+    target = path.resolve()
+    is_table = target.parent == home and target.suffix == ".parquet"
+    protected = [home / name for name in ("stages", "run.json", "study.yaml")]
+    return target == home or is_table or any(map(target.is_relative_to, protected))

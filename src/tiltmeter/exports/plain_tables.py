@@ -16,60 +16,61 @@ from tiltmeter.reports.files import csv_table
 from tiltmeter.runs.folder import TABLES, reading
 
 
-def scan(wanted: ExportRequest) -> LazyFrame:
+def scan(request: ExportRequest) -> LazyFrame:
     """Scan all rows of the requested table; raises InputError if the run has no table of that name."""
-    run, name = wanted.run, wanted.table
+    name = request.table
     if name == "normalised":
-        return normalised_of(wanted).lazy()
-    lazy = run.examples.lazy() if name == "examples" else _table(run, name)
-    if wanted.model is None:
+        return normalised_of(request).lazy()
+    lazy = request.run.examples.lazy() if name == "examples" else _table(request.run, name)
+    if request.model is None:
         return lazy
     if "model" not in lazy.collect_schema():
         raise InputError(f"--table {name}: the table has no model column; omit --model")
-    return lazy.filter(model=wanted.model)
+    return lazy.filter(model=request.model)
 
 
 def _table(run: runs.Run, name: str) -> LazyFrame:
     """Return a table of the run folder, or one that the method computes."""
-    stored = name in TABLES or name in run.folder.stages()
-    computed = {} if stored else runs.method_tables(run)
-    if name in computed:
-        return computed[name].rows().lazy()
-    return run.folder.any_table(name, others=("normalised", "examples", *computed))
+    is_stored = name in TABLES or name in run.folder.stages()
+    method_tables = {} if is_stored else runs.method_tables(run)
+    if name in method_tables:
+        return method_tables[name].rows().lazy()
+    return run.folder.any_table(name, others=("normalised", "examples", *method_tables))
 
 
-def findings_of(wanted: ExportRequest) -> DataFrame:
+def findings_of(request: ExportRequest) -> DataFrame:
     """Return the findings to export: the key findings, or all of them."""
-    findings = wanted.run.findings
-    if wanted.model is not None:
-        findings = findings.filter(model=wanted.model)
-    return findings if wanted.every or wanted.table == "normalised" else findings.filter("key")
+    findings = request.run.findings
+    if request.model is not None:
+        findings = findings.filter(model=request.model)
+    return findings if request.every or request.table == "normalised" else findings.filter("key")
 
 
-def normalised_of(wanted: ExportRequest) -> DataFrame:
+def normalised_of(request: ExportRequest) -> DataFrame:
     """Return the normalised key metrics of all models.
 
     Raises InputError if no metric has a normalised score.
     """
-    table = normalised_table(findings_of(wanted), wanted.run.grades)
+    table = normalised_table(findings_of(request), request.run.grades)
     if table.height <= 1:  # at most the row of the average
         raise InputError(
-            f"no metric of {wanted.run.place} has a normalised score, because only probes have one; use --table findings"
+            f"no metric of {request.run.place} has a normalised score, because only probes have one;"
+            " use --table findings"
         )
     return table
 
 
-def write_table(wanted: ExportRequest) -> None:
+def write_table(request: ExportRequest) -> None:
     """Write a table as CSV, JSON, JSON Lines or Parquet.
 
     CSV is encoded as UTF-8; texts are quoted, nulls are empty and formulas are neutralised. In JSON, NaN and
     infinite numbers are null.
     """
     # `writing` reports write errors; all other Polars errors come from reading the table.
-    with reading(wanted.run.path):
-        lazy = scan(wanted)
-        with writing(wanted.path) as temporary:
-            match wanted.format:
+    with reading(request.run.path):
+        lazy = scan(request)
+        with writing(request.path) as temporary:
+            match request.format:
                 case "csv":
                     csv_table(lazy).sink_csv(temporary, quote_style="non_numeric")
                 case "jsonl":
@@ -81,12 +82,14 @@ def write_table(wanted: ExportRequest) -> None:
 
 
 def _sink_json(lazy: LazyFrame, temporary: Path) -> None:
+    """Write a table as a JSON list, one row per line, without collecting it."""
     with tempfile.TemporaryDirectory(dir=temporary.parent, prefix=".lines") as folder:
         lines = Path(folder) / "lines"
         lazy.sink_ndjson(lines)
         with lines.open("rb") as source, temporary.open("wb") as target:
-            before = b"[\n"
+            is_empty = True
             for line in source:
-                target.write(before + line.rstrip(b"\n"))
-                before = b",\n"
-            target.write(b"\n]\n" if before == b",\n" else b"[]\n")
+                target.write(b"[\n" if is_empty else b",\n")
+                target.write(line.rstrip(b"\n"))
+                is_empty = False
+            target.write(b"[]\n" if is_empty else b"\n]\n")

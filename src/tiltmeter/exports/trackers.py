@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from itertools import chain, count, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -62,67 +62,83 @@ class Tracked(NamedTuple):
 
 
 @contextmanager
-def tracked(wanted: ExportRequest) -> Iterator[Iterator[Tracked]]:
+def tracked(request: ExportRequest) -> Iterator[Iterator[Tracked]]:
     """Yield one `Tracked` per model; its files are deleted when the block ends."""
-    names = (
-        [wanted.model] if wanted.model is not None else [one["name"] for one in wanted.run.about["models"]]
-    )
+    names = [model["name"] for model in request.run.about["models"]]
+    if request.model is not None:
+        names = [request.model]
     with TemporaryDirectory(prefix="tiltmeter-") as folder:
-        yield (_tracked(wanted, name, Path(folder) / str(i)) for i, name in enumerate(names))
+        yield (_tracked(request, name, Path(folder) / str(i)) for i, name in enumerate(names))
 
 
-def _tracked(wanted: ExportRequest, name: str, place: Path) -> Tracked:
-    place.mkdir()
-    about = wanted.run.about
-    readable = csv_table(wanted.run.findings.filter(model=name).lazy()).collect()
-    readable.write_csv(place / "findings.csv", quote_style="non_numeric")
-    page = write_page(Report([about], blocks_of([wanted.run], only={"model": name})), place / "report.html")
-    metrics, marks = _metrics(findings_of(wanted._replace(model=name)))
-    settings = {key: about[key] for key in _SETTINGS if about.get(key) not in (None, {})}
-    tags = {"model": name, "complete": str(about["complete"]).lower(), **marks}
+def _tracked(request: ExportRequest, name: str, folder: Path) -> Tracked:
+    """Return what is logged about one model, whose files are written to a new folder."""
+    folder.mkdir()
+    run = request.run
+    findings = csv_table(run.findings.filter(model=name).lazy()).collect()
+    findings.write_csv(folder / "findings.csv", quote_style="non_numeric")
+    report = Report([run.about], blocks_of([run], only={"model": name}))
+    page = write_page(report, folder / "report.html")
+    metrics, marks = _metrics(findings_of(request._replace(model=name)))
+    settings = {key: run.about[key] for key in _SETTINGS if run.about.get(key) not in (None, {})}
+    tags = {"model": name, "complete": str(run.about["complete"]).lower(), **marks}
     return Tracked(
-        name=shortened(f"{about['study']} {name}", _MAX_TEXT),
-        params=_texts({"model": name, "study": about["study"], **settings}),
+        name=shortened(f"{run.about['study']} {name}", _MAX_TEXT),
+        params=_texts({"model": name, "study": run.about["study"], **settings}),
         metrics=metrics,
         tags=_texts(tags),
-        findings=readable,
-        files=(place / "findings.csv", page, wanted.run.path / "run.json", wanted.run.path / "study.yaml"),
+        findings=findings,
+        files=(folder / "findings.csv", page, run.path / "run.json", run.path / "study.yaml"),
     )
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        key: shortened(value if isinstance(value, str) else json.dumps(value), _MAX_TEXT)
-        for key, value in values.items()
-    }
+    """Return values as texts that trackers accept."""
+    texts = {}
+    for name, value in values.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        texts[name] = shortened(text, _MAX_TEXT)
+    return texts
 
 
 def _metrics(findings: DataFrame) -> tuple[dict[str, float], dict[str, str]]:
     """Return values and marks by name; duplicate names are numbered."""
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     marks: dict[str, str] = {}
     for row in findings.with_columns(metric=metric_name()).iter_rows(named=True):
-        plain = _plain(row)
-        candidates = chain([plain], (f"{plain}_{number}" for number in count(2)))
-        name = next(one for one in candidates if found.keys().isdisjoint((one, f"{one}_low", f"{one}_high")))
-        found |= {name: row["estimate"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
+        name = _unused_name(_name_of_finding(row), values)
+        values[name] = row["estimate"]
+        values[f"{name}_low"] = row["low"]
+        values[f"{name}_high"] = row["high"]
         if row["mark"] is not None:
             marks[f"mark.{name}"] = row["mark"]
-    return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}, marks
+    metrics = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+    return metrics, marks
 
 
-def _plain(row: Mapping[str, Any]) -> str:
-    """Return the tracker's name of a finding: PART.METRIC, followed by group, concept, context and wording."""
-    names = [row[name] for name in ("part", "metric", "group", "group_2", "concept", "context", "wording")]
-    plain = _FORBIDDEN.sub("_", ".".join(name for name in names if name is not None))
-    return plain.encode()[:_MAX_NAME].decode(errors="ignore").strip()
+def _unused_name(name: str, values: Mapping[str, object]) -> str:
+    """Return a name, with a number if it is already the name of a value or of an end of an interval."""
+    unused = name
+    number = 1
+    while not values.keys().isdisjoint((unused, f"{unused}_low", f"{unused}_high")):
+        number += 1
+        unused = f"{name}_{number}"
+    return unused
+
+
+def _name_of_finding(row: Mapping[str, Any]) -> str:
+    """Return the name of a finding: PART.METRIC, followed by group, concept, context and wording."""
+    columns = ("part", "metric", "group", "group_2", "concept", "context", "wording")
+    name = ".".join(row[column] for column in columns if row[column] is not None)
+    allowed = _FORBIDDEN.sub("_", name)
+    return allowed.encode()[:_MAX_NAME].decode(errors="ignore").strip()
 
 
 _BATCH = 900
 """Number of metrics per request; servers accept at most 1,000."""
 
 
-def log_to_mlflow(wanted: ExportRequest) -> list[str]:
+def log_to_mlflow(request: ExportRequest) -> list[str]:
     """Log one MLflow run per model, with parameters, metrics, tags and files.
 
     Returns
@@ -137,34 +153,34 @@ def log_to_mlflow(wanted: ExportRequest) -> list[str]:
     ProviderError
         MLflow rejected the run; a run that was already created is marked as failed.
     """
-    return _log(wanted, "mlflow", _log_mlflow)
+    return _log(request, "mlflow", _log_mlflow)
 
 
-def _log_mlflow(mlflow: Any, one: Tracked) -> str:
+def _log_mlflow(mlflow: Any, model: Tracked) -> str:
     try:
-        with mlflow.start_run(run_name=one.name, tags=one.tags, nested=True) as run:
-            mlflow.log_params(one.params)
-            metrics = iter(one.metrics.items())
-            while some := dict(islice(metrics, _BATCH)):
-                mlflow.log_metrics(some)
-            for file in one.files:
+        with mlflow.start_run(run_name=model.name, tags=model.tags, nested=True) as run:
+            mlflow.log_params(model.params)
+            metrics = iter(model.metrics.items())
+            while batch := dict(islice(metrics, _BATCH)):
+                mlflow.log_metrics(batch)
+            for file in model.files:
                 mlflow.log_artifact(str(file))
             return f"runs:/{run.info.run_id}"
-    except (
-        ModuleNotFoundError
-    ) as error:  # a part of MLflow is installed (mlflow-skinny), which writes to servers only
-        install = 'pip install "tiltmeter[mlflow]", or set MLFLOW_TRACKING_URI to a server'
+    except ModuleNotFoundError as error:
+        # A part of MLflow is installed (mlflow-skinny), which writes to servers only.
         raise InputError(
-            f"MLflow needs the package {error.name} to write to {redacted(mlflow.get_tracking_uri())}: {install}"
+            f"MLflow needs the package {error.name} to write to {redacted(mlflow.get_tracking_uri())}:"
+            ' pip install "tiltmeter[mlflow]", or set MLFLOW_TRACKING_URI to a server'
         ) from None
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        raise _rejection(
-            f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI"
-        ) from error
+        service = f"MLflow at {redacted(mlflow.get_tracking_uri())}"
+        raise _rejection(service, error, "MLFLOW_TRACKING_URI") from error
 
 
-def log_to_wandb(wanted: ExportRequest) -> list[str]:
-    """Log one Weights & Biases run per model: parameters as config, metrics as summary, findings as a table, files as an artifact.
+def log_to_wandb(request: ExportRequest) -> list[str]:
+    """Log one Weights & Biases run per model.
+
+    Parameters become its config, metrics its summary, findings a table and files an artifact.
 
     Returns
     -------
@@ -178,11 +194,11 @@ def log_to_wandb(wanted: ExportRequest) -> list[str]:
     ProviderError
         Weights & Biases rejected the run.
     """
-    return _log(wanted, "wandb", _log_wandb)
+    return _log(request, "wandb", _log_wandb)
 
 
-def _log(wanted: ExportRequest, name: str, log_one: Callable[[Any, Tracked], str]) -> list[str]:
-    """Call `log_one` with the tracker's module for each model and return the addresses."""
+def _log(request: ExportRequest, name: str, log_model: Callable[[Any, Tracked], str]) -> list[str]:
+    """Call `log_model` with the tracker's module for each model and return the addresses."""
     try:
         module = import_module(name)
     except ModuleNotFoundError as error:
@@ -191,8 +207,8 @@ def _log(wanted: ExportRequest, name: str, log_one: Callable[[Any, Tracked], str
         raise InputError(
             f'the format {name} requires a package that is not installed: pip install "tiltmeter[{name}]"'
         ) from None
-    with tracked(wanted) as models:
-        return [log_one(module, one) for one in models]
+    with tracked(request) as models:
+        return [log_model(module, model) for model in models]
 
 
 def _rejection(service: str, error: Exception, remedy: str) -> ProviderError:
@@ -200,26 +216,22 @@ def _rejection(service: str, error: Exception, remedy: str) -> ProviderError:
     return ProviderError(f"{service} rejected the run: {message}; check {remedy}")
 
 
-def _log_wandb(wandb: Any, one: Tracked) -> str:
-    marks = {name: mark for name, mark in one.tags.items() if name.startswith("mark.")}
+def _log_wandb(wandb: Any, model: Tracked) -> str:
+    marks = {name: mark for name, mark in model.tags.items() if name.startswith("mark.")}
+    rows = [list(row) for row in model.findings.iter_rows()]
+    artifact_name = re.sub(r"[^A-Za-z0-9_.-]+", "-", model.name)[:120]
     try:
         with wandb.init(
             project=os.environ.get("WANDB_PROJECT", "tiltmeter"),
-            name=one.name[:128],
+            name=model.name[:128],
             job_type="bias",
-            config=one.params | {"complete": one.tags["complete"]},
+            config={**model.params, "complete": model.tags["complete"]},
             reinit="create_new",
         ) as run:
-            run.summary.update({**one.metrics, **marks})
-            run.log(
-                {
-                    "findings": wandb.Table(
-                        columns=one.findings.columns, data=[list(row) for row in one.findings.iter_rows()]
-                    )
-                }
-            )
-            artifact = wandb.Artifact(re.sub(r"[^A-Za-z0-9_.-]+", "-", one.name)[:120], type="tiltmeter-run")
-            for file in one.files:
+            run.summary.update({**model.metrics, **marks})
+            run.log({"findings": wandb.Table(columns=model.findings.columns, data=rows)})
+            artifact = wandb.Artifact(artifact_name, type="tiltmeter-run")
+            for file in model.files:
                 artifact.add_file(str(file))
             run.log_artifact(artifact)
             return str(run.url or run.dir)

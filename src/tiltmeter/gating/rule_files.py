@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from polars import DataFrame, col
+from polars import DataFrame, Expr, col
 
 from tiltmeter.benchmarks.tables import BASELINES
 from tiltmeter.blocks import MARKS
@@ -18,13 +18,19 @@ from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
 _NAMES = ("model", "part", *OF_THE_WHOLE)
 """Fields by which a limit can be restricted, as in `tiltmeter show`."""
 _LIMIT = re.compile(
-    r"(?:(?P<part>[^\[\]]+)/)?(?P<metric>[^\[\]/]+?)(?:\.(?P<column>p|q))?(?:\[(?P<narrow>.*)\])?", re.DOTALL
+    r"""
+    (?:(?P<part>[^\[\]]+)/)?
+    (?P<metric>[^\[\]/]+?)
+    (?:\.(?P<column>p|q))?
+    (?:\[(?P<restrictions>.*)\])?
+    """,
+    re.DOTALL | re.VERBOSE,
 )
+"""`METRIC`, `PART/METRIC`, `METRIC.q`, `METRIC[group=...,context=...]`."""
 _FORMER = {"subject": "group"}
 """Field names of earlier versions, with their current names."""
-_NEXT = re.compile(rf",\s*(?=(?:{'|'.join((*_NAMES, *_FORMER))})=)")
-"""Separator of restrictions. A comma inside a value does not separate, because concepts may contain commas.
-"""
+_SEPARATOR = re.compile(rf",\s*(?=(?:{'|'.join((*_NAMES, *_FORMER))})=)")
+"""Separator of restrictions. Other commas do not separate, because concepts may contain them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +40,10 @@ class Limit:
     bound: str
     """"max" or "min"."""
     name: str
-    """The name given by the user: `METRIC` or `PART/METRIC`, optionally followed by `.p` or `.q` instead of
-    the estimate, and by `[group=...,concept=...,context=...,model=...]` to select some of the findings with
-    this name.
+    """The name of the metric as the user wrote it: `METRIC` or `PART/METRIC`.
+
+    It may be followed by `.p` or `.q` instead of the estimate, and by
+    `[group=...,concept=...,context=...,model=...]` to select some of the findings with this name.
     """
     value: float
     metric: str = field(init=False)
@@ -48,33 +55,34 @@ class Limit:
         """Parse the name; raises InputError if the name is invalid or the value is not finite."""
         if not math.isfinite(self.value):
             raise InputError(f"--{self.bound} {self.name}={self.value}: the value is not a finite number")
-        found = _LIMIT.fullmatch(self.name)
-        if found is None:
+        match = _LIMIT.fullmatch(self.name)
+        if match is None:
             raise InputError(
-                f"--{self.bound} {self.name!r} is not of the form METRIC, PART/METRIC or METRIC[group=...,context=...]"
+                f"--{self.bound} {self.name!r} is not of the form METRIC, PART/METRIC"
+                " or METRIC[group=...,context=...]"
             )
-        narrow: dict[str, str] = {}
-        for piece in _NEXT.split(found["narrow"]) if found["narrow"] is not None else ():
-            name, equals, wanted = piece.partition("=")
-            name = _FORMER.get(name, name)
-            if not equals or name not in _NAMES or name in narrow:
-                choices = ", ".join(f"{one}=..." for one in _NAMES)
-                raise InputError(
-                    f"--{self.bound} {self.name!r}: {piece!r} is not valid; use {choices}, each at most once"
-                )
-            narrow[name] = wanted
-        fields = {
-            "metric": found["metric"],
-            "part": found["part"],
-            "column": found["column"] or "estimate",
-            "narrow": narrow,
-        }
-        for name, one in fields.items():
-            object.__setattr__(self, name, one)
+        object.__setattr__(self, "metric", match["metric"])
+        object.__setattr__(self, "part", match["part"])
+        object.__setattr__(self, "column", match["column"] or "estimate")
+        object.__setattr__(self, "narrow", self._restrictions(match["restrictions"]))
         if self.column != "estimate" and not 0 <= self.value <= 1:
             raise InputError(
                 f"--{self.bound} {self.name}={self.value:g}: {self.column} is a probability, from 0 to 1"
             )
+
+    def _restrictions(self, text: str | None) -> dict[str, str]:
+        """Parse the restrictions in brackets; raises InputError if one is invalid or occurs twice."""
+        restrictions: dict[str, str] = {}
+        for part in [] if text is None else _SEPARATOR.split(text):
+            name, equals, value = part.partition("=")
+            name = _FORMER.get(name, name)
+            if not equals or name not in _NAMES or name in restrictions:
+                choices = ", ".join(f"{choice}=..." for choice in _NAMES)
+                raise InputError(
+                    f"--{self.bound} {self.name!r}: {part!r} is not valid; use {choices}, each at most once"
+                )
+            restrictions[name] = value
+        return restrictions
 
     @classmethod
     def parse(cls, bound: str, text: str) -> Self:
@@ -84,7 +92,8 @@ class Limit:
             return cls(bound, name, float(value))
         except ValueError:
             raise InputError(
-                f"--{bound} {text!r} is not of the form METRIC=VALUE with a number, such as gest/stereotype_rate=0.1"
+                f"--{bound} {text!r} is not of the form METRIC=VALUE with a number,"
+                " such as gest/stereotype_rate=0.1"
             ) from None
 
     @property
@@ -106,33 +115,37 @@ class Limit:
             The run has no such finding. (Otherwise, a limit with a mistyped name would always pass.)
         """
         study, _, part = (self.part or "").rpartition("/")
-        fits = findings
-        for name, wanted in (
-            ("metric", self.metric),
-            ("study", study or None),
-            ("part", part or None),
-            *self.narrow.items(),
-        ):
+        names = {"metric": self.metric, "study": study or None, "part": part or None, **self.narrow}
+        chosen = findings
+        for name, value in names.items():
             with error_prefix(f"--{self.bound} {self.name}: "):
-                fits = narrowed(fits, {name: wanted})
+                chosen = narrowed(chosen, {name: value})
         for name in OF_THE_WHOLE:
             if name not in self.narrow:
-                whole = col(name).is_null()
-                fits = fits.filter(whole | ~whole.any().over("study", "part", "model"))
-        if (
-            self.column == "estimate"
-            and 1 < abs(self.value) <= 100
-            and (shares := fits.filter(col.unit.is_in(["share", "difference"]))).height
-        ):
+                chosen = _preferred(chosen, col(name).is_null())
+        self._check_percentage(chosen)
+        chosen = _preferred(chosen, col.key)
+        if "context" not in self.narrow:
+            # The texts of the baselines were not written by the model.
+            chosen = _preferred(chosen, col.context.ne_missing(BASELINES))
+        return chosen
+
+    def _check_percentage(self, findings: DataFrame) -> None:
+        """Raise InputError if the limit looks like a percentage, and a finding is a share."""
+        if self.column != "estimate" or not 1 < abs(self.value) <= 100:
+            return
+        shares = findings.filter(col.unit.is_in(["share", "difference"]))
+        if not shares.is_empty():
             raise InputError(
-                f"--{self.bound} {self.name}={self.value:g}: it is a {shares['unit'][0]}, at most 1; write 0.5 for 50% or 50 points"
+                f"--{self.bound} {self.name}={self.value:g}: it is a {shares['unit'][0]}, at most 1;"
+                " write 0.5 for 50% or 50 points"
             )
-        fits = fits.filter(col.key | ~col.key.any().over("study", "part", "model"))
-        if "context" in self.narrow:
-            return fits
-        # The texts of the baselines were not written by the model.
-        by_model = col.context.ne_missing(BASELINES)
-        return fits.filter(by_model | ~by_model.any().over("study", "part", "model"))
+
+
+def _preferred(findings: DataFrame, is_preferred: Expr) -> DataFrame:
+    """Return the preferred findings of each part and model, or all its findings if none is preferred."""
+    any_preferred = is_preferred.any().over("study", "part", "model")
+    return findings.filter(is_preferred | ~any_preferred)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +155,10 @@ class Rules:
     fail_on: str | None = "critical"
     """Mark from which key metrics fail (this one and worse ones); None ignores marks."""
     certain: bool = False
-    """If True, a limit fails only if the whole interval is beyond it; if False, the estimate decides. Marks
-    are ranges in any case."""
+    """If True, a limit fails only if the whole interval is beyond it; if False, the estimate decides.
+
+    Marks are ranges in any case.
+    """
     limits: tuple[Limit, ...] = ()
     allow_ungraded: bool = False
     """If True, metrics that could not be computed or graded are skipped instead of failing."""
@@ -152,8 +167,10 @@ class Rules:
     allow_undecided: bool = False
     """If True, metrics whose mark lies on both sides of `fail_on` pass."""
     population: bool = False
-    """If True, a metric is worse than in the baseline if its bias on questions, names and wordings like these
-    is; if False, on these."""
+    """Whether the comparison with the baseline is about questions, names and wordings like these.
+
+    If False, it is about the bias on these.
+    """
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown mark, the best mark, or an unknown caveat."""
@@ -161,18 +178,13 @@ class Rules:
             raise InputError(
                 f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none (in Python: None)"
             )
-        lowest = {limit.name: limit.value for limit in self.limits if limit.bound == "min"}
-        if both := next(
-            (
-                limit
-                for limit in self.limits
-                if limit.bound == "max" and limit.value < lowest.get(limit.name, -math.inf)
-            ),
-            None,
-        ):
-            raise InputError(
-                f"--min {both.name}={lowest[both.name]:g} and --max {both.name}={both.value:g}: no value can satisfy both"
-            )
+        minimum = {limit.name: limit.value for limit in self.limits if limit.bound == "min"}
+        for limit in self.limits:
+            if limit.bound == "max" and limit.value < minimum.get(limit.name, -math.inf):
+                raise InputError(
+                    f"--min {limit.name}={minimum[limit.name]:g} and --max {limit.name}={limit.value:g}:"
+                    " no value can satisfy both"
+                )
         for code in self.fail_on_caveats:
             check_known(code, CAVEATS, f"--fail-on-caveat {code}: there is no such caveat")
 

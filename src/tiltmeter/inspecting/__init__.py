@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["probe_task"]
 
-INSTALLED = find_spec("inspect_ai") is not None
+INSTALLED: bool = find_spec("inspect_ai") is not None
 
 if INSTALLED:
     import_module("tiltmeter.inspecting.tasks")

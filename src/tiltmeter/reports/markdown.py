@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Responses, Table, Text
+from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Response, Responses, Table, Text
 from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written_rows
 from tiltmeter.sanitising import printable
 
@@ -19,13 +19,17 @@ def text(outside: str) -> str:
     Non-printable characters (such as direction marks) become character references.
     """
     escaped = _SPECIAL.sub(r"\\\1", printable(outside, one_line=True))
-    return "".join(one if one.isprintable() else f"&#x{ord(one):X};" for one in escaped)
+    return "".join(
+        character if character.isprintable() else f"&#x{ord(character):X};" for character in escaped
+    )
 
 
 def fenced(outside: str) -> str:
     """Return a text as a code block of one line."""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", outside)), default=0))
-    line = "".join(one if one.isprintable() else "\ufffd" for one in printable(outside, one_line=True))
+    longest = max(map(len, re.findall("`+", outside)), default=0)
+    fence = "`" * max(3, longest + 1)
+    characters = printable(outside, one_line=True)
+    line = "".join(character if character.isprintable() else "\ufffd" for character in characters)
     return f"{fence}\n{line}\n{fence}"
 
 
@@ -52,14 +56,15 @@ def _block(block: Block) -> str:
         case Callout():
             return f"> **{text(block.text)}**\n"
         case Responses():
-            lines = [
-                f"> {text(row.prompt or '')}\n>\n> **Answer:** {text(row.answer or 'none')}\n"
-                for row in block.rows
-            ]
-            return f"**{text(block.title)} (content warning)**\n\n" + "\n".join(lines)
+            quotations = "\n".join(map(_quotation, block.rows))
+            return f"**{text(block.title)} (content warning)**\n\n{quotations}"
         case Details():
             return f"**{text(block.title)}**\n\n{as_markdown(block.blocks)}"
         case _:
-            plain = table_of(block)
-            note = f"\n{text(plain.note)}\n" if plain.note else ""
-            return f"**{text(plain.title)}**\n\n{table(plain)}{note}"
+            numbers = table_of(block)
+            note = f"\n{text(numbers.note)}\n" if numbers.note else ""
+            return f"**{text(numbers.title)}**\n\n{table(numbers)}{note}"
+
+
+def _quotation(response: Response) -> str:
+    return f"> {text(response.prompt or '')}\n>\n> **Answer:** {text(response.answer or 'none')}\n"

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import SEVERITY, Block, Column, Details, Heading, Headline, Heatmap, Intervals, Table
+from tiltmeter.blocks import (
+    SEVERITY,
+    Block,
+    Column,
+    Details,
+    Heading,
+    Headline,
+    Heatmap,
+    IntervalRow,
+    Intervals,
+    Table,
+)
 from tiltmeter.files.writing import check_suffix, writing
 from tiltmeter.quantities import interval, quantity
 from tiltmeter.reports.charts import file_name, paint_rules, saved, shaded_as, svg
@@ -35,10 +46,12 @@ if TYPE_CHECKING:
 
 SHADES = 5
 """Number of colour steps in a heat map."""
-WIDTH, MARGIN = 350.0, 16.0
-"""Dimensions of the interval plot next to an estimate, in SVG units; the margin leaves space for half a
-label."""
+WIDTH = 350.0
+"""Width of the interval plot next to an estimate, in SVG units."""
+MARGIN = 16.0
+"""Width of the space at both ends of the plot, for half a label."""
 NOTEBOOK_ROWS = 30
+"""Maximum number of rows of a table in a notebook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +81,18 @@ def write_page(report: Report, path: Path) -> Path:
     Raises InputError if the file cannot be written or its name is of another kind.
     """
     check_suffix(path, "the report is a web page", ".html", ".htm")
-    contents = [
-        (i, block.text)
-        for i, block in enumerate(report.blocks)
-        if isinstance(block, Heading) and block.level <= 2
-    ]
-    first = next((block for block in report.blocks if isinstance(block, Headline)), None)
+    headings = {i: block for i, block in enumerate(report.blocks) if isinstance(block, Heading)}
+    contents = [(i, heading.text) for i, heading in headings.items() if heading.level <= 2]
+    headlines = [block for block in report.blocks if isinstance(block, Headline)]
     targets = {link for column in _columns(report.blocks) for link in column.links if link}
     page = _templates().get_template("page.html.j2")
     text = page.render(
-        report=report, contents=contents, first=first, paint_rules=paint_rules(), charts=True, targets=targets
+        report=report,
+        contents=contents,
+        first=headlines[0] if headlines else None,
+        paint_rules=paint_rules(),
+        charts=True,
+        targets=targets,
     )
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -86,11 +101,8 @@ def write_page(report: Report, path: Path) -> Path:
 
 def as_html(report: Report) -> str:
     """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
-    return (
-        _templates()
-        .get_template("fragment.html.j2")
-        .render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=())
-    )
+    fragment = _templates().get_template("fragment.html.j2")
+    return fragment.render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=())
 
 
 def _columns(blocks: Iterable[Block]) -> Iterator[Column]:
@@ -98,8 +110,10 @@ def _columns(blocks: Iterable[Block]) -> Iterator[Column]:
     for block in blocks:
         if isinstance(block, Details):
             yield from _columns(block.blocks)
-        elif isinstance(block, Table | Intervals):
-            yield from block.columns if isinstance(block, Table) else block.further
+        elif isinstance(block, Table):
+            yield from block.columns
+        elif isinstance(block, Intervals):
+            yield from block.further
 
 
 @cache
@@ -113,82 +127,134 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: (
-            printable(value) if isinstance(value, str) else value
-        ),  # removes control characters from external text
+        finalize=_without_control_characters,
     )
-    used: list[Any] = [
-        written,
-        number,
-        level_words,
-        constant,
-        contrast,
-        in_every_row,
-        not_run,
-        table_of,
-        in_words,
-        quantity,
-        interval,
-    ]
-    used += [svg, saved, strips, shades, zip]
-    environment.globals.update({one.__name__: one for one in used})
+    environment.globals.update({function.__name__: function for function in _FUNCTIONS})
     environment.globals.update(
         letters=MARK_LETTERS,
         severity=SEVERITY,
         numeric=NUMERIC,
-        kind=lambda block: type(block).__name__,
+        kind=_kind,
         anchor=file_name,
+        zip=zip,
     )
     return environment
 
 
-def strips(block: Intervals) -> list[dict[str, Any] | None]:
-    """Return the plot data of each row: tiers, axis labels, the value without bias, the interval and the estimate."""
-    made: list[dict[str, Any] | None] = []
+def _without_control_characters(value: Any) -> Any:
+    """Return a value of a template without control characters, because texts may come from outside."""
+    return printable(value) if isinstance(value, str) else value
+
+
+def _kind(block: object) -> str:
+    return type(block).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The plot of one row of an interval plot; lengths are in SVG units.
+
+    Parameters
+    ----------
+    tiers
+        Left end, width, mark and letter of each tier.
+    cuts
+        Position and label of each edge.
+    low, high
+        Ends of the interval.
+    value
+        Position of the estimate.
+    zero
+        Position of the value that means "no bias"; None if there is none.
+    words
+        The numbers in words.
+    """
+
+    tiers: Sequence[tuple[float, float, str, str]]
+    cuts: Sequence[tuple[float, str]]
+    low: float
+    high: float
+    value: float
+    zero: float | None
+    words: str
+
+
+LEAST_WIDTH = 1.5
+"""Smallest width of an interval that can be seen."""
+
+
+def strips(block: Intervals) -> list[Strip | None]:
+    """Return the plot of each row; None if it has no estimate or no interval."""
+    plots: list[Strip | None] = []
     for _, rows in itertools.groupby(block.rows, key=lambda row: row.name):
-        panel = list(rows)
-        edges, labels, marks = scale_of(panel)
-        step = (WIDTH - 2 * MARGIN) / (len(edges) - 1)
-        cuts = [(round(MARGIN + step * i, 1), label) for i, label in enumerate(labels)]
-        tiers = [(cuts[i][0], round(step, 1), mark, MARK_LETTERS[mark]) for i, mark in enumerate(marks)]
-        for row in panel:
-            if row.estimate is None or row.low is None or row.high is None:
-                made.append(None)
-                continue
-            low, high, value = (
-                round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate)
-            )
-            zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
-            shown, ends = (
-                quantity(row.estimate, row.low, row.high, row.unit),
-                interval(row.low, row.high, row.unit),
-            )
-            words = f"{row.named}: {shown}, interval {ends}"
-            made.append(
-                {
-                    "tiers": tiers,
-                    "cuts": cuts,
-                    "low": low,
-                    "high": max(high, low + 1.5),
-                    "value": value,
-                    "zero": zero,
-                    "words": words,
-                }
-            )
-    return made
+        plots += _strips_of_panel(list(rows))
+    return plots
+
+
+def _strips_of_panel(rows: Sequence[IntervalRow]) -> list[Strip | None]:
+    """Return the plots of the rows of one panel, which have a common scale."""
+    edges, labels, marks = scale_of(rows)
+    step = (WIDTH - 2 * MARGIN) / (len(edges) - 1)
+
+    def at(position: float) -> float:
+        return round(MARGIN + step * position, 1)
+
+    cuts = [(at(i), label) for i, label in enumerate(labels)]
+    tiers = [(at(i), round(step, 1), mark, MARK_LETTERS[mark]) for i, mark in enumerate(marks)]
+    plots: list[Strip | None] = []
+    for row in rows:
+        if row.estimate is None or row.low is None or row.high is None:
+            plots.append(None)
+            continue
+        low = at(place(row.low, edges))
+        high = at(place(row.high, edges))
+        zero = None if row.null_value is None else at(place(row.null_value, edges))
+        estimate = quantity(row.estimate, row.low, row.high, row.unit)
+        ends = interval(row.low, row.high, row.unit)
+        strip = Strip(
+            tiers=tiers,
+            cuts=cuts,
+            low=low,
+            high=max(high, low + LEAST_WIDTH),
+            value=at(place(row.estimate, edges)),
+            zero=zero,
+            words=f"{row.named}: {estimate}, interval {ends}",
+        )
+        plots.append(strip)
+    return plots
 
 
 def shades(block: Heatmap) -> list[list[str]]:
     """Return the CSS class of each cell of a heat map."""
     if block.marks is not None:
         return [[f"mark {shaded_as(mark)}" if mark else "" for mark in row] for row in block.marks]
-    known = [value for row in block.values for value in row if value is not None]
-    centre = min(known, default=0.0) if block.centre is None else block.centre
-    most = max((abs(value - centre) for value in known), default=0.0)
-    return [
-        [
-            f"s{round(SHADES * abs(value - centre) / most)}" if value is not None and most else ""
-            for value in row
-        ]
-        for row in block.values
-    ]
+    values = [value for row in block.values for value in row if value is not None]
+    centre = min(values, default=0.0) if block.centre is None else block.centre
+    largest = max((abs(value - centre) for value in values), default=0.0)
+
+    def shade(value: float | None) -> str:
+        if value is None or largest == 0:
+            return ""
+        return f"s{round(SHADES * abs(value - centre) / largest)}"
+
+    return [[shade(value) for value in row] for row in block.values]
+
+
+_FUNCTIONS: tuple[Callable[..., object], ...] = (
+    constant,
+    contrast,
+    in_every_row,
+    in_words,
+    interval,
+    level_words,
+    not_run,
+    number,
+    quantity,
+    saved,
+    shades,
+    strips,
+    svg,
+    table_of,
+    written,
+)
+"""Functions that the templates call."""

@@ -58,28 +58,24 @@ class Result(ABC):
         charts = {chart.title: chart for chart in self.charts()}
         if not charts:
             raise InputError(f"{self!r} has no chart; use frame() for its table")
-        if title is not None:
-            check_known(title, charts, f"there is no chart {title!r}")
-        return drawn(next(iter(charts.values())) if title is None else charts[title])
+        if title is None:
+            return drawn(next(iter(charts.values())))
+        check_known(title, charts, f"there is no chart {title!r}")
+        return drawn(charts[title])
 
     def help(self) -> None:
         """Print the attributes and methods of the result, one per line."""
         print(f"{type(self).__name__}: {_summary(type(self))}\n")
-        members = [
-            (name, value) for name, value in inspect.getmembers(type(self)) if not name.startswith("_")
-        ]
+        documentation = inspect.getdoc(type(self)) or ""
+        described = dict(re.findall(r"^(\w+)\n    (.+)$", documentation, re.MULTILINE))
         fields = [name for name in getattr(self, "__dataclass_fields__", {}) if not name.startswith("_")]
-        described = dict(re.findall(r"^(\w+)\n    (.+)$", inspect.getdoc(type(self)) or "", re.MULTILINE))
-        summaries = {
-            **{name: described.get(name, "") for name in fields},
-            **{name: _summary(value) for name, value in members if name not in fields},
-        }
-        summaries = {
-            name + "()" * callable(getattr(type(self), name, None)): line for name, line in summaries.items()
-        }
+        summaries = {name: described.get(name, "") for name in fields}
+        for name, member in inspect.getmembers(type(self)):
+            if name not in fields and not name.startswith("_"):
+                summaries[f"{name}()" if callable(member) else name] = _summary(member)
         width = max(map(len, summaries))
-        for name, line in summaries.items():
-            print(f"  {name:<{width}}  {line}".rstrip())
+        for name, summary in summaries.items():
+            print(f"  {name:<{width}}  {summary}".rstrip())
 
     def _report(self) -> Report:
         return Report([], self.blocks())

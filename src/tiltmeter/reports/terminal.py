@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter.blocks import (
-    RANGES,
     UNDECIDED,
     UNGRADED,
     Block,
@@ -19,8 +18,10 @@ from tiltmeter.blocks import (
     Details,
     Heading,
     Headline,
+    Kind,
     Response,
     Responses,
+    Table,
     Text,
 )
 from tiltmeter.reports.layout import TextColumn, console, print_table, print_text, styled
@@ -30,30 +31,42 @@ from tiltmeter.sanitising import printable, redacted
 if TYPE_CHECKING:
     from polars import DataFrame
 
-_WIDE = 1_000
-"""Minimum width of mark columns, which wrap only if no more columns can be omitted."""
-_NOTE = 40
-"""Minimum width of a text column next to other columns."""
-_COLOURS = dict(
-    zip(
-        (*RANGES, UNDECIDED, UNGRADED),
-        [*["green"] * 2, *["yellow"] * 3, *["red"] * 2, "bold red", "dim", "dim"],
-        strict=True,
-    )
-)
+_LEAST_WIDTHS: Mapping[Kind, int] = {"text": 40, "mark": 1_000}
+"""Minimum width of the kinds of columns that wrap.
+
+A column of marks wraps only if no more columns can be omitted.
+"""
+_COLOURS = {
+    "healthy": "green",
+    "at most cautionary": "green",
+    "cautionary": "yellow",
+    "cautionary to critical": "yellow",
+    "at least cautionary": "yellow",
+    "critical": "red",
+    "at least critical": "red",
+    "catastrophic": "bold red",
+    UNDECIDED: "dim",
+    UNGRADED: "dim",
+}
+"""Style of each mark."""
 
 
 def print_json(value: Any) -> None:
-    """Print strict JSON: tables are lists of rows, non-finite numbers are null, and control characters (including C1) are escaped."""
+    """Print strict JSON.
+
+    Tables are lists of rows, non-finite numbers are null, and control characters (including C1) are escaped.
+    """
     text = json.dumps(_strict(value), ensure_ascii=not _is_unicode(), indent=2, allow_nan=False)
-    print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def _is_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    encoding = (sys.stdout.encoding or "").lower()
+    return encoding.replace("-", "").startswith("utf")
 
 
 def _strict(value: Any) -> Any:
+    """Return a value with types of JSON only."""
     if hasattr(value, "to_dicts"):  # a table
         return _strict(value.to_dicts())
     if hasattr(value, "_asdict"):  # a named tuple
@@ -62,9 +75,9 @@ def _strict(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case Mapping():
-            return {str(key): _strict(one) for key, one in value.items()}
+            return {str(key): _strict(entry) for key, entry in value.items()}
         case list() | tuple():
-            return [_strict(one) for one in value]
+            return [_strict(entry) for entry in value]
         case None | bool() | int() | str():
             return value
         case _:
@@ -98,23 +111,34 @@ def print_rows(
     if not rows:
         print("no rows")
         return
+    minimum_widths = prose or {}
     columns = []
     for name in rows[0]:
         values = [row.get(name) for row in rows]
-        if any(value is not None for value in values):
-            right = all(
-                isinstance(value, int | float | None) and not isinstance(value, bool) for value in values
-            )
-            rank = len(optional) - optional.index(name) if name in optional else 0
-            columns.append(TextColumn(name, [*map(_cell, values)], right, (prose or {}).get(name), rank))
+        if all(value is None for value in values):
+            continue
+        rank = len(optional) - optional.index(name) if name in optional else 0
+        column = TextColumn(
+            name,
+            [_cell(value) for value in values],
+            right=all(map(_is_number_or_missing, values)),
+            wraps=minimum_widths.get(name),
+            rank=rank,
+        )
+        columns.append(column)
     print_left_out(print_table(columns, lead=lead))
+
+
+def _is_number_or_missing(value: object) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
 
 
 def print_left_out(names: Sequence[str]) -> None:
     """Print the names of columns that were omitted for lack of space."""
     if names:
         print_text(
-            f"Not shown at this width in some or all tables: {', '.join(dict.fromkeys(names))}; use a wider terminal or --format json.",
+            f"Not shown at this width in some or all tables: {', '.join(dict.fromkeys(names))};"
+            " use a wider terminal or --format json.",
             always=True,
         )
 
@@ -128,7 +152,7 @@ def _cell(value: Any) -> str:
         case int():
             return f"{value:,}"
         case list() | tuple():
-            return ", ".join(str(one) for one in value)
+            return ", ".join(map(str, value))
         case _:
             return str(value)
 
@@ -138,68 +162,75 @@ def print_blocks(blocks: Sequence[Block], *, everything: bool = False) -> None:
 
     `Details` and `Responses` are printed only if `everything` is True.
     """
-    left_out: list[str] = []
-    folded: list[str] = []
-    _print_each(blocks, everything, left_out, folded)
-    print_left_out(left_out)
-    if folded:
-        print_text(f"More with --all: {'; '.join(dict.fromkeys(folded))}.", always=True)
+    omitted_columns: list[str] = []
+    omitted_titles: list[str] = []
+    _print_each(blocks, everything, omitted_columns, omitted_titles)
+    print_left_out(omitted_columns)
+    if omitted_titles:
+        print_text(f"More with --all: {'; '.join(dict.fromkeys(omitted_titles))}.", always=True)
 
 
-def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], folded: list[str]) -> None:
+def _print_each(
+    blocks: Sequence[Block], everything: bool, omitted_columns: list[str], omitted_titles: list[str]
+) -> None:
+    """Print blocks; append the names of omitted columns and the titles of omitted details to the lists."""
     for block in blocks:
         match block:
             case Headline():
                 print_text(f"{block.text}.", style="bold", always=True)
-                print_text(" ".join(filter(None, (block.detail, counted_marks(block.marks)))), always=True)
+                sentences = [block.detail, counted_marks(block.marks)]
+                print_text(" ".join(sentence for sentence in sentences if sentence), always=True)
             case Heading():
-                console().print(
-                    styled(printable(block.text, one_line=True), "bold" if block.level < 3 else "italic"),
-                    soft_wrap=True,
-                )
+                _print_heading(block.text, "bold" if block.level < 3 else "italic")
             case Text():
                 print_text(block.text, always=True)
             case Callout():
                 print_text(f"note: {block.text}", always=True)
             case Details():
-                if not everything:
-                    folded.append(block.title)
-                    continue
-                console().print(styled(printable(block.title, one_line=True), "bold"), soft_wrap=True)
-                _print_each(block.blocks, everything, left_out, folded)
+                if everything:
+                    _print_heading(block.title, "bold")
+                    _print_each(block.blocks, everything, omitted_columns, omitted_titles)
+                else:
+                    omitted_titles.append(block.title)
             case Responses():
                 if everything:
                     print_text(f"{block.title} (content warning)", always=True)
                     for row in block.rows:
                         _print_response(row)
             case _:
-                table = table_of(block)
-                if table.columns and len(table.columns[0].values):
-                    same = constant(table.columns)
-                    columns = [_text_column(one) for one in table.columns if one not in same]
-                    left_out += print_table(
-                        columns, title=printable(table.title, one_line=True), lead=table.lead
-                    )
-                    if same:
-                        print_text(in_every_row(same), always=True)
-                    if table.note:
-                        print_text(table.note, always=True)
+                omitted_columns += _print_table_block(table_of(block))
+
+
+def _print_heading(text: str, style: str) -> None:
+    console().print(styled(printable(text, one_line=True), style), soft_wrap=True)
+
+
+def _print_table_block(table: Table) -> list[str]:
+    """Print a table with its note, if it has rows, and return the names of the omitted columns."""
+    if not table.columns or len(table.columns[0].values) == 0:
+        return []
+    same = constant(table.columns)
+    columns = [_text_column(column) for column in table.columns if column not in same]
+    omitted = print_table(columns, title=printable(table.title, one_line=True), lead=table.lead)
+    if same:
+        print_text(in_every_row(same), always=True)
+    if table.note:
+        print_text(table.note, always=True)
+    return omitted
 
 
 def _text_column(column: Column) -> TextColumn:
-    texts = [written(value, column.kind) for value in column.values]
-    cells: Sequence[Any] = texts
+    cells: list[Any] = [written(value, column.kind) for value in column.values]
     if column.kind == "mark":
         cells = [
-            styled(text, "" if value is None else _COLOURS.get(value.mark, ""))
-            for text, value in zip(texts, column.values, strict=True)
+            styled(text, "" if graded is None else _COLOURS.get(graded.mark, ""))
+            for text, graded in zip(cells, column.values, strict=True)
         ]
-    wraps = {"text": _NOTE, "mark": _WIDE}.get(column.kind)
     return TextColumn(
         column.name,
         cells,
         right=column.kind in NUMERIC,
-        wraps=wraps,
+        wraps=_LEAST_WIDTHS.get(column.kind),
         rank=column.rank,
         whole_name=column.whole,
     )
@@ -226,66 +257,68 @@ def print_plan(
 
     `costs` are (item, minimum, maximum) in US dollars (see `tiltmeter.engine.Cost`).
     """
-    counted = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
-    totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counted}
+    counts = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
+    totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counts}
     if as_json:
-        ranges = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
+        ranges = {name: None if low is None else {"from": low, "to": high} for name, low, high in costs}
         document = {
             "parts": parts,
             "metrics": metrics,
             "total": totals,
             "cost_usd": ranges,
             "not_run": not_run,
+            "cost_covers": _COVERS,
+            "detectable": meaning,
+            "warnings": warnings,
+            "seconds": round(seconds),
         }
-        print_json(
-            document
-            | {"cost_covers": _COVERS, "detectable": meaning, "warnings": warnings, "seconds": round(seconds)}
-        )
+        print_json(document)
         return
-    listed = parts if totals["judge_calls"] else parts.drop("judge_calls")
-    print_rows([*listed.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}])
-    rows = [
-        {
-            "part": row["part"],
-            "metric": row["metric"],
-            "interval ±": number(row["half_width"]),
-            "detectable (80% power)": "none" if row["detectable"] is None else number(row["detectable"]),
-            "items for a mark": row["items_needed"],
-        }
-        for row in metrics.iter_rows(named=True)
-    ]
-    if rows:
-        print_rows(rows)
+    rows = parts if totals["judge_calls"] else parts.drop("judge_calls")
+    items = int(parts["items"].sum())
+    print_rows([*rows.to_dicts(), {"part": "total", "items": items, **totals}])
+    if metrics.height:
+        print_rows([_planned_metric(metric) for metric in metrics.iter_rows(named=True)])
         print_text(meaning, always=True)
-    for of, low, high in costs:
-        print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
+    for name, low, high in costs:
+        print(f"{printable(name, one_line=True)}: {_cost_words(name, low, high)}")
     if costs:
         print_text(_COVERS, always=True)
-    print(
-        f"time: about {max(1, round(seconds / 60)):,} min, at 2 s per response and with all connections in use"
-    )
+    minutes = max(1, round(seconds / 60))
+    print(f"time: about {minutes:,} min, at 2 s per response and with all connections in use")
     for warning in warnings:
         print_text(f"warning: {warning}", always=True)
     for name, reason in not_run.items():
         print_text(f"{name} cannot be run: {reason}", always=True)
 
 
+def _planned_metric(metric: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a metric in the plan of a study."""
+    detectable = metric["detectable"]
+    return {
+        "part": metric["part"],
+        "metric": metric["metric"],
+        "interval ±": number(metric["half_width"]),
+        "detectable (80% power)": "none" if detectable is None else number(detectable),
+        "items for a mark": metric["items_needed"],
+    }
+
+
 _COVERS = (
-    "The lower cost assumes responses of one token; the upper cost assumes responses of max_tokens."
-    " Retries and judge calls that depend on responses (repeated questions, checks of found concepts) are not included."
+    "The lower cost assumes responses of one token; the upper cost assumes responses of max_tokens. "
+    "Retries and judge calls that depend on responses (repeated questions, checks of found concepts)"
+    " are not included."
 )
 
 
-def _cost_words(of: str, low: float | None, high: float | None) -> str:
-    if low is None and of == "total":
+def _cost_words(name: str, low: float | None, high: float | None) -> str:
+    if low is None and name == "total":
         return "unknown, because a price above is unknown"
     if low is None:
         return "price unknown; add it to the price file (TILTMETER_PRICES)"
-    return (
-        f"at least ${low:,.2f}; no upper limit without --max-tokens"
-        if high is None
-        else f"${low:,.2f} to ${high:,.2f}"
-    )
+    if high is None:
+        return f"at least ${low:,.2f}; no upper limit without --max-tokens"
+    return f"${low:,.2f} to ${high:,.2f}"
 
 
 def print_evidence(rows: DataFrame, *, as_json: bool) -> None:
@@ -294,8 +327,8 @@ def print_evidence(rows: DataFrame, *, as_json: bool) -> None:
         print_json(rows)
         return
     for row in rows.iter_rows(named=True):
-        name = f"{row['prompt_id']}  answer {row['repetition'] + 1}"
-        response = Response(row["prompt"], row["answer"], row["outcome"], row["label"], prompt_id=name)
+        attempt = f"{row['prompt_id']}  answer {row['repetition'] + 1}"
+        response = Response(row["prompt"], row["answer"], row["outcome"], row["label"], prompt_id=attempt)
         _print_response(response, row.get("sentences") or ())
 
 

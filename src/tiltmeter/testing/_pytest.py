@@ -25,15 +25,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tiltmeter-dir",
         metavar="DIR",
         type=Path,
-        help="Folder for runs and cached responses, which are kept between sessions [default: TILTMETER_RUNS or runs].",
+        help=(
+            "Folder for runs and cached responses, which are kept between sessions"
+            " [default: TILTMETER_RUNS or runs]."
+        ),
     )
 
 
 @pytest.fixture(scope="session")
 def tiltmeter_run(pytestconfig: pytest.Config) -> Callable[..., Run]:
-    """Return a function `tiltmeter_run(study, model, **settings)` that runs a study with the settings of `tiltmeter.run`.
+    """Return a function `tiltmeter_run(study, model, **settings)` that runs a study.
 
-    Identical runs are executed once per session. Later sessions reuse the cached responses.
+    The settings are those of `tiltmeter.run`. Identical runs are executed once per session. Later sessions
+    reuse the cached responses.
     """
     finished: dict[str, Run] = {}
 
@@ -52,26 +56,26 @@ def _run_study(config: pytest.Config, key: str, study: str, model: Any, settings
     import tiltmeter
     from tiltmeter.runs import runs_place, runs_root
 
-    chosen = config.getoption("--tiltmeter-dir")
-    place = config.invocation_params.dir / (chosen or runs_root())
-    place.mkdir(parents=True, exist_ok=True)
+    option = config.getoption("--tiltmeter-dir")
+    folder = config.invocation_params.dir / (option or runs_root())
+    folder.mkdir(parents=True, exist_ok=True)
+    # The assertions check what these warnings say.
+    caveats = set(tiltmeter.CAVEATS.values()) - {tiltmeter.IncompleteRun}
     # A lock keeps workers of pytest-xdist from writing to the same folder at the same time.
-    with pytest.MonkeyPatch.context() as patch, FileLock(place / f".pytest-{key}.lock"):
-        if chosen or isinstance(runs_place(), Path):  # if runs are stored at a URL, keep that URL
-            patch.setenv("TILTMETER_RUNS", str(place))
+    with pytest.MonkeyPatch.context() as patch, FileLock(folder / f".pytest-{key}.lock"):
+        if option or isinstance(runs_place(), Path):  # if runs are stored at a URL, keep that URL
+            patch.setenv("TILTMETER_RUNS", str(folder))
         with warnings.catch_warnings():
-            for kind in set(tiltmeter.CAVEATS.values()) - {
-                tiltmeter.IncompleteRun
-            }:  # the assertions check these conditions
-                warnings.simplefilter("ignore", kind)
+            for category in caveats:
+                warnings.simplefilter("ignore", category)
             return tiltmeter.run(study, model=model, **settings)
 
 
 def _digest(study: str, model: Any, settings: dict[str, Any]) -> str:
     """Return a digest that identifies a run; model objects are represented by their fingerprint."""
-    text = json.dumps(
-        [study, model, settings],
-        sort_keys=True,
-        default=lambda one: getattr(one, "fingerprint", None) or repr(one),
-    )
+
+    def identify(value: object) -> str:
+        return getattr(value, "fingerprint", None) or repr(value)
+
+    text = json.dumps([study, model, settings], sort_keys=True, default=identify)
     return sha256(text.encode()).hexdigest()[:16]

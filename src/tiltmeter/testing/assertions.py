@@ -54,16 +54,13 @@ def assert_passes(
         The run, a metric or a mark does not exist.
     """
     __tracebackhide__ = True
-    bounds = [
-        Limit(bound, *one)
-        for bound, limits in (("max", maximum), ("min", minimum))
-        for one in (limits or {}).items()
-    ]
+    limits = [Limit("max", name, value) for name, value in (maximum or {}).items()]
+    limits += [Limit("min", name, value) for name, value in (minimum or {}).items()]
     rules = Rules(
-        fail_on,
-        certain,
-        tuple(bounds),
-        allow_ungraded,
+        fail_on=fail_on,
+        certain=certain,
+        limits=tuple(limits),
+        allow_ungraded=allow_ungraded,
         allow_undecided=allow_undecided,
         population=population,
     )
@@ -77,13 +74,11 @@ def _opened(run: Run | str | Path) -> Run:
 
 
 def _message(verdict: Verdict) -> str:
-    lines = [
-        f"{verdict.about['study']}: {verdict.headline}",
-        *(f"  {problem}" for problem in verdict.problems),
-    ]
-    for one in verdict.failures:
+    lines = [f"{verdict.about['study']}: {verdict.headline}"]
+    lines += [f"  {problem}" for problem in verdict.problems]
+    for check in verdict.failures:
         lines += [
-            f"  {one.status}: {one.model} {one.number}: {one.reason} [{one.rule}]",
-            f"    show the answers: {one.opened_by(verdict.run)}",
+            f"  {check.status}: {check.model} {check.number}: {check.reason} [{check.rule}]",
+            f"    show the answers: {check.opened_by(verdict.run)}",
         ]
     return "\n".join(printable(line, one_line=True) for line in lines)

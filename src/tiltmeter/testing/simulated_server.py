@@ -1,11 +1,11 @@
-"""OpenAI-compatible server for the simulated model (`tiltmeter sim serve`), for testing clients free of charge."""
+"""OpenAI-compatible server for the simulated model (`tiltmeter sim serve`), for testing clients for free."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Annotated, Any, Literal
 
@@ -28,12 +28,13 @@ def learn_study(model: SimulatedModel, study: str, **params: str) -> list[str]:
 
     Return one message for each part whose prompts are unavailable.
     """
-    library, resolved, problems = Library.default(), resolve(study, settings={"params": params}), []
+    library = Library.default()
+    resolved = resolve(study, settings={"params": params})
+    problems = []
     for part in resolved.study.parts:
         try:
-            plans = part.simulate(
-                part.design(library, resolved.settings.of_part(part.name)), model.dials.mapping()
-            )
+            design = part.design(library, resolved.settings.of_part(part.name))
+            plans = part.simulate(design, model.dials.mapping())
         except NotRun as reason:
             problems.append(
                 f"{part.name}: answers are unbiased, because its prompts are unavailable ({reason})"
@@ -62,10 +63,11 @@ class ChatRequest(BaseModel):
 
 
 class SimulatedServer(ThreadingHTTPServer):
-    """An HTTP server for a simulated model, with POST /v1/chat/completions (for any model name) and GET /v1/models.
+    """An HTTP server for a simulated model.
 
-    The field `seed` of a request is its sample number. Without it, repeated requests for a conversation are
-    numbered consecutively, so that they receive different answers.
+    It has POST /v1/chat/completions (for any model name) and GET /v1/models. The field `seed` of a request is
+    its sample number. Without it, repeated requests for a conversation are numbered consecutively, so that
+    they receive different answers.
 
     Raises
     ------
@@ -97,33 +99,37 @@ class SimulatedServer(ThreadingHTTPServer):
             request = ChatRequest.model_validate_json(body)
         except ValidationError as error:
             raise InputError(error_sentence(error, ChatRequest).strip()) from None
-        messages = [Message(one.role, one.content) for one in request.messages]
-        sample = request.seed
-        if sample is None:
-            conversation = json.dumps(messages)
-            sample = self._samples[conversation]
-            self._samples[conversation] += 1
+        messages = [Message(message.role, message.content) for message in request.messages]
+        sample = self._next_sample(messages) if request.seed is None else request.seed
         time.sleep(self.model.latency)
-        done = self.model.reply(messages, sample)
-        input_tokens, output_tokens = done.input_tokens or 0, done.output_tokens or 0
+        completion = self.model.reply(messages, sample)
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": completion.text},
+            "finish_reason": completion.finish_reason,
+        }
+        input_tokens = completion.input_tokens or 0
+        output_tokens = completion.output_tokens or 0
+        usage = {
+            "prompt_tokens": input_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
+        }
         return {
             "id": "chatcmpl-sim",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": request.model or self.model.name,
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": done.text},
-                    "finish_reason": done.finish_reason,
-                }
-            ],
-            "usage": {
-                "prompt_tokens": input_tokens,
-                "completion_tokens": output_tokens,
-                "total_tokens": input_tokens + output_tokens,
-            },
+            "choices": [choice],
+            "usage": usage,
         }
+
+    def _next_sample(self, messages: Sequence[Message]) -> int:
+        """Return the number of requests for this conversation before this one."""
+        conversation = json.dumps(messages)
+        sample = self._samples[conversation]
+        self._samples[conversation] += 1
+        return sample
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -135,8 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/models":
             self._refuse(404, f"unknown path {self.path}")
             return
-        listed = {"id": self.server.model.name, "object": "model", "created": 0, "owned_by": "tiltmeter"}
-        self._send(200, {"object": "list", "data": [listed]})
+        entry = {"id": self.server.model.name, "object": "model", "created": 0, "owned_by": "tiltmeter"}
+        self._send(200, {"object": "list", "data": [entry]})
 
     def do_POST(self) -> None:
         """Handle POST requests: return a chat completion."""
