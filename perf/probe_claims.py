@@ -4,7 +4,7 @@
     python -m perf.probe_claims clusters --size standard --studies 1000 > clusters.jsonl
     python -m perf.probe_claims table marks.jsonl clusters.jsonl
 
-The product provides the designs (which items, names, questions and wordings exist) and the analysis. The
+The product provides the designs (which items, names, questions and wordings exist) and the counted_items. The
 responses come from the generator below, which shares no code with the product: each label has a utility, and
 random effects of names, questions, scenarios, traits, wordings and items, drawn anew in each study, change
 how strongly the bias acts. The truth of a setting is the metric of the sums over all its studies, so it is
@@ -16,6 +16,7 @@ items, on the logit scale); `clusters` varies the SDs.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections import defaultdict
@@ -30,9 +31,10 @@ import polars as pl
 from tiltmeter.arrays import Floats
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
-from tiltmeter.probes import analysis
+from tiltmeter.probes import counted_items
+from tiltmeter.probes.definitions import DEFAULT
 from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import DEFAULT, Sums, Values
+from tiltmeter.probes.metrics import Sums, Values
 from tiltmeter.study import Settings
 
 EFFECTS = {"clusters": 0.4, "wordings": 0.2, "items": 0.5}
@@ -165,9 +167,9 @@ class Studied:
         self.counted = self.count(
             np.random.default_rng(0), 0.0, next(iter(self.pushes)), dict.fromkeys(EFFECTS, 0.0)
         )
-        self.outcomes: dict[tuple[tuple[str, str], ...], analysis.OutcomeCounts] = {}
+        self.outcomes: dict[tuple[tuple[str, str], ...], counted_items.OutcomeCounts] = {}
         self.keys = {key: named for key, named in self.counted.described().items() if named.metric.key}
-        self.clusters = [one.noun for one in self.counted.clusters if one.noun != analysis.WORDINGS]
+        self.clusters = [one.noun for one in self.counted.clusters if one.noun != counted_items.WORDINGS]
 
     def effects(self, rng: np.random.Generator, sds: dict[str, float]) -> tuple[Floats, Floats]:
         """Return what is added to the bias, and the change of two labels by names that compete, of each attempt."""
@@ -236,29 +238,18 @@ class Studied:
 
     def count(
         self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]
-    ) -> analysis.CountedItems:
+    ) -> counted_items.CountedItems:
         """Return the counts of one study."""
         rows = self.measures(rng, bias, metric, sds)
         if not hasattr(self, "common"):
-            self.common = analysis.common_columns(rows)
+            self.common = counted_items.common_columns(rows)
             counts = self.probe.item_counts(rows)
-            made: analysis.CountedItems = self.probe._counted(counts, rows)
+            made: counted_items.CountedItems = self.probe.counted_items(counts, rows)
             return made
         counts = self.common.join(self.probe.counts(rows), on="item", maintain_order="left")
         values = counts.drop("item", "stratum").cast(pl.Float64).to_numpy()
         like = self.counted
-        return analysis.CountedItems(
-            like.measures,
-            like.items,
-            like.names,
-            values,
-            like.strata,
-            self.formulas,
-            like.metrics,
-            like.groups,
-            like.clusters,
-            self.outcomes,
-        )
+        return dataclasses.replace(like, values=values, formulas=self.formulas, _outcomes=self.outcomes)
 
     def inventories(self, lists: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the word lists of the probe's columns."""
@@ -285,7 +276,9 @@ def studies_of(
         total = total + counted.values.sum(axis=0)
         settings = Settings(resamples=studied.settings.resamples, seed=number)
         (one,) = (
-            one for one in analysis.estimate_metrics(counted, DEFAULT, settings) if one.named.name == metric
+            one
+            for one in counted_items.estimate_metrics(counted, DEFAULT, settings)
+            if one.named.name == metric
         )
         mark = DEFAULT.mark(one, named.metric.bands, 1.0)
         found["interval"].append((one.low, one.high))

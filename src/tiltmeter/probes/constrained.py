@@ -18,7 +18,7 @@ from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.metrics import definition_named
+from tiltmeter.probes.definitions import definition_named
 from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.study import Settings
 

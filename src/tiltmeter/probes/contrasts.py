@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from polars import DataFrame, Float64, Series, col, lit, when
+from polars import DataFrame, Expr, Float64, Series, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.probes.analysis import WORDINGS, CountedItems, clustered_spread, influences_of, population
-from tiltmeter.probes.metrics import DEFAULT, MetricKey, NamedMetric, ProbeDefinition, Spread
+from tiltmeter.probes.counted_items import (
+    WORDINGS,
+    CountedItems,
+    clustered_spread,
+    influences_of,
+    population,
+)
+from tiltmeter.probes.definitions import DEFAULT, ProbeDefinition
+from tiltmeter.probes.estimates import ClusterSpread
+from tiltmeter.probes.metrics import MetricKey, NamedMetric
 from tiltmeter.schema import CONTRASTS, ITEMS_LIKE_THESE, THESE_ITEMS, conform
 from tiltmeter.study import Settings
 
 if TYPE_CHECKING:
-    from tiltmeter.arrays import Booleans, Floats
+    from tiltmeter.arrays import Booleans, Floats, Index
 
-SIMILAR = 0.1
+SIMILAR: Final = 0.1
 """Largest relative difference between the numbers of attempts of two sides that are exchanged; beyond it,
 their precision differs."""
-COMBINATIONS: Mapping[str, tuple[int, int]] = {
+COMBINATIONS: Final[Mapping[str, tuple[int, int]]] = {
     "first": (1, 0),
     "second": (0, 1),
     "sum": (1, 1),
@@ -27,7 +35,7 @@ COMBINATIONS: Mapping[str, tuple[int, int]] = {
 }
 """Linear combinations of the two sides that have intervals, with the weights of the first and the second
 side."""
-DIFFERENCE = list(COMBINATIONS).index("difference")
+DIFFERENCE: Final = list(COMBINATIONS).index("difference")
 
 
 class _Pair(NamedTuple):
@@ -48,6 +56,14 @@ class _Pair(NamedTuple):
 
         return np.array([values[key] for key in self.keys])
 
+    def items(self) -> Index:
+        """Return the number of items with a readable answer on the side that has fewer, shape (metrics,)."""
+        import numpy as np
+
+        return np.array(
+            [min(side.outcomes(named.where).items for side in self.sides) for named in self.metrics]
+        )
+
     def observed(self) -> Floats:
         """Return the metrics of both sides, shape (sides, metrics)."""
         import numpy as np
@@ -60,12 +76,14 @@ class _Pair(NamedTuple):
 
         strata = self.sides[0].strata
         totals = [DEFAULT.resample(side.values, strata, self.settings) for side in self.sides]
-        return np.stack(
-            [self.stacked(side.compute(one)) for side, one in zip(self.sides, totals, strict=True)]
-        )
+        values = [side.compute(of_side) for side, of_side in zip(self.sides, totals, strict=True)]
+        return np.stack([self.stacked(of_side) for of_side in values])
 
     def exchanged(self) -> Floats | None:
-        """Return the differences after exchanging the sides of items at random, shape (metrics, draws); None for unlike sides."""
+        """Return the differences after exchanging the sides of items at random, shape (metrics, draws).
+
+        None if the sides differ in their numbers of attempts (see SIMILAR).
+        """
         attempts = [side.measures.height for side in self.sides]
         if abs(attempts[0] - attempts[1]) > SIMILAR * max(attempts):
             return None
@@ -75,7 +93,10 @@ class _Pair(NamedTuple):
         return self.stacked(second.compute(totals[1])) - self.stacked(first.compute(totals[0]))
 
     def spreads(self) -> tuple[Floats, Floats]:
-        """Return the ratio of standard errors and the degrees of freedom of COMBINATIONS, two arrays of shape (combinations, metrics)."""
+        """Return the ratio of standard errors and the degrees of freedom of COMBINATIONS.
+
+        Both arrays have the shape (combinations, metrics).
+        """
         import numpy as np
 
         first = self.sides[0]
@@ -83,13 +104,13 @@ class _Pair(NamedTuple):
         for side in self.sides:
             names = list(side.observed())
             influences.append(influences_of(side)[:, [names.index(key) for key in self.keys]])
-        spreads = [
-            clustered_spread(before * influences[0] + after * influences[1], first.strata, first.clusters)
-            for before, after in COMBINATIONS.values()
-        ]
-        ratios = np.stack([ratio for ratio, _ in spreads])
-        freedoms = np.stack([freedom for _, freedom in spreads])
-        return ratios, freedoms
+        ratios, freedoms = [], []
+        for before, after in COMBINATIONS.values():
+            combined = before * influences[0] + after * influences[1]
+            ratio, freedom = clustered_spread(combined, first.strata, first.clusters)
+            ratios.append(ratio)
+            freedoms.append(freedom)
+        return np.stack(ratios), np.stack(freedoms)
 
     def spreads_of_units(self, constant: Booleans) -> tuple[Floats, Floats]:
         """Return the ratio of standard errors and the number of resampling units of COMBINATIONS.
@@ -100,16 +121,13 @@ class _Pair(NamedTuple):
         """
         import numpy as np
 
-        items = np.array(
-            [min(side.outcomes(named.where).items for side in self.sides) for named in self.metrics],
-            dtype=float,
-        )
+        items = self.items().astype(float)
         if not self.clustered:
             shape = (len(COMBINATIONS), len(items))
             return np.ones(shape), np.broadcast_to(items, shape)
         ratios, freedoms = self.spreads()
-        sampled = [one.size for one in self.sides[0].clusters if one.noun != WORDINGS]
-        agreeing = np.minimum(items, min(sampled, default=len(self.sides[0].items)))
+        numbers_of_clusters = [kind.size for kind in self.sides[0].clusters if kind.noun != WORDINGS]
+        agreeing = np.minimum(items, min(numbers_of_clusters, default=len(self.sides[0].items)))
         return ratios, np.where(constant, agreeing, np.minimum(items, freedoms + 1))
 
 
@@ -146,15 +164,12 @@ def contrast_sides(
     """
     import numpy as np
 
-    described = sides[0].described()
-    findings = [key for key, named in described.items() if not sides[0].is_a_test(named.metric)]
-    keys = sorted(findings, key=lambda key: described[key].name)
-    pair = _Pair(sides, keys, [described[key] for key in keys], settings, clustered)
+    pair = _pair_of(sides, settings, clustered=clustered)
     observed = pair.observed()
     drawn = pair.resampled()
     exchanged = pair.exchanged()
     constant = np.array(
-        [any(stats.is_constant(one) for one in of_metric) for of_metric in drawn.swapaxes(0, 1)]
+        [any(stats.is_constant(of_side) for of_side in of_metric) for of_metric in drawn.swapaxes(0, 1)]
     )
     ratios, units = pair.spreads_of_units(constant)
     weights = np.array(list(COMBINATIONS.values()))
@@ -168,24 +183,14 @@ def contrast_sides(
     low, high, p = stats.paired_difference(
         difference, samples[DIFFERENCE], exchanged, units=units[DIFFERENCE], reach=reach, level=settings.level
     )
-    maximum = np.array([definition.corrected and named.metric.kind == "maximum" for named in pair.metrics])
-    lifted = maximum & ~constant  # biased upwards on both sides
-    if lifted.any():
-        spreads = None
-        if clustered:
-            spreads = [
-                [Spread(*one) for one in zip(ratios[side], units[side] - 1, strict=True)] for side in range(2)
-            ]
-        difference[lifted], better = _lifted(pair, observed, drawn, exchanged, lifted, spreads)
-        low[lifted] = np.maximum(better.low, -reach[lifted])
-        high[lifted] = np.minimum(better.high, reach[lifted])
-        p[lifted] = better.p
-    separate = lit("intervals of both sides, each corrected for the upward bias of a maximum")
-    together = lit(
-        "paired bootstrap of items, t interval" + (", cluster-robust standard errors" if clustered else "")
-    )
-    further = "" if exchanged is None else "; p also by exchanging the sides of items"
-    estimand = population(sides[0].clusters).get("estimand", ITEMS_LIKE_THESE) if clustered else THESE_ITEMS
+    is_maximum = np.array([named.metric.kind == "maximum" for named in pair.metrics])
+    biased = is_maximum & ~constant & definition.corrected  # upwards, on both sides
+    if biased.any():
+        spreads = _spreads_of_sides(ratios, units) if clustered else None
+        difference[biased], corrected = _biased_differences(pair, observed, drawn, exchanged, biased, spreads)
+        low[biased] = np.maximum(corrected.low, -reach[biased])
+        high[biased] = np.minimum(corrected.high, reach[biased])
+        p[biased] = corrected.p
     numbers = {
         "metric": [named.name for named in pair.metrics],
         "difference": difference,
@@ -193,12 +198,37 @@ def contrast_sides(
         "high": high,
         "p": p,
     }
-    made = DataFrame({**numbers, **columns}).with_columns(
-        how=when(Series(lifted)).then(separate).otherwise(together) + further,
+    estimand = population(sides[0].clusters).get("estimand", ITEMS_LIKE_THESE) if clustered else THESE_ITEMS
+    contrasts = DataFrame({**numbers, **columns}).with_columns(
+        how=_methods(biased, clustered=clustered, exchanged=exchanged is not None),
         paired=lit(True),
         estimand=lit(estimand),
     )
-    return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
+    return conform(contrasts, CONTRASTS).with_columns(col(Float64).fill_nan(None))
+
+
+def _pair_of(sides: Sequence[CountedItems], settings: Settings, *, clustered: bool) -> _Pair:
+    """Return both sides with the metrics that are findings, sorted by name."""
+    described = sides[0].described()
+    findings = [key for key, named in described.items() if not sides[0].is_a_test(named.metric)]
+    keys = sorted(findings, key=lambda key: described[key].name)
+    metrics = [described[key] for key in keys]
+    return _Pair(sides=sides, keys=keys, metrics=metrics, settings=settings, clustered=clustered)
+
+
+def _spreads_of_sides(ratios: Floats, units: Floats) -> list[list[ClusterSpread]]:
+    """Return the spread of each metric on each side, from the first two rows of `spreads_of_units`."""
+    return [list(map(ClusterSpread, ratios[side], units[side] - 1)) for side in range(2)]
+
+
+def _methods(biased: Booleans, *, clustered: bool, exchanged: bool) -> Expr:
+    """Return the method of each difference, in words, as an expression over the metrics."""
+    of_maxima = "intervals of both sides, each corrected for the upward bias of a maximum"
+    of_others = "paired bootstrap of items, t interval"
+    if clustered:
+        of_others += ", cluster-robust standard errors"
+    test = "; p also by exchanging the sides of items" if exchanged else ""
+    return when(Series(biased)).then(lit(of_maxima)).otherwise(lit(of_others)) + test
 
 
 def _reach(metrics: Sequence[NamedMetric]) -> Floats:
@@ -230,65 +260,75 @@ def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Float
     )
     lows = intervals.low + middles
     highs = intervals.high + middles
-    items = np.array([min(side.outcomes(named.where).items for side in pair.sides) for named in pair.metrics])
     freedom = np.maximum(counts - 1.0, 1.0).min(axis=0)
-    columns = {"n": items, "first": values[0], "second": values[1], "freedom": freedom}
+    columns = {"n": pair.items(), "first": values[0], "second": values[1], "freedom": freedom}
     for place, name in enumerate(("first", "second", "sum")):
-        columns |= {f"{name}_low": lows[place], f"{name}_high": highs[place]}
+        columns[f"{name}_low"] = lows[place]
+        columns[f"{name}_high"] = highs[place]
     return columns
 
 
-def _lifted(
+def _biased_differences(
     pair: _Pair,
     observed: Floats,
     drawn: Floats,
     exchanged: Floats | None,
-    lifted: Booleans,
-    spreads: Sequence[Sequence[Spread]] | None,
+    biased: Booleans,
+    spreads: Sequence[Sequence[ClusterSpread]] | None,
 ) -> tuple[Floats, stats.PairedDifference]:
-    """Return the differences of maxima, corrected for their upward bias, with intervals and p-values, each of shape (lifted metrics,).
+    """Return the differences of the `biased` maxima, corrected for their upward bias.
 
     `spreads`, one per side and metric, stretch the resamples and relabellings if clusters of items are a
     sample. The exchange of items then tests a narrower hypothesis, so that the test of the two intervals must
     be significant as well. That test uses intervals at `stats.TEST_LEVEL` and not at the level asked for:
     their ends are no multiples of a standard error, and p must not depend on that level.
+
+    Returns
+    -------
+    The differences, and their intervals and p-values, each of shape (biased metrics,).
     """
     import numpy as np
 
     level = pair.settings.level
-    corrected, separate = _separate_maxima(pair, observed, drawn, lifted, spreads, level)
-    tested = (
-        separate
-        if level == stats.TEST_LEVEL
-        else _separate_maxima(pair, observed, drawn, lifted, spreads, stats.TEST_LEVEL)[1]
-    )
+    corrected, separate = _separate_maxima(pair, observed, drawn, biased, spreads, level)
+    tested = separate
+    if level != stats.TEST_LEVEL:
+        _, tested = _separate_maxima(pair, observed, drawn, biased, spreads, stats.TEST_LEVEL)
     if exchanged is None:
         return corrected, separate._replace(p=tested.p)
-    raw = (observed[1] - observed[0])[lifted]
-    better = stats.exchange_difference(corrected, separate, raw, exchanged[lifted], level)
+    raw = (observed[1] - observed[0])[biased]
+    by_exchange = stats.exchange_difference(corrected, separate, raw, exchanged[biased], level)
     if spreads is None:
-        return corrected, better
-    low, high = np.minimum(better.low, separate.low), np.maximum(better.high, separate.high)
-    return corrected, stats.PairedDifference(low, high, np.maximum(better.p, tested.p))
+        return corrected, by_exchange
+    widest = stats.PairedDifference(
+        low=np.minimum(by_exchange.low, separate.low),
+        high=np.maximum(by_exchange.high, separate.high),
+        p=np.maximum(by_exchange.p, tested.p),
+    )
+    return corrected, widest
 
 
 def _separate_maxima(
     pair: _Pair,
     observed: Floats,
     drawn: Floats,
-    lifted: Booleans,
-    spreads: Sequence[Sequence[Spread]] | None,
+    biased: Booleans,
+    spreads: Sequence[Sequence[ClusterSpread]] | None,
     level: float,
 ) -> tuple[Floats, stats.PairedDifference]:
-    """Return the differences of maxima, shape (lifted metrics,), with intervals and p-values from those of each side at `level`."""
+    """Return the differences of maxima, with intervals and p-values from those of each side at `level`.
+
+    All arrays have the shape (biased metrics,).
+    """
     import numpy as np
 
     alone = []
     for number, side in enumerate(pair.sides):
-        value, samples = observed[number][lifted], drawn[number][lifted]
-        null = pair.stacked(side.relabelled(pair.settings))[lifted]
+        value, samples = observed[number][biased], drawn[number][biased]
+        null = pair.stacked(side.relabelled(pair.settings))[biased]
         if spreads is not None:
-            scale = np.array([one.scaled(level) for one in spreads[number]])[lifted][:, None]
+            scales = np.array([spread.scaled(level) for spread in spreads[number]])
+            scale = scales[biased][:, None]
             samples = value[:, None] + scale * (samples - value[:, None])
             null = scale * null
         alone.append(stats.maximum_interval(value, samples, null, level))

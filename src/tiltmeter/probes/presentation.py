@@ -38,8 +38,10 @@ from tiltmeter.blocks import (
     named_model,
 )
 from tiltmeter.errors import TiltmeterError
+from tiltmeter.probes.definitions import PUBLISHED
+from tiltmeter.probes.estimates import MARK_LEVEL
 from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import HARMS, MARK_LEVEL, PUBLISHED
+from tiltmeter.probes.metrics import HARMS
 from tiltmeter.quantities import interval, number, quantity
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.schema import GRADES, NAMED, SHOWN_BELOW, beside, conform, shown_unit

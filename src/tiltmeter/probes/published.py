@@ -14,8 +14,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.files.records import Filled
 from tiltmeter.files.yaml import content_of
+from tiltmeter.probes.definitions import PUBLISHED
+from tiltmeter.probes.estimates import marks_between
 from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import PUBLISHED, Band, marks_between
+from tiltmeter.probes.metrics import Band
 from tiltmeter.schema import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
 
 SHAPE = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'

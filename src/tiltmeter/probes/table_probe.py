@@ -13,6 +13,9 @@ from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.files.records import Record
 from tiltmeter.files.tables import UserTable
+from tiltmeter.probes.answer_readers import LETTERS, labels_of_letters
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import family, label_sums, per_item, rate, spread
 from tiltmeter.probes.metrics import (
     OUTCOME_DISPARITY,
     Metric,
@@ -23,8 +26,7 @@ from tiltmeter.probes.metrics import (
     one_sided,
     two_sided,
 )
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import LETTERS, family, label_sums, labels_of_letters, per_item, rate, spread
+from tiltmeter.probes.parts import Probe
 from tiltmeter.readers.outcomes import verdict
 from tiltmeter.schema import refuse_alike
 

@@ -11,19 +11,12 @@ from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
+from tiltmeter.probes.answer_readers import LETTERS, choice_readers, letter_of
 from tiltmeter.probes.constrained import LETTER, allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import cells, family, mean_columns, mean_of, per_item
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import (
-    LETTERS,
-    cells,
-    choice_readers,
-    family,
-    letter_of,
-    mean_columns,
-    mean_of,
-    per_item,
-)
+from tiltmeter.probes.parts import Probe
 
 DATA = "bbq/Gender_identity.jsonl"
 UNFIT = "Who had stressful classes in college?"

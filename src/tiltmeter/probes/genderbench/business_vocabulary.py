@@ -12,9 +12,12 @@ from polars import DataFrame, Expr, Int32, Series, col, lit, when
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
+from tiltmeter.probes.contract import Card, Dials
+from tiltmeter.probes.counting import crossed, family, per_item
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
-from tiltmeter.probes.parts import Card, Dials, Probe, answered_attempts
-from tiltmeter.probes.shared import NAMES, crossed, family, people, per_item
+from tiltmeter.probes.parts import Probe
+from tiltmeter.probes.simulation import answered_attempts, label_chances
+from tiltmeter.probes.sources import NAMES, people
 from tiltmeter.readers import genderbench
 
 if TYPE_CHECKING:
@@ -176,7 +179,7 @@ class BusinessVocabulary(Probe):
 
         masculine = _masculine(dials)
         attempts = answered_attempts(design)
-        shares = self._chances(attempts, {"male": masculine, "female": 1 - masculine}, dials)
+        shares = label_chances(self, attempts, {"male": masculine, "female": 1 - masculine}, dials)
         chances = np.tile(shares / len(INVENTORIES), len(INVENTORIES))
         counted = np.random.default_rng(seed).multinomial(
             WORDS_SAID, chances / chances.sum(axis=1, keepdims=True)

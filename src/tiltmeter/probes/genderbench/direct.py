@@ -9,10 +9,12 @@ import polars as pl
 from polars import DataFrame, col, lit
 
 from tiltmeter.datasets import Library
+from tiltmeter.probes.answer_readers import yes_no_readers
 from tiltmeter.probes.constrained import allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import family, label_sums, per_item, rate
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import family, label_sums, per_item, rate, yes_no_readers
+from tiltmeter.probes.parts import Probe
 
 SOURCES = {"sbic": "sbic_stereotypes/stereotypes.txt", "gest": "gest_stereotypes/stereotypes.txt"}
 SLIP = 0.02

@@ -9,7 +9,10 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, Int32, String, col
 
 from tiltmeter.datasets import Library
+from tiltmeter.probes.answer_readers import yes_no_readers
 from tiltmeter.probes.constrained import allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import family, label_sums, per_item, rate, spread
 from tiltmeter.probes.metrics import (
     OUTCOME_DISPARITY,
     Metric,
@@ -20,8 +23,7 @@ from tiltmeter.probes.metrics import (
     one_sided,
     two_sided,
 )
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import family, label_sums, per_item, rate, spread, yes_no_readers
+from tiltmeter.probes.parts import Probe
 
 DATA = "discrim_eval/explicit.jsonl"
 GENDERS = ("female", "male", "nonbinary")

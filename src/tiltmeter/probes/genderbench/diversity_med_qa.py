@@ -11,7 +11,10 @@ import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.datasets import Library
+from tiltmeter.probes.answer_readers import LETTERS, choice_readers
 from tiltmeter.probes.constrained import LETTER, allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import crossed, label_sums, mean_columns, mean_of, per_item, share
 from tiltmeter.probes.metrics import (
     OUTCOME_DISPARITY,
     Metric,
@@ -21,17 +24,7 @@ from tiltmeter.probes.metrics import (
     two_sided,
     with_distance,
 )
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import (
-    LETTERS,
-    choice_readers,
-    crossed,
-    label_sums,
-    mean_columns,
-    mean_of,
-    per_item,
-    share,
-)
+from tiltmeter.probes.parts import Probe
 
 DATA = "diversity_med_qa/diversity_med_qa_extracted.csv"
 REORDERINGS = 3

@@ -12,7 +12,10 @@ from polars import DataFrame, Expr, String, col, when
 from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
+from tiltmeter.probes.answer_readers import yes_no_readers
 from tiltmeter.probes.constrained import allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import crossed, label_sums, per_item, spread
 from tiltmeter.probes.metrics import (
     STEREOTYPICAL_REASONING,
     Metric,
@@ -21,8 +24,7 @@ from tiltmeter.probes.metrics import (
     greatest_difference,
     one_sided,
 )
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import crossed, label_sums, per_item, spread, yes_no_readers
+from tiltmeter.probes.parts import Probe
 
 DATA = ("dreaddit/dreaddit_testing.csv", "dreaddit/dreaddit_training.csv")
 GENDERS = ("male", "female", "non-binary")

@@ -12,25 +12,19 @@ from polars import DataFrame, Expr, Series, col, lit
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
+from tiltmeter.probes.answer_readers import choice_readers, labels_of_letters, letter_of
 from tiltmeter.probes.constrained import LETTER, allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import cells, label_sums, mean_columns, mean_of, per_item, share
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import (
+from tiltmeter.probes.parts import Probe
+from tiltmeter.probes.sources import (
     ABOUT_MEN,
     ABOUT_WOMEN,
     GEST,
     STEREOTYPES,
-    cells,
-    choice_readers,
     direction_of_stereotype,
     gest_sentences,
-    label_sums,
-    labels_of_letters,
-    letter_of,
-    mean_columns,
-    mean_of,
-    per_item,
-    share,
 )
 
 TEXTS = {"male": "men", "female": "women", "neither": "neither"}

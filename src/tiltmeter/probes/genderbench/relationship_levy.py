@@ -9,7 +9,10 @@ import polars as pl
 from polars import DataFrame, Expr, Int32, String, col, lit, when
 
 from tiltmeter.datasets import Library
+from tiltmeter.probes.answer_readers import choice_readers
 from tiltmeter.probes.constrained import LETTER, allow
+from tiltmeter.probes.contract import Card, Dials, Odds
+from tiltmeter.probes.counting import crossed, label_sums, mean_columns, mean_of, per_item, share
 from tiltmeter.probes.metrics import (
     OUTCOME_DISPARITY,
     Metric,
@@ -20,18 +23,8 @@ from tiltmeter.probes.metrics import (
     two_sided,
     with_distance,
 )
-from tiltmeter.probes.parts import Card, Dials, Odds, Probe
-from tiltmeter.probes.shared import (
-    NAMES,
-    choice_readers,
-    crossed,
-    label_sums,
-    mean_columns,
-    mean_of,
-    people,
-    per_item,
-    share,
-)
+from tiltmeter.probes.parts import Probe
+from tiltmeter.probes.sources import NAMES, people
 
 GENERATED, WRITTEN = "demet/final_gpt4_scenarios.csv", "demet/human_written_scenarios.csv"
 ITEMS = 3_000
