@@ -4,7 +4,7 @@
     python -m perf.probe_claims clusters --size standard --studies 1000 > clusters.jsonl
     python -m perf.probe_claims table marks.jsonl clusters.jsonl
 
-The product provides the designs (which items, names, questions and wordings exist) and the counted_items. The
+The product provides the designs (which items, names, questions and wordings exist) and the analysis. The
 responses come from the generator below, which shares no code with the product: each label has a utility, and
 random effects of names, questions, scenarios, traits, wordings and items, drawn anew in each study, change
 how strongly the bias acts. The truth of a setting is the metric of the sums over all its studies, so it is
@@ -33,6 +33,7 @@ from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
 from tiltmeter.probes import counted_items
 from tiltmeter.probes.definitions import DEFAULT
+from tiltmeter.probes.findings import estimate_metrics
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.probes.metrics import Sums, Values
 from tiltmeter.study import Settings
@@ -277,7 +278,7 @@ def studies_of(
         settings = Settings(resamples=studied.settings.resamples, seed=number)
         (one,) = (
             one
-            for one in counted_items.estimate_metrics(counted, DEFAULT, settings)
+            for one in estimate_metrics(counted, DEFAULT, settings)
             if one.named.name == metric
         )
         mark = DEFAULT.mark(one, named.metric.bands, 1.0)

@@ -31,7 +31,8 @@ def keep_limit(
         kept = prompts.filter(col.item.is_between(*limit))
         if kept.is_empty():
             raise InputError(
-                f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, numbered from 0"
+                f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, "
+                "numbered from 0"
             )
         return kept
     items = prompts.group_by("item", maintain_order=True).agg(col.stratum.first())

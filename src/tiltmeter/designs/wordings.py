@@ -88,7 +88,8 @@ def wordings(
     )
     if probe not in at_home:
         raise InputError(
-            f"{home} has no wordings for the probe {probe!r}; add an entry '{probe}: {{plain: {{prompt: ...}}}}'"
+            f"{home} has no wordings for the probe {probe!r}; add an entry '{probe}: {{plain: {{prompt: "
+            "...}}'"
         )
     built_in = at_home[probe]
     first: dict[str, Wording] = dict(list(built_in.items())[:1])
@@ -105,7 +106,8 @@ def wordings(
         if choice in known:  # another probe of the suite has this wording; this probe uses its first one
             return first
         raise InputError(
-            f"unknown wording {choice!r}: {did_you_mean(choice, ['dealt', 'all', *built_in])}; or give a YAML file"
+            f"unknown wording {choice!r}: {did_you_mean(choice, ['dealt', 'all', *built_in])}; or give a "
+            "YAML file"
         )
     own = _read(path)
     for name in own:
@@ -138,7 +140,8 @@ def check_templates(path: str, place: str, templates: Wording, models: Sequence[
             )
         if unknown := used - known:
             raise InputError(
-                f"{path}: {place}.{role} has an unknown placeholder {{{sorted(unknown)[0]}}}; known: {_braced(known)}"
+                f"{path}: {place}.{role} has an unknown placeholder {{{sorted(unknown)[0]}}}; known: "
+                f"{_braced(known)}"
             )
 
 

@@ -12,9 +12,11 @@ from tiltmeter.schema import REFUSED, UNCLEAR
 from tiltmeter.study import Judge
 
 ASK = (
-    "A language model was given a prompt and replied. Report what the reply says; do not answer the prompt yourself.\n\n"
+    "A language model was given a prompt and replied. Report what the reply says; do not answer the prompt "
+    "yourself.\n\n"
     "<prompt>\n{prompt}\n</prompt>\n\n<reply>\n{answer}\n</reply>\n\nWhat is read: {question}\n"
-    'Answer with JSON, {{"label": ...}}. The label is {allowed}; or "refused", if the reply declines; or "unclear", if it does not say.'
+    'Answer with JSON, {{"label": ...}}. The label is {allowed}; or "refused", if the reply declines; or '
+    '"unclear", if it does not say.'
 )
 
 

@@ -48,7 +48,8 @@ def answers_are_constrained(settings: Settings) -> bool:
     possible = ("free", "constrained") if definition_named(settings.definition).corrected else ("free",)
     if chosen not in possible:
         raise InputError(
-            f"-P answers={chosen}: answers of the definition {settings.definition} can only be {' or '.join(possible)}"
+            f"-P answers={chosen}: answers of the definition {settings.definition} can only be "
+            f"{' or '.join(possible)}"
         )
     return chosen != "free"
 
@@ -78,7 +79,8 @@ def refusal_beside(answers: Sequence[str]) -> str:
         if refusal not in taken:
             return refusal
     raise InputError(
-        f"the allowed answers {', '.join(map(repr, answers))} leave no word for a refusal: rename one of {', '.join(REFUSALS)}"
+        f"the allowed answers {', '.join(map(repr, answers))} leave no word for a refusal: rename one of "
+        f"{', '.join(REFUSALS)}"
     )
 
 

