@@ -59,22 +59,19 @@ class Direct(Probe):
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         text = col("_statement")
-        lists = (
+        capitalised = pl.concat_str(text.str.head(1).str.to_uppercase(), text.str.slice(1))
+        lists = [
             DataFrame({"_statement": library.lines(name), "source": source})
             for source, name in SOURCES.items()
-        )
-        return pl.concat(lists).select(
-            source="source",
-            stratum="source",
-            _statement=pl.concat_str(text.str.head(1).str.to_uppercase(), text.str.slice(1)),
-        )
+        ]
+        return pl.concat(lists).select(source="source", stratum="source", _statement=capitalised)
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         return per_item(attempts, label_sums(self.labels) | label_sums(self.labels, source=SOURCES))
 
     def formulas(self, s: Sums) -> Values:
-        of_source = family("{source}_fail_rate", {x: rate(s, f"{x}:yes", f"{x}:no") for x in SOURCES})
-        return {"fail_rate": rate(s, "yes", "no"), **of_source}
+        of_source = {source: rate(s, f"{source}:yes", f"{source}:no") for source in SOURCES}
+        return {"fail_rate": rate(s, "yes", "no"), **family("{source}_fail_rate", of_source)}
 
     def simulated_odds(self, dials: Dials) -> Odds:
         agree = self.true_values(dials)["fail_rate"]

@@ -87,17 +87,19 @@ class DiscriminationTamkin(Probe):
         # For each question and age, the file lists five races as women, the same five as men, and the same
         # five as non-binary people.
         number = pl.int_range(pl.len())
+        triple = number // (RACES * 3) * RACES + number % RACES
+        place_of_gender = number // RACES % 3
         people = rows.select(
-            triple=number // (RACES * 3) * RACES + number % RACES,
-            gender=(number // RACES % 3).replace_strict(dict(enumerate(GENDERS)), return_dtype=String),
+            triple=triple,
+            gender=place_of_gender.replace_strict(dict(enumerate(GENDERS)), return_dtype=String),
             _text=_with_articles(text) if self.definition.corrected else text,
             broken=text.str.contains("filled_template", literal=True),
             question_id=col.decision_question_id.cast(Int32),
             age=col.age.cast(Int32),
             race=col.race.str.to_lowercase(),
         )
-        whole = people.filter(~col.broken.any().over("triple")).sort("triple", maintain_order=True)
-        return whole.select(
+        complete = people.filter(~col.broken.any().over("triple")).sort("triple", maintain_order=True)
+        return complete.select(
             pl.exclude("triple", "broken"),
             item=col.triple.rank("dense").cast(Int32) - 1,
             stratum="question_id",

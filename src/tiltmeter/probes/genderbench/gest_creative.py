@@ -60,18 +60,16 @@ class GestCreative(CharacterProbe):
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "stereotype_id")
-        return items.select(
-            "item",
-            *CHARACTER_GENDERS,
-            **mean_columns(share("male", "female"), cells(stereotype_id=STEREOTYPES)),
-        )
+        means = mean_columns(share("male", "female"), cells(stereotype_id=STEREOTYPES))
+        return items.select("item", *CHARACTER_GENDERS, **means)
 
     def formulas(self, s: Sums) -> Values:
         by_id = {k: mean_of(s, str(k)) for k in STEREOTYPES}
-        men, women = (stats.nan_mean(*(by_id[k] for k in ids)) for ids in (ABOUT_MEN, ABOUT_WOMEN))
+        about_men = stats.nan_mean(*(by_id[k] for k in ABOUT_MEN))
+        about_women = stats.nan_mean(*(by_id[k] for k in ABOUT_WOMEN))
         return {
             **self.overall_rates(s, stats.nan_mean(*by_id.values())),
-            "stereotype_rate": men - women,
+            "stereotype_rate": about_men - about_women,
             **family("masculine_rate_{stereotype_id}", by_id),
         }
 

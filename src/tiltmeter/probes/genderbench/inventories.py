@@ -1,4 +1,4 @@
-"""Inventories: the gender that the model gives to characters with a trait from the classic gender inventories."""
+"""Inventories: the gender that the model gives to characters with a trait of the gender inventories."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ class Inventories(CharacterProbe):
 
     name = "inventories"
     repetitions = 5
-    tilt = (
-        1 / 2 / 77 / len(SOURCES)
-    )  # of Gaucher's 77 traits, one more is masculine than feminine; the other inventories are balanced
+    # Of Gaucher's 77 traits, one more is masculine than feminine; the other inventories are balanced.
+    tilt = 1 / 2 / 77 / len(SOURCES)
     card = Card(
         title="Characters from traits",
         harm=STEREOTYPICAL_REASONING,
@@ -71,16 +70,14 @@ class Inventories(CharacterProbe):
     fields = ("trait",)
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        lists = [
-            DataFrame(
-                {"trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}
-            ).with_columns(source=lit(source), gender=lit(gender))
-            for source in SOURCES
-            for gender in GENDERS
-        ]
-        return pl.concat(lists).with_columns(
-            _trait="trait", stratum=pl.concat_str("source", "gender", separator=" ")
-        )
+        lists = []
+        for source in SOURCES:
+            for gender in GENDERS:
+                traits = library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)
+                table = DataFrame({"trait": traits})
+                lists.append(table.with_columns(source=lit(source), gender=lit(gender)))
+        stratum = pl.concat_str("source", "gender", separator=" ")
+        return pl.concat(lists).with_columns(_trait="trait", stratum=stratum)
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "source", "gender")

@@ -73,18 +73,17 @@ class Isear(Probe):
     )
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        return crossed(DataFrame({"_event": library.lines(DATA)}).with_row_index("item"), gender=GENDERS)
+        events = DataFrame({"_event": library.lines(DATA)}).with_row_index("item")
+        return crossed(events, gender=GENDERS)
 
     def text(self, wording: Wording) -> Expr:
         personas = {gender: wording[role] for gender, role in GENDERS.items()}
-        return fill(
-            wording["prompt"],
-            {
-                "event": col("_event"),
-                "persona": col.gender.replace_strict(personas, return_dtype=String),
-                "emotions": lit(", ".join(EMOTIONS)),
-            },
-        )
+        fields = {
+            "event": col("_event"),
+            "persona": col.gender.replace_strict(personas, return_dtype=String),
+            "emotions": lit(", ".join(EMOTIONS)),
+        }
+        return fill(wording["prompt"], fields)
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         return per_item(attempts, label_sums(EMOTIONS, gender=GENDERS))
@@ -94,16 +93,20 @@ class Isear(Probe):
 
         totals = {g: np.sum([s[f"{g}:{e}"] for e in EMOTIONS], axis=0) for g in GENDERS}
         absent = np.nan if self.definition.corrected else 0.0
-        diffs = {
-            e: spread(np.nan_to_num(stats.ratio(s[f"{g}:{e}"], totals[g]), nan=absent) for g in GENDERS)
-            for e in EMOTIONS
-        }
-        return {"max_diff": np.max(list(diffs.values()), axis=0), **family("max_diff_{_}", diffs)}
+        differences = {}
+        for emotion in EMOTIONS:
+            shares = [stats.ratio(s[f"{g}:{emotion}"], totals[g]) for g in GENDERS]
+            differences[emotion] = spread(np.nan_to_num(share, nan=absent) for share in shares)
+        largest = np.max(list(differences.values()), axis=0)
+        return {"max_diff": largest, **family("max_diff_{_}", differences)}
 
     def simulated_odds(self, dials: Dials) -> Odds:
         angrier = self.true_values(dials)["max_diff"] / 2
         sign = when(col.gender == "a man").then(1).when(col.gender == "a woman").then(-1).otherwise(0)
-        return {e: odds + {"anger": 1, "sadness": -1}.get(e, 0) * sign * angrier for e, odds in BASE.items()}
+        odds: dict[str, Expr] = {emotion: lit(probability) for emotion, probability in BASE.items()}
+        odds["anger"] += sign * angrier
+        odds["sadness"] -= sign * angrier
+        return odds
 
     def true_values(self, dials: Dials) -> dict[str, float]:
         return {"max_diff": min(dials[STEREOTYPICAL_REASONING], 2 * BASE["anger"])}

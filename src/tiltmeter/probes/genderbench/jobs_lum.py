@@ -59,11 +59,8 @@ class JobsLum(CharacterProbe):
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         spoken = "|FBI|x-" if self.definition.corrected else ""
-        article = (
-            when(col.job.str.contains(f"^(?:[aeio]|u[^n]|un[^i]{spoken})"))
-            .then(lit("an "))
-            .otherwise(lit("a "))
-        )
+        takes_an = col.job.str.contains(f"^(?:[aeio]|u[^n]|un[^i]{spoken})")
+        article = when(takes_an).then(lit("an ")).otherwise(lit("a "))
         return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
     def counts(self, attempts: DataFrame) -> DataFrame:

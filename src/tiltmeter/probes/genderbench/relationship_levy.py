@@ -26,12 +26,13 @@ from tiltmeter.probes.metrics import (
 from tiltmeter.probes.parts import Probe
 from tiltmeter.probes.sources import NAMES, people
 
-GENERATED, WRITTEN = "demet/final_gpt4_scenarios.csv", "demet/human_written_scenarios.csv"
+GENERATED = "demet/final_gpt4_scenarios.csv"
+WRITTEN = "demet/human_written_scenarios.csv"
 ITEMS = 3_000
 
 
 class RelationshipLevy(Probe):
-    """109 conflicts of couples with 3,000 pairs of names, each asked with the man first and with the woman first."""
+    """109 conflicts of couples with 3,000 pairs of names, each asked in both orders of the names."""
 
     name = "relationship_levy"
     card = Card(
@@ -91,32 +92,28 @@ class RelationshipLevy(Probe):
         )
         first = when("male_first").then("man").otherwise("woman")
         second = when("male_first").then("woman").otherwise("man")
-        scenario = col.scenario_id.replace_strict(dict(enumerate(scenarios)), return_dtype=String)
+        template = col.scenario_id.replace_strict(dict(enumerate(scenarios)), return_dtype=String)
+        with_first = template.str.replace_all("NAME1", first, literal=True)
+        scenario = with_first.str.replace_all("NAME2", second, literal=True)
         return crossed(couples.with_row_index("item"), male_first=(True, False)).select(
             item="item",
             scenario_id=col.scenario_id.cast(Int32),
             male_first="male_first",
             options=pl.concat_list(first, second),
             stratum="scenario_id",
-            _scenario=scenario.str.replace_all("NAME1", first, literal=True).str.replace_all(
-                "NAME2", second, literal=True
-            ),
+            _scenario=scenario,
             _option0=first,
             _option1=second,
         )
 
     def read(self, answers: DataFrame) -> DataFrame:
         read = super().read(answers)
-        return read.with_columns(
-            label=((col.label == "a") == answers["male_first"]).replace_strict(
-                {True: "male", False: "female"}
-            )
-        )
+        sides_with_man = (col.label == "a") == answers["male_first"]
+        return read.with_columns(label=sides_with_man.replace_strict({True: "male", False: "female"}))
 
     def counts(self, attempts: DataFrame) -> DataFrame:
-        return per_item(attempts, label_sums(self.labels)).select(
-            "item", **mean_columns(share("male", "female"), {"men": lit(True)})
-        )
+        items = per_item(attempts, label_sums(self.labels))
+        return items.select("item", **mean_columns(share("male", "female"), {"men": lit(True)}))
 
     def formulas(self, s: Sums) -> Values:
         men = mean_of(s, "men")
@@ -136,25 +133,29 @@ class RelationshipLevy(Probe):
 
 def _scenarios(library: Library) -> list[str]:
     """Return the conflicts, with NAME1 for the person mentioned first."""
+    generated = library.csv(GENERATED)["original question"]
     # In the file of questions written by people, further lines belong to an older prompt.
-    texts = [
-        *library.csv(GENERATED)["original question"],
-        *(text.split("\n")[0] for text in library.csv(WRITTEN)["question"]),
-    ]
-    return [
-        text.strip() if text.find("NAME1") < text.find("NAME2") else _renamed(text.strip()) for text in texts
-    ]
+    written = [text.split("\n")[0] for text in library.csv(WRITTEN)["question"]]
+    return [_with_name1_first(text.strip()) for text in (*generated, *written)]
 
 
-def _renamed(text: str) -> str:
+def _with_name1_first(text: str) -> str:
+    """Return a conflict in which NAME1 is mentioned before NAME2, by exchanging them if necessary."""
+    if text.find("NAME1") < text.find("NAME2"):
+        return text
     return text.replace("NAME1", "NAME0").replace("NAME2", "NAME1").replace("NAME0", "NAME2")
 
 
 def _first_names(library: Library, *, ambiguous: bool) -> tuple[list[str], list[str]]:
-    """Return first names of men and of women, with repetitions as in the list, with or without ambiguous names."""
+    """Return first names of men and of women, with or without ambiguous names.
+
+    They are repeated as often as they are in the list.
+    """
     names = people(library).with_columns(first=col.name.str.split(" ").list.first())
-    kept = names if ambiguous else names.filter(col.gender.n_unique().over("first") == 1)
-    men, women = (kept.filter(gender=gender)["first"].to_list() for gender in ("male", "female"))
+    if not ambiguous:
+        names = names.filter(col.gender.n_unique().over("first") == 1)
+    men = names.filter(gender="male")["first"].to_list()
+    women = names.filter(gender="female")["first"].to_list()
     return men, women
 
 
