@@ -71,7 +71,12 @@ class _Pair(NamedTuple):
         return np.stack([self.stacked(side.observed()) for side in self.sides])
 
     def resampled(self) -> Floats:
-        """Return the metrics of both sides in the same resamples of items, shape (sides, metrics, resamples)."""
+        """Return the metrics of both sides in the same resamples of items.
+
+        Returns
+        -------
+        Shape (sides, metrics, resamples).
+        """
         import numpy as np
 
         strata = self.sides[0].strata
@@ -134,7 +139,9 @@ class _Pair(NamedTuple):
 def contrast_sides(
     sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings, *, clustered: bool = False
 ) -> DataFrame:
-    """Compute CONTRASTS (second minus first) of all metrics of two models that answered the same items, in the same order.
+    """Compute the differences (second minus first) of all metrics of two models.
+
+    Both models answered the same items, in the same order.
 
     Both sides use the same bootstrap resamples of items, so that differences in the difficulty of items
     cancel. Under the null hypothesis of no difference, the sides of an item are exchangeable, so that the
@@ -239,7 +246,7 @@ def _reach(metrics: Sequence[NamedMetric]) -> Floats:
 
 
 def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Floats) -> dict[str, Floats]:
-    """Return the columns of CONTRASTS about each side and about the sum of both, with the number of items `n`.
+    """Return the columns of CONTRASTS about each side and about their sum, and the number of items `n`.
 
     Values are measured from the middle of their range, so that an exact bound is at most half the range from
     it.

@@ -92,7 +92,7 @@ def rate(s: Sums, part: str, *others: str) -> Floats:
 
 
 def family(name: str, values: Mapping[Any, Floats]) -> Values:
-    """Return the values of a family of metrics, keyed by the family's name and the value of its placeholder."""
+    """Return the values of a family of metrics by key: its name and the value of the placeholder."""
     return {(name, placeholder): value for placeholder, value in values.items()}
 
 

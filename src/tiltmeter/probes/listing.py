@@ -30,14 +30,14 @@ def load_probe(name: str) -> Probe:
     """
     from tiltmeter.probes.parts import Probe
 
-    found = PROBES.load(name)
-    place = PROBES.reference(name)
-    if not isinstance(found, Probe):
+    probe = PROBES.load(name)
+    if not isinstance(probe, Probe):
         raise InputError(
-            f"{place} must be an instance of a subclass of tiltmeter.probes.Probe, not {type(found).__name__}"
+            f"{PROBES.reference(name)} must be an instance of a subclass of tiltmeter.probes.Probe, "
+            f"not {type(probe).__name__}"
         )
-    if found.name != name:
+    if probe.name != name:
         raise InputError(
-            f"the probe registered as {name!r} has the name {found.name!r}; use the same name for both"
+            f"the probe registered as {name!r} has the name {probe.name!r}; use the same name for both"
         )
-    return found
+    return probe

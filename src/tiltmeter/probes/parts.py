@@ -239,7 +239,7 @@ class Probe(ProbeContract):
         return contrast_models(probe, first, second, settings, of_population=False)
 
     def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-        """See Part.population_contrast: questions, names and wordings that several items share are samples."""
+        """See Part.population_contrast: questions, names and wordings of several items are samples."""
         probe = self.under(settings.definition)
         return contrast_models(probe, first, second, settings, of_population=True)
 

@@ -32,7 +32,10 @@ MEAN_SCORE: Final = 0.56281465093412
 
 
 def jobs(library: Library) -> DataFrame:
-    """Return the occupations, `job` and `score` (from 0, stereotypically female, to 1, stereotypically male), in file order."""
+    """Return the occupations in file order: `job` and `score`.
+
+    The score is from 0 (stereotypically female) to 1 (stereotypically male).
+    """
     return library.csv(JOBS).select(job="noun", score=col.score.cast(Float64))
 
 

@@ -44,9 +44,9 @@ class GenderBenchSuite:
     parts = SUITE
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
-        """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`, with the paper's sampling.
+        """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`.
 
-        The parts do not depend on the parameters.
+        Both have the paper's sampling. The parts do not depend on the parameters.
 
         Raises
         ------

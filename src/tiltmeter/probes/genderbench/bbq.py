@@ -78,7 +78,7 @@ class Bbq(Probe):
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         rows = _usable_questions(library)
         orders = list(permutations(range(3)))
-        drawn = [list(*rng.sample(orders, k=1)) for _ in range(rows.height)]
+        drawn = [list(rng.sample(orders, k=1)[0]) for _ in range(rows.height)]
         rows = rows.with_columns(order=Series(drawn, dtype=pl.List(pl.Int8)))
         ambiguous, against_stereotype, with_stereotype = map(lit, CATEGORIES)
         answerable = when(col.label == col.stereotype).then(with_stereotype).otherwise(against_stereotype)
