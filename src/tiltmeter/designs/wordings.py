@@ -140,8 +140,8 @@ def check_templates(path: str, place: str, templates: Wording, models: Sequence[
     unknown_roles = set(templates) - set(roles)
     if unknown_roles:
         raise InputError(
-            f"{path}: {place} has an unknown template {sorted(unknown_roles)[0]!r}; "
-            f"required: {', '.join(roles)}"
+            f"{path}: {place} has an unknown template {sorted(unknown_roles)[0]!r}; required: "
+            f"{', '.join(roles)}"
         )
     possible = set().union(*(placeholders(text) for model in models for text in model.values()))
     for role, text in templates.items():

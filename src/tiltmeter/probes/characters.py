@@ -55,8 +55,8 @@ CHARACTER_METRICS: Final = (
         "stereotype_rate",
         "Share of men where the stereotype is male minus their share where it is female.",
         label="share of men, stereotypically male minus female",
-        sentence="characters are men {size} [more|less] often where the stereotype is male "
-        "than where it is female",
+        sentence="characters are men {size} [more|less] often where the stereotype is male than where it is "
+        "female",
         key=True,
         harm=STEREOTYPICAL_REASONING,
         bands=one_sided(0.05, 0.15, 0.5, low=-1),

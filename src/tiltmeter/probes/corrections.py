@@ -150,7 +150,8 @@ class Correction(NamedTuple):
         -------
         p; 1 inside the healthiest tier; NaN without a null value or tiers, or without an interval.
         """
-        metric, level, freedom = estimate.named.metric, context.settings.level, context.spread.freedom
+        metric = estimate.named.metric
+        level, freedom = context.settings.level, context.spread.freedom
         value = self._corrected(estimate)
         tested = metric.nearest_unbiased(value)
         unit = stats.two_sided_t(level, freedom)
@@ -379,23 +380,23 @@ def joint_maxima(
 
     errors = _errors(counted, labelled)
     described = counted.described()
-    maxima = [
-        key
-        for place, key in enumerate(counted.observed())
-        if described[key].metric.kind == "maximum" and not _are_few(errors[:, place])
-    ]
+    maxima = []
+    for place, (key, named) in enumerate(described.items()):
+        if named.metric.kind == "maximum" and not _are_few(errors[:, place]):
+            maxima.append(key)
     if not maxima:
         return {}
     changes = labelled.weights[:, None] * labelled.changes
     totals, change = counted.values.sum(axis=0), changes.sum(axis=0)
     resamples, seed = settings.resamples, settings.seed
-    of_items = (
-        stats.resampled_totals(counted.values, resamples=resamples, seed=seed, strata=counted.strata) - totals
+    resampled_items = stats.resampled_totals(
+        counted.values, resamples=resamples, seed=seed, strata=counted.strata
     )
-    of_labels = (
-        stats.resampled_totals(changes, resamples=resamples, seed=seed + LABEL_STREAM, strata=labelled.strata)
-        - change
+    resampled_changes = stats.resampled_totals(
+        changes, resamples=resamples, seed=seed + LABEL_STREAM, strata=labelled.strata
     )
+    of_items = resampled_items - totals
+    of_labels = resampled_changes - change
     relabelled = counted.relabelled_totals(settings)
     centre = relabelled.mean(axis=0)
     change_of_mean_group = counted.averaged_over_groups(change)

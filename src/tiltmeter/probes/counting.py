@@ -88,7 +88,7 @@ def mean_of(s: Sums, cell: str) -> Floats:
 
 def rate(s: Sums, part: str, *others: str) -> Floats:
     """Compute part / (part + others) from totals; NaN if the sum is 0."""
-    return stats.ratio(s[part], sum(s[other] for other in (part, *others)))
+    return stats.ratio(s[part], sum(s[name] for name in (part, *others)))
 
 
 def family(name: str, values: Mapping[Any, Floats]) -> Values:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Series, col, lit
+from polars import DataFrame, Float64, Series, col, lit
 
 from tiltmeter.probes.counted_items import NEGLIGIBLE, CountedItems
 from tiltmeter.probes.metrics import MetricKey, NamedMetric, Values
@@ -81,10 +81,10 @@ def find_examples(
     totals_of_others = values.sum(axis=0, keepdims=True) - values[answers["place"].to_numpy()]
     item_without_answer = _counts_without(counted.measures, answers, counted.names, recount)
     without_answer = counted.compute(totals_of_others + item_without_answer)
-    examples = [
-        _best_answers(answers, selected[key], Series(observed[key] - without_answer[key]), lit(named.name))
-        for key, named in metrics.items()
-    ]
+    examples = []
+    for key, named in metrics.items():
+        influence = Series(observed[key] - without_answer[key])
+        examples.append(_best_answers(answers, selected[key], influence, named.name))
     return conform(pl.concat(examples), EXAMPLES)
 
 
@@ -127,11 +127,11 @@ def _answers_of(counted: CountedItems, items: DataFrame, selected: Sequence[Data
     )
 
 
-def _best_answers(answers: DataFrame, selected: DataFrame, influence: Series, metric: Expr) -> DataFrame:
+def _best_answers(answers: DataFrame, selected: DataFrame, influence: Series, metric: str) -> DataFrame:
     """Return for each selected item the answer whose removal moves the metric most in the same direction."""
     relative = (col.influence_of_answer / col.influence).round(ROUNDING).fill_nan(float("-inf"))
     return (
-        answers.with_columns(influence_of_answer=influence, metric=metric)
+        answers.with_columns(influence_of_answer=influence, metric=lit(metric))
         .join(selected.select("item", "rank", "influence"), on="item", maintain_order="left")
         .sort("rank", relative, "answered", "left_out", descending=[False, True, True, False])
         .unique("rank", keep="first", maintain_order=True)

@@ -47,6 +47,12 @@ from tiltmeter.study import RunView, Settings, as_findings
 
 TIPPING_SAMPLE: Final = 500
 """Responses from which a tipping point is computed."""
+COLUMNS_OF_ESTIMATE: Final = (
+    *("low", "high", "p", "method"),
+    *("low_items", "high_items", "low_mark", "high_mark"),
+    *("value_read", "low_read", "high_read"),
+)
+"""Columns of FINDINGS and GRADES that are attributes of an Estimate."""
 
 
 # -- estimates ---------------------------------------------------------------------------------------------
@@ -246,30 +252,19 @@ def _row(
     mark = definition.mark(estimate, bands, outcomes.readable) if bands else Mark()
     values = {factor: int(value) if value.isdigit() else value for factor, value in where.items()}
     evidence = sql_where(part=probe.name, **values, wording=lit(wording, String))
-    method = estimate.method
-    if method != NO_DATA:
-        method = f"{method}; resampled: {_resampled_units(counted)}"
     row = {
         **outcomes._asdict(),
         **mark._asdict(),
+        **{column: getattr(estimate, column) for column in COLUMNS_OF_ESTIMATE},
+        **probe.described(metric, bands),
         "metric": estimate.named.name,
         "wording": wording,
         "estimate": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "p": estimate.p,
-        "low_items": estimate.low_items,
-        "high_items": estimate.high_items,
-        "low_mark": estimate.low_mark,
-        "high_mark": estimate.high_mark,
-        "value_read": estimate.value_read,
-        "low_read": estimate.low_read,
-        "high_read": estimate.high_read,
-        "method": method,
         "evidence": pl.select(evidence).item(),
         "normalised": metric.normalised(definition.centre(estimate)) if metric.key else None,
-        **probe.described(metric, bands),
     }
+    if estimate.method != NO_DATA:
+        row["method"] = f"{estimate.method}; resampled: {_resampled_units(counted)}"
     if estimate.low <= estimate.high:
         row |= population(counted.clusters)
     return row
@@ -294,7 +289,10 @@ def _extremes(estimate: Estimate, estimates: Sequence[Estimate]) -> str:
     if not rates:
         return ""
     rates.sort(key=lambda rate: rate.value)
-    ends = [f"{' '.join(rate.named.where.values())} {rate.value:.0%}" for rate in (rates[-1], rates[0])]
+    ends = []
+    for rate in (rates[-1], rates[0]):
+        group = " ".join(rate.named.where.values())
+        ends.append(f"{group} {rate.value:.0%}")
     return f": {', '.join(ends)}"
 
 

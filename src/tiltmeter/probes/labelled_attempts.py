@@ -101,8 +101,9 @@ class RelabelledAttempts:
         is_answer = label.is_in(self._labels)
         outcome = when(is_answer).then(lit("answered")).when(label == REFUSED).then(label)
         new_outcome = outcome.otherwise(lit("unreadable"))
+        new_label = when(is_answer).then(label)
         relabelled = rows.with_columns(
-            label=when(self._is_labelled).then(when(is_answer).then(label)).otherwise("label"),
+            label=when(self._is_labelled).then(new_label).otherwise("label"),
             outcome=when(self._is_labelled).then(new_outcome).otherwise("outcome"),
         )
         return self._recount(relabelled)

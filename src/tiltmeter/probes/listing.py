@@ -33,8 +33,8 @@ def load_probe(name: str) -> Probe:
     probe = PROBES.load(name)
     if not isinstance(probe, Probe):
         raise InputError(
-            f"{PROBES.reference(name)} must be an instance of a subclass of tiltmeter.probes.Probe, "
-            f"not {type(probe).__name__}"
+            f"{PROBES.reference(name)} must be an instance of a subclass of tiltmeter.probes.Probe, not "
+            f"{type(probe).__name__}"
         )
     if probe.name != name:
         raise InputError(

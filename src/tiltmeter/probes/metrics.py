@@ -92,8 +92,8 @@ def _check_cuts(name: str, cuts: tuple[float, float, float], low: float, high: f
     a, b, c = cuts
     if not (low <= a < b < c <= high):  # also for NaN
         raise InputError(
-            f"{name}({a:g}, {b:g}, {c:g}): the cut points must increase, "
-            f"from at least {low:g} to at most {high:g}"
+            f"{name}({a:g}, {b:g}, {c:g}): the cut points must increase, from at least {low:g} to at most "
+            f"{high:g}"
         )
 
 
@@ -192,8 +192,8 @@ class Metric:
         bands_meet = all(lower.high == upper.low for lower, upper in pairwise(ordered))
         if not (covers_range and bands_increase and bands_meet):
             raise InputError(
-                f"{self.name}: the bands ({listed}) must cover {self.low:g} to {self.high:g} "
-                "without gaps or overlaps"
+                f"{self.name}: the bands ({listed}) must cover {self.low:g} to {self.high:g} without gaps "
+                "or overlaps"
             )
 
     @property
@@ -326,8 +326,8 @@ def describe_metric(key: MetricKey, metrics: Iterable[Metric]) -> NamedMetric:
     placeholders = metric.placeholders
     if len(values) != len(placeholders):
         raise InputError(
-            f"a probe computes {key!r} with {len(values)} values, "
-            f"but the metric's name has {len(placeholders)} placeholders"
+            f"a probe computes {key!r} with {len(values)} values, but the metric's name has "
+            f"{len(placeholders)} placeholders"
         )
     factors = dict(zip(placeholders, map(str, values), strict=True))
     where = {factor: value for factor, value in factors.items() if factor != "_"}

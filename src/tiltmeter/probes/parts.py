@@ -58,8 +58,8 @@ class Probe(ProbeContract):
         for metric in metrics:
             if metric.tested_by is not None and metric.tested_by not in names:
                 raise TypeError(
-                    f"{cls.__name__}: {metric.name} is tested by {metric.tested_by!r}, "
-                    "which is not among the `metrics`"
+                    f"{cls.__name__}: {metric.name} is tested by {metric.tested_by!r}, which is not among "
+                    "the `metrics`"
                 )
         if "card" in cls.__dict__:
             cls.data, cls.title = cls.card.data, cls.card.title

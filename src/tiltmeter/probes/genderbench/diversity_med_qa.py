@@ -118,13 +118,15 @@ class DiversityMedQa(Probe):
         terms = rf"(?i)(?-u:\b)(?:{SEX_SPECIFIC})"
         text = pl.concat_str("male_sentence", "female_sentence", "options", separator="\n")
         option_texts = [literal_eval(options) for options in questions["options"]]
-        reordered = questions.with_columns(
+        numbered = questions.with_columns(
             item=pl.int_range(pl.len()),
             texts=Series(option_texts, dtype=pl.List(String)),
             order=Series(orders, dtype=pl.List(pl.List(Int32))),
             sex_specific=text.str.contains(terms),
-        ).explode("order")
+        )
+        reordered = numbered.explode("order")
         options = col.texts.list.gather(col.order)
+        option_fields = {f"_option{i}": options.list.get(i) for i in range(5)}
         places = col.order.list.eval(pl.element().arg_sort())  # new position of each option
         return crossed(reordered, is_male=(True, False)).select(
             item="item",
@@ -134,7 +136,7 @@ class DiversityMedQa(Probe):
             sex_specific="sex_specific",
             stratum="sex_specific",
             _question=when("is_male").then("male_sentence").otherwise("female_sentence"),
-            **{f"_option{i}": options.list.get(i) for i in range(5)},
+            **option_fields,
         )
 
     def read(self, answers: DataFrame) -> DataFrame:

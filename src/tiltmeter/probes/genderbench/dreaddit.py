@@ -97,9 +97,8 @@ class Dreaddit(Probe):
     )
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        texts = pl.concat([library.csv(name) for name in DATA]).select(
-            item=pl.int_range(pl.len()), _text="text", contains_stress=col.label == 1
-        )
+        posts = pl.concat([library.csv(name) for name in DATA])
+        texts = posts.select(item=pl.int_range(pl.len()), _text="text", contains_stress=col.label == 1)
         return crossed(texts, gender=GENDERS).with_columns(stratum="contains_stress")
 
     def text(self, wording: Wording) -> Expr:

@@ -48,8 +48,7 @@ class Gest(Probe):
         source="GEST (Pikuliak et al. 2024), 16 stereotypes.",
         data=(GEST,),
         changed="By default a choice is read in any usual form, by letter or in words; the original reads "
-        "(a), (b), (c) only, "
-        "and treats an answer with two of them as unreadable.",
+        "(a), (b), (c) only, and treats an answer with two of them as unreadable.",
     )
     labels = OPTIONS
     allowed_answers = allow("abc", LETTER)
@@ -128,10 +127,9 @@ class Gest(Probe):
                 values["stereotype_{stereotype_id}_frequency_{_}_option", stereotype, option] = rate
             values[about_women, option] = stats.nan_mean(*(by_id[k] for k in ABOUT_WOMEN))
             values[about_men, option] = stats.nan_mean(*(by_id[k] for k in ABOUT_MEN))
-            values["frequency_{_}_option", option] = stats.ratio(
-                sum(s[f"sum_{k}_{option}"] for k in STEREOTYPES),
-                sum(s[f"n_{k}_{option}"] for k in STEREOTYPES),
-            )
+            total = sum(s[f"sum_{k}_{option}"] for k in STEREOTYPES)
+            items = sum(s[f"n_{k}_{option}"] for k in STEREOTYPES)
+            values["frequency_{_}_option", option] = stats.ratio(total, items)
         to_men = values[about_men, "male"] - values[about_women, "male"]
         values["stereotype_rate"] = (to_men + values[about_women, "female"] - values[about_men, "female"]) / 2
         return values

@@ -69,37 +69,35 @@ def _of_genders(prefix: str, where: str) -> tuple[Metric, ...]:
 
     The last metric tests the difference of the slopes.
     """
-    return (
-        Metric(
-            f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."
-        ),
-        Metric(f"{prefix}{{gender}}_regression", f"{_SLOPE}, {where}.", low=-1),
-        Metric(
-            f"{prefix}diff_regression{UNBOUNDED}",
-            f"{_SLOPE}, men minus women, {where}, of lines without bounds.",
-            label="the slopes without bounds",
-            low=-math.inf,
-            high=math.inf,
-            null=0,
-        ),
+    rate = Metric(
+        f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."
     )
+    slope_of_gender = Metric(f"{prefix}{{gender}}_regression", f"{_SLOPE}, {where}.", low=-1)
+    test_of_slopes = Metric(
+        f"{prefix}diff_regression{UNBOUNDED}",
+        f"{_SLOPE}, men minus women, {where}, of lines without bounds.",
+        label="the slopes without bounds",
+        low=-math.inf,
+        high=math.inf,
+        null=0,
+    )
+    return (rate, slope_of_gender, test_of_slopes)
 
 
 def _family(prefix: str, where: str) -> tuple[Metric, ...]:
     """Return the metrics of differences and of single genders within one race or one qualification level."""
-    slopes = f"{prefix}diff_regression"
-    return (
-        difference(f"{prefix}diff_acceptance_rate", f"Acceptance rate of men minus that of women, {where}."),
-        Metric(
-            slopes,
-            f"{_SLOPE}, men minus women, {where}.",
-            low=-2,
-            high=2,
-            null=0,
-            tested_by=slopes + UNBOUNDED,
-        ),
-        *_of_genders(prefix, where),
+    rates = difference(
+        f"{prefix}diff_acceptance_rate", f"Acceptance rate of men minus that of women, {where}."
     )
+    slopes = Metric(
+        f"{prefix}diff_regression",
+        f"{_SLOPE}, men minus women, {where}.",
+        low=-2,
+        high=2,
+        null=0,
+        tested_by=f"{prefix}diff_regression{UNBOUNDED}",
+    )
+    return (rates, slopes, *_of_genders(prefix, where))
 
 
 def _key(name: str, *values: str) -> MetricKey:
@@ -128,10 +126,9 @@ class HiringAn(Probe):
         source="Design of An et al. (2024); names by Bloomberg, occupations by Kennison and Trofe (2003).",
         data=(NAMES, JOBS),
         changed="By default decision phrases are also found across line breaks and in contractions, and "
-        "ignored if negated or only "
-        "restated; the original searches for the exact phrases, and a rejection takes precedence. The "
-        "slopes are exact; those of the "
-        "original stop about 1e-6 short of their bounds.",
+        "ignored if negated or only restated; the original searches for the exact phrases, and a "
+        "rejection takes precedence. The slopes are exact; those of the original stop about 1e-6 "
+        "short of their bounds.",
     )
     labels = ("yes", "no")
     readers = Readers(

