@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from polars import DataFrame, Expr, Float64, Series, col, lit, when
@@ -36,6 +37,28 @@ COMBINATIONS: Final[Mapping[str, tuple[int, int]]] = {
 """Linear combinations of the two sides that have intervals, with the weights of the first and the second
 side."""
 DIFFERENCE: Final = list(COMBINATIONS).index("difference")
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """The metrics of both sides and their COMBINATIONS, as observed and in resamples."""
+
+    observed: Floats
+    """Shape (sides, metrics)."""
+    drawn: Floats
+    """In the same resamples of items, shape (sides, metrics, resamples)."""
+    exchanged: Floats | None
+    """Differences after exchanging the sides of items at random, shape (metrics, draws), if possible."""
+    constant: Booleans
+    """Whether a side has the same value in all resamples, shape (metrics,)."""
+    ratios: Floats
+    """Ratio of the standard errors of clusters and of items, shape (combinations, metrics)."""
+    units: Floats
+    """Number of resampling units, shape (combinations, metrics)."""
+    values: Floats
+    """Observed combinations, shape (combinations, metrics)."""
+    combined: Floats
+    """Combinations in resamples, with the spread of clusters, shape (combinations, metrics, resamples)."""
 
 
 class _Pair(NamedTuple):
@@ -136,6 +159,34 @@ class _Pair(NamedTuple):
         return ratios, np.where(constant, agreeing, np.minimum(items, freedoms + 1))
 
 
+def _sampled(pair: _Pair) -> _Samples:
+    """Return the metrics of both sides, as observed and in resamples."""
+    import numpy as np
+
+    weights = np.array(list(COMBINATIONS.values()))
+    observed = pair.observed()
+    drawn = pair.resampled()
+    constant = np.array(
+        [any(stats.is_constant(of_side) for of_side in of_metric) for of_metric in drawn.swapaxes(0, 1)]
+    )
+    ratios, units = pair.spreads_of_units(constant)
+    values = weights @ observed
+    combined = np.tensordot(weights, drawn, axes=1)
+    if pair.clustered:
+        deviations = combined - values[..., None]
+        combined = values[..., None] + ratios[..., None] * deviations
+    return _Samples(
+        observed=observed,
+        drawn=drawn,
+        exchanged=pair.exchanged(),
+        constant=constant,
+        ratios=ratios,
+        units=units,
+        values=values,
+        combined=combined,
+    )
+
+
 def contrast_sides(
     sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings, *, clustered: bool = False
 ) -> DataFrame:
@@ -162,7 +213,7 @@ def contrast_sides(
         Confidence level, number of resamples and seed.
     clustered
         If True, intervals and tests are about questions, names and wordings like these: standard errors are
-        cluster-robust (see `analysis.clustered_spread`).
+        cluster-robust (see `counted_items.clustered_spread`).
 
     Returns
     -------
@@ -172,42 +223,32 @@ def contrast_sides(
     import numpy as np
 
     pair = _pair_of(sides, settings, clustered=clustered)
-    observed = pair.observed()
-    drawn = pair.resampled()
-    exchanged = pair.exchanged()
-    constant = np.array(
-        [any(stats.is_constant(of_side) for of_side in of_metric) for of_metric in drawn.swapaxes(0, 1)]
-    )
-    ratios, units = pair.spreads_of_units(constant)
-    weights = np.array(list(COMBINATIONS.values()))
-    values = weights @ observed  # shape (combinations, metrics)
-    samples = np.tensordot(weights, drawn, axes=1)
-    if clustered:
-        samples = values[..., None] + ratios[..., None] * (samples - values[..., None])
-    columns = _columns_of_sides(pair, values, samples, units)
+    samples = _sampled(pair)
     reach = _reach(pair.metrics)
-    difference = values[DIFFERENCE].copy()
+    difference = samples.values[DIFFERENCE].copy()
     low, high, p = stats.paired_difference(
-        difference, samples[DIFFERENCE], exchanged, units=units[DIFFERENCE], reach=reach, level=settings.level
+        difference,
+        samples.combined[DIFFERENCE],
+        samples.exchanged,
+        units=samples.units[DIFFERENCE],
+        reach=reach,
+        level=settings.level,
     )
     is_maximum = np.array([named.metric.kind == "maximum" for named in pair.metrics])
-    biased = is_maximum & ~constant & definition.corrected  # upwards, on both sides
+    biased = is_maximum & ~samples.constant & definition.corrected  # upwards, on both sides
     if biased.any():
-        spreads = _spreads_of_sides(ratios, units) if clustered else None
-        difference[biased], corrected = _biased_differences(pair, observed, drawn, exchanged, biased, spreads)
+        difference[biased], corrected = _biased_differences(pair, samples, biased)
         low[biased] = np.maximum(corrected.low, -reach[biased])
         high[biased] = np.minimum(corrected.high, reach[biased])
         p[biased] = corrected.p
-    numbers = {
-        "metric": [named.name for named in pair.metrics],
-        "difference": difference,
-        "low": low,
-        "high": high,
-        "p": p,
-    }
-    estimand = population(sides[0].clusters).get("estimand", ITEMS_LIKE_THESE) if clustered else THESE_ITEMS
-    contrasts = DataFrame({**numbers, **columns}).with_columns(
-        how=_methods(biased, clustered=clustered, exchanged=exchanged is not None),
+    names = [named.name for named in pair.metrics]
+    differences = {"metric": names, "difference": difference, "low": low, "high": high, "p": p}
+    estimand = THESE_ITEMS
+    if clustered:
+        estimand = population(sides[0].clusters).get("estimand", ITEMS_LIKE_THESE)
+    exchanged = samples.exchanged is not None
+    contrasts = DataFrame({**differences, **_columns_of_sides(pair, samples)}).with_columns(
+        how=_methods(biased, clustered=clustered, exchanged=exchanged),
         paired=lit(True),
         estimand=lit(estimand),
     )
@@ -221,11 +262,6 @@ def _pair_of(sides: Sequence[CountedItems], settings: Settings, *, clustered: bo
     keys = sorted(findings, key=lambda key: described[key].name)
     metrics = [described[key] for key in keys]
     return _Pair(sides=sides, keys=keys, metrics=metrics, settings=settings, clustered=clustered)
-
-
-def _spreads_of_sides(ratios: Floats, units: Floats) -> list[list[ClusterSpread]]:
-    """Return the spread of each metric on each side, from the first two rows of `spreads_of_units`."""
-    return [list(map(ClusterSpread, ratios[side], units[side] - 1)) for side in range(2)]
 
 
 def _methods(biased: Booleans, *, clustered: bool, exchanged: bool) -> Expr:
@@ -245,7 +281,7 @@ def _reach(metrics: Sequence[NamedMetric]) -> Floats:
     return np.array([named.metric.high - named.metric.low for named in metrics])
 
 
-def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Floats) -> dict[str, Floats]:
+def _columns_of_sides(pair: _Pair, samples: _Samples) -> dict[str, Floats]:
     """Return the columns of CONTRASTS about each side and about their sum, and the number of items `n`.
 
     Values are measured from the middle of their range, so that an exact bound is at most half the range from
@@ -258,9 +294,9 @@ def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Float
     reach = _reach(pair.metrics)
     middles_of_range = np.array([(named.metric.low + named.metric.high) / 2 for named in pair.metrics])
     middles = weights * np.where(np.isfinite(reach), middles_of_range, 0.0)
-    deviations = values[:combinations] - middles
-    resampled = samples[:combinations] - middles[..., None]
-    counts = units[:combinations]
+    deviations = samples.values[:combinations] - middles
+    resampled = samples.combined[:combinations] - middles[..., None]
+    counts = samples.units[:combinations]
     level = pair.settings.level
     intervals = stats.paired_difference(
         deviations, resampled, None, units=counts, reach=weights * reach / 2, level=level
@@ -268,7 +304,8 @@ def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Float
     lows = intervals.low + middles
     highs = intervals.high + middles
     freedom = np.maximum(counts - 1.0, 1.0).min(axis=0)
-    columns = {"n": pair.items(), "first": values[0], "second": values[1], "freedom": freedom}
+    first, second = samples.values[0], samples.values[1]
+    columns = {"n": pair.items(), "first": first, "second": second, "freedom": freedom}
     for place, name in enumerate(("first", "second", "sum")):
         columns[f"{name}_low"] = lows[place]
         columns[f"{name}_high"] = highs[place]
@@ -276,19 +313,14 @@ def _columns_of_sides(pair: _Pair, values: Floats, samples: Floats, units: Float
 
 
 def _biased_differences(
-    pair: _Pair,
-    observed: Floats,
-    drawn: Floats,
-    exchanged: Floats | None,
-    biased: Booleans,
-    spreads: Sequence[Sequence[ClusterSpread]] | None,
+    pair: _Pair, samples: _Samples, biased: Booleans
 ) -> tuple[Floats, stats.PairedDifference]:
     """Return the differences of the `biased` maxima, corrected for their upward bias.
 
-    `spreads`, one per side and metric, stretch the resamples and relabellings if clusters of items are a
-    sample. The exchange of items then tests a narrower hypothesis, so that the test of the two intervals must
-    be significant as well. That test uses intervals at `stats.TEST_LEVEL` and not at the level asked for:
-    their ends are no multiples of a standard error, and p must not depend on that level.
+    If clusters of items are a sample, the resamples and relabellings are stretched to their spread. The
+    exchange of items then tests a narrower hypothesis, so that the test of the two intervals must be
+    significant as well. That test uses intervals at `stats.TEST_LEVEL` and not at the level asked for: their
+    ends are no multiples of a standard error, and p must not depend on that level.
 
     Returns
     -------
@@ -297,31 +329,24 @@ def _biased_differences(
     import numpy as np
 
     level = pair.settings.level
-    corrected, separate = _separate_maxima(pair, observed, drawn, biased, spreads, level)
+    corrected, separate = _separate_maxima(pair, samples, biased, level)
     tested = separate
     if level != stats.TEST_LEVEL:
-        _, tested = _separate_maxima(pair, observed, drawn, biased, spreads, stats.TEST_LEVEL)
-    if exchanged is None:
+        _, tested = _separate_maxima(pair, samples, biased, stats.TEST_LEVEL)
+    if samples.exchanged is None:
         return corrected, separate._replace(p=tested.p)
-    raw = (observed[1] - observed[0])[biased]
-    by_exchange = stats.exchange_difference(corrected, separate, raw, exchanged[biased], level)
-    if spreads is None:
+    raw = (samples.observed[1] - samples.observed[0])[biased]
+    exchanged = samples.exchanged[biased]
+    by_exchange = stats.exchange_difference(corrected, separate, raw, exchanged, level)
+    if not pair.clustered:
         return corrected, by_exchange
-    widest = stats.PairedDifference(
-        low=np.minimum(by_exchange.low, separate.low),
-        high=np.maximum(by_exchange.high, separate.high),
-        p=np.maximum(by_exchange.p, tested.p),
-    )
-    return corrected, widest
+    low = np.minimum(by_exchange.low, separate.low)
+    high = np.maximum(by_exchange.high, separate.high)
+    return corrected, stats.PairedDifference(low, high, p=np.maximum(by_exchange.p, tested.p))
 
 
 def _separate_maxima(
-    pair: _Pair,
-    observed: Floats,
-    drawn: Floats,
-    biased: Booleans,
-    spreads: Sequence[Sequence[ClusterSpread]] | None,
-    level: float,
+    pair: _Pair, samples: _Samples, biased: Booleans, level: float
 ) -> tuple[Floats, stats.PairedDifference]:
     """Return the differences of maxima, with intervals and p-values from those of each side at `level`.
 
@@ -329,15 +354,15 @@ def _separate_maxima(
     """
     import numpy as np
 
-    alone = []
-    for number, side in enumerate(pair.sides):
-        value, samples = observed[number][biased], drawn[number][biased]
+    of_sides = []
+    for place, side in enumerate(pair.sides):
+        value, drawn = samples.observed[place][biased], samples.drawn[place][biased]
         null = pair.stacked(side.relabelled(pair.settings))[biased]
-        if spreads is not None:
-            scales = np.array([spread.scaled(level) for spread in spreads[number]])
-            scale = scales[biased][:, None]
-            samples = value[:, None] + scale * (samples - value[:, None])
+        if pair.clustered:
+            spreads = map(ClusterSpread, samples.ratios[place], samples.units[place] - 1)
+            scale = np.array([spread.scaled(level) for spread in spreads])[biased][:, None]
+            drawn = value[:, None] + scale * (drawn - value[:, None])
             null = scale * null
-        alone.append(stats.maximum_interval(value, samples, null, level))
-    estimates, lows, highs, _ = np.stack(alone, axis=-1)
+        of_sides.append(stats.maximum_interval(value, drawn, null, level))
+    estimates, lows, highs, _ = np.stack(of_sides, axis=-1)
     return estimates[:, 1] - estimates[:, 0], stats.independent_difference(estimates, lows, highs, level)
