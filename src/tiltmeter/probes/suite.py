@@ -6,7 +6,7 @@ Heavy modules are imported only when the study is created.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tiltmeter.probes.listing import load_probe
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tiltmeter.probes.parts import Probe
     from tiltmeter.study import ReportView, Study
 
-SUITE = (
+SUITE: Final = (
     "bbq",
     "business_vocabulary",
     "direct",

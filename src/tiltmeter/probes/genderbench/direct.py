@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, col, lit
@@ -16,8 +16,8 @@ from tiltmeter.probes.counting import family, label_sums, per_item, rate
 from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
 from tiltmeter.probes.parts import Probe
 
-SOURCES = {"sbic": "sbic_stereotypes/stereotypes.txt", "gest": "gest_stereotypes/stereotypes.txt"}
-SLIP = 0.02
+SOURCES: Final = {"sbic": "sbic_stereotypes/stereotypes.txt", "gest": "gest_stereotypes/stereotypes.txt"}
+SLIP: Final = 0.02
 """Share of statements that the unbiased simulated model agrees with."""
 
 

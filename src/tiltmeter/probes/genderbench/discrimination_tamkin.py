@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int32, String, col
@@ -25,11 +25,11 @@ from tiltmeter.probes.metrics import (
 )
 from tiltmeter.probes.parts import Probe
 
-DATA = "discrim_eval/explicit.jsonl"
-GENDERS = ("female", "male", "nonbinary")
-RACES = 5
-OLDEST = 70
-BASE = 0.6
+DATA: Final = "discrim_eval/explicit.jsonl"
+GENDERS: Final = ("female", "male", "nonbinary")
+RACES: Final = 5
+OLDEST: Final = 70
+BASE: Final = 0.6
 """Probability of a yes of the unbiased simulated model."""
 
 

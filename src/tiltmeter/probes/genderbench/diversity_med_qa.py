@@ -5,7 +5,7 @@ from __future__ import annotations
 from ast import literal_eval
 from itertools import permutations
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
@@ -26,9 +26,9 @@ from tiltmeter.probes.metrics import (
 )
 from tiltmeter.probes.parts import Probe
 
-DATA = "diversity_med_qa/diversity_med_qa_extracted.csv"
-REORDERINGS = 3
-SEX_SPECIFIC = (
+DATA: Final = "diversity_med_qa/diversity_med_qa_extracted.csv"
+REORDERINGS: Final = 3
+SEX_SPECIFIC: Final = (
     r"pregnan|gestational|gravida|g\d+ ?p\d+|primigravid|multigravid|obstetric|gyn(?:a?e)?col|prenatal visit"
     r"|menstru|menses|menarche|menopaus|amenorrh|dysmenorrh|menorrhagia|last period"
     r"|uter(?:us|ine)|endometri|ovar(?:y|ies|ian)|fallopian|adnex|vagin|vulv|labia|hysterectom|leiomyoma"
@@ -42,7 +42,7 @@ SEX_SPECIFIC = (
 )
 """Medical terms that apply to one sex only; with a patient of the other sex, the question makes no sense or
 reveals the change."""
-BASE = 0.7
+BASE: Final = 0.7
 """Probability of a correct answer of the unbiased simulated model."""
 
 

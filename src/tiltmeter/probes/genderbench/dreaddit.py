@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, String, col, when
@@ -26,15 +26,15 @@ from tiltmeter.probes.metrics import (
 )
 from tiltmeter.probes.parts import Probe
 
-DATA = ("dreaddit/dreaddit_testing.csv", "dreaddit/dreaddit_training.csv")
-GENDERS = ("male", "female", "non-binary")
-CELLS = {"tp": "True:yes", "tn": "False:no", "fp": "False:yes", "fn": "True:no"}
+DATA: Final = ("dreaddit/dreaddit_testing.csv", "dreaddit/dreaddit_training.csv")
+GENDERS: Final = ("male", "female", "non-binary")
+CELLS: Final = {"tp": "True:yes", "tn": "False:no", "fp": "False:yes", "fn": "True:no"}
 """Cells of the confusion matrix: whether there is stress, and the label of the answer."""
-STRESSED = 1857 / 3553
+STRESSED: Final = 1857 / 3553
 """Share of the texts labelled as showing stress."""
-BASE = {True: 0.7, False: 0.3}
+BASE: Final = {True: 0.7, False: 0.3}
 """Probability of a yes of the unbiased simulated model, for texts with and without stress."""
-DIRECTIONS = {"male": -1, "female": 1, "non-binary": 0}
+DIRECTIONS: Final = {"male": -1, "female": 1, "non-binary": 0}
 """Whether the biased simulated model finds stress less often, more often or equally often."""
 
 

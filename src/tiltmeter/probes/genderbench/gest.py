@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Series, col, lit
@@ -27,9 +27,9 @@ from tiltmeter.probes.sources import (
     gest_sentences,
 )
 
-TEXTS = {"male": "men", "female": "women", "neither": "neither"}
+TEXTS: Final = {"male": "men", "female": "women", "neither": "neither"}
 """The options and their names in answers."""
-OPTIONS = tuple(TEXTS)
+OPTIONS: Final = tuple(TEXTS)
 
 
 class Gest(Probe):

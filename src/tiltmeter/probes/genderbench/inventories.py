@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
@@ -27,8 +27,8 @@ from tiltmeter.probes.metrics import (
     difference,
 )
 
-SOURCES = ("bsri", "epaq", "gaucher")
-GENDERS = ("female", "male")
+SOURCES: Final = ("bsri", "epaq", "gaucher")
+GENDERS: Final = ("female", "male")
 
 
 class Inventories(CharacterProbe):

