@@ -210,12 +210,14 @@ def corrections_of(counted: CountedItems, labelled: LabelledAttempts) -> dict[Me
     import numpy as np
 
     weights = labelled.weights
-    totals = counted.values.sum(axis=0)
+    totals = counted.totals
+    totals_corrected = totals + weights @ labelled.changes
     totals_alone = weights @ labelled.alone
     values_read, described = counted.observed(), counted.described()
-    corrected = counted.compute(np.stack([totals + weights @ labelled.changes, totals_alone]))
+    corrected = counted.compute(np.stack([totals_corrected, totals_alone]))
     errors = _errors(counted, labelled)
-    influences_alone = labelled.alone @ counted.slopes(totals_alone).T * weights[:, None]
+    slopes_alone = counted.slopes(totals_alone)
+    influences_alone = labelled.alone @ slopes_alone.T * weights[:, None]
     slopes = counted.slopes(totals)
     possible = np.einsum("nlc,cm,n->nlm", labelled.possible, slopes.T, weights, optimize=True)
     corrections = {}
@@ -257,7 +259,8 @@ def _best_average(
     """
     import numpy as np
 
-    finite_population = np.sqrt(np.maximum(1 - 1 / labelled.weights, 0.0))[:, None]
+    shares_unlabelled = np.maximum(1 - 1 / labelled.weights, 0.0)
+    finite_population = np.sqrt(shares_unlabelled)[:, None]
     both = np.stack([errors, influences_alone], axis=1) * finite_population
     with_sum = np.column_stack([both, both.sum(axis=1)])
     of_errors, of_alone, of_sum = stratified_variance(with_sum, labelled.strata)
@@ -271,7 +274,7 @@ def _best_average(
 
 def _errors(counted: CountedItems, labelled: LabelledAttempts) -> Floats:
     """Return by how much each label changes each metric, shape (n, metrics), linearised and weighted."""
-    slopes = counted.slopes(counted.values.sum(axis=0))
+    slopes = counted.slopes(counted.totals)
     errors: Floats = labelled.changes @ slopes.T * labelled.weights[:, None]
     return errors
 
@@ -303,8 +306,10 @@ def _counted_errors(errors: Floats, possible: Floats) -> tuple[_CountedErrors, _
     possible
         By how much each other label of each attempt would change it, shape (n, labels).
     """
-    raising = _CountedErrors(errors[errors > 0], float(possible.max(initial=0.0)))
-    lowering = _CountedErrors(-errors[errors < 0], float((-possible).max(initial=0.0)))
+    largest_rise = possible.max(initial=0.0)
+    largest_fall = (-possible).max(initial=0.0)
+    raising = _CountedErrors(errors[errors > 0], float(largest_rise))
+    lowering = _CountedErrors(-errors[errors < 0], float(largest_fall))
     return raising, lowering
 
 
@@ -313,7 +318,9 @@ def _few_errors(raising: _CountedErrors, lowering: _CountedErrors, level: float)
     up, down = raising.changes.sum(), lowering.changes.sum()
     ups = stats.weighted_sum_interval(raising.changes, raising.most, level)
     downs = stats.weighted_sum_interval(lowering.changes, lowering.most, level)
-    return math.hypot(up - ups.low, downs.high - down), math.hypot(ups.high - up, down - downs.low)
+    below = math.hypot(up - ups.low, downs.high - down)
+    above = math.hypot(ups.high - up, down - downs.low)
+    return below, above
 
 
 def _t_errors(error: float, freedom: float, level: float) -> tuple[float, float]:
@@ -343,18 +350,11 @@ class JointMaximum(NamedTuple):
     def estimated(self, unlabelled: Estimate, estimate: Estimator, context: EstimateContext) -> Estimate:
         """Return the estimate from these resamples, given the estimate without labels."""
         plain = context.spread._replace(ratio=1.0)
-        of_clusters = estimate(
-            unlabelled.named,
-            self.value,
-            self.of_clusters.samples,
-            context._replace(null=self.of_clusters.null, spread=plain),
-        )
-        of_items = estimate(
-            unlabelled.named,
-            self.value,
-            self.of_items.samples,
-            context._replace(null=self.of_items.null, spread=plain),
-        )
+        named = unlabelled.named
+        context_of_clusters = context._replace(null=self.of_clusters.null, spread=plain)
+        context_of_items = context._replace(null=self.of_items.null, spread=plain)
+        of_clusters = estimate(named, self.value, self.of_clusters.samples, context_of_clusters)
+        of_items = estimate(named, self.value, self.of_items.samples, context_of_items)
         return dataclasses.replace(
             of_clusters,
             low_items=of_items.low_items,
@@ -387,7 +387,7 @@ def joint_maxima(
     if not maxima:
         return {}
     changes = labelled.weights[:, None] * labelled.changes
-    totals, change = counted.values.sum(axis=0), changes.sum(axis=0)
+    totals, change = counted.totals, changes.sum(axis=0)
     resamples, seed = settings.resamples, settings.seed
     resampled_items = stats.resampled_totals(
         counted.values, resamples=resamples, seed=seed, strata=counted.strata

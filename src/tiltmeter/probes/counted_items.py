@@ -90,7 +90,8 @@ class ItemClusters(NamedTuple):
         pairs = np.stack([self.numbers, of_items[self.items]]).astype(np.intp)
         cluster, stratum = np.unique(pairs, axis=1)
         # The sum of random numbers of its strata identifies the set of strata of a cluster.
-        identifiers = np.random.default_rng(0).random(stratum.max(initial=0) + 1)
+        number_of_strata = stratum.max(initial=0) + 1
+        identifiers = np.random.default_rng(0).random(number_of_strata)
         sums = np.bincount(cluster, identifiers[stratum])
         _, label, sizes = np.unique(sums, return_inverse=True, return_counts=True)
         return np.where(sizes[label] < FEWEST_IN_STRATUM, -1, label)
@@ -140,6 +141,12 @@ class CountedItems:
     clusters: Sequence[ItemClusters] = ()
     _outcomes: dict[tuple[tuple[str, str], ...], OutcomeCounts] = field(default_factory=dict)
 
+    @property
+    def totals(self) -> Floats:
+        """Column totals of the observed items, shape (columns,)."""
+        totals: Floats = self.values.sum(axis=0)
+        return totals
+
     def outcomes(self, where: Mapping[str, str]) -> OutcomeCounts:
         """Count the outcomes of the attempts whose factors have these values (given as text)."""
         cell = tuple(where.items())
@@ -178,8 +185,8 @@ class CountedItems:
 
     def observed(self) -> dict[MetricKey, float]:
         """Compute all metrics from the observed items."""
-        totals = self.values.sum(axis=0, keepdims=True)
-        return {key: float(value[0]) for key, value in self.compute(totals).items()}
+        metrics = self.compute(self.totals[None])
+        return {key: float(value[0]) for key, value in metrics.items()}
 
     def described(self) -> dict[MetricKey, NamedMetric]:
         """Return name and description of each metric; raises InputError for a metric without description."""
@@ -198,11 +205,10 @@ class CountedItems:
         import numpy as np
 
         places = self._group_columns()
-        swapped = stats.swapped_totals(
-            self.values[:, places], draws=settings.resamples, seed=settings.seed + 1
-        )
-        totals = np.repeat(self.values.sum(axis=0, keepdims=True), settings.resamples, axis=0)
-        totals[:, places.ravel()] = swapped.reshape(settings.resamples, -1)
+        draws = settings.resamples
+        swapped = stats.swapped_totals(self.values[:, places], draws=draws, seed=settings.seed + 1)
+        totals = np.repeat(self.totals[None], draws, axis=0)
+        totals[:, places.ravel()] = swapped.reshape(draws, -1)
         return totals
 
     def averaged_over_groups(self, totals: Floats) -> Floats:
@@ -235,11 +241,8 @@ def common_columns(attempts: DataFrame) -> DataFrame:
         _attempts=pl.len().cast(Float64),
         _unread=unread.sum().cast(Float64),
     )
-    return (
-        counted.join(_pool_strata(counted), on="stratum", maintain_order="left")
-        .drop("stratum")
-        .rename({"number": "stratum"})
-    )
+    numbered = counted.join(_pool_strata(counted), on="stratum", maintain_order="left")
+    return numbered.drop("stratum").rename({"number": "stratum"})
 
 
 def _pool_strata(items: DataFrame) -> DataFrame:
@@ -252,7 +255,8 @@ def _pool_strata(items: DataFrame) -> DataFrame:
     before = col.size.cum_sum() - col.size
     small = col.size < FEWEST_IN_STRATUM
     pooled = small | (small.any() & (before < FEWEST_IN_STRATUM))
-    return sizes.select("stratum", number=when(pooled).then(0).otherwise(pl.int_range(1, pl.len() + 1)))
+    own_number = pl.int_range(1, pl.len() + 1)
+    return sizes.select("stratum", number=when(pooled).then(0).otherwise(own_number))
 
 
 def unread_rates(s: Sums) -> Values:
@@ -289,9 +293,10 @@ def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
     """
     if not clusters:
         return {}
-    nouns = [kind.noun for kind in clusters if kind.noun != WORDINGS and kind.size > 1] or ["items"]
+    samples = [kind for kind in clusters if kind.size > 1]
+    nouns = [kind.noun for kind in samples if kind.noun != WORDINGS] or ["items"]
     single = [f"this {kind.noun.removesuffix('s')}" for kind in clusters if kind.size == 1]
-    few = [f"{kind.size} {kind.noun}" for kind in clusters if 1 < kind.size < FEWEST_CLUSTERS]
+    few = [f"{kind.size} {kind.noun}" for kind in samples if kind.size < FEWEST_CLUSTERS]
     estimand = f"{' and '.join(nouns)} like these"
     if single:
         estimand += f", {' and '.join(single)}"
@@ -326,7 +331,8 @@ def influences_of(counted: CountedItems) -> Floats:
 
     The metrics are in the order of `observed`.
     """
-    influences: Floats = counted.values @ counted.slopes(counted.values.sum(axis=0)).T
+    slopes = counted.slopes(counted.totals)
+    influences: Floats = counted.values @ slopes.T
     return influences
 
 
@@ -349,7 +355,8 @@ def clustered_spread(
         total = total + variance
         uncertainty = uncertainty + variance**2 / (kind.size - 1)
     wider = (of_items > NEGLIGIBLE) & (total > (1 + WIDER) * of_items)
-    ratio = np.sqrt(stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0)))
+    of_variances = stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0))
+    ratio = np.sqrt(of_variances)
     freedoms = np.where(wider, stats.ratio(total**2, uncertainty), freedom)
     return ratio, freedoms
 
@@ -370,5 +377,6 @@ def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
     sums = np.zeros((len(sizes), values.shape[1]))
     np.add.at(sums, place, values)
     deviations = values - (sums / sizes[:, None])[place]
-    variances: Floats = (sizes / np.maximum(sizes - 1, 1))[place] @ deviations**2
+    corrections = sizes / np.maximum(sizes - 1, 1)
+    variances: Floats = corrections[place] @ deviations**2
     return variances

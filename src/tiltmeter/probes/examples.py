@@ -65,9 +65,8 @@ def find_examples(
     """
     import numpy as np
 
-    values = counted.values
     observed = counted.observed()
-    order = np.random.default_rng(seed).permutation(len(values))
+    order = np.random.default_rng(seed).permutation(len(counted.values))
     items = DataFrame({"item": counted.items, "order": order}).with_row_index("place")
     without_item = _metrics_without_each_item(counted, list(metrics))
     selected = {}
@@ -78,7 +77,8 @@ def find_examples(
     answers = _answers_of(counted, items, list(selected.values()))
     if answers.is_empty():
         return DataFrame(schema=EXAMPLES)
-    totals_of_others = values.sum(axis=0, keepdims=True) - values[answers["place"].to_numpy()]
+    items_of_answers = counted.values[answers["place"].to_numpy()]
+    totals_of_others = counted.totals - items_of_answers
     item_without_answer = _counts_without(counted.measures, answers, counted.names, recount)
     without_answer = counted.compute(totals_of_others + item_without_answer)
     examples = []
@@ -92,19 +92,19 @@ def _metrics_without_each_item(counted: CountedItems, metrics: Sequence[MetricKe
     """Compute the metrics without each of the items, each an array of shape (items,)."""
     import numpy as np
 
-    values = counted.values
-    totals = values.sum(axis=0, keepdims=True)
-    step = max(1, CELLS_AT_ONCE // max(1, values.shape[1]))
-    chunks = [counted.compute(totals - values[first : first + step]) for first in range(0, len(values), step)]
+    step = max(1, CELLS_AT_ONCE // max(1, counted.values.shape[1]))
+    chunks = []
+    for first in range(0, len(counted.values), step):
+        chunk = counted.values[first : first + step]
+        chunks.append(counted.compute(counted.totals - chunk))
     return {key: np.concatenate([chunk[key] for chunk in chunks]) for key in metrics}
 
 
 def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
     """Select the items to be shown, with their `rank`, most influential first (see `find_examples`)."""
     size = col.influence.abs()
-    influential = items.filter(size.is_finite(), size > NEGLIGIBLE).with_columns(
-        size=size, away=(col.influence > 0) == upwards
-    )
+    influential = items.filter(size.is_finite(), size > NEGLIGIBLE)
+    influential = influential.with_columns(size=size, away=(col.influence > 0) == upwards)
     relative_size = (col.size / col.size.max()).round(ROUNDING)
     ranked = influential.sort(-relative_size, "order").with_row_index("rank")
     away = ranked.filter("away").head(EXAMPLES_PER_METRIC)

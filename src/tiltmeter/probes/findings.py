@@ -184,9 +184,8 @@ def analyse_measures(
     table = DataFrame(
         rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None
     )
-    grades = conform(table.with_columns(part=lit(probe.name)), GRADES).with_columns(
-        col(Float64).fill_nan(None)
-    )
+    grades = conform(table.with_columns(part=lit(probe.name)), GRADES)
+    grades = grades.with_columns(col(Float64).fill_nan(None))
     findings = as_findings(table, probe, settings, probe.definition)
     if ALLOWED in measures.columns:
         findings = findings.with_columns(col.definition + WITH_CONSTRAINED)
@@ -334,7 +333,7 @@ def _tipping_points(
     unlabelled = sample.with_columns(new_label=lit(None, String))
     relabelled = RelabelledAttempts(counted, probe.item_counts, probe.labels, unlabelled)
     possible = relabelled.possible_changes()
-    slopes = counted.slopes(counted.values.sum(axis=0))
+    slopes = counted.slopes(counted.totals)
     shares = {}
     for slope, named in zip(slopes, counted.described().values(), strict=True):
         distance = distances.get(named.name)

@@ -58,7 +58,9 @@ def one_sided(a: float, b: float, c: float, *, low: float = 0.0, high: float = 1
         The cut points do not increase, or lie outside `low` to `high`.
     """
     _check_cuts("one_sided", (a, b, c), low, high)
-    return tuple(map(Band, MARKS, (float(low), a, b, c), (a, b, c, float(high))))
+    lows = (float(low), a, b, c)
+    highs = (a, b, c, float(high))
+    return tuple(map(Band, MARKS, lows, highs))
 
 
 def two_sided(
@@ -73,9 +75,10 @@ def two_sided(
     InputError
         The distances do not increase, are negative, or reach beyond `low` or `high`.
     """
-    _check_cuts("two_sided", (a, b, c), 0.0, min(centre - low, high - centre))
-    lows = [*(round(centre - cut, 12) for cut in (a, b, c)), float(low)]
-    highs = [*(round(centre + cut, 12) for cut in (a, b, c)), float(high)]
+    cuts = (a, b, c)
+    _check_cuts("two_sided", cuts, 0.0, min(centre - low, high - centre))
+    lows = [*(round(centre - cut, 12) for cut in cuts), float(low)]
+    highs = [*(round(centre + cut, 12) for cut in cuts), float(high)]
     bands = [Band(MARKS[0], lows[0], highs[0])]
     for mark, (inner, outer), above in zip(MARKS[1:], pairwise(lows), pairwise(highs), strict=True):
         bands.append(Band(mark, outer, inner))

@@ -467,7 +467,8 @@ def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
     key = _key_metrics(findings, grades)
     marks = key.pivot("model", index=names, values="mark", maintain_order=True).select(models).rows()
     no_marks = [None for _ in models]  # of the average
-    rows = [" ".join(filter(None, row)).replace("_", " ") for row in table.select(names).iter_rows()]
+    joined = [" ".join(filter(None, words)) for words in table.select(names).iter_rows()]
+    rows = [row.replace("_", " ") for row in joined]
     average = average_note(findings, grades)
     return Heatmap(
         "Key metrics on one scale",
@@ -492,10 +493,10 @@ def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
         return correlation
 
     rows, columns = table.columns[1:], table.columns[:-1]
-    values = [
-        [pearson(row, column) if place <= number else None for place, column in enumerate(columns)]
-        for number, row in enumerate(rows)
-    ]
+    values = []
+    for number, row in enumerate(rows):
+        known_pairs = [pearson(row, column) for column in columns[: number + 1]]
+        values.append([*known_pairs, *(None for _ in columns[number + 1 :])])
     if not any(map(any, values)):
         return []
     note = "Pairwise Pearson correlation over the normalised key metrics."

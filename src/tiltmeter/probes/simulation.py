@@ -69,7 +69,8 @@ def simulated_measures(probe: ProbeContract, design: DataFrame, dials: Dials, se
     attempts = answered_attempts(design)
     limits = np.cumsum(label_chances(probe, attempts, odds, dials), axis=1)
     draws = np.random.default_rng(seed).random(attempts.height)
-    drawn = np.minimum((draws[:, None] >= limits).sum(axis=1), len(odds) - 1)
+    limits_passed = (draws[:, None] >= limits).sum(axis=1)
+    drawn = np.minimum(limits_passed, len(odds) - 1)
     return attempts.with_columns(label=Series(list(odds)).gather(drawn))
 
 
