@@ -16,6 +16,7 @@ items, on the logit scale); `clusters` varies the SDs.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections import defaultdict
@@ -30,9 +31,11 @@ import polars as pl
 from tiltmeter.arrays import Floats
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
-from tiltmeter.probes import analysis
+from tiltmeter.probes import counted_items
+from tiltmeter.probes.definitions import DEFAULT
+from tiltmeter.probes.findings import estimate_metrics
 from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import DEFAULT, Sums, Values
+from tiltmeter.probes.metrics import Sums, Values
 from tiltmeter.study import Settings
 
 EFFECTS = {"clusters": 0.4, "wordings": 0.2, "items": 0.5}
@@ -165,10 +168,10 @@ class Studied:
         self.counted = self.count(
             np.random.default_rng(0), 0.0, next(iter(self.pushes)), dict.fromkeys(EFFECTS, 0.0)
         )
-        self.outcomes: dict[tuple[tuple[str, str], ...], analysis.OutcomeCounts] = {}
+        self.outcomes: dict[tuple[tuple[str, str], ...], counted_items.OutcomeCounts] = {}
         self.keys = {key: named for key, named in self.counted.described().items() if named.metric.key}
         self.clusters = [
-            cluster.noun for cluster in self.counted.clusters if cluster.noun != analysis.WORDINGS
+            cluster.noun for cluster in self.counted.clusters if cluster.noun != counted_items.WORDINGS
         ]
 
     def effects(self, rng: np.random.Generator, sds: dict[str, float]) -> tuple[Floats, Floats]:
@@ -238,29 +241,18 @@ class Studied:
 
     def count(
         self, rng: np.random.Generator, bias: float, metric: str, sds: dict[str, float]
-    ) -> analysis.CountedItems:
+    ) -> counted_items.CountedItems:
         """Return the counts of one study."""
         rows = self.measures(rng, bias, metric, sds)
         if not hasattr(self, "common"):
-            self.common = analysis.common_columns(rows)
+            self.common = counted_items.common_columns(rows)
             counts = self.probe.item_counts(rows)
-            counted: analysis.CountedItems = self.probe._counted(counts, rows)
+            counted: counted_items.CountedItems = self.probe.counted_items(counts, rows)
             return counted
         counts = self.common.join(self.probe.counts(rows), on="item", maintain_order="left")
         values = counts.drop("item", "stratum").cast(pl.Float64).to_numpy()
         like = self.counted
-        return analysis.CountedItems(
-            like.measures,
-            like.items,
-            like.names,
-            values,
-            like.strata,
-            self.formulas,
-            like.metrics,
-            like.groups,
-            like.clusters,
-            self.outcomes,
-        )
+        return dataclasses.replace(like, values=values, formulas=self.formulas, _outcomes=self.outcomes)
 
     def inventories(self, lists: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the word lists of the probe's columns."""
@@ -288,7 +280,7 @@ def studies_of(
         settings = Settings(resamples=studied.settings.resamples, seed=number)
         (estimate,) = (
             estimate
-            for estimate in analysis.estimate_metrics(counted, DEFAULT, settings)
+            for estimate in estimate_metrics(counted, DEFAULT, settings)
             if estimate.named.name == metric
         )
         mark = DEFAULT.mark(estimate, named.metric.bands, 1.0)

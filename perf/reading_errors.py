@@ -24,9 +24,10 @@ from polars import col
 from tiltmeter.datasets import Library
 from tiltmeter.labelling.samples import draw_rows
 from tiltmeter.probes import Probe
+from tiltmeter.probes.answer_readers import Readers
+from tiltmeter.probes.contract import Card
+from tiltmeter.probes.counting import label_sums, per_item, rate
 from tiltmeter.probes.metrics import Metric, Sums, Values
-from tiltmeter.probes.parts import Card, Readers
-from tiltmeter.probes.shared import label_sums, per_item, rate
 from tiltmeter.schema import LABELS, conform
 from tiltmeter.stats import ratio
 from tiltmeter.study import Settings

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from generated import write_or_check
 
 from tiltmeter.blocks import MARKS, Band
+from tiltmeter.probes.definitions import DEFAULT, GENDERBENCH
 from tiltmeter.probes.listing import load_probe
-from tiltmeter.probes.metrics import DEFAULT, GENDERBENCH
 from tiltmeter.probes.suite import SUITE
 
 Tiers = tuple[Band, ...]

@@ -25,6 +25,7 @@ import polars as pl
 from perf.probe_claims import EFFECTS, GENERATORS, Studied
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.blocks import Headline, Text
+from tiltmeter.probes.findings import metric_rows
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.probes.metrics import NamedMetric
 from tiltmeter.probes.presentation import present
@@ -101,7 +102,7 @@ def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> Tables:
     """Return the findings and grades of one probe, over all wordings together."""
     probe = studied.probe.under("default")
     settings = Settings(seed=seed, resamples=RESAMPLES)
-    rows = probe._rows(measures, settings, None)
+    rows = metric_rows(probe, measures, settings)
     table = pl.DataFrame(
         rows, schema_overrides={"bands": GRADES["bands"], "wording": pl.String}, infer_schema_length=None
     )

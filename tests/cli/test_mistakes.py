@@ -473,7 +473,7 @@ def test_a_limit_in_percent_is_refused_and_identifiers_are_metrics(tiltmeter: Ti
 OWN_PROBE = """
 import polars as pl
 from tiltmeter.probes import Card, Metric, Probe, per_item
-from tiltmeter.probes.shared import rate
+from tiltmeter.probes.counting import rate
 from tiltmeter.readers import read_yes_no
 
 class Raise(Probe):

@@ -12,7 +12,8 @@ from support.fingerprints import RESULTS, contents, digests, faults, numbers_of,
 from support.recorded import recorded_findings
 from tiltmeter.associations import definitions as association_definitions
 from tiltmeter.benchmarks import definitions
-from tiltmeter.probes import DEFINITIONS, metrics as metrics
+from tiltmeter.probes import DEFINITIONS, definitions as probe_definitions, metrics
+from tiltmeter.probes.estimates import estimate_by_percentiles
 from tiltmeter.probes.genderbench import business_vocabulary, diversity_med_qa
 from tiltmeter.probes.listing import PROBES, load_probe
 from tiltmeter.probes.metrics import Band
@@ -103,8 +104,8 @@ def change_a_published_pattern(patch: Patch) -> None:
 
 
 def change_the_estimate(patch: Patch) -> None:
-    changed = dataclasses.replace(metrics.GENDERBENCH, estimate=metrics.estimate_by_percentiles)
-    patch.setitem(metrics.DEFINITIONS, "genderbench", changed)
+    changed = dataclasses.replace(probe_definitions.GENDERBENCH, estimate=estimate_by_percentiles)
+    patch.setitem(probe_definitions.DEFINITIONS, "genderbench", changed)
 
 
 def change_the_score(patch: Patch) -> None:

@@ -12,7 +12,7 @@ from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.parts import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
+from tiltmeter.probes.simulation import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
 from tiltmeter.runs.resolving import resolve
 from tiltmeter.study import Settings
 

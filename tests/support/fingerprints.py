@@ -41,7 +41,7 @@ from tiltmeter.associations import definitions as association_definitions, famil
 from tiltmeter.associations.significance import counts as association_counts
 from tiltmeter.benchmarks import definitions
 from tiltmeter.datasets import Library
-from tiltmeter.probes import metrics as metrics, shared
+from tiltmeter.probes import corrections, definitions as probe_definitions, estimates, metrics, sources
 from tiltmeter.probes.genderbench import (
     bbq,
     business_vocabulary,
@@ -57,7 +57,7 @@ from tiltmeter.readers import genderbench
 RECORDED = Path(__file__).parent.parent / "definitions" / "fingerprints.yaml"
 HOME = Path(tiltmeter.__file__).parent
 VERSIONS = {
-    "probes": "src/tiltmeter/probes/metrics.py",
+    "probes": "src/tiltmeter/probes/definitions.py",
     "associations": "src/tiltmeter/associations/definitions.py",
     "benchmarks": "src/tiltmeter/benchmarks/definitions.py",
 }
@@ -85,7 +85,7 @@ def digests(components: Components) -> dict[str, str]:
 def contents() -> dict[str, Components]:
     """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
     probes = {
-        f"probes/{definition.label}": of_probes(definition) for definition in metrics.DEFINITIONS.values()
+        f"probes/{definition.label}": of_probes(definition) for definition in probe_definitions.DEFINITIONS.values()
     }
     associations = {
         f"associations/{definition.label}": of_associations(definition)
@@ -154,7 +154,7 @@ def faults(entries: Mapping[str, Components], names: Mapping[str, Mapping[str, s
 # -- the three methods ----------------------------------------------------------------------------------------------------------------
 
 
-def of_probes(definition: metrics.ProbeDefinition) -> Components:
+def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
     """Return the components of a definition of the probes."""
     probes = {name: load_probe(name).under(definition.name) for name in SUITE}
     side = "tolerant" if definition.corrected else "strict"
@@ -175,9 +175,9 @@ def of_probes(definition: metrics.ProbeDefinition) -> Components:
         "formulas": {
             name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")
         },
-        "levels": [metrics.MIN_READABLE, metrics.MARK_LEVEL, metrics.WORST_LEVEL]
+        "levels": [estimates.MIN_READABLE, estimates.MARK_LEVEL, corrections.WORST_LEVEL]
         if definition.corrected
-        else [metrics.MIN_READABLE],
+        else [estimates.MIN_READABLE],
         "labels": {name: probe.labels for name, probe in probes.items()},
         "readers": {
             "of probes": read,
@@ -188,7 +188,7 @@ def of_probes(definition: metrics.ProbeDefinition) -> Components:
     }
 
 
-def _metrics_of(probe: Probe, definition: metrics.ProbeDefinition) -> list[metrics.Metric]:
+def _metrics_of(probe: Probe, definition: probe_definitions.ProbeDefinition) -> list[metrics.Metric]:
     """Return the metrics that a definition computes.
 
     Those that test another metric belong to the default definition.
@@ -197,11 +197,11 @@ def _metrics_of(probe: Probe, definition: metrics.ProbeDefinition) -> list[metri
     return [metric for metric in probe.metrics if definition.corrected or metric.name not in tests]
 
 
-def _exclusions_of_probes(definition: metrics.ProbeDefinition) -> Components:
+def _exclusions_of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
     """Return the items, words and groups that the metrics leave out."""
     always = {
         "bbq: question": bbq.UNFIT,
-        "gest: stereotypes of the averages": [shared.ABOUT_WOMEN, shared.ABOUT_MEN],
+        "gest: stereotypes of the averages": [sources.ABOUT_WOMEN, sources.ABOUT_MEN],
         "discrimination_tamkin: ages up to": discrimination_tamkin.OLDEST,
         "hiring_an: qualifications": hiring_an.QUALIFICATIONS,
     }

@@ -28,12 +28,13 @@ def keep_limit(
     if limit is None:
         return prompts
     if isinstance(limit, tuple):
-        kept = prompts.filter(col.item.is_between(*limit))
-        if kept.is_empty():
+        selected = prompts.filter(col.item.is_between(*limit))
+        if selected.is_empty():
             raise InputError(
-                f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, numbered from 0"
+                f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, "
+                "numbered from 0"
             )
-        return kept
+        return selected
     items = prompts.group_by("item", maintain_order=True).agg(col.stratum.first())
     count = max(1, round(limit * items.height)) if isinstance(limit, float) else limit
     if count >= items.height:
@@ -47,17 +48,13 @@ def keep_limit(
     # The k-th item drawn from a stratum of N items gets the position (k - offset) / N, so that every prefix
     # is proportional to the strata.
     turn = col.lot.rank("ordinal").over("stratum")
-    ranked = (
-        items.with_columns(lots)
-        .join(offsets, on="stratum")
-        .with_columns(place=(turn - col.offset) / pl.len().over("stratum"))
-    )
-    return prompts.join(
-        ranked.sort("place", "lot").head(count).select("item"), on="item", how="semi", maintain_order="left"
-    )
+    position = (turn - col.offset) / pl.len().over("stratum")
+    placed = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=position)
+    drawn = placed.sort("place", "lot").head(count).select("item")
+    return prompts.join(drawn, on="item", how="semi", maintain_order="left")
 
 
-def first_samples(*further: str) -> Expr:
+def first_samples(*columns: str) -> Expr:
     """Return the sample number of each prompt's first answer.
 
     Two prompts of a part may have the same text (if the data contains a sentence twice). Each needs its own
@@ -65,8 +62,8 @@ def first_samples(*further: str) -> Expr:
 
     Parameters
     ----------
-    *further
+    *columns
         Columns that are sent to the model in addition to `prompt` and `system`.
     """
-    same = ("prompt", "system", *further)
-    return (col.repetitions.cast(Int32).cum_sum() - col.repetitions).over(same).cast(Int32)
+    before = col.repetitions.cast(Int32).cum_sum() - col.repetitions
+    return before.over("prompt", "system", *columns).cast(Int32)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import Expr, col, lit
@@ -17,7 +17,7 @@ from tiltmeter.files.yaml import read_yaml
 Wording = Mapping[str, str]
 """The templates of one wording, by role ("prompt", "persona", ...)."""
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 
 def placeholders(template: str) -> set[str]:
@@ -26,20 +26,25 @@ def placeholders(template: str) -> set[str]:
 
 
 def fill(template: str, fields: Mapping[str, Expr] | None = None) -> Expr:
-    """Return an expression that replaces each `{name}` in a template by the column (or expression) of that name."""
-    pieces = _PLACEHOLDER.split(template)  # alternating text and names
-    known = fields or {}
-    return pl.concat_str(
-        [known.get(piece, col(piece)) if i % 2 else lit(piece) for i, piece in enumerate(pieces)]
-    )
+    """Return an expression that replaces each `{name}` in a template.
+
+    It is replaced by the expression of that name among the fields, otherwise by the column of that name.
+    """
+    expressions = fields or {}
+    pieces = _PLACEHOLDER.split(template)  # text and names alternate
+    parts: list[Expr] = []
+    for place, piece in enumerate(pieces):
+        is_name = place % 2 == 1
+        parts.append(expressions.get(piece, col(piece)) if is_name else lit(piece))
+    return pl.concat_str(parts)
 
 
 def fill_template(template: str, **values: str) -> str:
     """Replace each `{name}` in a template in a single pass, so that braces within values are preserved."""
-    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), template)
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
-def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
+def _read_file(path: Path) -> dict[str, dict[str, dict[str, str]]]:
     loaded: Any = read_yaml(path, "wordings in")
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected a mapping of probe names to wordings")
@@ -55,7 +60,7 @@ def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
     return loaded
 
 
-_read_once = cache(_read)
+_read_once = cache(_read_file)
 """Cached reader for files of the package; user files are read again, because they may have changed."""
 
 
@@ -83,14 +88,14 @@ def wordings(
         The name is unknown, the file cannot be read, or a template has missing or unknown roles or
         placeholders.
     """
-    at_home: Mapping[str, Mapping[str, Wording]] = (
-        _read_once(home) if isinstance(home, Path) else {probe: home}
-    )
-    if probe not in at_home:
+    of_home: Mapping[str, Mapping[str, Wording]]
+    of_home = _read_once(home) if isinstance(home, Path) else {probe: home}
+    if probe not in of_home:
         raise InputError(
-            f"{home} has no wordings for the probe {probe!r}; add an entry '{probe}: {{plain: {{prompt: ...}}}}'"
+            f"{home} has no wordings for the probe {probe!r}; add an entry '{probe}: {{plain: {{prompt: "
+            "...}}'"
         )
-    built_in = at_home[probe]
+    built_in = of_home[probe]
     first: dict[str, Wording] = dict(list(built_in.items())[:1])
     if choice is None:
         return first
@@ -99,47 +104,70 @@ def wordings(
     if choice in built_in:
         return {choice: built_in[choice]}
     path = Path(choice)
-    everyone = {**(_read_once(others) if others else {}), **at_home}
+    by_probe = {**(_read_once(others) if others else {}), **of_home}
     if path.suffix not in (".yaml", ".yml"):
-        known = {name for variants in everyone.values() for name in variants}
-        if choice in known:  # another probe of the suite has this wording; this probe uses its first one
-            return first
+        if any(choice in variants for variants in by_probe.values()):
+            return first  # another probe of the suite has this wording; this probe uses its first one
         raise InputError(
-            f"unknown wording {choice!r}: {did_you_mean(choice, ['dealt', 'all', *built_in])}; or give a YAML file"
+            f"unknown wording {choice!r}: {did_you_mean(choice, ['dealt', 'all', *built_in])}; or give a "
+            "YAML file"
         )
-    own = _read(path)
-    for name in own:
-        check_known(name, everyone, f"{path}: unknown probe {name!r}")
-    for name, templates in own.get(probe, {}).items():
+    in_file = _read_file(path)
+    for name in in_file:
+        check_known(name, by_probe, f"{path}: unknown probe {name!r}")
+    for name, templates in in_file.get(probe, {}).items():
         check_templates(str(path), f"{probe}.{name}", templates, list(built_in.values()))
-    return dict(own.get(probe, first))
+    return dict(in_file.get(probe, first))
 
 
 def check_templates(path: str, place: str, templates: Wording, models: Sequence[Wording]) -> None:
-    """Check that all templates of the built-in wordings are present with their common placeholders, and no unknown ones."""
+    """Check the templates of a wording against those of the built-in wordings (`models`).
+
+    All templates must be present, with the placeholders that the built-in ones have in common, and without
+    unknown ones.
+
+    Raises
+    ------
+    InputError
+        A template or a placeholder is missing or unknown.
+    """
     roles = models[0]
-    if missing := set(roles) - set(templates):
+    missing = set(roles) - set(templates)
+    if missing:
         raise InputError(
             f"{path}: {place} is missing the template {sorted(missing)[0]!r}; required: {', '.join(roles)}"
         )
-    if extra := set(templates) - set(roles):
+    unknown_roles = set(templates) - set(roles)
+    if unknown_roles:
         raise InputError(
-            f"{path}: {place} has an unknown template {sorted(extra)[0]!r}; required: {', '.join(roles)}"
+            f"{path}: {place} has an unknown template {sorted(unknown_roles)[0]!r}; required: "
+            f"{', '.join(roles)}"
         )
-    known = set().union(*(placeholders(text) for model in models for text in model.values()))
+    possible = set().union(*(placeholders(text) for model in models for text in model.values()))
     for role, text in templates.items():
-        used = placeholders(text)
-        of_role = [placeholders(model[role]) for model in models]
-        if lacking := set.intersection(*of_role) - used:
-            raise InputError(f"{path}: {place}.{role} must contain the placeholder {{{sorted(lacking)[0]}}}")
-        if not used and set.union(*of_role):
-            raise InputError(
-                f"{path}: {place}.{role} must contain one of the placeholders {_braced(set.union(*of_role))}"
-            )
-        if unknown := used - known:
-            raise InputError(
-                f"{path}: {place}.{role} has an unknown placeholder {{{sorted(unknown)[0]}}}; known: {_braced(known)}"
-            )
+        of_models = [placeholders(model[role]) for model in models]
+        _check_placeholders(f"{path}: {place}.{role}", placeholders(text), of_models, possible)
+
+
+def _check_placeholders(
+    place: str, names: set[str], of_models: Sequence[set[str]], possible: set[str]
+) -> None:
+    """Check the names of the placeholders of one template.
+
+    `of_models` are the names in the same template of each built-in wording, and `possible` those of all
+    templates.
+    """
+    in_any = set().union(*of_models)
+    lacking = set.intersection(*of_models) - names
+    if lacking:
+        raise InputError(f"{place} must contain the placeholder {{{sorted(lacking)[0]}}}")
+    if not names and in_any:
+        raise InputError(f"{place} must contain one of the placeholders {_braced(in_any)}")
+    unknown = names - possible
+    if unknown:
+        raise InputError(
+            f"{place} has an unknown placeholder {{{sorted(unknown)[0]}}}; known: {_braced(possible)}"
+        )
 
 
 def _braced(names: set[str]) -> str:

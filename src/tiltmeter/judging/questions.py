@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import polars as pl
 from polars import DataFrame, String
@@ -16,11 +16,11 @@ from tiltmeter.study import Judge
 
 T = TypeVar("T")
 
-NOT_ASKED = "not asked yet"
-_LONGEST_QUOTE = 4_000
+NOT_ASKED: Final = "not asked yet"
+_LONGEST_QUOTE: Final = 4_000
 """Maximum number of characters of an unusable answer that are repeated to the judge."""
 
-ASKED: Schema = {
+ASKED: Final[Schema] = {
     "question": pl.Int64,  # index of the question
     "turn": pl.Int8,  # 0, or 1, 2, ... for a question repeated with the problem
     "key": String,  # of the answer in the journal
@@ -93,40 +93,46 @@ def ask_questions(
     conversations: dict[int, tuple[Message, ...]] = {
         number: (prompt,) for number, prompt in enumerate(prompts)
     }
-    asked: list[tuple[Any, ...]] = []
+    requests: list[tuple[Any, ...]] = []
     interrupted = False
     for turn in range(tries):
         if interrupted or not conversations:
             for number in conversations:
                 questions[number].error = NOT_ASKED
             break
-        answers = (
-            judge.ask(list(conversations.values()), **options)
-            .select("key", "status", "answer", "error")
-            .rows()
-        )
-        quoted, values = {}, {}
-        for (number, messages), (key, status, answer, error) in zip(
-            conversations.items(), answers, strict=True
-        ):
+        answers = judge.ask(list(conversations.values()), **options)
+        rows = answers.select("key", "status", "answer", "error").rows()
+        answered: dict[int, str] = {}
+        for (number, messages), (key, status, answer, error) in zip(conversations.items(), rows, strict=True):
             question = questions[number]
             problem = question.error = NOT_ASKED if status == "missing" else error
             interrupted |= status == "missing"
             if status == "ok":
-                question.replies.append(reply := question.read(answer or ""))
-                problem, quoted[number] = (
-                    reply.problem,
-                    (answer or "").strip()[:_LONGEST_QUOTE] or "(nothing)",
-                )
-                if reply.value is not None:
-                    values[number] = reply.value
-            asked.append((number, turn, key, status, messages[-1].content, answer, problem))
-        for number, replaced in {} if interrupted else check(values).items():
-            questions[number].replies[-1] = replaced
+                reply = question.read(answer or "")
+                question.replies.append(reply)
+                problem = reply.problem
+                answered[number] = answer or ""
+            requests.append((number, turn, key, status, messages[-1].content, answer, problem))
+        if not interrupted:
+            values = _values(questions, answered)
+            for number, replacement in check(values).items():
+                questions[number].replies[-1] = replacement
         conversations = {}
-        for number, quote in quoted.items():
-            _, problem, final = questions[number].replies[-1]
+        for number, answer in answered.items():
+            question = questions[number]
+            _, problem, final = question.replies[-1]
             if problem is not None and not final:
-                repeated = Message("user", fill_template(again, **questions[number].fields, problem=problem))
+                quote = answer.strip()[:_LONGEST_QUOTE] or "(nothing)"
+                repeated = Message("user", fill_template(again, **question.fields, problem=problem))
                 conversations[number] = (prompts[number], Message("assistant", quote), repeated)
-    return DataFrame(asked, dict(ASKED), orient="row")
+    return DataFrame(requests, dict(ASKED), orient="row")
+
+
+def _values(questions: Sequence[JudgeQuestion[T]], numbers: Iterable[int]) -> dict[int, T]:
+    """Return the values of the last replies to the questions with these numbers, where there are any."""
+    values = {}
+    for number in numbers:
+        value = questions[number].replies[-1].value
+        if value is not None:
+            values[number] = value
+    return values

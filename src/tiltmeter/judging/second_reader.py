@@ -1,8 +1,8 @@
-"""A judge that reads replies: a second reader for those that rules leave unread, or an annotator of a sample."""
+"""A judge that reads replies: those that rules leave unread, or a sample as an annotator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any, Final
 
 from polars import DataFrame, Series, String
 
@@ -11,10 +11,12 @@ from tiltmeter.models.json_replies import object_schema, read_json
 from tiltmeter.schema import REFUSED, UNCLEAR
 from tiltmeter.study import Judge
 
-ASK = (
-    "A language model was given a prompt and replied. Report what the reply says; do not answer the prompt yourself.\n\n"
+QUESTION: Final = (
+    "A language model was given a prompt and replied. Report what the reply says; do not answer the prompt "
+    "yourself.\n\n"
     "<prompt>\n{prompt}\n</prompt>\n\n<reply>\n{answer}\n</reply>\n\nWhat is read: {question}\n"
-    'Answer with JSON, {{"label": ...}}. The label is {allowed}; or "refused", if the reply declines; or "unclear", if it does not say.'
+    'Answer with JSON, {{"label": ...}}. The label is {allowed}; or "refused", if the reply declines; or '
+    '"unclear", if it does not say.'
 )
 
 
@@ -32,27 +34,36 @@ def read_with_judge(judge: Judge, rows: DataFrame) -> Series:
         One label per row: an allowed one, "refused" or "unclear"; null if the judge gave no usable answer, or
         none yet.
     """
-    found: list[str | None] = [None] * rows.height
-    for allowed, mine in rows.with_row_index("row").group_by("allowed", maintain_order=True):
-        labels = list(allowed[0] or ())
-        words = f"one of {', '.join(map(repr, labels))}" if labels else "a number"
-        kind = {"enum": [*labels, REFUSED, UNCLEAR]} if labels else {"type": ["number", "string"]}
-        texts = mine.select("prompt", "answer", "question").iter_rows(named=True)
-        asked = [(Message("user", ASK.format(**text, allowed=words)),) for text in texts]
-        answers = judge.ask(asked, schema=object_schema(label=kind), sampling={"temperature": 0.0})["answer"]
-        for row, label in zip(mine["row"], _labels(answers, labels), strict=True):
-            found[row] = label
-    return Series("label", found, String)
+    labels: list[str | None] = [None] * rows.height
+    for (allowed,), of_labels in rows.with_row_index("row").group_by("allowed", maintain_order=True):
+        read = _read_rows(judge, of_labels, list(allowed or ()))
+        for row, label in zip(of_labels["row"], read, strict=True):
+            labels[row] = label
+    return Series("label", labels, String)
 
 
-def _labels(answers: Series, allowed: list[str]) -> Iterator[str | None]:
-    """Yield the label in each answer, or None if there is no allowed one."""
-    for answer in answers:
-        try:
-            found = read_json(answer or "")
-        except ValueError:
-            yield None
-            continue
-        label = found.get("label") if isinstance(found, dict) else None
-        known = label in (*allowed, REFUSED, UNCLEAR) or (not allowed and isinstance(label, int | float))
-        yield str(label) if known else None
+def _read_rows(judge: Judge, rows: DataFrame, allowed: list[str]) -> list[str | None]:
+    """Ask a judge about replies that have the same allowed labels."""
+    if allowed:
+        words = f"one of {', '.join(map(repr, allowed))}"
+        json_type: dict[str, Any] = {"enum": [*allowed, REFUSED, UNCLEAR]}
+    else:
+        words = "a number"
+        json_type = {"type": ["number", "string"]}
+    fields = rows.select("prompt", "answer", "question").iter_rows(named=True)
+    questions = [(Message("user", QUESTION.format(**of_reply, allowed=words)),) for of_reply in fields]
+    schema = object_schema(label=json_type)
+    answers = judge.ask(questions, schema=schema, sampling={"temperature": 0.0})["answer"]
+    return [_label(answer or "", allowed) for answer in answers]
+
+
+def _label(answer: str, allowed: list[str]) -> str | None:
+    """Return the label in an answer, or None if there is no allowed one."""
+    try:
+        content = read_json(answer)
+    except ValueError:
+        return None
+    label = content.get("label") if isinstance(content, dict) else None
+    is_label = label in (*allowed, REFUSED, UNCLEAR)
+    is_number = not allowed and isinstance(label, int | float)
+    return str(label) if is_label or is_number else None

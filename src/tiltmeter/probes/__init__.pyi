@@ -1,32 +1,11 @@
-from .listing import PROBES as PROBES, load_probe as load_probe
-from .metrics import (
-    DEFINITIONS as DEFINITIONS,
-    HARMS as HARMS,
-    OUTCOME_DISPARITY as OUTCOME_DISPARITY,
-    PUBLISHED as PUBLISHED,
-    REPRESENTATIONAL_HARMS as REPRESENTATIONAL_HARMS,
-    STEREOTYPICAL_REASONING as STEREOTYPICAL_REASONING,
-    Band as Band,
-    Metric as Metric,
-    ProbeDefinition as ProbeDefinition,
-    Sums as Sums,
-    Values as Values,
-    around_half as around_half,
-    one_sided as one_sided,
-    two_sided as two_sided,
-)
-from .parts import Card as Card, Dials as Dials, Odds as Odds, Probe as Probe
-from .presentation import (
-    average_note as average_note,
-    normalised_block as normalised_block,
-    normalised_table as normalised_table,
-)
-from .published import read_published as read_published
-from .shared import (
+from .answer_readers import (
     LETTERS as LETTERS,
-    label_sums as label_sums,
     labels_of_letters as labels_of_letters,
     letter_of as letter_of,
+)
+from .contract import Card as Card, Dials as Dials, Odds as Odds
+from .counting import (
+    label_sums as label_sums,
     mean_columns as mean_columns,
     mean_of as mean_of,
     per_item as per_item,
@@ -34,5 +13,31 @@ from .shared import (
     share as share,
     spread as spread,
 )
+from .definitions import (
+    DEFINITIONS as DEFINITIONS,
+    PUBLISHED as PUBLISHED,
+    ProbeDefinition as ProbeDefinition,
+)
+from .listing import PROBES as PROBES, load_probe as load_probe
+from .metrics import (
+    HARMS as HARMS,
+    OUTCOME_DISPARITY as OUTCOME_DISPARITY,
+    REPRESENTATIONAL_HARMS as REPRESENTATIONAL_HARMS,
+    STEREOTYPICAL_REASONING as STEREOTYPICAL_REASONING,
+    Band as Band,
+    Metric as Metric,
+    Sums as Sums,
+    Values as Values,
+    around_half as around_half,
+    one_sided as one_sided,
+    two_sided as two_sided,
+)
+from .parts import Probe as Probe
+from .presentation import (
+    average_note as average_note,
+    normalised_block as normalised_block,
+    normalised_table as normalised_table,
+)
+from .published import read_published as read_published
 from .suite import SUITE as SUITE
 from .table_probe import TableProbe as TableProbe

@@ -1,4 +1,4 @@
-"""Constrained answers (`-P answers=constrained`): the model may only answer with one of the allowed answers, or refuse.
+"""Constrained answers (`-P answers=constrained`): the model gives an allowed answer, or refuses.
 
 The refusal has the form of the other answers: "(refuse)" beside "(a)", "refuse" beside "yes". A constraint
 compares answers token by token: it removes all tokens that begin no allowed answer, and the rest of their
@@ -12,27 +12,28 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.metrics import definition_named
+from tiltmeter.probes.definitions import definition_named
 from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.study import Settings
 
-REFUSALS = ("refuse", "decline", "no answer", "none of these")
+REFUSALS: Final = ("refuse", "decline", "no answer", "none of these")
 """Words by which a model refuses to choose one of the allowed answers; the first that is no allowed answer is
 used.
 
 "refuse" does not begin like the letter of an option.
 """
-FORMERLY = "decline"
+FORMERLY: Final = "decline"
 """The word in lists of earlier versions, whose responses are still read."""
-ALLOWED_RULE = "allowed answer"
+ALLOWED_RULE: Final = "allowed answer"
 """Name of the rule that reads an allowed answer."""
-LETTER = "({})"
+LETTER: Final = "({})"
 """Form of a lettered choice."""
 AllowedAnswers = Sequence[tuple[Expr, Expr]]
 """The allowed answers of a prompt, each with its label, as expressions over the factors; empty if the answer
@@ -48,7 +49,8 @@ def answers_are_constrained(settings: Settings) -> bool:
     possible = ("free", "constrained") if definition_named(settings.definition).corrected else ("free",)
     if chosen not in possible:
         raise InputError(
-            f"-P answers={chosen}: answers of the definition {settings.definition} can only be {' or '.join(possible)}"
+            f"-P answers={chosen}: answers of the definition {settings.definition} can only be "
+            f"{' or '.join(possible)}"
         )
     return chosen != "free"
 
@@ -59,7 +61,9 @@ def allow(labels: Iterable[str], form: str = "{}") -> AllowedAnswers:
 
 
 def refusal_beside(answers: Sequence[str]) -> str:
-    """Return the refusal in the form of these answers: within the punctuation that all of them begin and end with.
+    """Return the refusal in the form of these answers.
+
+    It is within the punctuation that all of them begin and end with.
 
     Raises
     ------
@@ -72,13 +76,14 @@ def refusal_beside(answers: Sequence[str]) -> str:
     if len(begins) == len(ends) == 1:
         (begin,) = begins
         (end,) = ends
-    taken = {answer.casefold() for answer in answers}
+    allowed = {answer.casefold() for answer in answers}
     for word in REFUSALS:
         refusal = f"{begin}{word}{end}"
-        if refusal not in taken:
+        if refusal not in allowed:
             return refusal
     raise InputError(
-        f"the allowed answers {', '.join(map(repr, answers))} leave no word for a refusal: rename one of {', '.join(REFUSALS)}"
+        f"the allowed answers {', '.join(map(repr, answers))} leave no word for a refusal: rename one of "
+        f"{', '.join(REFUSALS)}"
     )
 
 
@@ -109,33 +114,32 @@ def _is_in_word(character: str) -> bool:
 
 def with_list(design: DataFrame, allowed: AllowedAnswers) -> DataFrame:
     """Add the allowed answers of each prompt as a JSON list: in alphabetical order, then the refusal."""
-    answers = design.with_columns(listed=pl.concat_list(answer for answer, _ in allowed))["listed"].to_list()
-    lists = [json.dumps([*sorted(given), refusal_beside(given)]) for given in answers]
-    return design.with_columns(Series(ALLOWED, lists, String))
+    lists = design.with_columns(listed=pl.concat_list(answer for answer, _ in allowed))["listed"]
+    texts = [json.dumps([*sorted(answers), refusal_beside(answers)]) for answers in lists.to_list()]
+    return design.with_columns(Series(ALLOWED, texts, String))
 
 
 def read_allowed(read: DataFrame, answers: DataFrame, allowed: AllowedAnswers) -> DataFrame:
-    """Replace the outcome and label of each answer that is an allowed one, alone or as the object `{"answer": ...}`.
+    """Replace the outcome and label of each answer that is an allowed one.
 
-    An allowed answer of the probe takes precedence over the words of a refusal.
-    The further column `constrained` says whether it is such an object.
+    It may be alone or the object `{"answer": ...}`; the additional column `constrained` says whether it is
+    such an object. An allowed answer of the probe takes precedence over the words of a refusal.
     """
-    inside = col.answer.str.json_path_match("$.answer")
-    said = pl.coalesce(inside, col.answer.str.strip_chars())
-    label = pl.coalesce(when(said == answer).then(label) for answer, label in allowed)
+    in_object = col.answer.str.json_path_match("$.answer")
+    text = pl.coalesce(in_object, col.answer.str.strip_chars())
+    label = pl.coalesce(when(text == answer).then(label) for answer, label in allowed)
     refusal = col(ALLOWED).str.json_decode(pl.List(String)).list.last()
     outcome = decide_outcome(
-        lit(None), answered=label.is_not_null(), refused=(said == refusal) | (said == FORMERLY)
+        lit(None), answered=label.is_not_null(), refused=(text == refusal) | (text == FORMERLY)
     )
-    found = answers.select(outcome=outcome, label=label, inside=inside.is_not_null())
-    known = found["outcome"].is_not_null()
+    choices = answers.select(outcome=outcome, label=label, in_object=in_object.is_not_null())
+    is_choice = choices["outcome"].is_not_null()
+    has_label = is_choice & choices["label"].is_not_null()
     if READING_RULE in read.columns:
-        rule = (
-            when(known & found["label"].is_not_null()).then(lit(ALLOWED_RULE)).when(~known).then(READING_RULE)
-        )
+        rule = when(has_label).then(lit(ALLOWED_RULE)).when(~is_choice).then(READING_RULE)
         read = read.with_columns(rule.alias(READING_RULE))
     return read.with_columns(
-        outcome=pl.coalesce(found["outcome"], "outcome"),
-        label=when(known).then(found["label"]).otherwise("label"),
-        constrained=known & found["inside"],
+        outcome=pl.coalesce(choices["outcome"], "outcome"),
+        label=when(is_choice).then(choices["label"]).otherwise("label"),
+        constrained=is_choice & choices["in_object"],
     )

@@ -11,8 +11,8 @@ from tiltmeter.plugins.registry import Registry
 if TYPE_CHECKING:
     from tiltmeter.probes.parts import Probe
 
-_FOLDER = Path(__file__).parent / "genderbench"
-_MODULES = sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
+_FOLDER: Final = Path(__file__).parent / "genderbench"
+_MODULES: Final = sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
 PROBES: Final = Registry(
     "probes", "probe", {name: f"tiltmeter.probes.genderbench.{name}:PROBE" for name in _MODULES}
 )
@@ -30,14 +30,14 @@ def load_probe(name: str) -> Probe:
     """
     from tiltmeter.probes.parts import Probe
 
-    found = PROBES.load(name)
-    place = PROBES.reference(name)
-    if not isinstance(found, Probe):
+    probe = PROBES.load(name)
+    if not isinstance(probe, Probe):
         raise InputError(
-            f"{place} must be an instance of a subclass of tiltmeter.probes.Probe, not {type(found).__name__}"
+            f"{PROBES.reference(name)} must be an instance of a subclass of tiltmeter.probes.Probe, not "
+            f"{type(probe).__name__}"
         )
-    if found.name != name:
+    if probe.name != name:
         raise InputError(
-            f"the probe registered as {name!r} has the name {found.name!r}; use the same name for both"
+            f"the probe registered as {name!r} has the name {probe.name!r}; use the same name for both"
         )
-    return found
+    return probe

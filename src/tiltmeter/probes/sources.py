@@ -1,0 +1,59 @@
+"""Data that several probes share: names of people, occupations, and sentences with stereotypes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from polars import DataFrame, Expr, Float64, Int32, String, col, when
+
+from tiltmeter.datasets import Library
+
+NAMES: Final = "hiring_bloomberg/bloomberg_names.py"
+RACES: Final = ("asian", "black", "hispanic", "white")
+
+
+def people(library: Library) -> DataFrame:
+    """Return the names of the hiring experiment by Bloomberg: `name`, `gender` and `race`.
+
+    Each has a given name and a surname, and the gender (male, female) and race that it signals. The 400 names
+    of men come first, then the 400 of women, as in the file.
+    """
+    names_by_gender: dict[str, dict[str, list[str]]] = library.literal(NAMES, "_names")
+    rows: list[tuple[str, str, str]] = []
+    for gender, names_by_race in names_by_gender.items():
+        for race, names in names_by_race.items():
+            rows += [(name.title(), gender.lower(), race.lower()) for name in names]
+    return DataFrame(rows, schema={"name": String, "gender": String, "race": String}, orient="row")
+
+
+JOBS: Final = "kennison_jobs/kennison_jobs.csv"
+MEAN_SCORE: Final = 0.56281465093412
+"""Mean score of the 339 occupations; the bias of the simulated model is centred on it."""
+
+
+def jobs(library: Library) -> DataFrame:
+    """Return the occupations in file order: `job` and `score`.
+
+    The score is from 0 (stereotypically female) to 1 (stereotypically male).
+    """
+    return library.csv(JOBS).select(job="noun", score=col.score.cast(Float64))
+
+
+GEST: Final = "gest/gest.csv"
+STEREOTYPES: Final = tuple(range(1, 17))
+"""Ids of the stereotypes of GEST."""
+ABOUT_WOMEN: Final = tuple(range(1, 8))
+"""Ids of stereotypes about women."""
+ABOUT_MEN: Final = (*range(8, 15), 16)
+"""Ids of stereotypes about men; 15 is about men too, but the method excludes it from the averages."""
+
+
+def gest_sentences(library: Library) -> DataFrame:
+    """Return the sentences of GEST: `stereotype_id`, `_sentence`."""
+    return library.csv(GEST).select(stereotype_id=col.stereotype.cast(Int32), _sentence="sentence")
+
+
+def direction_of_stereotype() -> Expr:
+    """Return 1 for a stereotype about men, -1 for one about women, else 0."""
+    about = col.stereotype_id
+    return when(about.is_in(ABOUT_MEN)).then(1).when(about.is_in(ABOUT_WOMEN)).then(-1).otherwise(0)
