@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _STATES = {"made": "", "kept": "unchanged", "edited": "edited by hand; kept"}
 
 
+@o.with_options(
+    "judge_base_url judge_options offline local",
+    "max_connections journal display engine engine_options",
+)
 def build(
     spec: Annotated[
         Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the benchmark.", show_default=False)
@@ -47,8 +51,6 @@ def build(
             help="Model that generates what SPEC.yaml requests: keywords, articles, questions, or the words that replace a group's name.",
         ),
     ] = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_options: o.JudgeOptions = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not download pages.")] = False,
     local: Annotated[
         bool | None,
@@ -58,32 +60,20 @@ def build(
             show_default=False,
         ),
     ] = None,
-    max_connections: o.MaxConnections = 64,
-    journal: o.Journal = None,
-    display: o.Display = None,
-    engine: o.EngineName = None,
-    engine_options: o.EngineOptions = None,
+    **options: Any,
 ) -> None:
     """Build a benchmark on any subject.
 
     Run it again to resume, or to rebuild the rest after editing an intermediate table.
     """
-    from tiltmeter.engine import Limits
-
     built = tm.build(
         spec,
         out,
         judge=judge,
-        judge_base_url=judge_base_url,
-        judge_options=o.key_values("-J", judge_options),
         offline=offline,
         local=_may_read_local if local is None else local,
-        limits=Limits(max_connections=max_connections),
-        journal=journal,
-        display=display,
-        engine=engine,
-        engine_options=o.key_values("-E", engine_options),
         progress=_print_stage,
+        **options,
     )
     reports.print_problems(built.problems)
     typer.echo(
@@ -152,7 +142,9 @@ def show(
     file: File,
     prompts: Annotated[
         int,
-        typer.Option(min=0, max=o.MOST, metavar="N", help="Also print N prompts, sampled from all groups."),
+        typer.Option(
+            min=0, max=o.MOST_ROWS, metavar="N", help="Also print N prompts, sampled from all groups."
+        ),
     ] = 0,
     concept: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show only this group (a value of the column concept).")

@@ -93,7 +93,7 @@ def show(
         int | None,
         typer.Option(
             min=1,
-            max=o.MOST,
+            max=o.MOST_ROWS,
             metavar="N",
             help="Number of responses to show with --metric [default: 10].",
             show_default=False,

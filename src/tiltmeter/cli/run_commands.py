@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,6 +35,10 @@ def finish(run: runs.Run, *, show: bool = False) -> None:
         raise typer.Exit(run.exit_code)
 
 
+@o.with_options(
+    "judge judge_base_url judge_options params replace definition settings limit",
+    "seed max_connections journal out display engine engine_options run_code",
+)
 def analyse(
     responses: Annotated[
         list[Path],
@@ -129,32 +133,11 @@ def analyse(
             help="Column with precomputed values, instead of --text (benchmarks); repeat for several.",
         ),
     ] = None,
-    judge: o.JudgeName = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_options: o.JudgeOptions = None,
-    params: o.Params = None,
-    replace: o.Replace = None,
-    definition: o.Definition = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Another setting of study.yaml: level (of intervals, such as 0.99) or resamples.",
-        ),
-    ] = None,
     limit: Annotated[
         str | None,
         typer.Option(metavar="N|A-B|0.1", help="The --limit with which the prompts were written or sent."),
     ] = None,
-    seed: o.Seed = None,
-    max_connections: o.MaxConnections = 64,
-    journal: o.Journal = None,
-    out: o.Out = None,
-    display: o.Display = None,
-    engine: o.EngineName = None,
-    engine_options: o.EngineOptions = None,
-    run_code: o.RunCode = False,
+    **options: Any,
 ) -> None:
     """Measure existing responses or texts, or those of a run again.
 
@@ -162,46 +145,30 @@ def analyse(
 
     `tiltmeter analyse RUN --definition NAME` shows the numbers of both definitions side by side.
     """
-    from tiltmeter.engine import Limits
-
-    chosen = {
-        "against": against,
-        "reference": reference,
-        "keep": "definitional,echo" if keep_definitional else None,
-    }
-    finish(
-        tm.analyse(
-            responses,
-            study,
-            model=model,
-            text=text,
-            group=identity or (),
-            location=location,
-            name=name,
-            baseline=baseline,
-            pair=pair or (),
-            feature=feature or (),
-            cluster=cluster,
-            judge=judge,
-            judge_base_url=judge_base_url,
-            judge_options=o.key_values("-J", judge_options),
-            definition=definition,
-            limit=limit,
-            seed=seed,
-            params=o.key_values("-P", params)
-            | {name: value for name, value in chosen.items() if value is not None},
-            replace=o.key_values("--replace", replace),
-            settings={key: _number(value) for key, value in o.key_values("--set", settings).items()},
-            limits=Limits(max_connections=max_connections),
-            journal=journal,
-            out=out,
-            display=display,
-            engine=engine,
-            engine_options=o.key_values("-E", engine_options),
-            command=o.command_line(),
-            run_code=run_code,
-        )
+    options["settings"] = {name: _number(value) for name, value in options["settings"].items()}
+    if against is not None:
+        options["params"]["against"] = against
+    if reference is not None:
+        options["params"]["reference"] = reference
+    if keep_definitional:
+        options["params"]["keep"] = "definitional,echo"
+    run = tm.analyse(
+        responses,
+        study,
+        model=model,
+        text=text,
+        group=identity or (),
+        location=location,
+        name=name,
+        baseline=baseline,
+        pair=pair or (),
+        feature=feature or (),
+        cluster=cluster,
+        limit=limit,
+        command=o.command_line(),
+        **options,
     )
+    finish(run)
 
 
 def _number(text: str) -> int | float | str:
