@@ -27,7 +27,7 @@ StudyName = Annotated[
 ]
 
 
-# -- options of the shared table --------------------------------------------------------------------------------------
+# -- options of the shared table ----------------------------------------------------------------------------
 
 
 def declared(name: str) -> typer.models.OptionInfo:
@@ -135,7 +135,7 @@ def python_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-# -- values and outputs of several commands ---------------------------------------------------------------------------
+# -- values and outputs of several commands -----------------------------------------------------------------
 
 MOST_ROWS = 1_000_000
 """Largest number of rows to print."""

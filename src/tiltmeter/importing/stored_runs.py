@@ -144,7 +144,7 @@ def _without_costs(model: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in model.items() if name != "tally"}
 
 
-# -- how the prompts of a run differ from those of a definition -----------------------------------------------------------------------
+# -- how the prompts of a run differ from those of a definition ---------------------------------------------
 
 
 def _unlike(source: Run, resolved: Resolved) -> str | None:
