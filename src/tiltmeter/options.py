@@ -86,16 +86,16 @@ _MODELS: Final = (
     ),
     Option(
         name="base_url",
-        help="Base URL of the endpoint (OpenAI-compatible, or Anthropic's for anthropic/...); all models must be"
-        " of one provider.",
+        help="Base URL of the endpoint (OpenAI-compatible, or Anthropic's for anthropic/...); all"
+        " models must be of one provider.",
         metavar="URL",
         accepts=(str,),
         accepted="a string",
     ),
     Option(
         name="options",
-        help="Model option: a sampling parameter, a vendor option, or, for simulated models (sim/...), a bias"
-        " setting; repeatable.",
+        help="Model option: a sampling parameter, a vendor option, or, for simulated models"
+        " (sim/...), a bias setting; repeatable.",
         kind=dict,
         flags=("-M",),
         metavar="KEY=VALUE",
@@ -158,9 +158,9 @@ _STUDY: Final = (
     ),
     Option(
         name="limit",
-        help="Items of each part of the study (each probe, for instance): a number, a range or a share."
-        " 100,gest=600: 100 items, but 600 of the part gest; standard,gest=600: as --size standard, but 600 of"
-        " gest.",
+        help="Items of each part of the study (each probe, for instance): a number, a range or"
+        " a share. 100,gest=600: 100 items, but 600 of the part gest; standard,gest=600: as"
+        " --size standard, but 600 of gest.",
         metavar="N|A-B|0.1",
         environment=True,
     ),

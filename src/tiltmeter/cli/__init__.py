@@ -81,7 +81,8 @@ def _refuse_of_user(stop: SystemExit) -> None:
     last = traceback.extract_tb(stop.__traceback__)[-1]
     if not {"typer", "click"} & {*Path(last.filename).parts}:
         raise InputError(
-            f"{last.filename}, line {last.lineno} ended the program; a function that Tiltmeter calls must return instead"
+            f"{last.filename}, line {last.lineno} ended the program; a function that"
+            " Tiltmeter calls must return instead"
         ) from stop
 
 

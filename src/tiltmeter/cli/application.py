@@ -72,9 +72,9 @@ def run(
         typer.Option(
             "--yes",
             "-y",
-            help="Request all responses to a part although its first 20 cannot be used (all cut off, empty, unread"
-            " or failed). Without it, the command asks on a terminal, and elsewhere the part is stopped (status"
-            " 3).",
+            help="Request all responses to a part although its first 20 cannot be used (all cut off,"
+            " empty, unread or failed). Without it, the command asks on a terminal, and elsewhere"
+            " the part is stopped (status 3).",
         ),
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
@@ -135,7 +135,8 @@ def plan(
             min=0,
             max=3,
             metavar="SD",
-            help="Assumed SD (logit) of the bias over questions, names and wordings: 0 means none, 0.4 is large.",
+            help="Assumed SD (logit) of the bias over questions, names and"
+            " wordings: 0 means none, 0.4 is large.",
         ),
     ] = 0.0,
     prompts: Annotated[

@@ -105,8 +105,8 @@ def reanalyse(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Table with the number of lists (character descriptions) per concept and identity, reconstructed from the release. Needed"
-            " unless --table is given.",
+            help="Table with the number of lists (character descriptions) per concept and identity,"
+            " reconstructed from the release. Needed unless --table is given.",
             show_default=False,
         ),
     ] = None,
@@ -114,8 +114,8 @@ def reanalyse(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Only print a table of the paper, from the released rows alone: summary, locations (counts) or top (the highest scores of"
-            " each group).",
+            help="Only print a table of the paper, from the released rows alone: summary, locations (counts)"
+            " or top (the highest scores of each group).",
             show_default=False,
         ),
     ] = None,
@@ -123,14 +123,16 @@ def reanalyse(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Setting (two, single, ...) whose stories to take from the counts [default: that of the associations].",
+            help="Setting (two, single, ...) whose stories to take from the counts"
+            " [default: that of the associations].",
         ),
     ] = None,
     category: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Attribute (gender, ...) whose rows to take from the counts (their column category) [default: that of the associations].",
+            help="Attribute (gender, ...) whose rows to take from the counts (their column category)"
+            " [default: that of the associations].",
         ),
     ] = None,
     tests: Annotated[
@@ -138,7 +140,8 @@ def reanalyse(
         typer.Option(
             min=1,
             metavar="N",
-            help="Number of tests in the original study, if you know it [default: the largest possible number].",
+            help="Number of tests in the original study, if you know it [default:"
+            " the largest possible number].",
         ),
     ] = None,
     examples: Annotated[
@@ -175,7 +178,8 @@ def reanalyse(
         return
     if counts is None:
         raise InputError(
-            "give the counts behind the released rows with --counts FILE, or print a table of the paper with --table TABLE"
+            "give the counts behind the released rows with --counts FILE, or print a table"
+            " of the paper with --table TABLE"
         )
     found = reanalysed(
         read_released(released), read_counts(counts), setting=setting, category=category, tests=tests
@@ -189,7 +193,8 @@ def reanalyse(
         reports.print_json([document])
         return
     typer.echo(
-        f"{released.name}: setting {found.setting}, category {found.category}\n{_family_summary(found.families)}\n"
+        f"{released.name}: setting {found.setting}, category"
+        f" {found.category}\n{_family_summary(found.families)}\n"
     )
     reports.print_rows(_by_identity(found), prose={"meaning": 30})
     for title, rows in (
@@ -262,10 +267,10 @@ def _association(row: dict[str, Any]) -> dict[str, Any]:
         "lists": f"{row['count']:,} of {row['lists']:,}",
         "rate": f"{row['rate']:.1%}",
         "others": f"{row['others_rate']:.1%}",
-        "effect (points), 95% interval": f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} … {100 * row['high']:+.1f})".replace(
-            "-", "−"
-        ),
-        "highest": f"{row['leader'] or 'another' if row['not_highest'] else row['identity']} {row['leader_rate']:.1%}",
+        "effect (points), 95% interval": f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} …"
+        f" {100 * row['high']:+.1f})".replace("-", "−"),
+        "highest": f"{row['leader'] or 'another' if row['not_highest'] else row['identity']}"
+        f" {row['leader_rate']:.1%}",
         "score": f"{row['score']:.4f}",
         "p": f"{row['p']:.2g}",
         "q": "–" if row["q_together"] is None else f"{row['q_together']:.2g}",

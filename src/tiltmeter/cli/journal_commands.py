@@ -214,7 +214,8 @@ def _repaired_lines(repaired: upkeep.Repaired) -> list[str]:
     lines = [f"{repaired.journal}: was {repaired.was}; now contains {repaired.rows:,} rows"]
     if repaired.claimed is not None:
         lines.append(
-            f"  recovered {repaired.rows:,} of the {repaired.claimed:,} rows expected in the file (fewer rows existed if it was pruned)"
+            f"  recovered {repaired.rows:,} of the {repaired.claimed:,} rows expected in the file (fewer rows"
+            " existed if it was pruned)"
         )
     if repaired.removed:
         lines.append(f"  removed {repaired.removed:,} rows that no run can use")

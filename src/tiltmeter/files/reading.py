@@ -151,7 +151,8 @@ def _excel_of(path: Path) -> DataFrame:
         from fastexcel import FastExcelError, read_excel
     except ImportError as error:
         raise InputError(
-            f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV'
+            f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as'
+            " CSV"
         ) from error
     index = check_workbook(path)
     try:
@@ -202,8 +203,8 @@ def _parquet_of(path: Path) -> DataFrame:
     size = (beginning.estimated_size() + texts) * (height / max(beginning.height, 1))
     if height > MOST_ROWS or size > LARGEST_TABLE:
         raise InputError(
-            f"{path} has {height:,} rows, which take about {size / 2**30:,.1f} GiB; at most {MOST_ROWS:,} rows and "
-            f"{LARGEST_TABLE >> 30} GiB are read: split the table"
+            f"{path} has {height:,} rows, which take about {size / 2**30:,.1f} GiB; at most {MOST_ROWS:,}"
+            f" rows and {LARGEST_TABLE >> 30} GiB are read: split the table"
         )
     return lazy.collect()
 
@@ -212,7 +213,8 @@ def _json_of_file(path: Path) -> DataFrame:
     """Read a JSON file with a list of objects."""
     if not path.read_text(encoding="utf-8-sig").lstrip().startswith("["):
         raise InputError(
-            f"{path} is not a list of objects such as [{{'prompt': ..., 'answer': ...}}]; write one object for each row"
+            f"{path} is not a list of objects such as [{{'prompt': ..., 'answer': ...}}];"
+            " write one object for each row"
         )
     return pl.read_json(path, infer_schema_length=None)
 
@@ -227,7 +229,8 @@ def csv_of(path: Path) -> DataFrame:
         raise InputError(f"{path} cannot be read: it is empty; its first line must contain the column names")
     if start.removeprefix(b"\xef\xbb\xbf")[:1] in (b"{", b"["):
         raise InputError(
-            f"{path} contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl"
+            f"{path} contains JSON, not comma-separated values; write one object per line"
+            " to a file that ends in .jsonl"
         )
     if encoding := not_utf8(path.read_bytes()):
         raise InputError(f"{path} cannot be read: {encoding}")
@@ -249,7 +252,8 @@ def csv_of(path: Path) -> DataFrame:
         None,
     ):
         raise InputError(
-            f"{path} has the column {_DUPLICATE_SUFFIX.sub('', duplicate)!r} twice; rename or remove one of them"
+            f"{path} has the column {_DUPLICATE_SUFFIX.sub('', duplicate)!r}"
+            " twice; rename or remove one of them"
         )
     return _with_plain_names(path, table)
 
@@ -305,8 +309,8 @@ def _with_doubled_quotes(path: Path, content: bytes, separator: str, end: str) -
     if not re.compile(rb"%b\Z" % value).match(content, place):
         number = content.count(line_end, 0, place) + 1
         raise InputError(
-            f"{path} cannot be read: line {number}: a value starts with a quotation mark, and the next one is not at its end; "
-            "close the quotation mark, or double it within a value"
+            f"{path} cannot be read: line {number}: a value starts with a quotation mark, and the next one is"
+            " not at its end; close the quotation mark, or double it within a value"
         )
     return re.compile(rb"%b|[^%b%b]++" % (quoted, mark, line_end)).sub(_in_quotes, content)
 

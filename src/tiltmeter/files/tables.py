@@ -15,11 +15,13 @@ from tiltmeter.files.paths import is_file
 from tiltmeter.files.reading import ROW as ROW, ROW_TYPE, table_of, why
 
 _MONTHS: Final = (
-    r"jan|feb|mar|mär|mrz|apr|may|mai|jun|jul|aug|sep|sept|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc|ene|abr|ago|dic"
+    r"jan|feb|mar|mär|mrz|apr|may|mai|jun|jul|aug|sep|sept|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil"
+    r"|août|déc|ene|abr|ago|dic"
     r"|giu|lug|ott"
 )
 _DATE: Final = (
-    rf"(?i)^(?:\d{{1,2}}[-. /]{{1,2}}(?:{_MONTHS})\.?(?:[-. /]{{1,2}}\d{{2,4}})?|(?:{_MONTHS})\.?[-. /]\d{{1,4}}"
+    rf"(?i)^(?:\d{{1,2}}[-. /]{{1,2}}(?:{_MONTHS})\.?(?:[-. /]{{1,2}}\d{{2,4}})?"
+    rf"|(?:{_MONTHS})\.?[-. /]\d{{1,4}}"
     r"|\d{4}-\d{2}-\d{2}(?:[ T]00:00:00(?:\.0+)?)?|\d{1,2}[./]\d{1,2}[./]\d{2,4})$"
 )
 _SHOWN: Final = 5
@@ -76,7 +78,8 @@ class UserTable:
             empty = self.rows.filter(col(column).cast(String).str.strip_chars().fill_null("") == "")
             if empty.height:
                 raise InputError(
-                    f"{self.place}, row {empty[ROW][0]}, column {column!r} is empty; fill it in or remove the row"
+                    f"{self.place}, row {empty[ROW][0]}, column {column!r} is"
+                    " empty; fill it in or remove the row"
                 )
 
     def refuse_repeats(self, columns: Sequence[str]) -> None:
@@ -140,6 +143,7 @@ def dates_among(place: object, groups: Series) -> str | None:
         return None
     shown = ", ".join(repr(name) for name in dates.head(_SHOWN))
     return (
-        f"{place}: the groups include dates ({shown}{', ...' if len(dates) > _SHOWN else ''}); if a spreadsheet made them from other names "
-        "such as 10-12, format the column as text and enter the names again"
+        f"{place}: the groups include dates ({shown}{', ...' if len(dates) > _SHOWN else ''});"
+        " if a spreadsheet made them from other names such as 10-12, format the column as"
+        " text and enter the names again"
     )

@@ -110,7 +110,8 @@ def check_workbook(path: Path) -> int:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > LARGEST_UNPACKED:
                 raise InputError(
-                    f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the sheet as CSV and give that file"
+                    f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the"
+                    " sheet as CSV and give that file"
                 )
             index, first = _first_sheet(archive)
             # Each member is unpacked once: `zipfile` stops at the declared size, and a wrong size is an
@@ -125,14 +126,15 @@ def check_workbook(path: Path) -> int:
         raise InputError(f"{path} cannot be read: {_NO_WORKBOOK}") from error
     if rows * columns > MOST_CELLS:
         raise InputError(
-            f"{path}: the first sheet has {rows:,} rows and {columns:,} columns up to its last cell; delete the rows and columns beyond "
-            "the table, or save it as CSV"
+            f"{path}: the first sheet has {rows:,} rows and {columns:,} columns up to its last cell; delete"
+            " the rows and columns beyond the table, or save it as CSV"
         )
     if unusable:
         shown = ", ".join(unusable[:_SHOWN]) + (", ..." if len(unusable) > _SHOWN else "")
         raise InputError(
-            f"{path}: {len(unusable):,} {'cell has' if len(unusable) == 1 else 'cells have'} an error or a formula without a stored value "
-            f"({shown}); a text that begins with = may have become one: enter it as text or empty the cell, or give the table as CSV"
+            f"{path}: {len(unusable):,} {'cell has' if len(unusable) == 1 else 'cells have'} an error or a"
+            f" formula without a stored value ({shown}); a text that begins with = may have become one: enter"
+            " it as text or empty the cell, or give the table as CSV"
         )
     return index
 

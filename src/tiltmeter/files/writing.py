@@ -108,7 +108,8 @@ def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
             break
         except Timeout:
             raise InputError(
-                f"another process is writing to {shown or folder}; wait for it or choose another folder with --out"
+                f"another process is writing to {shown or folder}; wait for it or"
+                " choose another folder with --out"
             ) from None
         except FileNotFoundError:  # a failed writer has just removed the folder
             continue

@@ -82,7 +82,8 @@ def read_yaml(path: Path, what: str) -> Any:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(
-            f"{path}{place}: not valid YAML ({problem or ' '.join(str(error).split())[:300]}); correct that line"
+            f"{path}{place}: not valid YAML ({problem or ' '.join(str(error).split())[:300]});"
+            " correct that line"
         ) from error
 
 

@@ -101,7 +101,8 @@ def read_batch_output(path: Path) -> DataFrame:
             line = json_of(text)
             if not _is_response(line):
                 raise InputError(
-                    f"{path}, line {number} is not a response of a batch: it needs an id and a response or an error"
+                    f"{path}, line {number} is not a response of a batch: it needs an"
+                    " id and a response or an error"
                 )
             place, body, error = _request(line)
             if error is not None:
@@ -110,8 +111,8 @@ def read_batch_output(path: Path) -> DataFrame:
             answers = _answers_in(body)
             if len(answers) > 1 and "repetition" in place:
                 raise InputError(
-                    f"{path}, line {number} has {len(answers)} responses, and its id names one repetition; give requests with several "
-                    "responses ids without #"
+                    f"{path}, line {number} has {len(answers)} responses, and its id names one repetition;"
+                    " give requests with several responses ids without #"
                 )
             for answer in answers:
                 try:
@@ -124,8 +125,8 @@ def read_batch_output(path: Path) -> DataFrame:
                         unknown.append(clean(str(failure)))
         if unknown and all(row["status"] == "failed" for row in rows):
             raise InputError(
-                f"{path}: no response has a known form; the first is {unknown[0]}; write the answers to a table with the columns prompt_id "
-                "and answer"
+                f"{path}: no response has a known form; the first is {unknown[0]}; write the answers to a"
+                " table with the columns prompt_id and answer"
             )
         table = DataFrame(rows, schema=RESPONSE_ROWS)
     models = table["model"].drop_nulls().unique()

@@ -12,19 +12,27 @@ from tiltmeter.sanitising import shortened
 
 _STATUS: Final = r"(?:4(?:0[0-9]|1[0-8]|2[0-9]|3[01]|51)|5(?:0[0-9]|1[01]|2[0-9]|30|98|99))"
 _REASONS: Final = (
-    r"too many requests|bad gateway|service (?:temporarily )?unavailable|gateway time-?out|internal server error|bad request|unauthorized"
+    r"too many requests|bad gateway|service (?:temporarily )?unavailable|gateway time-?out"
+    r"|internal server error|bad request|unauthorized"
     r"|forbidden|not found|request time-?out|payment required|overloaded|client error|server error"
 )
 _CLASSES: Final = (
-    r"RateLimitError|APIError|APIStatusError|APIConnectionError|APITimeoutError|InternalServerError|BadRequestError|AuthenticationError"
-    r"|PermissionDeniedError|NotFoundError|ServiceUnavailableError|OverloadedError|ContextWindowExceededError|HTTPStatusError|HTTPError"
-    r"|ConnectionError|ConnectTimeout|ReadTimeout|ReadTimeoutError|TimeoutError|Timeout|JSONDecodeError|ClientError|ServerError"
-    r"|ThrottlingException|ResourceExhausted|ServiceUnavailable|DeadlineExceeded|MaxRetryError|RemoteProtocolError"
+    r"RateLimitError|APIError|APIStatusError|APIConnectionError|APITimeoutError|InternalServerError"
+    r"|BadRequestError|AuthenticationError"
+    r"|PermissionDeniedError|NotFoundError|ServiceUnavailableError|OverloadedError|ContextWindowExceededError"
+    r"|HTTPStatusError|HTTPError"
+    r"|ConnectionError|ConnectTimeout|ReadTimeout|ReadTimeoutError|TimeoutError|Timeout|JSONDecodeError"
+    r"|ClientError|ServerError"
+    r"|ThrottlingException|ResourceExhausted|ServiceUnavailable|DeadlineExceeded|MaxRetryError"
+    r"|RemoteProtocolError"
 )
 _PHRASES: Final = (
-    r"rate limit (?:exceeded|reached)|rate_limit_exceeded|insufficient_quota|quota exceeded|you exceeded your current quota"
-    r"|(?:request|connection|read|operation) timed out|time-?out(?: error)?|connection (?:error|reset|refused|aborted)"
-    r"|error communicating with|upstream connect error|max retries exceeded|context_length_exceeded|invalid api key|incorrect api key"
+    r"rate limit (?:exceeded|reached)|rate_limit_exceeded|insufficient_quota|quota exceeded"
+    r"|you exceeded your current quota"
+    r"|(?:request|connection|read|operation) timed out|time-?out(?: error)?|connection (?:error|reset|refused"
+    r"|aborted)"
+    r"|error communicating with|upstream connect error|max retries exceeded|context_length_exceeded"
+    r"|invalid api key|incorrect api key"
     r"|api (?:call|request) failed|request failed"
 )
 _PREFIX: Final = (
@@ -39,7 +47,8 @@ _ERROR: Final = "|".join(
         rf"{_PREFIX}(?:{_REASONS}|{_PHRASES})\b",
         rf"(?:{_REASONS}|{_PHRASES})[.!]?\s*$",
         r"(?:error|exception|\[error\]|<error>)[.!:]?\s*$",
-        r"you exceeded your current quota|rate limit reached for|upstream connect error|error communicating with openai",
+        r"you exceeded your current quota|rate limit reached for|upstream connect error"
+        r"|error communicating with openai",
         r"traceback \(most recent call last\)",
         r"""\{\s*["'](?:error|errors|detail)["']\s*:""",
         rf"(?:<!doctype html|<html)[^\n]*(?:\n[^\n]*)?{_STATUS} (?:{_REASONS})",
@@ -137,8 +146,9 @@ def surplus_rows(places: list[str], surplus: DataFrame) -> str | None:
     subject = "1 prompt has" if prompts == 1 else f"{prompts:,} prompts have"
     rows = "1 row" if surplus.height == 1 else f"{surplus.height:,} rows"
     return (
-        f"{subject} more responses than the study asks for ({rows} too many: {files}); each counts as a further repetition. If files were "
-        "joined by mistake, remove these rows; if they are repetitions, number them in a column repetition"
+        f"{subject} more responses than the study asks for ({rows} too many: {files}); each counts as a"
+        " further repetition. If files were joined by mistake, remove these rows; if they are repetitions,"
+        " number them in a column repetition"
     )
 
 

@@ -117,21 +117,22 @@ def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFram
     mine = design.filter(part=part).drop("prompt", "system", "part")
     if mine.is_empty():
         raise InputError(
-            f"{path} is a log of the probe {part!r}, which this study does not run; use --study genderbench/{part}"
+            f"{path} is a log of the probe {part!r}, which this study does not run;"
+            f" use --study genderbench/{part}"
         )
     found, wanted = (frame.select(_WHERE).unique().height for frame in (log, mine))
     if found != wanted:
         raise InputError(
-            f"{path} has {found:,} prompts where {part} has {wanted:,}; add --limit full (only logs of the whole suite can be read: "
-            "seed 123, the default sample_k and num_reorderings)"
+            f"{path} has {found:,} prompts where {part} has {wanted:,}; add --limit full (only logs of the"
+            " whole suite can be read: seed 123, the default sample_k and num_reorderings)"
         )
     placed = log.drop("prompt_id").join(mine, on=_WHERE, maintain_order="left")
     for row in placed.iter_rows(named=True):
         for name, value in json.loads(row["metadata"]).items():
             if name in mine.columns and _in_our_spelling(value) != _in_our_spelling(row[name]):
                 raise InputError(
-                    f"{path}: item {row['item']}, prompt {row['prompt_index']}: the log has {name}={value!r} where the study has "
-                    f"{row[name]!r}; it was created with other data or another seed"
+                    f"{path}: item {row['item']}, prompt {row['prompt_index']}: the log has {name}={value!r}"
+                    f" where the study has {row[name]!r}; it was created with other data or another seed"
                 )
     return placed.select(list(ROWS))
 
@@ -175,7 +176,8 @@ def read_inspect_log(path: Path) -> DataFrame:
         log = DataFrame(rows, schema=RESPONSE_ROWS)
     if log.is_empty():
         raise InputError(
-            f"{path} is an Inspect log without samples (was it written with --no-log-samples?); there is nothing to read"
+            f"{path} is an Inspect log without samples (was it written with"
+            " --no-log-samples?); there is nothing to read"
         )
     return log
 
@@ -201,7 +203,8 @@ def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
                 raise InputError(f"{path} is compressed with Zstandard; {install}, or {other}") from None
         if sum(member.file_size for member in archive.infolist()) > _LARGEST_LOG:
             raise InputError(
-                f"{path} unpacks to more than {_LARGEST_LOG >> 20} MiB; write a log with fewer samples, or several logs"
+                f"{path} unpacks to more than {_LARGEST_LOG >> 20} MiB; write a log with"
+                " fewer samples, or several logs"
             )
         names = archive.NameToInfo  # if a sample was written twice, the last version is used
         yield _unpacked(archive, "header.json" if "header.json" in names else "_journal/start.json")["eval"]

@@ -95,7 +95,8 @@ def texts_in(folder: Path) -> TableInMemory:
     paths = sorted(path for path in folder.rglob("*.txt") if path.is_file())
     if not paths:
         raise InputError(
-            f"{folder} is a folder without text files; it needs one subfolder for each group, with files that end in .txt"
+            f"{folder} is a folder without text files; it needs one subfolder for each"
+            " group, with files that end in .txt"
         )
     rows = []
     for path in paths:
@@ -125,8 +126,8 @@ def read_responses(path: Source) -> DataFrame:
         )
     if "prompt_id" not in table.columns and "prompt" not in table.columns:
         raise InputError(
-            f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both; "
-            "for texts of your own, add --text COLUMN --group COLUMN"
+            f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE`"
+            " writes both; for texts of your own, add --text COLUMN --group COLUMN"
         )
     if "repetition" in table.columns:
         numbers = col.repetition.cast(String).cast(Float64, strict=False)
@@ -223,8 +224,8 @@ def refuse_joined_alike(rows: DataFrame, place: str) -> DataFrame:
             ]
             option = "--group" if role == "identity" else f"--{role}"
             raise InputError(
-                f"{place}: the columns of {option} give the same name {alike[role][0]!r} to {shown[0]}, and to {shown[1]}; "
-                "write the values without a comma and a blank"
+                f"{place}: the columns of {option} give the same name {alike[role][0]!r} to {shown[0]}, and"
+                f" to {shown[1]}; write the values without a comma and a blank"
             )
     return rows.select(pl.exclude(f"^{GIVEN}.*$"))
 
@@ -273,7 +274,8 @@ def _read_objects(path: Path, wanted: Collection[str]) -> DataFrame:
     for place, row in _objects(path):
         if not isinstance(row, dict):
             raise InputError(
-                f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write one object per line (JSON Lines)"
+                f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write"
+                " one object per line (JSON Lines)"
             )
         for name, value in row.items():
             if name in wanted and isinstance(value, (dict, list)):

@@ -234,8 +234,9 @@ def _refuse_of_other_definition(paths: Sequence[Source], definition: str) -> Non
             about = RunFolder(path.parent).read_json()
             if about["definition"] != definition:
                 raise InputError(
-                    f"{path} belongs to a run under the definition {about['definition']}, and {definition} asks other prompts under the "
-                    f"same ids; score the whole run on its own prompts: tiltmeter analyse {path.parent} --definition {definition}"
+                    f"{path} belongs to a run under the definition {about['definition']}, and {definition}"
+                    " asks other prompts under the same ids; score the whole run on its own prompts:"
+                    f" tiltmeter analyse {path.parent} --definition {definition}"
                 )
 
 
@@ -281,12 +282,14 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), named)
     if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
         raise InputError(
-            f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text"
+            f"{named}: no row has a text in the column {columns.text!r}; name the column"
+            " that holds the texts with --text"
         )
     groups = rows["identity"].unique()
     if (groups.str.len_chars() > LONGEST_GROUP).all():
         raise InputError(
-            f"{named}: the column of the groups holds whole texts; --group names the column of the groups, --text that of the texts"
+            f"{named}: the column of the groups holds whole texts; --group names the column of the groups,"
+            " --text that of the texts"
         )
     refuse_alike(groups, named)
     if len(groups) == rows.height > FEWEST_TEXTS:
@@ -295,7 +298,8 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         )
     if rows["text"].count() and rows["text"].drop_nulls().cast(Float64, strict=False).is_not_null().all():
         raise InputError(
-            f"{named}: the column {columns.text!r} holds numbers; name the column of the texts, or give --feature {columns.text}"
+            f"{named}: the column {columns.text!r} holds numbers; name the column of the texts, or give"
+            f" --feature {columns.text}"
         )
     if len(groups) < 2:
         same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
@@ -375,8 +379,9 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     exact = is_log | col.prompt.is_in(design["prompt"].implode())
     if (other := found.filter((col.asked != col.prompt) & exact)).height:
         raise InputError(
-            f"{paths[other['file'][0]]}: the prompt {other['prompt_id'][0]} differs from that of this study; the file was made with "
-            "another seed, definition or wording: use the same ones here; if only its text was edited, remove the column prompt"
+            f"{paths[other['file'][0]]}: the prompt {other['prompt_id'][0]} differs from that of this study;"
+            " the file was made with another seed, definition or wording: use the same ones here; if only"
+            " its text was edited, remove the column prompt"
         )
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
     found = found.with_columns(
@@ -394,8 +399,8 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
         first = found.join(again.head(1), on=_ATTEMPT)["file"][0]
         places_of = "twice" if first == file else f"as {paths[first]} does"
         raise InputError(
-            f"{paths[file]} answers the prompt {prompt} for {name!r}, repetition {repetition}, {places_of}; remove one of the answers, or "
-            "remove the repetitions to count all answers"
+            f"{paths[file]} answers the prompt {prompt} for {name!r}, repetition {repetition}, {places_of};"
+            " remove one of the answers, or remove the repetitions to count all answers"
         )
     models, prompts = pl.Enum(found["model"].unique(maintain_order=True)), pl.Enum(design["prompt_id"])
     ordered = found.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")

@@ -75,8 +75,8 @@ def analyse_run(
         )
     if settings.judge is not None and judge is None:
         raise InputError(
-            f"the responses of {source.place} were read by the judge {settings.judge}; name it with --judge {settings.judge} "
-            "(its answers in the journal are not requested again)"
+            f"the responses of {source.place} were read by the judge {settings.judge}; name it with --judge"
+            f" {settings.judge} (its answers in the journal are not requested again)"
         )
     tables = [source.folder.table_path(name) for name in ("design", "responses")]
     resolved = dataclasses.replace(
@@ -121,8 +121,8 @@ def refuse_own_texts(source: Run) -> None:
         command = source.about.get("command")
         example = f", as in: {command}" if command else ""
         raise InputError(
-            f"{source.place} is a run of your own texts ({method}), which are not prompts of a study: analyse the file with the texts "
-            f"again, with the other settings{example}"
+            f"{source.place} is a run of your own texts ({method}), which are not prompts of a study: analyse"
+            f" the file with the texts again, with the other settings{example}"
         )
 
 
@@ -176,8 +176,8 @@ def _unlike(source: Run, resolved: Resolved) -> str | None:
     if not asked:
         return None
     return (
-        f"{settings.definition} would ask other prompts: {'; '.join(asked)}. Here its readers, formulas and tiers are applied to the "
-        "prompts of this run, so the numbers describe these prompts"
+        f"{settings.definition} would ask other prompts: {'; '.join(asked)}. Here its readers, formulas and"
+        " tiers are applied to the prompts of this run, so the numbers describe these prompts"
     )
 
 

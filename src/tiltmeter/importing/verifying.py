@@ -115,7 +115,8 @@ class Verification:
         if not result:
             count = len(self.rows) + len(self.as_stored)
             result = [
-                f"all {count} tables match run.json, and {len(self.rows)} of them were computed again with equal content"
+                f"all {count} tables match run.json, and {len(self.rows)} of them were"
+                " computed again with equal content"
             ]
         if self.as_stored:
             result.append(f"not computed again: {', '.join(self.as_stored)}")
@@ -232,7 +233,8 @@ def _copied(run: Run, parts: Sequence[Part], folder: Path) -> list[str]:
         record = run.path / STAGES / f"{stage.name}.json"
         if not is_file(record):
             raise InputError(
-                f"{run.place} has no file {STAGES}/{stage.name}.json, which describes tables that are needed; run it again"
+                f"{run.place} has no file {STAGES}/{stage.name}.json, which describes tables"
+                " that are needed; run it again"
             )
         shutil.copyfile(record, folder / STAGES / record.name)
         for table in stage.tables:
@@ -339,7 +341,8 @@ def _unknown_rows(run: Run, parts: Sequence[str]) -> list[str]:
     if responses.height:
         row = responses["prompt_id"][0]
         sentences.append(
-            f"responses: {responses.height:,} responses are to prompts that design does not have, such as {row}"
+            f"responses: {responses.height:,} responses are to prompts that"
+            f" design does not have, such as {row}"
         )
     return sentences
 
@@ -395,7 +398,8 @@ def _differing_counts(run: Run, became: Mapping[str, Mapping[str, Any]]) -> list
             ]
         if stored and stored != again:
             return [
-                f"run.json: the numbers of responses of {name} are {stored} there, and {again} in responses.parquet"
+                f"run.json: the numbers of responses of {name} are {stored} there,"
+                f" and {again} in responses.parquet"
             ]
         if (
             stored
@@ -428,7 +432,8 @@ def _difference(name: str, stored: DataFrame, again: DataFrame) -> list[str]:
     count = sum(pl.select(pl.any_horizontal(*different.values())).to_series()) if different else 0
     values = f"is {stored[column][row]} in the run and {again[column][row]} computed again"
     return [
-        f"{name}: the column {column} of row {row + 1} ({named}) {values}; {count:,} of {stored.height:,} rows differ"
+        f"{name}: the column {column} of row {row + 1} ({named}) {values}; {count:,} of"
+        f" {stored.height:,} rows differ"
     ]
 
 

@@ -102,16 +102,19 @@ class Registry:
         except Exception as error:
             if isinstance(error, AttributeError) and attribute in str(error):
                 raise InputError(
-                    f"{module} does not define {attribute}; the module of a plugin must define '{attribute} = ...'"
+                    f"{module} does not define {attribute}; the module of a plugin"
+                    f" must define '{attribute} = ...'"
                 ) from error
             if not _is_outside(reference):
                 raise
             raise InputError(
-                f"{reference} cannot be imported ({type(error).__name__}: {error}); fix or uninstall its package"
+                f"{reference} cannot be imported ({type(error).__name__}:"
+                f" {error}); fix or uninstall its package"
             ) from error
         if self._required is not None and not callable(plugin):
             raise InputError(
-                f"{reference} is not {self._required} (found {type(plugin).__name__}); fix or uninstall its package"
+                f"{reference} is not {self._required} (found {type(plugin).__name__});"
+                " fix or uninstall its package"
             )
         return plugin
 
