@@ -69,18 +69,18 @@ def with_options(*lines: str) -> Callable[[Callable[..., None]], Callable[..., N
     names = [name for line in lines for name in line.split()]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = {
-            parameter.name: parameter
-            for parameter in signature(command, eval_str=True).parameters.values()
-            if parameter.kind is not Parameter.VAR_KEYWORD
-        }
-        shared = [name for name in names if name not in own]
-        elsewhere = [parameter for name, parameter in own.items() if name not in names]
-        parameters = [
-            *(parameter for parameter in elsewhere if parameter.kind is not Parameter.KEYWORD_ONLY),
-            *(own.get(name) or _parameter_of(OPTIONS[name]) for name in names),
-            *(parameter for parameter in elsewhere if parameter.kind is Parameter.KEYWORD_ONLY),
-        ]
+        declared_itself = dict(signature(command, eval_str=True).parameters)
+        before, after = [], []
+        for name, parameter in declared_itself.items():
+            if name in names:
+                continue
+            if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD:
+                before.append(parameter)
+            elif parameter.kind is Parameter.KEYWORD_ONLY:
+                after.append(parameter)
+        listed = [declared_itself.get(name) or _parameter_of(OPTIONS[name]) for name in names]
+        parameters = [*before, *listed, *after]
+        shared = [name for name in names if name not in declared_itself]
 
         @wraps(command)
         def command_with_options(**values: Any) -> None:

