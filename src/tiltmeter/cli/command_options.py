@@ -69,15 +69,14 @@ def with_options(*lines: str) -> Callable[[Callable[..., None]], Callable[..., N
     names = [name for line in lines for name in line.split()]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        declared_itself = dict(signature(command, eval_str=True).parameters)
+        declared_itself: dict[str, Parameter] = {}
         before, after = [], []
-        for name, parameter in declared_itself.items():
-            if name in names:
+        for parameter in signature(command, eval_str=True).parameters.values():
+            if parameter.kind is Parameter.VAR_KEYWORD:
                 continue
-            if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD:
-                before.append(parameter)
-            elif parameter.kind is Parameter.KEYWORD_ONLY:
-                after.append(parameter)
+            declared_itself[parameter.name] = parameter
+            if parameter.name not in names:
+                (after if parameter.kind is Parameter.KEYWORD_ONLY else before).append(parameter)
         listed = [declared_itself.get(name) or _parameter_of(OPTIONS[name]) for name in names]
         parameters = [*before, *listed, *after]
         shared = [name for name in names if name not in declared_itself]

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from tiltmeter.errors import InputError, TiltmeterError, check_known
 
-ENDS_THE_PROGRAM = "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
+ENDS_THE_PROGRAM: Final = (
+    "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
+)
 """End of the sentence about a module that raises SystemExit while it is imported."""
 
 
@@ -96,7 +98,9 @@ class Registry:
         try:
             plugin = attrgetter(attribute)(import_module(module))
         except TiltmeterError as error:
-            raise type(error)(f"{reference}: {error}") if _is_outside(reference) else error from None
+            if _is_outside(reference):
+                raise type(error)(f"{reference}: {error}") from None
+            raise
         except SystemExit as error:
             raise InputError(f"{reference} {ENDS_THE_PROGRAM}, or uninstall its package") from error
         except Exception as error:
@@ -137,4 +141,5 @@ class Registry:
 
 
 def _is_outside(reference: str) -> bool:
+    """Return whether a reference is to an object of another package."""
     return not reference.startswith("tiltmeter.")
