@@ -70,7 +70,8 @@ def with_options(*lines: str) -> Callable[[Callable[..., None]], Callable[..., N
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         declared_itself: dict[str, Parameter] = {}
-        before, after = [], []
+        before: list[Parameter] = []
+        after: list[Parameter] = []
         for parameter in signature(command, eval_str=True).parameters.values():
             if parameter.kind is Parameter.VAR_KEYWORD:
                 continue

@@ -97,12 +97,10 @@ def errors_as_failures(place: object, rows: DataFrame) -> tuple[DataFrame, str |
         return rows, None
     status = col.status if "status" in rows.columns else pl.lit(None, String)
     error = col.error if "error" in rows.columns else pl.lit(None, String)
+    status = when(is_failure).then(pl.lit("failed")).otherwise(status)
     message = col.answer.str.strip_chars().str.slice(0, _LONGEST_MESSAGE).str.replace_all(r"\s+", " ")
-    failed = rows.with_columns(
-        status=when(is_failure).then(pl.lit("failed")).otherwise(status),
-        error=when(is_failure).then(pl.lit("imported: ") + message).otherwise(error),
-        answer=when(~is_failure).then(col.answer),
-    )
+    error = when(is_failure).then(pl.lit("imported: ") + message).otherwise(error)
+    failed = rows.with_columns(status=status, error=error, answer=when(~is_failure).then(col.answer))
     if errors.height == 1:
         counted, outcome = "1 answer is an error message", "it counts as failed"
     else:
