@@ -163,7 +163,7 @@ def plan(
     210
     """
     models = runs.several(model) if model else []
-    names = [runs.name_of(asked) for asked in models]
+    names = [runs.name_of(tested) for tested in models]
     flags = mapping("sampling", sampling)
     settings = _settings(
         definition=definition,
@@ -332,8 +332,8 @@ def run(
     resolved = runs.resolve(study, settings=settings, sampling=flags)
     may_think = runs.has_room_to_think(resolved)
     models = [
-        runs.open_model(asked, resolved.sampling, base_url, model_options, flags, room_to_think=may_think)
-        for asked in runs.several(model)
+        runs.open_model(tested, resolved.sampling, base_url, model_options, flags, room_to_think=may_think)
+        for tested in runs.several(model)
     ]
     runs.check_models([opened for opened, _ in models])
     _print_licences(resolved.study)
@@ -554,13 +554,13 @@ def _study_of(study: Asked | None, columns: TextColumns, limit: Limit | None) ->
 
 def _refuse_selection_of_prompts(model: str, limit: Limit | None, params: Mapping[str, str]) -> None:
     """Raise InputError for arguments that select prompts or name a model, which a run has already."""
-    is_given = {
+    conflicts = {
         "--model": model != OWN,
         "--limit": limit is not None,
         "-P wording=": "wording" in params,
         "-P answers=": "answers" in params,
     }
-    flags = [flag for flag, given in is_given.items() if given]
+    flags = [flag for flag, conflicting in conflicts.items() if conflicting]
     if flags:
         raise InputError(f"{flags[0]} does not apply to a run, whose models and prompts are fixed; omit it")
 
@@ -870,8 +870,8 @@ def _settings(
     further
         Settings without a parameter of their own; InputError for one that is not in _STUDY_FILE_SETTINGS.
     """
-    others = mapping("settings", further)
-    for key in others:
+    further_settings = mapping("settings", further)
+    for key in further_settings:
         check_known(key, _STUDY_FILE_SETTINGS, f"--set {key}=: unknown setting {key!r}")
     texts = {key: as_text(f"params: {key}", value) for key, value in mapping("params", params).items()}
     if definition is not None:
@@ -885,7 +885,7 @@ def _settings(
         "params": texts,
         "replace": replaced or None,
         "judge": judge,
-        **others,
+        **further_settings,
     }
 
 

@@ -256,7 +256,7 @@ def _by_identity(reanalysis: Reanalysis) -> list[dict[str, Any]]:
 
 
 def _examples(reanalysis: Reanalysis, count: int) -> tuple[DataFrame, DataFrame]:
-    """Return the retained associations of the largest effects, and the rejected ones of the highest scores."""
+    """Return retained associations with the largest effects, and rejected ones with the highest scores."""
     from polars import col
 
     retained = reanalysis.associations.filter("together")

@@ -190,8 +190,9 @@ def _print_findings(
     is_detail = any(selection[name] for name in ("group", "concept", "context", "wording"))
     if as_json:
         definitional = runs.narrowed(run.definitional, selection, may_be_none=True)
-        shown = findings if all_metrics or is_detail else findings.filter("key")
-        reports.print_json(shown.with_columns(name=metric_name()).to_dicts() + definitional.to_dicts())
+        if not (all_metrics or is_detail):
+            findings = findings.filter("key")
+        reports.print_json(findings.with_columns(name=metric_name()).to_dicts() + definitional.to_dicts())
     elif is_detail:
         reports.print_blocks([findings_table("Findings", findings)])
     else:
@@ -275,13 +276,13 @@ def _check_combinations(
             "--examples only applies to the responses behind one metric; add"
             " --metric METRIC, or omit --examples"
         )
-    is_given = {
+    has_option = {
         "--metric": metric is not None,
         "--normalised": normalised,
         "--all": all_metrics,
         "--table": table is not None,
     }
-    _refuse_combination([flag for flag, given in is_given.items() if given])
+    _refuse_combination([flag for flag, present in has_option.items() if present])
 
 
 def _refuse_combination(flags: Sequence[str]) -> None:

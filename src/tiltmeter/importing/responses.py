@@ -380,8 +380,8 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     is_log = col.file.is_in(logs)
     # A log has the very texts that were sent.
     placed = _with_prompt_ids(_with_prompts_of(design, rows, ~is_log), design)
-    asked = design.select("prompt_id", asked="prompt")
-    matched = placed.join(asked, on="prompt_id", maintain_order="left")
+    texts = design.select("prompt_id", asked="prompt")
+    matched = placed.join(texts, on="prompt_id", maintain_order="left")
     _refuse_other_prompts(paths, matched, design, is_log)
     is_unnumbered = col.repetition.is_null()
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", is_unnumbered)
@@ -428,10 +428,10 @@ def _refuse_other_prompts(
     In a table, the text may be shortened.
     """
     is_whole_text = is_log | col.prompt.is_in(design["prompt"].implode())
-    others = matched.filter((col.asked != col.prompt) & is_whole_text)
-    if not others.is_empty():
+    differing = matched.filter((col.asked != col.prompt) & is_whole_text)
+    if not differing.is_empty():
         raise InputError(
-            f"{paths[others['file'][0]]}: the prompt {others['prompt_id'][0]} differs from that of this"
+            f"{paths[differing['file'][0]]}: the prompt {differing['prompt_id'][0]} differs from that of this"
             " study; the file was made with another seed, definition or wording: use the same ones here; if"
             " only its text was edited, remove the column prompt"
         )

@@ -464,11 +464,11 @@ def unequal(stored: Series, again: Series) -> Series:
 def _other_versions(run: Run) -> str | None:
     """Return a sentence if the run was computed with other versions than those installed."""
     recorded = {"tiltmeter": str(run.about["tiltmeter"]), **run.about["packages"]}
-    others = [
+    changes = [
         f"{name} {recorded[name]}, not {version(name)}"
         for name in ("tiltmeter", *_PACKAGES)
         if recorded.get(name) != version(name)
     ]
-    if not others:
+    if not changes:
         return None
-    return f"the run was computed with {', '.join(others)}; other versions may give other numbers"
+    return f"the run was computed with {', '.join(changes)}; other versions may give other numbers"
