@@ -10,6 +10,8 @@ import pytest
 
 import tiltmeter as tm
 from tiltmeter import api
+from tiltmeter.cli import application, benchmark_commands, run_commands
+from tiltmeter.cli.command_options import python_arguments, with_options
 from tiltmeter.engine import Limits
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
@@ -70,6 +72,42 @@ def test_values_of_other_types_are_rejected(arguments: dict[str, Any], message: 
 def test_arun_has_the_parameters_of_run() -> None:
     assert inspect.signature(tm.arun) == inspect.signature(tm.run)
     assert inspect.iscoroutinefunction(tm.arun)
+
+
+def test_commands_list_options_in_the_order_of_the_declaration() -> None:
+    @with_options("judge limit", "options timeout")
+    def command(study: str, limit: str = "own", *, show: bool = False, **options: Any) -> None:
+        """Declare a parameter with the name of an option, and take the values in a parameter with another one."""
+
+    parameters = inspect.signature(command).parameters
+    assert list(parameters) == ["study", "judge", "limit", "options", "timeout", "show"]
+    assert parameters["limit"].default == "own"
+
+
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [
+        (application.run, api.run),
+        (application.plan, api.plan),
+        (run_commands.analyse, api.analyse),
+        (benchmark_commands.build, api.build),
+    ],
+    ids=["run", "plan", "analyse", "build"],
+)
+def test_commands_pass_arguments_that_the_functions_have(command: Any, function: Any) -> None:
+    options = [OPTIONS[name] for name in inspect.signature(command).parameters if name in OPTIONS]
+    arguments = {option.target.partition(".")[0] for option in options}
+    assert arguments <= {*inspect.signature(function).parameters}
+
+
+def test_values_of_options_become_python_arguments() -> None:
+    values = {"params": ["wording=all"], "timeout": 5.0, "rpm": None, "max_tokens": 9, "seed": 1}
+    assert python_arguments(values) == {
+        "params": {"wording": "all"},
+        "limits": Limits(timeout=5.0),
+        "sampling": {"max_tokens": 9},
+        "seed": 1,
+    }
 
 
 if TYPE_CHECKING:

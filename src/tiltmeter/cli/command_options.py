@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 import typer.models
@@ -76,8 +76,12 @@ def with_options(*lines: str) -> Callable[[Callable[..., None]], Callable[..., N
             if parameter.kind is Parameter.VAR_KEYWORD:
                 continue
             declared_itself[parameter.name] = parameter
-            if parameter.name not in names:
-                (after if parameter.kind is Parameter.KEYWORD_ONLY else before).append(parameter)
+            if parameter.name in names:
+                continue
+            if parameter.kind is Parameter.KEYWORD_ONLY:
+                after.append(parameter)
+            else:
+                before.append(parameter)
         listed = [declared_itself.get(name) or _parameter_of(OPTIONS[name]) for name in names]
         parameters = [*before, *listed, *after]
         shared = [name for name in names if name not in declared_itself]
@@ -137,7 +141,7 @@ def python_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 
 # -- values and outputs of several commands -----------------------------------------------------------------
 
-MOST_ROWS = 1_000_000
+MOST_ROWS: Final = 1_000_000
 """Largest number of rows to print."""
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="Output format.")]
 
