@@ -290,7 +290,7 @@ class _Layout(NamedTuple):
     skipped_lines: int
     """Number of lines before the names of the columns."""
     skipped_rows: int
-    """Number of these lines that are rows of the spreadsheet; the declaration of the separator is not a row."""
+    """Number of these lines that are rows of the spreadsheet; a declared separator is not a row."""
 
 
 def _layout_of(path: Path) -> _Layout:
