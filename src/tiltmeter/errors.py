@@ -8,31 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tiltmeter.sanitising import printable
 
-EXIT_OK = 0
-EXIT_GATE = 1
-EXIT_INPUT = 2
-EXIT_INCOMPLETE = 3
-EXIT_PROVIDER = 4
-EXIT_UNDECIDED = 5
+EXIT_OK: Final = 0
+EXIT_GATE: Final = 1
+EXIT_INPUT: Final = 2
+EXIT_INCOMPLETE: Final = 3
+EXIT_PROVIDER: Final = 4
+EXIT_UNDECIDED: Final = 5
 
-_BEGINNING, _END = 400, 180
-"""Number of characters kept at the beginning (which names the place) and end (which names the remedy) of a
-very long message."""
-_FEW_NAMES = 20
-"""So many names are listed in a message."""
+_BEGINNING: Final = 400
+"""Number of characters kept at the beginning of a very long message, which names the place."""
+_END: Final = 180
+"""Number of characters kept at the end of a very long message, which names the remedy."""
+_FEW_NAMES: Final = 20
+"""Maximum number of names listed in a message."""
 
 
 class TiltmeterError(Exception):
     """Base class of errors that end a command with one sentence instead of a traceback."""
 
-    exit_code = EXIT_INPUT
+    exit_code: ClassVar[int] = EXIT_INPUT
 
     def __str__(self) -> str:
-        """Return the message on one line, without control characters, and shortened in the middle if it is very long."""
+        """Return the message on one line, without control characters.
+
+        A very long message is shortened in the middle.
+        """
         message = super().__str__()
         if len(message) > _BEGINNING + _END:
             message = f"{message[:_BEGINNING]} … {message[-_END:]}"
@@ -50,11 +54,20 @@ class ProviderError(TiltmeterError):
 
 
 class UnanswerableError(ProviderError):
-    """The model gives no responses, and will not when asked again, until the user changes something: the key, the model, the prompts."""
+    """The model gives no responses until the user changes something: the key, the model, the prompts.
+
+    Asking again does not help.
+    """
 
 
 def did_you_mean(unknown: str, names: Sequence[str], likeness: float = 0.5) -> str:
-    """Return a hint for an error message: the closest names (of at least this similarity), or all names if they are few."""
+    """Return a hint for an error message: the closest names, or all names if they are few.
+
+    Parameters
+    ----------
+    likeness
+        Minimum similarity of the closest names, from 0 to 1.
+    """
     import difflib  # lazy, because only messages about mistakes need it
 
     closest = difflib.get_close_matches(unknown, names, n=3, cutoff=likeness)
@@ -112,7 +125,7 @@ class Underpowered(Caveat):
 
 
 class UnvalidatedJudge(Caveat):
-    """A judge annotated the responses, and its accuracy was not validated against human labels in this run."""
+    """A judge annotated the responses, and its accuracy was not validated against human labels."""
 
     code = "judge-not-validated"
 
@@ -130,19 +143,28 @@ class MixedDefinitions(Caveat):
 
 
 class UnconstrainedAnswers(Caveat):
-    """With `-P answers=constrained`, some answers were not constrained, because the model or its endpoint does not support it."""
+    """With `-P answers=constrained`, some answers were not constrained.
+
+    The model or its endpoint does not support it.
+    """
 
     code = "unconstrained"
 
 
 class ConstrainedRefusals(Caveat):
-    """With `-P answers=constrained`, a model refuses more or less often than in free text, or may do so, or this is not known."""
+    """With `-P answers=constrained`, a model refuses more or less often than in free text.
+
+    Or it may do so, or this is not known.
+    """
 
     code = "constrained-refusals"
 
 
 class ServedModels(Caveat):
-    """An endpoint says that it served another model than the one asked for, or several models, versions or providers."""
+    """An endpoint says that it served another model than the requested one.
+
+    Or it served several models, versions or providers.
+    """
 
     code = "served-models"
 
@@ -162,5 +184,5 @@ _CAVEATS = (
     ConstrainedRefusals,
     ServedModels,
 )
-CAVEATS: Mapping[str, type[Caveat]] = {caveat.code: caveat for caveat in _CAVEATS}
+CAVEATS: Final[Mapping[str, type[Caveat]]] = {caveat.code: caveat for caveat in _CAVEATS}
 """All caveats by code."""

@@ -149,6 +149,13 @@ def test_an_empty_column_with_a_name_stays_and_a_repeated_name_is_refused(tmp_pa
             table_of(Path("b.csv"))
 
 
+def test_two_blank_column_names_are_refused_as_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text('" ","  ",answer\n1,2,Yes\n')
+    with pytest.raises(InputError, match="has the column '' twice; rename or remove one of them"):
+        table_of(path)
+
+
 def test_prompts_of_a_table_in_any_form(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text(
         "prompt\tgroup\texpected\n\nGrant it to Ann?\twomen\tyes\nGrant it to Tom?\tmen\tyes\n"

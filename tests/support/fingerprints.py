@@ -85,7 +85,8 @@ def digests(components: Components) -> dict[str, str]:
 def contents() -> dict[str, Components]:
     """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
     probes = {
-        f"probes/{definition.label}": of_probes(definition) for definition in probe_definitions.DEFINITIONS.values()
+        f"probes/{definition.label}": of_probes(definition)
+        for definition in probe_definitions.DEFINITIONS.values()
     }
     associations = {
         f"associations/{definition.label}": of_associations(definition)

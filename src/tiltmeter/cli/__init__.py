@@ -11,16 +11,18 @@ import sys
 import warnings
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from tiltmeter.errors import EXIT_INPUT, EXIT_OK, InputError, TiltmeterError
 
 __all__ = ["main"]
 
-EXIT_INTERRUPTED = 130
-_show_as_usual = warnings.showwarning
-EXIT_SOFTWARE = 70
+EXIT_INTERRUPTED: Final = 130
+EXIT_SOFTWARE: Final = 70
 """EX_SOFTWARE of sysexits.h. Python's own exit status 1 means that a gate failed."""
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
+"""Errors of the file system that the user can correct."""
+_show_as_usual = warnings.showwarning
 
 
 def main() -> None:
@@ -35,10 +37,8 @@ def main() -> None:
     except TiltmeterError as error:
         _say(str(error))
         status = error.exit_code
-    except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader closed the pipe, which is not an error
+    except BrokenPipeError:  # the reader closed the pipe, which is not an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_OK
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
@@ -63,25 +63,27 @@ def _run_command() -> int:
     try:
         command()
     except SystemExit as stop:
-        if isinstance(
-            stop.__context__, BrokenPipeError
-        ):  # Typer exits with 1 here, which would mean that a gate failed
-            raise stop.__context__ from None
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise stop.__context__ from None  # Typer's status 1 would mean that a gate failed
         if isinstance(stop.__context__, typer.Abort):
             return EXIT_INTERRUPTED
-        _refuse_of_user(stop)
+        _refuse_exit_of_user_code(stop)
         return stop.code if isinstance(stop.code, int) else EXIT_OK
     return EXIT_OK
 
 
-def _refuse_of_user(stop: SystemExit) -> None:
-    """Raise InputError if code of the user ended the program, whose status would stand for a result of Tiltmeter."""
+def _refuse_exit_of_user_code(stop: SystemExit) -> None:
+    """Raise InputError if code of the user ended the program.
+
+    Its exit status would be taken for a result of Tiltmeter.
+    """
     import traceback
 
-    last = traceback.extract_tb(stop.__traceback__)[-1]
-    if not {"typer", "click"} & {*Path(last.filename).parts}:
+    origin = traceback.extract_tb(stop.__traceback__)[-1]
+    if not {"typer", "click"}.intersection(Path(origin.filename).parts):
         raise InputError(
-            f"{last.filename}, line {last.lineno} ended the program; a function that Tiltmeter calls must return instead"
+            f"{origin.filename}, line {origin.lineno} ended the program; a function that"
+            " Tiltmeter calls must return instead"
         ) from stop
 
 
@@ -104,15 +106,15 @@ def _show_warning(
 
 
 def _check_text() -> None:
-    """Reject arguments and variables that are not valid UTF-8, because they could not be written to the files of a run."""
-    for place, text in (
-        *((f"argument {i}", text) for i, text in enumerate(sys.argv[1:], 1)),
-        *(
-            (f"environment variable {name}", text)
-            for name, text in os.environ.items()
-            if name.startswith("TILTMETER_")
-        ),
-    ):
+    """Reject arguments and variables that are not valid UTF-8.
+
+    They could not be written to the files of a run.
+    """
+    texts = {f"argument {number}": text for number, text in enumerate(sys.argv[1:], 1)}
+    for name, text in os.environ.items():
+        if name.startswith("TILTMETER_"):
+            texts[f"environment variable {name}"] = text
+    for place, text in texts.items():
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -120,7 +122,8 @@ def _check_text() -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
+    """Print an unexpected error with its traceback, and return the exit status."""
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE:
         _say(f"cannot write {error.filename or 'a file'}: {error.strerror}")
         return EXIT_INPUT
     import traceback

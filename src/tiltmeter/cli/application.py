@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,97 +57,33 @@ def tiltmeter(
 
 
 @app.command()
+@o.with_options(
+    "model base_url options judge judge_base_url judge_options params replace",
+    "definition size limit repeats seed system_message",
+    "temperature top_p max_tokens",
+    "max_connections rpm tpm timeout retries deadline",
+    "journal engine engine_options out display",
+)
 def run(
     study: o.StudyName,
-    model: o.ModelNames,
-    base_url: o.BaseUrl = None,
-    options: o.ModelOptions = None,
-    judge: o.JudgeName = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_options: o.JudgeOptions = None,
-    params: o.Params = None,
-    replace: o.Replace = None,
-    definition: o.Definition = None,
-    size: o.Size = None,
-    limit: o.Limit = None,
-    repeats: o.Repeats = None,
-    seed: o.Seed = None,
-    system_message: o.SystemMessage = None,
-    temperature: Annotated[
-        float | None, typer.Option(min=0, max=10, help="Sampling temperature [default: the method's].")
-    ] = None,
-    top_p: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Nucleus sampling probability [default: the method's].")
-    ] = None,
-    max_tokens: o.MaxTokens = None,
-    max_connections: o.MaxConnections = 64,
-    rpm: o.RequestsPerMinute = None,
-    tpm: Annotated[float | None, typer.Option(min=0, help="Maximum tokens per minute.")] = None,
-    timeout: Annotated[float, typer.Option(min=0, help="Timeout of one request, in seconds.")] = 120.0,
-    retries: Annotated[int, typer.Option(min=0, max=1_000, help="Retries after a transient error.")] = 6,
-    deadline: Annotated[
-        float,
-        typer.Option(
-            min=0, help="Maximum duration of one request with all attempts and rate limits, in seconds."
-        ),
-    ] = 900.0,
-    journal: o.Journal = None,
-    engine: o.EngineName = None,
-    engine_options: o.EngineOptions = None,
-    out: o.Out = None,
-    display: o.Display = None,
+    *,
     yes: Annotated[
         bool,
         typer.Option(
             "--yes",
             "-y",
-            help="Request all responses to a part although its first 20 cannot be used (all cut off, empty, unread or failed). Without it, "
-            "the command asks on a terminal, and elsewhere the part is stopped (status 3).",
+            help="Request all responses to a part although its first 20 cannot be used (all cut off,"
+            " empty, unread or failed). Without it, the command asks on a terminal, and elsewhere"
+            " the part is stopped (status 3).",
         ),
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    **options: Any,
 ) -> None:
     """Measure one or more models with a study. Run the same command again to resume."""
-    from tiltmeter.engine import Limits
-
-    o.check_base_url(base_url, model)
-    limits = Limits(
-        max_connections=max_connections,
-        requests_per_minute=rpm,
-        tokens_per_minute=tpm,
-        timeout=timeout,
-        retries=retries,
-        deadline=deadline,
-    )
-    finish(
-        tm.run(
-            study,
-            model=model,
-            base_url=base_url,
-            options=o.key_values("-M", options),
-            judge=judge,
-            judge_base_url=judge_base_url,
-            judge_options=o.key_values("-J", judge_options),
-            definition=definition,
-            size=size,
-            limit=limit,
-            repeats=repeats,
-            seed=seed,
-            system_message=system_message,
-            params=o.key_values("-P", params),
-            replace=o.key_values("--replace", replace),
-            sampling={"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens},
-            limits=limits,
-            journal=journal,
-            out=out,
-            display=display,
-            engine=engine,
-            engine_options=o.key_values("-E", engine_options),
-            yes=yes or (_wants_all if _is_on_terminal() else False),
-            command=o.command_line(),
-        ),
-        show=show,
-    )
+    o.check_base_url(options["base_url"], options["model"])
+    accepts = yes or (_wants_all if _is_on_terminal() else False)
+    finish(tm.run(study, **options, yes=accepts, command=o.command_line()), show=show)
 
 
 def _is_on_terminal() -> bool:
@@ -177,6 +113,10 @@ app.command()(demo)
 
 
 @app.command()
+@o.with_options(
+    "judge params definition size limit repeats seed system_message",
+    "max_tokens max_connections rpm",
+)
 def plan(
     study: o.StudyName,
     model: Annotated[
@@ -188,24 +128,15 @@ def plan(
             help="Model to estimate the cost for; repeat for several.",
         ),
     ] = None,
-    judge: o.JudgeName = None,
-    params: o.Params = None,
-    definition: o.Definition = None,
-    size: o.Size = None,
-    limit: o.Limit = None,
-    repeats: o.Repeats = None,
-    seed: o.Seed = None,
-    system_message: o.SystemMessage = None,
-    max_tokens: o.MaxTokens = None,
-    max_connections: o.MaxConnections = 64,
-    rpm: o.RequestsPerMinute = None,
+    *,
     heterogeneity: Annotated[
         float,
         typer.Option(
             min=0,
             max=3,
             metavar="SD",
-            help="Assumed SD (logit) of the bias over questions, names and wordings: 0 means none, 0.4 is large.",
+            help="Assumed SD (logit) of the bias over questions, names and"
+            " wordings: 0 means none, 0.4 is large.",
         ),
     ] = 0.0,
     prompts: Annotated[
@@ -217,26 +148,11 @@ def plan(
         ),
     ] = None,
     output: o.Format = "table",
+    **options: Any,
 ) -> None:
     """Estimate calls, cost, time and the smallest detectable bias before a run. Calls no model."""
-    from tiltmeter.engine import Limits
-
     as_json = o.as_json(output)
-    planned = tm.plan(
-        study,
-        model=model or (),
-        judge=judge,
-        definition=definition,
-        size=size,
-        limit=limit,
-        repeats=repeats,
-        seed=seed,
-        system_message=system_message,
-        params=o.key_values("-P", params),
-        sampling={"max_tokens": max_tokens},
-        limits=Limits(max_connections=max_connections, requests_per_minute=rpm),
-        heterogeneity=heterogeneity,
-    )
+    planned = tm.plan(study, model=model or (), heterogeneity=heterogeneity, **options)
     if prompts is not None:
         formulas = reports.write_table(planned.design.drop("part"), prompts, exact=True)
         typer.echo(f"prompts written to {prompts}", err=True)

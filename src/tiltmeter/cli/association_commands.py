@@ -51,8 +51,8 @@ def reanalyse(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Table with the number of lists (character descriptions) per concept and identity, reconstructed from the release. Needed"
-            " unless --table is given.",
+            help="Table with the number of lists (character descriptions) per concept and identity,"
+            " reconstructed from the release. Needed unless --table is given.",
             show_default=False,
         ),
     ] = None,
@@ -60,8 +60,8 @@ def reanalyse(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Only print a table of the paper, from the released rows alone: summary, locations (counts) or top (the highest scores of"
-            " each group).",
+            help="Only print a table of the paper, from the released rows alone: summary, locations (counts)"
+            " or top (the highest scores of each group).",
             show_default=False,
         ),
     ] = None,
@@ -69,14 +69,16 @@ def reanalyse(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Setting (two, single, ...) whose stories to take from the counts [default: that of the associations].",
+            help="Setting (two, single, ...) whose stories to take from the counts"
+            " [default: that of the associations].",
         ),
     ] = None,
     category: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Attribute (gender, ...) whose rows to take from the counts (their column category) [default: that of the associations].",
+            help="Attribute (gender, ...) whose rows to take from the counts (their column category)"
+            " [default: that of the associations].",
         ),
     ] = None,
     tests: Annotated[
@@ -84,7 +86,8 @@ def reanalyse(
         typer.Option(
             min=1,
             metavar="N",
-            help="Number of tests in the original study, if you know it [default: the largest possible number].",
+            help="Number of tests in the original study, if you know it [default:"
+            " the largest possible number].",
         ),
     ] = None,
     examples: Annotated[
@@ -121,34 +124,36 @@ def reanalyse(
         return
     if counts is None:
         raise InputError(
-            "give the counts behind the released rows with --counts FILE, or print a table of the paper with --table TABLE"
+            "give the counts behind the released rows with --counts FILE, or print a table"
+            " of the paper with --table TABLE"
         )
-    found = reanalysed(
+    reanalysis = reanalysed(
         read_released(released), read_counts(counts), setting=setting, category=category, tests=tests
     )
     if out is not None:
-        reports.write_table(found.associations, out)
-    kept, dropped = _examples(found, examples)
+        reports.write_table(reanalysis.associations, out)
+    retained, rejected = _examples(reanalysis, examples)
     if as_json:
-        document = {"released": released.name} | found._asdict() | {"kept": kept, "not_kept": dropped}
+        document = {"released": released.name, **reanalysis._asdict(), "kept": retained, "not_kept": rejected}
         del document["associations"]
         reports.print_json([document])
         return
-    typer.echo(
-        f"{released.name}: setting {found.setting}, category {found.category}\n{_family_summary(found.families)}\n"
-    )
-    reports.print_rows(_by_identity(found), prose={"meaning": 30})
-    for title, rows in (
-        ("Retained associations with the largest effects:", kept),
-        ("Rejected associations with the highest scores:", dropped),
-    ):
-        if not rows.is_empty():
-            typer.echo(f"{title}\n")
-            reports.print_rows(
-                [_association(row) for row in rows.iter_rows(named=True)], prose={"highest": 16}, lead=3
-            )
+    typer.echo(f"{released.name}: setting {reanalysis.setting}, category {reanalysis.category}")
+    typer.echo(f"{_family_summary(reanalysis.families)}\n")
+    reports.print_rows(_by_identity(reanalysis), prose={"meaning": 30})
+    _print_associations("Retained associations with the largest effects:", retained)
+    _print_associations("Rejected associations with the highest scores:", rejected)
     if out is not None:
         typer.echo(f"all rows with their verdicts written to {out}")
+
+
+def _print_associations(title: str, associations: DataFrame) -> None:
+    """Print associations as a table under a title, if there are any."""
+    if associations.is_empty():
+        return
+    typer.echo(f"{title}\n")
+    rows = [_association(association) for association in associations.iter_rows(named=True)]
+    reports.print_rows(rows, prose={"highest": 16}, lead=3)
 
 
 def _print_released_table(released: Path, name: str, options: Mapping[str, object], *, as_json: bool) -> None:
@@ -172,35 +177,48 @@ def _print_released_table(released: Path, name: str, options: Mapping[str, objec
 
 def _family_summary(families: Families) -> str:
     bound = "" if families.bound is None else f" (the mentions allow at most {families.bound:,})"
-    used = (
-        f"{families.used:,} tests, as stated"
-        if families.stated
-        else f"{families.used:,} tests, the maximum possible ({families.supported:,} with support)"
+    if families.stated:
+        basis = "as stated"
+    else:
+        basis = f"the maximum possible ({families.supported:,} with support)"
+    return (
+        f"{families.released:,} tests were released{bound}."
+        f" The false discovery rate is controlled over {families.used:,} tests, {basis}."
     )
-    return f"{families.released:,} tests were released{bound}. The false discovery rate is controlled over {used}."
 
 
-def _by_identity(found: Reanalysis) -> list[dict[str, Any]]:
-    """Return one row per rule and fact, with the number of associations that meet it, in total and by identity."""
+def _by_identity(reanalysis: Reanalysis) -> list[dict[str, Any]]:
+    """Return one row per rule and fact, with the associations that meet it, in total and by identity."""
     from tiltmeter.associations.released import FACTS, RULES
 
-    cells: dict[str, dict[str, str]] = {name: {} for name in (*RULES, *FACTS)}
-    for table, name in ((found.rules, "rule"), (found.facts, "fact")):
+    meanings = RULES | FACTS
+    cells: dict[str, dict[str, str]] = {name: {} for name in meanings}
+    for table, column in ((reanalysis.rules, "rule"), (reanalysis.facts, "fact")):
         for row in table.iter_rows(named=True):
-            share = f" ({row['rows'] / row['of']:.1%})" if row["of"] and row[name] != "published" else ""
-            cells[row[name]][row["identity"] or "all"] = f"{row['rows']:,}{share}"
-    return [{"rule": name, **cells[name], "meaning": words} for name, words in (RULES | FACTS).items()]
+            has_share = row["of"] and row[column] != "published"
+            share = f" ({row['rows'] / row['of']:.1%})" if has_share else ""
+            cells[row[column]][row["identity"] or "all"] = f"{row['rows']:,}{share}"
+    return [{"rule": name, **cells[name], "meaning": meaning} for name, meaning in meanings.items()]
 
 
-def _examples(found: Reanalysis, count: int) -> tuple[DataFrame, DataFrame]:
+def _examples(reanalysis: Reanalysis, count: int) -> tuple[DataFrame, DataFrame]:
+    """Return retained associations with the largest effects, and rejected ones with the highest scores."""
     from polars import col
 
-    kept, dropped = found.associations.filter("together"), found.associations.filter(~col.together)
-    first = kept.sort("effect", descending=True, maintain_order=True).head(count)
-    return first, dropped.sort("score", descending=True, maintain_order=True).head(count)
+    retained = reanalysis.associations.filter("together")
+    rejected = reanalysis.associations.filter(~col.together)
+    return (
+        retained.sort("effect", descending=True, maintain_order=True).head(count),
+        rejected.sort("score", descending=True, maintain_order=True).head(count),
+    )
 
 
 def _association(row: dict[str, Any]) -> dict[str, Any]:
+    """Format an association as a row of a table."""
+    interval = f"{100 * row['low']:+.1f} … {100 * row['high']:+.1f}"
+    leader = row["identity"]
+    if row["not_highest"]:
+        leader = row["leader"] or "another"
     return {
         "location": row["context"],
         "identity": row["identity"],
@@ -208,10 +226,8 @@ def _association(row: dict[str, Any]) -> dict[str, Any]:
         "lists": f"{row['count']:,} of {row['lists']:,}",
         "rate": f"{row['rate']:.1%}",
         "others": f"{row['others_rate']:.1%}",
-        "effect (points), 95% interval": f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} … {100 * row['high']:+.1f})".replace(
-            "-", "−"
-        ),
-        "highest": f"{row['leader'] or 'another' if row['not_highest'] else row['identity']} {row['leader_rate']:.1%}",
+        "effect (points), 95% interval": f"{100 * row['effect']:+.1f} ({interval})".replace("-", "−"),
+        "highest": f"{leader} {row['leader_rate']:.1%}",
         "score": f"{row['score']:.4f}",
         "p": f"{row['p']:.2g}",
         "q": "–" if row["q_together"] is None else f"{row['q_together']:.2g}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 
     from tiltmeter.runs.stage_store import StageResult
 
-_STATES = {"made": "", "kept": "unchanged", "edited": "edited by hand; kept"}
+_STATES: Final = {"made": "", "kept": "unchanged", "edited": "edited by hand; kept"}
+"""What is printed about the states of stages."""
 
 
+@o.with_options(
+    "judge_base_url judge_options offline local",
+    "max_connections journal display engine engine_options",
+)
 def build(
     spec: Annotated[
         Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the benchmark.", show_default=False)
@@ -44,51 +49,39 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model that generates what SPEC.yaml requests: keywords, articles, questions, or the words that replace a group's name.",
+            help="Model that generates what SPEC.yaml requests: keywords, articles, questions, or the words"
+            " that replace a group's name.",
         ),
     ] = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_options: o.JudgeOptions = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not download pages.")] = False,
     local: Annotated[
         bool | None,
         typer.Option(
             "--local/--no-local",
-            help="Read pages that SPEC.yaml names on this machine or its network, or refuse them [default: ask].",
+            help="Read pages that SPEC.yaml names on this machine or its network,"
+            " or refuse them [default: ask].",
             show_default=False,
         ),
     ] = None,
-    max_connections: o.MaxConnections = 64,
-    journal: o.Journal = None,
-    display: o.Display = None,
-    engine: o.EngineName = None,
-    engine_options: o.EngineOptions = None,
+    **options: Any,
 ) -> None:
     """Build a benchmark on any subject.
 
     Run it again to resume, or to rebuild the rest after editing an intermediate table.
     """
-    from tiltmeter.engine import Limits
-
     built = tm.build(
         spec,
         out,
         judge=judge,
-        judge_base_url=judge_base_url,
-        judge_options=o.key_values("-J", judge_options),
         offline=offline,
         local=_may_read_local if local is None else local,
-        limits=Limits(max_connections=max_connections),
-        journal=journal,
-        display=display,
-        engine=engine,
-        engine_options=o.key_values("-E", engine_options),
         progress=_print_stage,
+        **options,
     )
     reports.print_problems(built.problems)
-    typer.echo(
-        f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts"
-    )
+    concepts = built.benchmark["concept"].n_unique()
+    typer.echo(f"\nbenchmark  {built.path}")
+    typer.echo(f"prompts    {built.benchmark.height:,} about {concepts:,} concepts")
     if built.problems:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -100,9 +93,9 @@ def _may_read_local(hosts: Sequence[str]) -> bool:
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    named = printable(", ".join(hosts), one_line=True)
+    names = printable(", ".join(hosts), one_line=True)
     return typer.confirm(
-        f"The benchmark's spec names pages on this machine or its network ({named}). Read them?", err=True
+        f"The benchmark's spec names pages on this machine or its network ({names}). Read them?", err=True
     )
 
 
@@ -110,8 +103,8 @@ def _print_stage(stage: StageResult) -> None:
     typer.echo(f"{stage.name:<13}{stage.rows:>9,}  {_STATES[stage.state]}".rstrip(), err=True)
 
 
-benchmark_app = typer.Typer(help="Inspect, validate and subsample benchmarks.", no_args_is_help=True)
-_TEXTS = {"prompt": 40, "baseline": 30}
+benchmark_app: Final = typer.Typer(help="Inspect, validate and subsample benchmarks.", no_args_is_help=True)
+_TEXTS: Final = {"prompt": 40, "baseline": 30}
 """Columns of prompts that may wrap, with their minimum widths."""
 Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Random seed.")]
 File = Annotated[
@@ -137,13 +130,13 @@ def check(file: File, output: o.Format = "table") -> None:
     from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
 
     as_json = o.as_json(output)
-    found = check_benchmark(read_benchmark(file, strict=False))
-    rows = found.select("level", pl.exclude("level"))
+    findings = check_benchmark(read_benchmark(file, strict=False))
+    rows = findings.select("level", pl.exclude("level"))
     if as_json:
         reports.print_json(rows)
     else:
         reports.print_rows(_without_empty_lists(rows), prose={"finding": 30, "keys": 24}, lead=2)
-    if (found["level"] == "problem").any():
+    if (findings["level"] == "problem").any():
         raise typer.Exit(EXIT_INPUT)
 
 
@@ -152,7 +145,9 @@ def show(
     file: File,
     prompts: Annotated[
         int,
-        typer.Option(min=0, max=o.MOST, metavar="N", help="Also print N prompts, sampled from all groups."),
+        typer.Option(
+            min=0, max=o.MOST_ROWS, metavar="N", help="Also print N prompts, sampled from all groups."
+        ),
     ] = 0,
     concept: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show only this group (a value of the column concept).")
@@ -168,8 +163,8 @@ def show(
     as_json = o.as_json(output)
     table = read_benchmark(file)
     if concept is not None:
-        known = table["concept"].unique(maintain_order=True).to_list()
-        check_known(concept, known, f"{file} has no concept {concept!r}")
+        concepts = table["concept"].unique(maintain_order=True).to_list()
+        check_known(concept, concepts, f"{file} has no concept {concept!r}")
         table = table.filter(col.concept == concept)
     drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
     if as_json:
@@ -186,7 +181,9 @@ def show(
 
 
 def _without_empty_lists(table: DataFrame) -> list[dict[str, Any]]:
-    return [{name: None if value == [] else value for name, value in row.items()} for row in table.to_dicts()]
+    """Return the rows of a table, with None in place of empty lists."""
+    rows = table.to_dicts()
+    return [{name: None if value == [] else value for name, value in row.items()} for row in rows]
 
 
 @benchmark_app.command()

@@ -1,211 +1,162 @@
-"""Options shared by several commands."""
+"""Options of several commands, declared from the table that the Python functions use as well."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+import typer.models
 
 from tiltmeter.errors import InputError
 from tiltmeter.files.paths import is_file
+from tiltmeter.options import OPTIONS, REQUIRED, Option
 from tiltmeter.sanitising import redacted
 
 StudyName = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
-        help="A built-in study (genderbench, genderbench/gest, associations/race), STUDY.yaml, PROBE.py:NAME or PROMPTS.csv.",
+        help="A built-in study (genderbench, genderbench/gest, associations/race), STUDY.yaml,"
+        " PROBE.py:NAME or PROMPTS.csv.",
         show_default=False,
     ),
 ]
-ModelNames = Annotated[
-    list[str],
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="PROVIDER/NAME",
-        envvar="TILTMETER_MODEL",
-        help="Model under test; repeat for several.",
-        show_default=False,
-    ),
-]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Base URL of the endpoint (OpenAI-compatible, or Anthropic's for anthropic/...); all models must be of one provider.",
-    ),
-]
-ModelOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-M",
-        metavar="KEY=VALUE",
-        help="Model option: a sampling parameter, a vendor option, or, for simulated models (sim/...), a bias setting; repeatable.",
-    ),
-]
-Params = Annotated[
-    list[str] | None,
-    typer.Option("-P", metavar="KEY=VALUE", help="Study parameter, such as wording=all; repeatable."),
-]
-Replace = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--replace",
-        metavar="TABLE=FILE",
-        help="Use your own table (CSV or Parquet) instead of a stage's output; repeatable.",
-    ),
-]
-Definition = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        envvar="TILTMETER_DEFINITION",
-        help="Definition of the method: default, or the published one: genderbench (probes), paper or badf-code (associations), "
-        "saged (benchmarks).",
-    ),
-]
-Size = Annotated[
-    str | None,
-    typer.Option(
-        metavar="quick|standard|full",
-        envvar="TILTMETER_SIZE",
-        help="quick: about 2,000 calls for the probes; standard: enough items to decide most marks of an unbiased model; full: all items "
-        "[default: standard; full for published definitions]. --limit overrides it.",
-    ),
-]
-Limit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|A-B|0.1",
-        envvar="TILTMETER_LIMIT",
-        help="Items of each part of the study (each probe, for instance): a number, a range or a share. 100,gest=600: 100 "
-        "items, but 600 of the part gest; standard,gest=600: as --size standard, but 600 of gest.",
-    ),
-]
-Repeats = Annotated[
-    int | None,
-    typer.Option(
-        "--repeats",
-        "--epochs",
-        min=1,
-        max=1_000,
-        metavar="R",
-        envvar="TILTMETER_REPEATS",
-        help="Responses per prompt [default: that of each part of the study].",
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=2**63 - 1,
-        metavar="S",
-        envvar="TILTMETER_SEED",
-        help="Random seed for items and resampling [default: 123, the seed of GenderBench].",
-    ),
-]
-SystemMessage = Annotated[
-    str | None,
-    typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona."),
-]
-Out = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR|URL",
-        envvar="TILTMETER_OUT",
-        help="Run folder or its URL [default: runs/STUDY--MODEL--...].",
-    ),
-]
-Display = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KIND",
-        envvar="TILTMETER_DISPLAY",
-        help="Progress display: rich, plain, json or none [default: rich on a terminal, else plain].",
-    ),
-]
-RunCode = Annotated[
-    bool,
-    typer.Option(
-        "--run-code",
-        help="Run code that study.yaml of the run names (FILE.py:NAME, MODULE:FUNCTION). Read it first.",
-    ),
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=10_000_000,
-        show_default=False,
-        help="Maximum length of a response [default: the method's].",
-    ),
-]
-JudgeName = Annotated[
-    str | None,
-    typer.Option(
-        "--judge",
-        metavar="PROVIDER/NAME",
-        envvar="TILTMETER_JUDGE",
-        help="Judge model that annotates responses, for methods that use one.",
-    ),
-]
-JudgeBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the judge's endpoint.")]
-JudgeOptions = Annotated[
-    list[str] | None,
-    typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge, like -M for the model."),
-]
-RequestsPerMinute = Annotated[float | None, typer.Option(min=0, help="Maximum requests per minute.")]
-MaxConnections = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        metavar="C",
-        envvar="TILTMETER_MAX_CONNECTIONS",
-        help="Maximum number of concurrent requests; adapted to rate limits.",
-    ),
-]
-Journal = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        envvar="TILTMETER_JOURNAL",
-        help="Response cache: a file or a database URL [default: runs/journal.sqlite].",
-    ),
-]
-EngineName = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        metavar="local|ray|ray://HOST:PORT",
-        envvar="TILTMETER_ENGINE",
-        help="Execution engine [default: local].",
-    ),
-]
-EngineOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-E", metavar="KEY=VALUE", help="Engine option, for --engine ray: workers=2-8, gpus=0.5, cpus=1, ..."
-    ),
-]
-MOST = 1_000_000
+
+
+# -- options of the shared table ----------------------------------------------------------------------------
+
+
+def declared(name: str) -> typer.models.OptionInfo:
+    """Return the declaration of a shared option for Typer."""
+    option = OPTIONS[name]
+    information: typer.models.OptionInfo = typer.Option(
+        *option.flags,
+        metavar=option.metavar,
+        help=option.help,
+        envvar=f"TILTMETER_{name.upper()}" if option.environment else None,
+        min=option.least,
+        max=option.most,
+        show_default=option.show_default,
+    )
+    return information
+
+
+JudgeBaseUrl = Annotated[str | None, declared("judge_base_url")]
+JudgeOptions = Annotated[list[str] | None, declared("judge_options")]
+ModelOptions = Annotated[list[str] | None, declared("options")]
+Params = Annotated[list[str] | None, declared("params")]
+Journal = Annotated[str | None, declared("journal")]
+Display = Annotated[str | None, declared("display")]
+RunCode = Annotated[bool, declared("run_code")]
+
+
+def with_options(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options of the shared table, and pass their values as arguments of the Python functions.
+
+    The options stand between the positional and the keyword-only parameters of the command in its help text.
+    The command receives the Python arguments (see `python_arguments`) as keyword arguments.
+
+    Parameters
+    ----------
+    *lines
+        Names of options in their order, separated by blanks. A parameter that the command declares itself
+        may be named, to give it a place among them.
+    """
+    names = [name for line in lines for name in line.split()]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        declared_itself: dict[str, Parameter] = {}
+        before: list[Parameter] = []
+        after: list[Parameter] = []
+        for parameter in signature(command, eval_str=True).parameters.values():
+            if parameter.kind is Parameter.VAR_KEYWORD:
+                continue
+            declared_itself[parameter.name] = parameter
+            if parameter.name in names:
+                continue
+            if parameter.kind is Parameter.KEYWORD_ONLY:
+                after.append(parameter)
+            else:
+                before.append(parameter)
+        listed = [declared_itself.get(name) or _parameter_of(OPTIONS[name]) for name in names]
+        parameters = [*before, *listed, *after]
+        shared = [name for name in names if name not in declared_itself]
+
+        @wraps(command)
+        def command_with_options(**values: Any) -> None:
+            arguments = python_arguments({name: values.pop(name) for name in shared})
+            command(**values, **arguments)
+
+        # Typer reads the parameters from the signature and their types from the annotations.
+        by_keyword = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+        command_with_options.__signature__ = Signature(by_keyword)  # type: ignore[attr-defined]
+        command_with_options.__annotations__ = {
+            parameter.name: parameter.annotation for parameter in parameters
+        }
+        return command_with_options
+
+    return decorate
+
+
+def _parameter_of(option: Option) -> Parameter:
+    """Return the parameter of a command for a shared option."""
+    kind: Any = list[str] if option.kind in (list, dict) else option.kind
+    if option.default is None:
+        kind = kind | None
+    default = Parameter.empty if option.default is REQUIRED else option.default
+    annotation = Annotated[kind, declared(option.name)]
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def python_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the values of shared options to arguments of the Python functions.
+
+    KEY=VALUE pairs become mappings, and options that are fields of one argument are collected: `--timeout`
+    and `--retries` become `limits=Limits(timeout=..., retries=...)`.
+
+    Raises
+    ------
+    InputError
+        A value is not KEY=VALUE, or a limit is invalid.
+    """
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        option = OPTIONS[name]
+        converted = key_values(option.flags[0], value) if option.kind is dict else value
+        argument, _, field = option.target.partition(".")
+        if field:
+            arguments.setdefault(argument, {})[field] = converted
+        else:
+            arguments[argument] = converted
+    if "limits" in arguments:
+        from tiltmeter.engine import Limits
+
+        arguments["limits"] = Limits(**arguments["limits"])
+    return arguments
+
+
+# -- values and outputs of several commands -----------------------------------------------------------------
+
+MOST_ROWS: Final = 1_000_000
 """Largest number of rows to print."""
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="Output format.")]
 
 
 def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
     """Convert `["a=1", "b=2"]` to a mapping; raises InputError for a pair without "=" or a repeated key."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise InputError(f"{flag} {pair!r} is not KEY=VALUE")
-        if key in found:
+        if key in values:
             raise InputError(f"{flag} {key}= is given twice")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def local_only(path: Path | None) -> Path | None:
@@ -215,7 +166,8 @@ def local_only(path: Path | None) -> Path | None:
     """
     if path is not None and len(path.parts) > 1 and path.parts[0].endswith(":") and len(path.parts[0]) > 2:
         raise InputError(
-            f"{path.parts[0]}//... is not a local path; write to a local file and copy it there (only --out of a run accepts a URL)"
+            f"{path.parts[0]}//... is not a local path; write to a local file and copy it there"
+            " (only --out of a run accepts a URL)"
         )
     return path
 
@@ -238,11 +190,15 @@ def as_json(output: str) -> bool:
 
 
 def check_base_url(base_url: str | None, models: Sequence[str]) -> None:
-    """Raise InputError if one base URL is given for several providers, because it would receive the keys of all of them."""
+    """Raise InputError if one base URL is given for several providers.
+
+    It would receive the keys of all of them.
+    """
     providers = list(dict.fromkeys(model.partition("/")[0] for model in models))
     if base_url is not None and len(providers) > 1:
         raise InputError(
-            f"--base-url would send the requests and keys of {' and '.join(providers)} to one endpoint; run one command per provider"
+            f"--base-url would send the requests and keys of {' and '.join(providers)} to one endpoint;"
+            " run one command per provider"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,11 +23,11 @@ journal_app = typer.Typer(help="Manage the response cache, called the journal.",
 def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
     """Show cached responses by model, and the runs using the cache."""
     as_json = o.as_json(output)
-    found = upkeep.stats(journal_of_runs(journal))
+    statistics = upkeep.stats(journal_of_runs(journal))
     if as_json:
-        reports.print_json(found)
+        reports.print_json(statistics)
     else:
-        _print_stats(found)
+        _print_stats(statistics)
 
 
 @journal_app.command()
@@ -60,10 +60,15 @@ def prune(
 
     Without a filter, delete only the locks.
     """
-    moment = None if before is None else _moment(before)
-    _print_pruned(
-        upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say)
+    pruned = upkeep.prune(
+        journal_of_runs(journal),
+        failed=failed,
+        before=None if before is None else _moment(before),
+        model=model,
+        apply=yes,
+        say=_say,
     )
+    _print_pruned(pruned)
 
 
 @journal_app.command("export")
@@ -88,12 +93,14 @@ def export_journal(
     journal: o.Journal = None,
 ) -> None:
     """Export the cache to a file, with all columns."""
-    if file != "-":
-        o.new_file(Path(file))
-    rows = upkeep.export_rows(
-        journal_of_runs(journal), sys.stdout.buffer if file == "-" else file, models=model or ()
-    )
-    _say(f"{rows:,} rows written" if file == "-" else f"{rows:,} rows written to {file}")
+    models = model or ()
+    if file == "-":
+        rows = upkeep.export_rows(journal_of_runs(journal), sys.stdout.buffer, models=models)
+        _say(f"{rows:,} rows written")
+        return
+    o.new_file(Path(file))
+    rows = upkeep.export_rows(journal_of_runs(journal), file, models=models)
+    _say(f"{rows:,} rows written to {file}")
 
 
 @journal_app.command("import")
@@ -112,9 +119,9 @@ def import_journal(
 
     Existing responses are kept; only failures are overwritten.
     """
-    done = upkeep.import_rows(source, journal_of_runs(journal))
-    failures = f", {done.failed:+,} failures" if done.failed else ""
-    typer.echo(f"{done.rows:,} rows read; the journal changed by {done.answers:+,} answers{failures}")
+    imported = upkeep.import_rows(source, journal_of_runs(journal))
+    failures = f", {imported.failed:+,} failures" if imported.failed else ""
+    typer.echo(f"{imported.rows:,} rows read; the journal changed by {imported.answers:+,} answers{failures}")
 
 
 @journal_app.command()
@@ -131,17 +138,25 @@ def check(
     """
     as_json = o.as_json(output)
     if repair:
-        repaired = upkeep.repair(journal_of_runs(journal), say=_say)
-        reports.print_json(repaired._asdict() | {"lost": repaired.lost}) if as_json else _say(
-            *_repaired_lines(repaired), err=False
-        )
-        if repaired.lost:
-            raise typer.Exit(EXIT_INCOMPLETE)
+        _repair(journal, as_json=as_json)
         return
-    found = upkeep.check(journal_of_runs(journal))
-    reports.print_json(found) if as_json else _say(*_health_lines(found), err=False)
-    if not found.sound:
-        raise typer.Exit(EXIT_INPUT if found.state == "unusable" else EXIT_INCOMPLETE)
+    health = upkeep.check(journal_of_runs(journal))
+    if as_json:
+        reports.print_json(health)
+    else:
+        _say(*_health_lines(health), err=False)
+    if not health.sound:
+        raise typer.Exit(EXIT_INPUT if health.state == "unusable" else EXIT_INCOMPLETE)
+
+
+def _repair(journal: str | None, *, as_json: bool) -> None:
+    repaired = upkeep.repair(journal_of_runs(journal), say=_say)
+    if as_json:
+        reports.print_json(repaired._asdict() | {"lost": repaired.lost})
+    else:
+        _say(*_repaired_lines(repaired), err=False)
+    if repaired.lost:
+        raise typer.Exit(EXIT_INCOMPLETE)
 
 
 def _moment(text: str) -> datetime:
@@ -158,63 +173,83 @@ def _say(*lines: str, err: bool = True) -> None:
         typer.echo(printable(line, one_line=True), err=err)
 
 
-def _print_stats(found: upkeep.Stats) -> None:
-    head = f"{found.journal}: {found.answers:,} answers, {found.failed:,} failed, {reports.size(found.size)} on disk, schema {found.schema}"
-    _say(head, *([""] if found.models else []), err=False)
-    rows = [
-        {
-            "model": one.name,
-            "fingerprint": one.model,
-            "answers": one.answers,
-            "failed": ", ".join(f"{kind} {number:,}" for kind, number in one.failed.items()) or None,
-            "input tokens": one.input_tokens,
-            "output tokens": one.output_tokens,
-            "unmetered": one.unmetered or None,
-            "text": reports.size(one.text_bytes),
-            "first": _date(one.first),
-            "last": _date(one.last),
-        }
-        for one in found.models
-    ]
-    if rows:
+def _print_stats(statistics: upkeep.Stats) -> None:
+    _say(
+        f"{statistics.journal}: {statistics.answers:,} answers, {statistics.failed:,} failed,"
+        f" {reports.size(statistics.size)} on disk, schema {statistics.schema}",
+        err=False,
+    )
+    if statistics.models:
+        typer.echo()
+        rows = [_row_of_model(model) for model in statistics.models]
         reports.print_rows(rows, prose={"failed": 12}, optional=("first", "unmetered", "text"), lead=2)
-    if found.claimants:
+    if statistics.claimants:
         reports.print_rows(
-            [{"run": one.process, "state": one.state, "asking": one.claims} for one in found.claimants]
+            [
+                {"run": claimant.process, "state": claimant.state, "asking": claimant.claims}
+                for claimant in statistics.claimants
+            ]
         )
 
 
+def _row_of_model(model: upkeep.ModelStats) -> dict[str, Any]:
+    """Return the row of a model in the table of cached responses."""
+    failures = ", ".join(f"{kind} {number:,}" for kind, number in model.failed.items())
+    return {
+        "model": model.name,
+        "fingerprint": model.model,
+        "answers": model.answers,
+        "failed": failures or None,
+        "input tokens": model.input_tokens,
+        "output tokens": model.output_tokens,
+        "unmetered": model.unmetered or None,
+        "text": reports.size(model.text_bytes),
+        "first": _date(model.first),
+        "last": _date(model.last),
+    }
+
+
 def _print_pruned(pruned: upkeep.Pruned) -> None:
-    tokens = f" (which cost {pruned.input_tokens:,} input and {pruned.output_tokens:,} output tokens)"
-    what = f"{pruned.answers:,} answers{tokens if pruned.answers else ''}, {pruned.failed:,} failures, {pruned.claims:,} claims of ended runs"
+    answers = f"{pruned.answers:,} answers"
+    if pruned.answers:
+        tokens = f"{pruned.input_tokens:,} input and {pruned.output_tokens:,} output tokens"
+        answers += f" (which cost {tokens})"
+    removed = f"{answers}, {pruned.failed:,} failures, {pruned.claims:,} claims of ended runs"
     if pruned.size_after is None:
-        typer.echo(f"would remove {what}; nothing was removed. Add --yes to remove them")
+        typer.echo(f"would remove {removed}; nothing was removed. Add --yes to remove them")
         return
     before, after = reports.size(pruned.size_before), reports.size(pruned.size_after)
-    typer.echo(f"removed {what}; the journal now takes {after} on disk (before: {before})")
+    typer.echo(f"removed {removed}; the journal now takes {after} on disk (before: {before})")
     if pruned.note:
         _say(pruned.note)
 
 
-def _health_lines(found: upkeep.Health) -> list[str]:
-    rows = "" if found.rows is None else f", {found.rows:,} rows"
-    if found.readable is not None:
-        rows = f", {found.readable:,} of {found.rows:,} rows are readable"
-    lines = [f"{found.journal}: {found.state}{rows}"]
-    lines += [
-        f"  {one.what}: {one.number:,}{f' ({one.example})' if one.example else ''}" for one in found.problems
-    ]
-    lines += [f"  {note}" for note in found.notes]
-    if found.state == "unusable":
-        return ["; ".join(line.strip() for line in [*lines, "restore a backup, or choose another --journal"])]
-    return lines if found.sound else [*lines, "  to repair it, run tiltmeter journal check --repair"]
+def _health_lines(health: upkeep.Health) -> list[str]:
+    lines = [f"{health.journal}: {health.state}{_rows_in_words(health)}"]
+    for problem in health.problems:
+        example = f" ({problem.example})" if problem.example else ""
+        lines.append(f"  {problem.what}: {problem.number:,}{example}")
+    lines += [f"  {note}" for note in health.notes]
+    if health.state == "unusable":
+        reasons = [line.strip() for line in lines]
+        return ["; ".join([*reasons, "restore a backup, or choose another --journal"])]
+    if not health.sound:
+        lines.append("  to repair it, run tiltmeter journal check --repair")
+    return lines
+
+
+def _rows_in_words(health: upkeep.Health) -> str:
+    if health.readable is not None:
+        return f", {health.readable:,} of {health.rows:,} rows are readable"
+    return "" if health.rows is None else f", {health.rows:,} rows"
 
 
 def _repaired_lines(repaired: upkeep.Repaired) -> list[str]:
     lines = [f"{repaired.journal}: was {repaired.was}; now contains {repaired.rows:,} rows"]
     if repaired.claimed is not None:
         lines.append(
-            f"  recovered {repaired.rows:,} of the {repaired.claimed:,} rows expected in the file (fewer rows existed if it was pruned)"
+            f"  recovered {repaired.rows:,} of the {repaired.claimed:,} rows expected in the file (fewer rows"
+            " existed if it was pruned)"
         )
     if repaired.removed:
         lines.append(f"  removed {repaired.removed:,} rows that no run can use")

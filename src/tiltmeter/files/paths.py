@@ -9,7 +9,10 @@ from pathlib import Path
 
 
 def is_file(path: str | Path) -> bool:
-    """Return True if the path is a file, and False if it is not or cannot be tested (name too long, inaccessible folder)."""
+    """Return True if the path is a file, and False if it is not or cannot be tested.
+
+    A path cannot be tested if its name is too long or its folder inaccessible.
+    """
     try:
         return Path(path).is_file()
     except (OSError, ValueError):
@@ -35,9 +38,8 @@ def default_cache() -> Path:
     if chosen := os.environ.get("TILTMETER_CACHE"):
         return Path(chosen).expanduser()
     home = Path.home()
-    bases = {
-        "darwin": home / "Library" / "Caches",
-        "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"),
-    }
-    base = bases.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
-    return base / "tiltmeter"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "tiltmeter"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "tiltmeter"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "tiltmeter"

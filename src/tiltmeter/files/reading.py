@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import polars as pl
 from polars import DataFrame, selectors as cs
@@ -24,37 +24,42 @@ UNREADABLE: Final = (OSError, UnicodeError, pl.exceptions.PolarsError, pl.except
 """Exceptions raised when a table cannot be read. Polars panics are listed because they do not derive from
 `Exception`."""
 
-ROW = "row number"
+ROW: Final = "row number"
 """Column with the row number: in a spreadsheet (CSV, Excel), the header is row 1, and the first record is row
 2; elsewhere it is row 1.
 
 A table that is read has this column only if empty rows were omitted.
 """
-ROW_TYPE = pl.UInt32
+ROW_TYPE: Final = pl.UInt32
 """Type of the column `ROW`; a column of the user with this name has another type."""
 
 MOST_ROWS: Final = 2**24
 """Maximum number of rows of a Parquet file."""
 LARGEST_TABLE: Final = 2**32
 """Maximum size in memory, in bytes, of a Parquet file, as estimated from its first rows."""
-_FIRST_ROWS = 1000
-_LONGEST = 300
-_SEPARATORS = (",", ";", "\t", "|")
-_SAMPLE = 2**16
-"""Number of characters of a CSV file from which its separator is found."""
-_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_EMPTY_LINES = re.compile(r"(?:[\s,;|]*\n)?")
+_FIRST_ROWS: Final = 1000
+"""Number of rows from which the size of a Parquet file is estimated."""
+_LONGEST_MESSAGE: Final = 300
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""Separators of values in a CSV file, with their names."""
+_SAMPLE: Final = 2**16
+"""Number of characters of a CSV file from which its separator is determined."""
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_EMPTY_LINES: Final = re.compile(r"(?:[\s,;|]*\n)?")
 """Lines before the names of the columns: empty, or with separators only."""
-_DECLARED = re.compile(r"sep=([!#-/:-@|~\t])\r?\n", re.IGNORECASE)
+_DECLARED: Final = re.compile(r"sep=([!#-/:-@|~\t])\r?\n", re.IGNORECASE)
 """First line with which a spreadsheet declares the separator."""
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_DUPLICATE_SUFFIX: Final = re.compile(r"_duplicated_\d+$")
+"""Suffix that Polars appends to duplicate column names."""
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 def why(error: BaseException) -> str:
     """Return the first line of an error message."""
     if isinstance(error, pl.exceptions.PanicException):
         return "its contents contradict each other"
-    return next(iter(str(error).splitlines()), type(error).__name__)[:_LONGEST]
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:_LONGEST_MESSAGE]
 
 
 def json_of(given: str | bytes) -> Any:
@@ -69,7 +74,9 @@ def json_of(given: str | bytes) -> Any:
     """
     text = given.decode("utf-8-sig") if isinstance(given, bytes) else given
     value = json.loads(text)
-    return json.loads(storable(json.dumps(value, ensure_ascii=False))) if _SURROGATE.search(text) else value
+    if _SURROGATE.search(text):
+        return json.loads(storable(json.dumps(value, ensure_ascii=False)))
+    return value
 
 
 def unreadable(path: Path, error: BaseException) -> str:
@@ -85,7 +92,7 @@ def unreadable(path: Path, error: BaseException) -> str:
     return why(error)
 
 
-Reader = Callable[[Path], DataFrame]
+Reader: TypeAlias = Callable[[Path], DataFrame]
 
 
 def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
@@ -105,17 +112,21 @@ def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
     """
     if path.suffix.lower() == ".gz":
         return _table_of_gzip(path, own)
-    ours: dict[str, Reader] = {".csv": csv_of, ".tsv": csv_of, ".xlsx": _excel_of, ".parquet": _parquet_of}
-    ours |= {
+    json_lines = partial(pl.read_ndjson, infer_schema_length=None)
+    readers: dict[str, Reader] = {
+        ".csv": csv_of,
+        ".tsv": csv_of,
+        ".xlsx": _excel_of,
+        ".parquet": _parquet_of,
         ".json": _json_of_file,
-        **dict.fromkeys((".jsonl", ".ndjson"), partial(pl.read_ndjson, infer_schema_length=None)),
+        ".jsonl": json_lines,
+        ".ndjson": json_lines,
+        **(own or {}),
     }
-    readers = ours | dict(own or {})
-    reader = readers.get(path.suffix.lower())
+    extension = path.suffix.lower()
+    reader = readers.get(extension)
     if reader is None:
-        raise InputError(
-            f"{path}: unknown file extension {path.suffix.lower()!r}; use one of {', '.join(readers)}"
-        )
+        raise InputError(f"{path}: unknown file extension {extension!r}; use one of {', '.join(readers)}")
     try:
         return _with_plain_names(path, reader(path))
     except UNREADABLE as error:
@@ -125,20 +136,22 @@ def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
 def _with_plain_names(path: Path, table: DataFrame) -> DataFrame:
     """Return a table without blanks around the names of its columns."""
     names = [name.strip() for name in table.columns]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"{path} has the column {twice!r} twice; rename or remove one of them")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{path} has the column {name!r} twice; rename or remove one of them")
     return table.rename(dict(zip(table.columns, names, strict=True)))
 
 
 def _table_of_gzip(path: Path, own: Mapping[str, Reader] | None) -> DataFrame:
+    """Read a compressed table."""
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / path.stem
         try:
             unpack_gzip(path, plain)
-        except (OSError, EOFError) as error:
-            raise InputError(
-                f"{path} cannot be read: {unreadable(path, error) if isinstance(error, OSError) else error}"
-            ) from error
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+        except EOFError as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
         try:
             return table_of(plain, own)
         except InputError as error:
@@ -151,7 +164,8 @@ def _excel_of(path: Path) -> DataFrame:
         from fastexcel import FastExcelError, read_excel
     except ImportError as error:
         raise InputError(
-            f'{path}: Excel files need another package: pip install "tiltmeter[excel]"; or save the sheet as CSV'
+            f'{path}: Excel files need another package: pip install "tiltmeter[excel]";'
+            " or save the sheet as CSV"
         ) from error
     index = check_workbook(path)
     try:
@@ -160,20 +174,27 @@ def _excel_of(path: Path) -> DataFrame:
     except FastExcelError as error:
         raise InputError(f"{path} cannot be read: it is not an Excel workbook, or it is damaged") from error
     if index:
-        hidden = ", ".join(workbook.sheet_names[:index])
-        sheet = f"the sheet {shortened(workbook.sheet_names[index], _LONGEST)!r}"
+        sheet = shortened(workbook.sheet_names[index], _LONGEST_MESSAGE)
+        hidden = shortened(", ".join(workbook.sheet_names[:index]), _LONGEST_MESSAGE)
         print(
-            f"note: {path}: {sheet} is read; hidden sheets before it are not ({shortened(hidden, _LONGEST)})",
+            f"note: {path}: the sheet {sheet!r} is read; hidden sheets before it are not ({hidden})",
             file=sys.stderr,
         )
     return _filled(table, r"__UNNAMED__\d+")
 
 
 def _filled(table: DataFrame, unnamed: str, above: int = 0) -> DataFrame:
-    """Return a table without its empty rows, and without the empty columns whose name matches the pattern `unnamed`.
+    """Return a table without its empty rows and its empty columns without a name.
 
     If rows are omitted, or were above the names of the columns, the column `ROW` has the numbers of the
-    others.
+    other rows.
+
+    Parameters
+    ----------
+    unnamed
+        Pattern of the names that a reader gives to columns without a name.
+    above
+        Number of rows of the spreadsheet above the names of the columns.
     """
     empty = [
         name
@@ -190,20 +211,20 @@ def _filled(table: DataFrame, unnamed: str, above: int = 0) -> DataFrame:
 
 
 def _parquet_of(path: Path) -> DataFrame:
-    """Read a Parquet file, in which a value that is repeated takes hardly any space, if the table fits into memory."""
+    """Read a Parquet file if the table fits into memory.
+
+    A value that is repeated takes hardly any space in the file, but does in memory.
+    """
     lazy = pl.scan_parquet(path, glob=False)
     height = lazy.select(pl.len()).collect().item()
     beginning = lazy.head(_FIRST_ROWS).collect()
-    texts = sum(
-        int(beginning[name].str.len_bytes().sum())
-        for name, kind in beginning.schema.items()
-        if kind == pl.String
-    )
-    size = (beginning.estimated_size() + texts) * (height / max(beginning.height, 1))
+    text_bytes = sum(int(column.str.len_bytes().sum()) for column in beginning.select(cs.string()))
+    size_per_row = (beginning.estimated_size() + text_bytes) / max(beginning.height, 1)
+    size = height * size_per_row
     if height > MOST_ROWS or size > LARGEST_TABLE:
         raise InputError(
-            f"{path} has {height:,} rows, which take about {size / 2**30:,.1f} GiB; at most {MOST_ROWS:,} rows and "
-            f"{LARGEST_TABLE >> 30} GiB are read: split the table"
+            f"{path} has {height:,} rows, which take about {size / 2**30:,.1f} GiB; at most {MOST_ROWS:,}"
+            f" rows and {LARGEST_TABLE >> 30} GiB are read: split the table"
         )
     return lazy.collect()
 
@@ -212,7 +233,8 @@ def _json_of_file(path: Path) -> DataFrame:
     """Read a JSON file with a list of objects."""
     if not path.read_text(encoding="utf-8-sig").lstrip().startswith("["):
         raise InputError(
-            f"{path} is not a list of objects such as [{{'prompt': ..., 'answer': ...}}]; write one object for each row"
+            f"{path} is not a list of objects such as [{{'prompt': ..., 'answer': ...}}];"
+            " write one object for each row"
         )
     return pl.read_json(path, infer_schema_length=None)
 
@@ -222,67 +244,85 @@ def csv_of(path: Path) -> DataFrame:
 
     Raises InputError if it is not valid CSV, and the exceptions of `UNREADABLE` otherwise.
     """
-    start = path.read_bytes()[:_LONGEST].lstrip()
-    if not start:
-        raise InputError(f"{path} cannot be read: it is empty; its first line must contain the column names")
-    if start.removeprefix(b"\xef\xbb\xbf")[:1] in (b"{", b"["):
-        raise InputError(
-            f"{path} contains JSON, not comma-separated values; write one object per line to a file that ends in .jsonl"
-        )
-    if encoding := not_utf8(path.read_bytes()):
-        raise InputError(f"{path} cannot be read: {encoding}")
-    separator, before, is_declared = _separator(path)
-    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    end = "\n" if b"\n" in content else "\r"
-    content = _with_doubled_quotes(path, content, separator, end)
+    content = path.read_bytes()
+    _refuse_other_contents(path, content)
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    layout = _layout_of(path)
+    line_end = "\n" if b"\n" in content else "\r"
+    content = _with_doubled_quotes(path, content, layout.separator, line_end)
     try:
-        table = pl.read_csv(content, infer_schema=False, separator=separator, skip_lines=before, eol_char=end)
-    except pl.exceptions.ComputeError as error:
-        raise InputError(f"{path} cannot be read: {_why_not_csv(path, error, separator)}") from error
-    table = _filled(table, rf"\s*({_DUPLICATE_SUFFIX.pattern})?", 0 if is_declared else before)
-    if duplicate := next(
-        (
-            name
-            for name in table.columns
-            if _DUPLICATE_SUFFIX.search(name) and _DUPLICATE_SUFFIX.sub("", name) in table.columns
-        ),
-        None,
-    ):
-        raise InputError(
-            f"{path} has the column {_DUPLICATE_SUFFIX.sub('', duplicate)!r} twice; rename or remove one of them"
+        table = pl.read_csv(
+            content,
+            infer_schema=False,
+            separator=layout.separator,
+            skip_lines=layout.skipped_lines,
+            eol_char=line_end,
         )
+    except pl.exceptions.ComputeError as error:
+        raise InputError(f"{path} cannot be read: {_why_not_csv(path, error, layout.separator)}") from error
+    table = _filled(table, rf"\s*({_DUPLICATE_SUFFIX.pattern})?", layout.skipped_rows)
+    for name in table.columns:
+        original = _DUPLICATE_SUFFIX.sub("", name)
+        if original != name and original in table.columns:
+            raise InputError(f"{path} has the column {original!r} twice; rename or remove one of them")
     return _with_plain_names(path, table)
 
 
-def _separator(path: Path) -> tuple[str, int, bool]:
-    """Return the separator of the values in a CSV file, the number of lines before the names of the columns, and whether it is declared.
+def _refuse_other_contents(path: Path, content: bytes) -> None:
+    """Raise InputError if a CSV file is empty, contains JSON, or is not UTF-8 text."""
+    beginning = content[:_LONGEST_MESSAGE].lstrip()
+    if not beginning:
+        raise InputError(f"{path} cannot be read: it is empty; its first line must contain the column names")
+    if beginning.removeprefix(_BYTE_ORDER_MARK).startswith((b"{", b"[")):
+        raise InputError(
+            f"{path} contains JSON, not comma-separated values; write one object per line"
+            " to a file that ends in .jsonl"
+        )
+    encoding = not_utf8(content)
+    if encoding:
+        raise InputError(f"{path} cannot be read: {encoding}")
+
+
+class _Layout(NamedTuple):
+    """How the values of a CSV file are arranged."""
+
+    separator: str
+    skipped_lines: int
+    """Number of lines before the names of the columns."""
+    skipped_rows: int
+    """Number of these lines that are rows of the spreadsheet; a declared separator is not a row."""
+
+
+def _layout_of(path: Path) -> _Layout:
+    """Return the layout of a CSV file.
 
     The separator is the one that divides the first line into several names. If several do, it is the first
-    that divides all lines alike; a comma if none does. In a TSV file, tabs come first. The line of a
-    declaration is no row of the spreadsheet.
+    that divides all lines alike; a comma if none does. In a TSV file, tabs come first.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         sample = file.read(_SAMPLE)
-    if declared := _DECLARED.match(sample):
-        return declared[1], 1, True
+    declaration = _DECLARED.match(sample)
+    if declaration:
+        return _Layout(declaration[1], skipped_lines=1, skipped_rows=0)
     blank = _EMPTY_LINES.match(sample).end()  # type: ignore[union-attr]  # it matches every text
-    before = sample.count("\n", 0, blank)
-    marks = (
-        sorted(_SEPARATORS, key=lambda mark: mark == "\t", reverse=True)
-        if path.suffix.lower() == ".tsv"
-        else _SEPARATORS
-    )
-    widths = {mark: _widths(sample[blank:], mark) for mark in marks}
-    dividing = [mark for mark in marks if widths[mark] and widths[mark][0] > 1]
-    alike = [mark for mark in dividing if len(set(widths[mark])) == 1]
-    return next(iter(alike if len(dividing) > 1 and alike else dividing), ","), before, False
+    lines = sample.count("\n", 0, blank)
+    separators = list(_SEPARATORS)
+    if path.suffix.lower() == ".tsv":
+        separators.sort(key=lambda separator: separator != "\t")
+    widths = {separator: _widths(sample[blank:], separator) for separator in separators}
+    dividing = [separator for separator in separators if widths[separator] and widths[separator][0] > 1]
+    if len(dividing) > 1:
+        alike = [separator for separator in dividing if len(set(widths[separator])) == 1]
+        dividing = alike or dividing
+    separator = dividing[0] if dividing else ","
+    return _Layout(separator, skipped_lines=lines, skipped_rows=lines)
 
 
 def _with_doubled_quotes(path: Path, content: bytes, separator: str, end: str) -> bytes:
-    """Return a CSV text in which every quotation mark within a value is doubled, and every value with one is in quotation marks.
+    """Return a CSV text in which every quotation mark within a value is doubled.
 
-    Polars would merge or alter rows otherwise. A value that does not start with a quotation mark is taken as
-    it is (6" tall).
+    Every value with a quotation mark is in quotation marks. Polars would merge or alter rows otherwise. A
+    value that does not start with a quotation mark is taken as it is (6" tall).
 
     Raises
     ------
@@ -292,21 +332,22 @@ def _with_doubled_quotes(path: Path, content: bytes, separator: str, end: str) -
     """
     if b'"' not in content:
         return content
-    mark, line_end = re.escape(separator.encode()), end.encode()
+    mark = re.escape(separator.encode())
+    line_end = end.encode()
     after = rb"(?:%b|\r?%b)" % (mark, line_end)
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"(?=%b|\Z)' % after
     without_quotes = rb'[^"%b%b]*+' % (mark, line_end)
-    if re.compile(
-        rb"(?:(?:%b|%b)%b)*+(?:%b|%b)\Z" % (quoted, without_quotes, after, quoted, without_quotes)
-    ).match(content):
+    plain_value = rb"(?:%b|%b)" % (quoted, without_quotes)
+    if re.match(rb"(?:%b%b)*+%b\Z" % (plain_value, after, plain_value), content):
         return content
     value = rb'(?:%b|(?!")[^%b%b]*+)' % (quoted, mark, line_end)
-    place = re.compile(rb"(?:%b%b)*+" % (value, after)).match(content).end()  # type: ignore[union-attr]  # it matches every text
+    complete = re.match(rb"(?:%b%b)*+" % (value, after), content)
+    place = complete.end()  # type: ignore[union-attr]  # it matches every text
     if not re.compile(rb"%b\Z" % value).match(content, place):
         number = content.count(line_end, 0, place) + 1
         raise InputError(
-            f"{path} cannot be read: line {number}: a value starts with a quotation mark, and the next one is not at its end; "
-            "close the quotation mark, or double it within a value"
+            f"{path} cannot be read: line {number}: a value starts with a quotation mark, and the next one is"
+            " not at its end; close the quotation mark, or double it within a value"
         )
     return re.compile(rb"%b|[^%b%b]++" % (quoted, mark, line_end)).sub(_in_quotes, content)
 
@@ -328,19 +369,19 @@ def _widths(sample: str, separator: str) -> Sequence[int]:
         ]
     except csv.Error:
         return []
-    return widths[:-1] if len(sample) == _SAMPLE and len(widths) > 1 else widths
+    is_cut_off = len(sample) == _SAMPLE and len(widths) > 1
+    return widths[:-1] if is_cut_off else widths
 
 
 def _why_not_csv(path: Path, error: BaseException, separator: str) -> str:
+    """Return the reason why a CSV file cannot be read: the first line with too many values, or the error."""
     with path.open(encoding="utf-8-sig", newline="") as file, contextlib.suppress(csv.Error):
         width = 0
-        for row in (reader := csv.reader(file, delimiter=separator)):
+        reader = csv.reader(file, delimiter=separator)
+        for row in reader:
             width = width or len(row)
             if len(row) > width:
-                quotes = f"put quotes around values with {_NAMES.get(separator, repr(separator))}"
-                return f"line {reader.line_num} has {len(row)} values for {width} columns; {quotes}"
+                name = _SEPARATORS.get(separator, repr(separator))
+                remedy = f"put quotes around values with {name}"
+                return f"line {reader.line_num} has {len(row)} values for {width} columns; {remedy}"
     return why(error)
-
-
-_DUPLICATE_SUFFIX = re.compile(r"_duplicated_\d+$")
-"""Suffix that Polars appends to duplicate column names."""

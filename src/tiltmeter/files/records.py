@@ -6,14 +6,14 @@ Import this module lazily, because importing Pydantic is slow.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from tiltmeter.errors import InputError
 from tiltmeter.files.yaml import error_sentence, read_yaml
 
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\n]*$")]
+Line: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\n]*$")]
 """One line of text, stripped of surrounding whitespace."""
 T = TypeVar("T")
 Filled: TypeAlias = Annotated[T, Field(min_length=1)]
@@ -23,7 +23,7 @@ Filled: TypeAlias = Annotated[T, Field(min_length=1)]
 class Record(BaseModel):
     """Base model of a mapping that rejects unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -53,7 +53,7 @@ def read_record(path: Path, what: str, model: type[Model]) -> Model:
 def validated(loaded: Any, model: type[Model], place: str) -> Model:
     """Validate a value against a model.
 
-    Raises InputError with the place and one sentence about the first error.
+    Raise InputError with the place and one sentence about the first error.
     """
     try:
         return model.model_validate(loaded)

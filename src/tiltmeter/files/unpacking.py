@@ -1,4 +1,4 @@
-"""Limits for files that unpack to much more than their size: gzip files, Excel workbooks and archives of logs.
+"""Limits for files that unpack to much more than their size: gzip files, Excel workbooks, archives of logs.
 
 The limits are checked before a file is unpacked into memory. A larger table can be given unpacked, or as CSV.
 """
@@ -34,11 +34,14 @@ _DAMAGED: Final = (
 )
 _NO_WORKBOOK: Final = "it is not an Excel workbook, or it is damaged"
 _TARGET: Final = rb"""\bTarget\s*=\s*["']([^"']*)"""
+_RELATION: Final = rb"""\bid\s*=\s*["']([^"']*)"""
+_RELATION_ID: Final = rb"""\bId\s*=\s*["']([^"']*)"""
 _COLUMN: Final = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]{1,3})[0-9]""")
 """The column in the reference of a cell."""
 _ROW: Final = re.compile(rb"""\br\s*=\s*["']\s*[A-Za-z]{0,3}([0-9]{1,10})""")
 """The row in the reference of a cell or of a row."""
-_SHOWN: Final = 5
+_CELLS_IN_MESSAGE: Final = 5
+"""Maximum number of cells named in a message."""
 _HIDDEN: Final = re.compile(rb"""\bstate\s*=\s*["'](?:hidden|veryHidden)["']""")
 _ERROR: Final = re.compile(rb"""<(?:\w+:)?c(\s[^<>]*\bt\s*=\s*["']e["'][^<>]*)>""")
 _FORMULA: Final = re.compile(
@@ -93,11 +96,16 @@ def _unpacked(packed: Path) -> Iterator[bytes]:
 
 
 def _too_large(path: Path) -> str:
-    return f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; unpack it yourself and give the unpacked file"
+    return (
+        f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB;"
+        " unpack it yourself and give the unpacked file"
+    )
 
 
 def check_workbook(path: Path) -> int:
-    """Return the index of the first visible sheet of an Excel workbook, after checks that it can be read with little memory and no loss.
+    """Return the index of the first visible sheet of an Excel workbook.
+
+    Check first that the sheet can be read with little memory and without loss.
 
     Raises
     ------
@@ -110,34 +118,40 @@ def check_workbook(path: Path) -> int:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > LARGEST_UNPACKED:
                 raise InputError(
-                    f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the sheet as CSV and give that file"
+                    f"{path} unpacks to more than {LARGEST_UNPACKED >> 20} MiB; save the"
+                    " sheet as CSV and give that file"
                 )
-            index, first = _first_sheet(archive)
+            index, sheet = _first_sheet(archive)
             # Each member is unpacked once: `zipfile` stops at the declared size, and a wrong size is an
             # error.
             for member in archive.infolist():
-                if member.filename != first:
+                if member.filename != sheet:
                     for _ in _blocks(archive, member.filename):
                         pass
-            rows, columns = _extent(_blocks(archive, first))
-            unusable = [] if rows * columns > MOST_CELLS else _cells_without_value(archive.read(first))
+            rows, columns = _extent(_blocks(archive, sheet))
+            is_too_large = rows * columns > MOST_CELLS
+            cells = [] if is_too_large else _cells_without_value(archive.read(sheet))
     except _DAMAGED as error:
         raise InputError(f"{path} cannot be read: {_NO_WORKBOOK}") from error
-    if rows * columns > MOST_CELLS:
+    if is_too_large:
         raise InputError(
-            f"{path}: the first sheet has {rows:,} rows and {columns:,} columns up to its last cell; delete the rows and columns beyond "
-            "the table, or save it as CSV"
+            f"{path}: the first sheet has {rows:,} rows and {columns:,} columns up to its last cell; delete"
+            " the rows and columns beyond the table, or save it as CSV"
         )
-    if unusable:
-        shown = ", ".join(unusable[:_SHOWN]) + (", ..." if len(unusable) > _SHOWN else "")
+    if cells:
+        names = ", ".join(cells[:_CELLS_IN_MESSAGE])
+        if len(cells) > _CELLS_IN_MESSAGE:
+            names += ", ..."
+        counted = "1 cell has" if len(cells) == 1 else f"{len(cells):,} cells have"
         raise InputError(
-            f"{path}: {len(unusable):,} {'cell has' if len(unusable) == 1 else 'cells have'} an error or a formula without a stored value "
-            f"({shown}); a text that begins with = may have become one: enter it as text or empty the cell, or give the table as CSV"
+            f"{path}: {counted} an error or a formula without a stored value ({names}); a text that begins"
+            " with = may have become one: enter it as text or empty the cell, or give the table as CSV"
         )
     return index
 
 
 def _blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    """Yield the content of a file of the archive in blocks."""
     with archive.open(name) as file:
         while block := file.read(_BLOCK):
             yield block
@@ -148,28 +162,37 @@ def _first_sheet(archive: zipfile.ZipFile) -> tuple[int, str]:
     sheets = re.findall(rb"<(?:\w+:)?sheet\s[^<>]*>", archive.read("xl/workbook.xml"))
     visible = [index for index, sheet in enumerate(sheets) if not _HIDDEN.search(sheet)]
     index = visible[0] if visible else 0
-    relation = _found(rb"""\bid\s*=\s*["']([^"']*)""", sheets[index])
+    relation = _first_group(_RELATION, sheets[index])
     relations = re.findall(rb"<(?:\w+:)?Relationship\s[^<>]*>", archive.read("xl/_rels/workbook.xml.rels"))
     targets = [
-        _found(_TARGET, one) for one in relations if _found(rb"""\bId\s*=\s*["']([^"']*)""", one) == relation
+        _first_group(_TARGET, element)
+        for element in relations
+        if _first_group(_RELATION_ID, element) == relation
     ]
-    place = targets[0].decode()
-    return index, place.removeprefix("/") if place.startswith("/") else f"xl/{place}"
+    target = targets[0].decode()
+    return index, target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
 
 
 def _cells_without_value(sheet: bytes) -> list[str]:
-    """Return the names of the cells that have an error, or a formula whose value is not stored, from the XML of a sheet."""
-    cells = [*_ERROR.findall(sheet), *(cell for cell in _FORMULA.findall(sheet) if not _IS_TEXT.search(cell))]
+    """Return the names of the cells with an error, or with a formula whose value is not stored.
+
+    Parameters
+    ----------
+    sheet
+        The XML of the sheet.
+    """
+    cells = _ERROR.findall(sheet)
+    cells += [cell for cell in _FORMULA.findall(sheet) if not _IS_TEXT.search(cell)]
     places = [_PLACE.search(cell) for cell in cells]
     return [place[1].decode() if place else "without a name" for place in places]
 
 
-def _found(pattern: bytes, text: bytes) -> bytes:
-    """Return the first match of a pattern, or its group; raise LookupError if there is none."""
-    found = re.search(pattern, text)
-    if found is None:
+def _first_group(pattern: bytes, text: bytes) -> bytes:
+    """Return the group of the first match of a pattern; raise LookupError if there is none."""
+    match = re.search(pattern, text)
+    if match is None:
         raise LookupError(pattern)
-    return found[found.re.groups]
+    return match[1]
 
 
 def _extent(blocks: Iterator[bytes]) -> tuple[int, int]:
@@ -177,23 +200,26 @@ def _extent(blocks: Iterator[bytes]) -> tuple[int, int]:
 
     Rows and cells without a reference follow the one before.
     """
-    last_row, row_count, longest, in_row = 0, 0, 0, 0
-    letters = {b"A"}
-    rest = b""
+    last_row = 0  # the largest row in a reference
+    row_count = 0
+    longest_row = 0  # the number of cells in the longest row
+    cells_in_row = 0
+    column_names = {b"A"}
+    incomplete = b""  # the tag in which a block ends
     for block in blocks:
-        whole, mark, tag = (rest + block).rpartition(b"<")
-        rest = mark + tag
-        columns = _COLUMN.findall(whole)
-        letters.update(columns)
-        last_row = max([last_row, *map(int, set(_ROW.findall(whole)))])
-        starts = _START.findall(whole)
+        complete, bracket, tag = (incomplete + block).rpartition(b"<")
+        incomplete = bracket + tag
+        references = _COLUMN.findall(complete)
+        column_names.update(references)
+        last_row = max([last_row, *map(int, set(_ROW.findall(complete)))])
+        starts = _START.findall(complete)
         row_count += starts.count(b"row")
-        if starts.count(b"c") <= len(columns):
+        if starts.count(b"c") <= len(references):
             continue
         for start in starts:
-            in_row = 0 if start == b"row" else in_row + 1
-            longest = max(longest, in_row)
-    return max(last_row, row_count), max([longest, *map(_column_number, letters)])
+            cells_in_row = 0 if start == b"row" else cells_in_row + 1
+            longest_row = max(longest_row, cells_in_row)
+    return max(last_row, row_count), max([longest_row, *map(_column_number, column_names)])
 
 
 def _column_number(letters: bytes) -> int:

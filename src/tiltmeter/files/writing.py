@@ -9,23 +9,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import Final
 
 from filelock import FileLock, Timeout
 
 from tiltmeter.errors import InputError
 
-LOCK = ".lock"
+LOCK: Final = ".lock"
 """Lock file in a folder that is being written. It remains, unlocked, if the writer is killed."""
-IN_CACHE = "set TILTMETER_CACHE to a writable folder"
+IN_CACHE: Final = "set TILTMETER_CACHE to a writable folder"
 """Remedy for a file that cannot be written to the cache."""
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_ELSEWHERE = "name a file in a writable folder"
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
+_ELSEWHERE: Final = "name a file in a writable folder"
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
 def writable(path: Path, elsewhere: str = _ELSEWHERE) -> Iterator[None]:
-    """Convert file system errors (read-only, full, not a folder, name too long) to an InputError that names the path and the remedy.
+    """Convert errors of the file system to an InputError that names the path and the remedy.
+
+    Such errors are: read-only, full, not a folder, name too long.
 
     Parameters
     ----------
@@ -64,19 +67,22 @@ def writing(path: Path, elsewhere: str = _ELSEWHERE) -> Iterator[Path]:
     """
     if not path.name or path.name == "..":
         raise InputError(f"{path} is a folder; name a file")
-    aside = path.with_name(f".{path.name}.{token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{token_hex(4)}")
     with writable(path, elsewhere):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            yield aside
-            aside.replace(path)
+            yield temporary
+            temporary.replace(path)
         finally:
             with suppress(OSError):
-                aside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
 
 
 def check_suffix(path: Path, what: str, *suffixes: str) -> None:
-    """Raise InputError if the name of a file to be written has another suffix, because it could be a file of another kind."""
+    """Raise InputError if the name of a file to be written has another suffix.
+
+    It could be a file of another kind.
+    """
     if path.suffix not in ("", *suffixes):
         raise InputError(f"{path}: {what}; choose a name that ends in {suffixes[0]}")
 
@@ -108,7 +114,8 @@ def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
             break
         except Timeout:
             raise InputError(
-                f"another process is writing to {shown or folder}; wait for it or choose another folder with --out"
+                f"another process is writing to {shown or folder}; wait for it or"
+                " choose another folder with --out"
             ) from None
         except FileNotFoundError:  # a failed writer has just removed the folder
             continue
@@ -120,9 +127,8 @@ def only_writer(folder: Path, shown: str | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        (folder / LOCK).unlink(
-            missing_ok=True
-        )  # before the release, so that the lock file of the next holder is not removed
+        # before the release, so that the lock file of the next holder is not removed
+        (folder / LOCK).unlink(missing_ok=True)
         lock.release()
         if created:
             with suppress(OSError):  # not empty, because it contains a run

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.sanitising import not_utf8, storable
@@ -16,10 +16,17 @@ if TYPE_CHECKING:
     import yaml
     from pydantic import BaseModel, ValidationError
 
-_MAX_VALUES = 1_000_000
-_OPENS = {"[": 1, "{": 1, "]": -1, "}": -1}
-_MAX_DEPTH = 500
+_MAX_VALUES: Final = 1_000_000
+"""Maximum number of values of a document, including those of aliases."""
+_DEPTHS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
+"""What a bracket adds to the nesting depth."""
+_MAX_DEPTH: Final = 500
 """Maximum nesting depth of brackets. The running time of PyYAML is quadratic in the depth."""
+
+_MERGE_TAG: Final = "tag:yaml.org,2002:merge"
+_LONGEST_PROBLEM: Final = 300
+_LONGEST_VALUE: Final = 60
+"""Maximum number of characters of a value in a message."""
 
 
 @cache
@@ -36,9 +43,8 @@ def content_of(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(
-            f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}"
-        ) from error
+        reason = "it is a folder" if path.is_dir() else error.strerror
+        raise InputError(f"cannot read the {what} {path}: {reason}") from error
 
 
 def read_yaml(path: Path, what: str) -> Any:
@@ -60,17 +66,15 @@ def read_yaml(path: Path, what: str) -> Any:
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen: set[str] = set()
+            names: set[str] = set()
             for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    if key.value.strip() in seen:  # names are stripped when read
-                        raise yaml.MarkedYAMLError(
-                            None,
-                            None,
-                            f"the key {key.value.strip()!r} occurs twice in one mapping",
-                            key.start_mark,
-                        )
-                    seen.add(key.value.strip())
+                if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE_TAG:
+                    continue
+                name = key.value.strip()  # names are stripped when read
+                if name in names:
+                    problem = f"the key {name!r} occurs twice in one mapping"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                names.add(name)
             return super().construct_mapping(node, deep)
 
     content = content_of(path, what)
@@ -79,27 +83,32 @@ def read_yaml(path: Path, what: str) -> Any:
     try:
         return yaml_of(content.decode("utf-8-sig"), Loader)
     except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())[:_LONGEST_PROBLEM]
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InputError(
-            f"{path}{place}: not valid YAML ({problem or ' '.join(str(error).split())[:300]}); correct that line"
-        ) from error
+        raise InputError(f"{path}{place}: not valid YAML ({problem}); correct that line") from error
 
 
 def first_error(error: ValidationError) -> Any:
-    """Return the error to report: the first one, or for a missing key the unknown key that is a misspelling of it."""
-    found = error.errors(include_url=False, include_context=True)
-    first = found[0]
+    """Return the error to report.
+
+    It is the first one; for a missing key, it is the unknown key that is a misspelling of it, if there is
+    one.
+    """
+    details = error.errors(include_url=False, include_context=True)
+    first = details[0]
     if first["type"] != "missing":
         return first
-    *parent, key = map(str, first["loc"])
-    unknown = (
-        one for one in found if one["type"] == "extra_forbidden" and [*map(str, one["loc"][:-1])] == parent
-    )
-    return next((one for one in unknown if get_close_matches(str(one["loc"][-1]), [key], cutoff=0.6)), first)
+    *parent, missing_key = map(str, first["loc"])
+    unknown_keys = [detail for detail in details if detail["type"] == "extra_forbidden"]
+    for detail in unknown_keys:
+        *above, key = map(str, detail["loc"])
+        if above == parent and get_close_matches(key, [missing_key], cutoff=0.6):
+            return detail
+    return first
 
 
-_EXPECTED = {
+_EXPECTED: Final = {
     "missing": "is missing",
     "too_short": "is empty",
     "string_too_short": "is an empty text",
@@ -116,7 +125,7 @@ _EXPECTED = {
 
 
 def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
-    """Describe the first error of a document in one sentence: the key, the expected value and the actual value.
+    """Describe the first error of a document in one sentence: the key, the expected and the actual value.
 
     Parameters
     ----------
@@ -125,29 +134,38 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
         `PydanticCustomError`, because Pydantic otherwise includes each member in the location of an error.
     """
     first = first_error(error)
-    kind, where = first["type"], [str(key) for key in first["loc"] if key != "[key]"]
-    above = f"{'.'.join(where[:-1])}: " if where[:-1] else ""
-    is_key = kind == "invalid_key" or len(where) < len(first["loc"])
+    kind = first["type"]
+    keys = [str(key) for key in first["loc"] if key != "[key]"]
+    place = ".".join(keys)
+    above = f"{'.'.join(keys[:-1])}: " if keys[:-1] else ""
+    is_key = kind == "invalid_key" or len(keys) < len(first["loc"])
     if kind == "value_error":  # raised by a validator of Tiltmeter
         message = str(first["ctx"]["error"])
-        return f"{above}a key {message}" if is_key else ": ".join(filter(None, [".".join(where), message]))
+        if is_key:
+            return f"{above}a key {message}"
+        return f"{place}: {message}" if place else message
     if is_key:
         needs = "must be a text of one line (put numbers, dates and words such as yes and no in quotes)"
         return f"{above}a key {needs}, found {first['input']!r}"
     if kind == "extra_forbidden":
-        lacking = error.errors()[0]
-        missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
-        return f"{missing}{above}unknown key {where[-1]!r}: {did_you_mean(where[-1], _keys_below(model, where[:-1]))}"
-    actual = (
-        "" if kind in ("missing", "too_short", "string_too_short") else f", found {shortened(first['input'])}"
-    )
-    return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{actual}".strip()
+        hint = did_you_mean(keys[-1], _keys_below(model, keys[:-1]))
+        return f"{_missing_key(error)}{above}unknown key {keys[-1]!r}: {hint}"
+    expected = _EXPECTED.get(kind) or first["msg"].replace("Input should", "must")
+    is_absent = kind in ("missing", "too_short", "string_too_short")
+    actual = "" if is_absent else f", found {shortened(first['input'])}"
+    return f"{place} {expected}{actual}".strip()
+
+
+def _missing_key(error: ValidationError) -> str:
+    """Return the beginning of the sentence about an unknown key that is a misspelling of a missing one."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))} is missing: " if first["type"] == "missing" else ""
 
 
 def shortened(value: object) -> str:
     """Return the repr of a value, truncated for messages."""
     text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
 def _keys_below(model: type[BaseModel], where: Sequence[str]) -> list[str]:
@@ -184,45 +202,58 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
     """
     import yaml
 
-    if max(accumulate(_OPENS.get(letter, 0) for letter in text), default=0) > _MAX_DEPTH:
+    if max(accumulate(_DEPTHS.get(letter, 0) for letter in text), default=0) > _MAX_DEPTH:
         raise yaml.YAMLError("a value cannot be read (it is nested too deeply)")
     opened = (loader or yaml.SafeLoader)(text)
     try:
         node = opened.get_single_node()
         if node is None:
             return None
-        if (count := _values(node, {})) > _MAX_VALUES:
-            content = (
-                f"more than {_MAX_VALUES:,} values"
-                if count < float("inf")
-                else "a value that contains itself"
-            )
-            raise yaml.YAMLError(f"its aliases expand to {content}")
+        count = _count_values(node, {})
+        if count == float("inf"):
+            raise yaml.YAMLError("its aliases expand to a value that contains itself")
+        if count > _MAX_VALUES:
+            raise yaml.YAMLError(f"its aliases expand to more than {_MAX_VALUES:,} values")
         value = opened.construct_document(node)
         return _storable(value) if "\\u" in text or "\\U" in text else value
     except RecursionError:
         raise yaml.YAMLError("a value cannot be read (it is nested too deeply)") from None
     except (ValueError, OverflowError, TypeError) as error:
-        raise yaml.YAMLError(f"a value cannot be read ({str(error).splitlines()[0][:300]})") from None
+        reason = str(error).splitlines()[0][:_LONGEST_PROBLEM]
+        raise yaml.YAMLError(f"a value cannot be read ({reason})") from None
     finally:
         opened.dispose()
 
 
 def _storable(value: Any) -> Any:
+    """Return a value in which lone surrogates of all texts are replaced."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
-        return {_storable(key): _storable(one) for key, one in value.items()}
-    return [_storable(one) for one in value] if isinstance(value, list) else value
+        return {_storable(key): _storable(content) for key, content in value.items()}
+    if isinstance(value, list):
+        return [_storable(entry) for entry in value]
+    return value
 
 
-def _values(node: Any, known: dict[int, float]) -> float:
-    """Count the values of a node, including every alias; infinite if it contains itself."""
+def _count_values(node: Any, counts: dict[int, float]) -> float:
+    """Count the values of a node, including every alias; infinite if it contains itself.
+
+    Parameters
+    ----------
+    counts
+        Counts of nodes, by their id; they are added to it.
+    """
     import yaml
 
-    if id(node) not in known:
-        known[id(node)] = float("inf")  # until the count is complete
-        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
-        children = (one for pair in inner for one in pair) if isinstance(node, yaml.MappingNode) else inner
-        known[id(node)] = 1 + sum(_values(one, known) for one in children)
-    return known[id(node)]
+    if id(node) in counts:
+        return counts[id(node)]
+    counts[id(node)] = float("inf")  # until the count is complete
+    children = []
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            children += [key, value]
+    elif isinstance(node, yaml.CollectionNode):
+        children = node.value
+    counts[id(node)] = 1 + sum(_count_values(child, counts) for child in children)
+    return counts[id(node)]

@@ -3,6 +3,7 @@
 from tiltmeter.importing.evaluation_logs import MARK, output_of
 from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns
 from tiltmeter.importing.responses import analyse_responses
+from tiltmeter.importing.sources import check_columns, has_columns, run_of, sources_of
 from tiltmeter.importing.stored_runs import analyse_run, refuse_own_texts
 from tiltmeter.importing.verifying import Verification, verify_run
 
@@ -14,7 +15,11 @@ __all__ = [
     "Verification",
     "analyse_responses",
     "analyse_run",
+    "check_columns",
+    "has_columns",
     "output_of",
     "refuse_own_texts",
+    "run_of",
+    "sources_of",
     "verify_run",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Final, TypeAlias
 
 import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col
@@ -18,21 +19,29 @@ from tiltmeter.files.paths import is_file
 from tiltmeter.files.reading import ROW_TYPE, json_of, table_of, why
 from tiltmeter.files.tables import ROW, UserTable
 from tiltmeter.sanitising import not_utf8
-from tiltmeter.schema import conform
+from tiltmeter.schema import Schema, conform
 
-ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
+ROWS: Final[Schema] = {
+    "prompt_id": String,
+    "prompt": String,
+    "model": String,
+    "repetition": Int64,
+    "answer": String,
+}
 """Columns of a table of responses after reading; null if the file lacks them."""
-REPETITIONS = range(2**15)
+REPETITIONS: Final = range(2**15)
 """Range of the column `repetition` of RESPONSES."""
-GIVEN = "given:"
+SEPARATE: Final = "given:"
 """Beginning of the names of columns with the values of several columns, before they are joined to one name.
 """
-_JOINED = ("identity", "pair")
-_BETWEEN = "\x1f"
-_BEGINNING = 4096
-"""Number of bytes of a file from which its kind is found."""
+_JOINED: Final = ("identity", "pair")
+"""Roles for which the values of several columns are joined."""
+_BETWEEN: Final = "\x1f"
+"""Character between values of several columns, which occurs in none."""
+_BEGINNING: Final = 4096
+"""Number of bytes of a file from which its kind is determined."""
 
-_ALIASES = {
+_ALIASES: Final = {
     "answer": ("answer", "response", "completion", "output", "text"),
     "prompt": ("prompt", "question", "input"),
     "repetition": ("repetition", "repetition_id", "sample", "epoch"),
@@ -56,7 +65,7 @@ class TableInMemory:
         return hashlib.sha256(self.rows.write_ipc(None).getvalue()).hexdigest()
 
 
-Source = Path | TableInMemory
+Source: TypeAlias = Path | TableInMemory
 """Where rows come from."""
 
 
@@ -91,21 +100,25 @@ class TextColumns:
 
 
 def texts_in(folder: Path) -> TableInMemory:
-    """Return the text files (`.txt`) of a folder as a table: `text`, `group` (the subfolder, empty if none) and `file`."""
+    """Return the text files (`.txt`) of a folder as a table with the columns `text`, `group` and `file`.
+
+    The group is the name of the subfolder, and null if there is none.
+    """
     paths = sorted(path for path in folder.rglob("*.txt") if path.is_file())
     if not paths:
         raise InputError(
-            f"{folder} is a folder without text files; it needs one subfolder for each group, with files that end in .txt"
+            f"{folder} is a folder without text files; it needs one subfolder for each"
+            " group, with files that end in .txt"
         )
     rows = []
     for path in paths:
-        place, content = path.relative_to(folder), path.read_bytes()
+        content = path.read_bytes()
         if encoding := not_utf8(content):
             raise InputError(f"{path} cannot be read: {encoding}")
-        rows.append(
-            (content.decode("utf-8-sig"), place.parts[0] if len(place.parts) > 1 else None, str(place))
-        )
-    table = DataFrame(rows, schema={"text": String, "group": String, "file": String}, orient="row")
+        place = path.relative_to(folder)
+        group = place.parts[0] if len(place.parts) > 1 else None
+        rows.append({"text": content.decode("utf-8-sig"), "group": group, "file": str(place)})
+    table = DataFrame(rows, schema={"text": String, "group": String, "file": String})
     return TableInMemory(table, folder.resolve().name, str(folder))
 
 
@@ -116,8 +129,9 @@ def read_responses(path: Source) -> DataFrame:
     """
     table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
     for name, aliases in _ALIASES.items():
-        if found := next((alias for alias in aliases if alias in table.columns), None):
-            table = table.rename({found: name})
+        present = [alias for alias in aliases if alias in table.columns]
+        if present:
+            table = table.rename({present[0]: name})
     if "answer" not in table.columns:
         close = did_you_mean("answer", table.columns)
         raise InputError(
@@ -125,108 +139,116 @@ def read_responses(path: Source) -> DataFrame:
         )
     if "prompt_id" not in table.columns and "prompt" not in table.columns:
         raise InputError(
-            f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both; "
-            "for texts of your own, add --text COLUMN --group COLUMN"
+            f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE`"
+            " writes both; for texts of your own, add --text COLUMN --group COLUMN"
         )
     if "repetition" in table.columns:
         numbers = col.repetition.cast(String).cast(Float64, strict=False)
-        wrong = col.repetition.is_not_null() & ~(
-            numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())
-        ).fill_null(False)
-        UserTable.of(path, table).refuse(
-            wrong, "repetition", f"is not a whole number from 0 to {REPETITIONS[-1]:,}"
-        )
+        is_valid = numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())
+        is_invalid = col.repetition.is_not_null() & ~is_valid.fill_null(False)
+        expected = f"a whole number from 0 to {REPETITIONS[-1]:,}"
+        UserTable.of(path, table).refuse(is_invalid, "repetition", f"is not {expected}")
         table = table.with_columns(numbers)
     return conform(UserTable.of(path, table).rows, {**ROWS, ROW: ROW_TYPE})
 
 
 def read_texts(path: Source, columns: TextColumns) -> DataFrame:
-    """Return the rows of a file: `text`, `identity`, the other columns of TextColumns, `model`, `prompt`, `value:FEATURE` and `ROW`.
+    """Return the rows of a file of the user's own texts.
 
-    For several columns of groups or pairs, their values are in the columns GIVEN.
-    A feature whose values are all true or false is a decision and stays Boolean.
+    Returns
+    -------
+    DataFrame
+        The columns `text`, `identity`, `pair`, `location`, `name`, `cluster`, `baseline`, `model` and
+        `prompt`, the row number `ROW`, and `value:FEATURE` for each feature. A feature whose values are all
+        true or false is a decision and stays Boolean. If the groups or pairs are in several columns, their
+        values are in the columns SEPARATE as well (see `refuse_joined_alike`).
     """
-    chosen = {
-        flag: [given] if isinstance(given, str) else list(given or ())
-        for flag, given in asdict(columns).items()
+    names_of_roles = {
+        role: [names] if isinstance(names, str) else list(names or ())
+        for role, names in asdict(columns).items()
     }
-    table = _read_file(path, [column for names in chosen.values() for column in names])
-    flags: dict[str, str] = {}
-    for flag, names in chosen.items():
-        option = "--group" if flag == "identity" else f"--{flag}"
-        for column in names:
-            check_known(column, table.columns, f"{option} {column}: {path} has no such column")
-            other = flags.setdefault(column, option)
-            if other != option and {option, other} & {"--text", "--group"}:
-                raise InputError(f"{other} and {option} name the same column {column!r}; omit one of them")
-    values = {}
-    for name in chosen.pop("feature"):
-        words = table[name].cast(String).str.to_lowercase()
-        if words.count() and words.drop_nulls().is_in(["true", "false"]).all():
-            values[f"value:{name}"] = words == "true"  # decisions
-            continue
-        numbers = _numbers(table[name])
-        UserTable.of(path, table).refuse(
-            col(name).is_not_null() & numbers.is_null(),
-            name,
-            "is not a number; correct it, or leave it empty",
-        )
-        UserTable.of(path, table).refuse(
-            numbers.abs() > LARGEST,
-            name,
-            f"is more than {LARGEST:g}; correct it, leave it empty, or scale the column",
-        )
-        values[f"value:{name}"] = numbers.fill_nan(None)
-    plain = [
-        name for name in ("model", "prompt") if name in table.columns and not table.schema[name].is_nested()
-    ]
-    chosen |= {name: [name] for name in plain}
+    table = _read_file(path, [name for names in names_of_roles.values() for name in names])
+    _check_columns(path, table, names_of_roles)
+    features = names_of_roles.pop("feature")
+    values = {f"value:{name}": _feature_values(path, table, name) for name in features}
+    for name in ("model", "prompt"):
+        if name in table.columns and not table.schema[name].is_nested():
+            names_of_roles[name] = [name]
     texts = {
-        flag: pl.concat_str([col(one).cast(String) for one in names], separator=", ")
-        for flag, names in chosen.items()
+        role: pl.concat_str([col(name).cast(String) for name in names], separator=", ")
+        for role, names in names_of_roles.items()
         if names
     }
-    texts["identity"] = pl.concat_str(
-        [col(one).cast(String).str.strip_chars() for one in columns.identity], separator=", "
-    )
+    groups = [col(name).cast(String).str.strip_chars() for name in columns.identity]
+    texts["identity"] = pl.concat_str(groups, separator=", ")
     for role in _JOINED:
-        if len(chosen[role]) > 1:
-            given = [col(one).cast(String).str.strip_chars() for one in chosen[role]]
-            values[f"{GIVEN}{role}"] = table.select(pl.concat_str(given, separator=_BETWEEN)).to_series()
-    wanted = ("identity", "pair", "text", "location", "name", "cluster", "baseline", "model", "prompt")
-    rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(
-        UserTable.of(path, table).rows[ROW], **values
+        if len(names_of_roles[role]) > 1:
+            parts = [col(name).cast(String).str.strip_chars() for name in names_of_roles[role]]
+            separate = table.select(pl.concat_str(parts, separator=_BETWEEN))
+            values[f"{SEPARATE}{role}"] = separate.to_series()
+    roles = ("identity", "pair", "text", "location", "name", "cluster", "baseline", "model", "prompt")
+    rows = conform(table.select(**texts), dict.fromkeys(roles, String))
+    numbered = UserTable.of(path, table)
+    numbered.refuse_empty(columns.identity)
+    return rows.with_columns(numbered.rows[ROW], **values)
+
+
+def _check_columns(path: Source, table: DataFrame, names_of_roles: Mapping[str, Sequence[str]]) -> None:
+    """Raise InputError for a column that the table lacks, or a text column with a second role as group."""
+    flags: dict[str, str] = {}
+    for role, names in names_of_roles.items():
+        flag = _flag_of(role)
+        for name in names:
+            check_known(name, table.columns, f"{flag} {name}: {path} has no such column")
+            earlier = flags.setdefault(name, flag)
+            if earlier != flag and not {"--text", "--group"}.isdisjoint((flag, earlier)):
+                raise InputError(f"{earlier} and {flag} name the same column {name!r}; omit one of them")
+
+
+def _flag_of(role: str) -> str:
+    return "--group" if role == "identity" else f"--{role}"
+
+
+def _feature_values(path: Source, table: DataFrame, name: str) -> Series:
+    """Return the values of a feature: Boolean ones for decisions, numbers otherwise."""
+    words = table[name].cast(String).str.to_lowercase()
+    if words.count() and words.drop_nulls().is_in(["true", "false"]).all():
+        return words == "true"
+    numbers = _numbers(table[name])
+    is_no_number = col(name).is_not_null() & numbers.is_null()
+    rows = UserTable.of(path, table)
+    rows.refuse(is_no_number, name, "is not a number; correct it, or leave it empty")
+    rows.refuse(
+        numbers.abs() > LARGEST,
+        name,
+        f"is more than {LARGEST:g}; correct it, leave it empty, or scale the column",
     )
-    UserTable.of(path, table).refuse_empty(columns.identity)
-    return rows
+    return numbers.fill_nan(None)
 
 
 def refuse_joined_alike(rows: DataFrame, place: str) -> DataFrame:
-    """Return rows of `read_texts` without the columns GIVEN.
+    """Return rows of `read_texts` without the columns SEPARATE.
 
-    Raise InputError if different values of several columns are joined alike.
+    Raise InputError if different values of several columns are joined to the same name.
     """
     for role in _JOINED:
-        given = f"{GIVEN}{role}"
-        if given not in rows.columns:
+        separate = f"{SEPARATE}{role}"
+        if separate not in rows.columns:
             continue
-        alike = (
-            rows.select(role, given)
-            .drop_nulls()
-            .unique(maintain_order=True)
-            .filter(col(role).is_duplicated())
+        names = rows.select(role, separate).drop_nulls().unique(maintain_order=True)
+        ambiguous = names.filter(col(role).is_duplicated())
+        if ambiguous.is_empty():
+            continue
+        name = ambiguous[role][0]
+        values = [
+            " and ".join(repr(value) for value in joined.split(_BETWEEN))
+            for joined in ambiguous.filter(col(role) == name)[separate].head(2)
+        ]
+        raise InputError(
+            f"{place}: the columns of {_flag_of(role)} give the same name {name!r} to {values[0]}, and to"
+            f" {values[1]}; write the values without a comma and a blank"
         )
-        if alike.height:
-            first, second = alike.filter(pl.col(role) == alike[role][0])[given].head(2)
-            shown = [
-                " and ".join(repr(value) for value in values.split(_BETWEEN)) for values in (first, second)
-            ]
-            option = "--group" if role == "identity" else f"--{role}"
-            raise InputError(
-                f"{place}: the columns of {option} give the same name {alike[role][0]!r} to {shown[0]}, and to {shown[1]}; "
-                "write the values without a comma and a blank"
-            )
-    return rows.select(pl.exclude(f"^{GIVEN}.*$"))
+    return rows.select(pl.exclude(f"^{SEPARATE}.*$"))
 
 
 def _numbers(written: Series) -> Series:
@@ -238,10 +260,8 @@ def _numbers(written: Series) -> Series:
     if numbers.null_count() == written.null_count() or written.dtype != String:
         return numbers
     values = written.drop_nulls().str.strip_chars()
-    if (
-        values.str.contains(r"^[+-]?[0-9]+(?:,[0-9]+)?$").all()
-        and values.str.contains(r",(?:[0-9]{1,2}|[0-9]{4,})$|^[+-]?0,").any()
-    ):
+    have_commas = values.str.contains(r"^[+-]?[0-9]+(?:,[0-9]+)?$").all()
+    if have_commas and values.str.contains(r",(?:[0-9]{1,2}|[0-9]{4,})$|^[+-]?0,").any():
         return written.str.replace(",", ".", literal=True).str.strip_chars().cast(Float64, strict=False)
     return numbers
 
@@ -250,14 +270,13 @@ def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
     """Return the rows of a file with all its columns; the columns `wanted` must contain text or numbers."""
     if isinstance(path, TableInMemory):
         table = path.rows
-    elif not is_file(path):
-        raise InputError(
-            f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}"
-        )
+    elif is_file(path):
+        read_objects = partial(_read_objects, wanted=wanted)
+        table = table_of(path, dict.fromkeys((".json", ".jsonl", ".ndjson"), read_objects))
+    elif path.is_dir():
+        raise InputError(f"{path} is a folder; name the file")
     else:
-        table = table_of(
-            path, dict.fromkeys((".json", ".jsonl", ".ndjson"), partial(_read_objects, wanted=wanted))
-        )
+        raise InputError(f"there is no file {path}")
     if table.is_empty():
         raise InputError(f"{path} has no rows; it needs one for each response")
     UserTable.of(path, table).demand(name for name in table.columns if name in wanted)
@@ -273,19 +292,20 @@ def _read_objects(path: Path, wanted: Collection[str]) -> DataFrame:
     for place, row in _objects(path):
         if not isinstance(row, dict):
             raise InputError(
-                f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write one object per line (JSON Lines)"
+                f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write"
+                " one object per line (JSON Lines)"
             )
         for name, value in row.items():
             if name in wanted and isinstance(value, (dict, list)):
                 kind = "an object" if isinstance(value, dict) else "a list"
                 raise InputError(f"{place}: {name!r} is {kind}, not text; give the text itself")
-        rows.append(
-            {
-                name: value if value is None or isinstance(value, str) else json.dumps(value)
-                for name, value in row.items()
-            }
-        )
-    return DataFrame(rows, schema=dict.fromkeys((name for row in rows for name in row), String))
+        rows.append({name: _text_of(value) for name, value in row.items()})
+    names = dict.fromkeys(name for row in rows for name in row)
+    return DataFrame(rows, schema=dict.fromkeys(names, String))
+
+
+def _text_of(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 def _objects(path: Path) -> Iterator[tuple[str, object]]:
@@ -315,7 +335,7 @@ def _objects(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def is_json_list(path: Path) -> bool:
-    """Return whether a file holds a JSON list over one or several lines, not JSON Lines; False if it cannot be read."""
+    """Return whether a file holds a JSON list, not JSON Lines; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             beginning = file.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()

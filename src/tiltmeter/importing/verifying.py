@@ -1,4 +1,4 @@
-"""Verification of a run: its tables are compared with the checksums in run.json, and with what computing them again gives.
+"""Verification of a run: its tables are compared with run.json, and computed again from its responses.
 
 No model is called. What a judge answered is taken as it is stored in the run.
 """
@@ -86,19 +86,23 @@ class Verification:
         return EXIT_OK if self.equal else EXIT_GATE
 
     def frame(self) -> DataFrame:
-        """Return one row per table: `table`, `rows`, `matches_run_json` and `computed_again` ("equal", "different" or null)."""
-        different = {sentence.partition(":")[0] for sentence in self.differences}
-        tables = dict.fromkeys([*self.rows, *self.as_stored, *self.unmatched])
+        """Return one row per table of the run.
+
+        Returns
+        -------
+        DataFrame
+            The columns `table`, `rows`, `matches_run_json`, and `computed_again`: "equal", "different" or
+            null.
+        """
+        names = dict.fromkeys([*self.rows, *self.as_stored, *self.unmatched])
         rows = [
             {
                 "table": name,
                 "rows": self.rows.get(name),
                 "matches_run_json": name not in self.unmatched,
-                "computed_again": ("different" if name in different else "equal")
-                if name in self.rows
-                else None,
+                "computed_again": self._outcome_of(name),
             }
-            for name in tables
+            for name in names
         ]
         kinds = {
             "table": pl.String,
@@ -108,22 +112,30 @@ class Verification:
         }
         return DataFrame(rows, schema=kinds)
 
+    def _outcome_of(self, table: str) -> str | None:
+        """Return whether a table that was computed again is equal or different; None for others."""
+        if table not in self.rows:
+            return None
+        different = {sentence.partition(":")[0] for sentence in self.differences}
+        return "different" if table in different else "equal"
+
     def sentences(self) -> list[str]:
         """Return the result in words: what differs, or that nothing does, and what was not computed again."""
-        changed = [f"{name}.parquet does not match its checksum in run.json" for name in self.unmatched]
-        result = [*changed, *self.differences]
-        if not result:
+        sentences = [f"{name}.parquet does not match its checksum in run.json" for name in self.unmatched]
+        sentences += self.differences
+        if not sentences:
             count = len(self.rows) + len(self.as_stored)
-            result = [
-                f"all {count} tables match run.json, and {len(self.rows)} of them were computed again with equal content"
-            ]
+            sentences.append(
+                f"all {count} tables match run.json, and {len(self.rows)} of them were"
+                " computed again with equal content"
+            )
         if self.as_stored:
-            result.append(f"not computed again: {', '.join(self.as_stored)}")
-        return [*result, *self.remarks]
+            sentences.append(f"not computed again: {', '.join(self.as_stored)}")
+        return [*sentences, *self.remarks]
 
 
 def verify_run(run: Run, *, run_code: bool = False) -> Verification:
-    """Check a run: its tables against the checksums in run.json, and its numbers against those computed again.
+    """Check the tables of a run against the checksums in run.json, and its numbers against its responses.
 
     Everything from the prompts to the findings is computed again from the responses, the labels, and
     study.yaml, in a temporary folder. The prompts are taken as stored if the study has none of its own (own
@@ -146,55 +158,54 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
         refuse_code(run.path)
     run.folder.whole()
     unmatched = unmatched_tables(run.folder)
-    resolved, own_texts, whole = _resolved(run, run_code=run_code)
+    resolved, study = _resolved(run, run_code=run_code)
+    differences: list[str] = []
+    rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="tiltmeter-verify-", ignore_cleanup_errors=True) as place:
         again = RunFolder(Path(place) / "run")
-        kept = _copied(run, resolved.study.parts, again.path)
+        as_stored = _copied(run, resolved.study.parts, again.path)
         problems, became = _computed(run, resolved, again)
-        designed = (
-            {}
-            if own_texts or _has_other_prompts(run)
-            else _designed(run, dataclasses.replace(resolved, study=whole), Path(place) / "design")
-        )
-        stored_again = again.sizes()
-        differences = [
-            *_unknown_rows(run, [part.name for part in whole.parts]),
-            *_changed_files(run, resolved, run_code=run_code),
-            *_differing_settings(run),
-            *_differing_counts(run, became),
-        ]
-        rows: dict[str, int] = {}
+        designed: dict[str, DataFrame] = {}
+        if not _is_of_own_texts(run) and not _has_other_prompts(run):
+            with_all_parts = dataclasses.replace(resolved, study=study)
+            designed = _designed(run, with_all_parts, Path(place) / "design")
+        differences += _unknown_rows(run, [part.name for part in study.parts])
+        differences += _changed_files(run, resolved, run_code=run_code)
+        differences += _differing_settings(run)
+        differences += _differing_counts(run, became)
         if designed:
+            design = pl.concat(designed.values(), how="diagonal_relaxed")
             stored = run.design.filter(pl.col("part").is_in(list(designed)))
-            made = pl.concat([designed[part] for part in designed], how="diagonal_relaxed")
-            rows["design"] = made.height
-            differences += _difference(
-                "design", stored.select(pl.exclude(_empty(stored))), made.select(pl.exclude(_empty(made)))
-            )
-        for name in stored_again:
-            if name in ("design", "responses") or name in kept:
-                continue
-            rows[name] = stored_again[name]["rows"]
-            differences += _difference(name, _table(run.folder, name), _table(again, name))
-    as_stored = [name for name in run.about["tables"] if name not in rows]
+            rows["design"] = design.height
+            differences += _difference("design", _without_empty(stored), _without_empty(design))
+        for name, size in again.sizes().items():
+            if name not in ("design", "responses", *as_stored):
+                rows[name] = size["rows"]
+                differences += _difference(name, _table(run.folder, name), _table(again, name))
     remarks = [f"while computing again: {problem}" for problem in problems if problem not in run.problems]
-    if differences and (other := _other_versions(run)):
-        remarks.append(other)
+    versions = _other_versions(run) if differences else None
+    if versions is not None:
+        remarks.append(versions)
     return Verification(
-        run.place, tuple(unmatched), tuple(differences), rows, tuple(as_stored), tuple(remarks)
+        place=run.place,
+        unmatched=tuple(unmatched),
+        differences=tuple(differences),
+        rows=rows,
+        as_stored=tuple(name for name in run.about["tables"] if name not in rows),
+        remarks=tuple(remarks),
     )
 
 
-def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, bool, Study]:
-    """Return the study of a run with those of its parts that have responses, whether it is about own texts, and the whole study."""
-    own_texts = str(run.about["study"]).partition("/")[2] == OWN_TEXTS
-    if own_texts:
-        by_name, settings = opened(run, run_code=run_code)
-        resolved = Resolved(
-            Study(name=run.about["study"], title=run.about["title"], parts=list(by_name.values())),
-            settings,
-            Sampling(),
-        )
+def _is_of_own_texts(run: Run) -> bool:
+    return str(run.about["study"]).partition("/")[2] == OWN_TEXTS
+
+
+def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, Study]:
+    """Return the study of a run with those of its parts that have responses, and the study with all parts."""
+    if _is_of_own_texts(run):
+        parts, settings = opened(run, run_code=run_code)
+        study = Study(name=run.about["study"], title=run.about["title"], parts=list(parts.values()))
+        resolved = Resolved(study, settings, Sampling())
     else:
         resolved = resolve_stored(run.path, run_code=run_code)
     answered = run.folder.scan("responses").filter(pl.col("status") != "missing").select("prompt_id")
@@ -205,14 +216,13 @@ def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, bool, Study]:
         .collect()["part"]
         .to_list()
     )
-    study = dataclasses.replace(
-        resolved.study, parts=[part for part in resolved.study.parts if part.name in names]
+    answered_parts = [part for part in resolved.study.parts if part.name in names]
+    of_answers = dataclasses.replace(
+        resolved,
+        study=dataclasses.replace(resolved.study, parts=answered_parts),
+        inputs=document_of(run).get("inputs") or {},
     )
-    return (
-        Resolved(study, resolved.settings, resolved.sampling, document_of(run).get("inputs") or {}),
-        own_texts,
-        resolved.study,
-    )
+    return of_answers, resolved.study
 
 
 def _copied(run: Run, parts: Sequence[Part], folder: Path) -> list[str]:
@@ -225,38 +235,40 @@ def _copied(run: Run, parts: Sequence[Part], folder: Path) -> list[str]:
         shutil.copyfile(run.folder.table_path(table), folder / f"{table}.parquet")
     if is_file(run.path / LABELS_FILE):
         shutil.copyfile(run.path / LABELS_FILE, folder / LABELS_FILE)
-    kept: list[str] = []
-    for stage in {
-        stage.name: stage for part in parts for stage in part.stages if _is_taken_as_stored(stage, run)
-    }.values():
+    copied: list[str] = []
+    for stage in _stages_taken_as_stored(parts, run):
         record = run.path / STAGES / f"{stage.name}.json"
         if not is_file(record):
             raise InputError(
-                f"{run.place} has no file {STAGES}/{stage.name}.json, which describes tables that are needed; run it again"
+                f"{run.place} has no file {STAGES}/{record.name}, which describes tables"
+                " that are needed; run it again"
             )
         shutil.copyfile(record, folder / STAGES / record.name)
         for table in stage.tables:
             name = table if table == "measures" else f"{STAGES}/{table}"
             if is_file(run.folder.table_path(name)):
                 shutil.copyfile(run.folder.table_path(name), folder / f"{name}.parquet")
-                kept.append(name)
-    return kept
+                copied.append(name)
+    return copied
+
+
+def _stages_taken_as_stored(parts: Sequence[Part], run: Run) -> list[Stage]:
+    """Return the stages of the parts that are not carried out again, each once."""
+    stages = {stage.name: stage for part in parts for stage in part.stages if _is_taken_as_stored(stage, run)}
+    return list(stages.values())
 
 
 def _is_taken_as_stored(stage: Stage, run: Run) -> bool:
-    """Return whether a stage is not carried out again: it asked a judge, or it measured a table of texts that is not in the run."""
+    """Return whether a stage is not carried out again.
+
+    Such a stage asked a judge, or it measured a table of texts that is not in the run.
+    """
     asked_judge = stage.asks and run.about.get("judged_by") is not None
     return asked_judge or (stage.name == "measures" and run.about["study"] == f"benchmarks/{OWN_TEXTS}")
 
 
 def _computed(run: Run, resolved: Resolved, folder: RunFolder) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """Carry out the stages in another folder; return the problems, and the counts of responses by part."""
-    kept = [
-        stage.name
-        for part in resolved.study.parts
-        for stage in part.stages
-        if _is_taken_as_stored(stage, run)
-    ]
     parts = copy.deepcopy(run.about["parts"])
     sizes = (
         folder.scan("design")
@@ -269,15 +281,15 @@ def _computed(run: Run, resolved: Resolved, folder: RunFolder) -> tuple[list[str
         entry |= {"prompts": prompts, "attempts": attempts}
     for name in set(parts) - set(sizes["part"]):
         parts[name] |= {"prompts": 0, "attempts": 0}
-    for (
-        part
-    ) in resolved.study.parts:  # also those that run.json calls not run: their results may have been removed
+    # Also parts that run.json calls not run: their results may have been removed.
+    for part in resolved.study.parts:
         parts[part.name]["status"] = "run"
     units = {counts["unit"] for part in parts.values() for counts in part.get("responses", {}).values()}
+    stages = _stages_taken_as_stored(resolved.study.parts, run)
     with Asking().open() as asker:
         again = RunInProgress(folder, resolved, asker, None)
         again.became = parts
-        again.analyse(again.parts, kept=kept)
+        again.analyse(again.parts, kept=[stage.name for stage in stages])
         if units:
             models = [str(model["name"]) for model in run.about["models"]]
             count_responses(folder, again.became, models, by_prompt="prompts" in units)
@@ -285,14 +297,16 @@ def _computed(run: Run, resolved: Resolved, folder: RunFolder) -> tuple[list[str
 
 
 def _has_other_prompts(run: Run) -> bool:
-    """Return whether the prompts of a run are not those of its study: it scores another run again, or logs that have their own prompts."""
+    """Return whether the prompts of a run are not those of its study.
+
+    Such a run scores another run again, or logs that have their own prompts.
+    """
     if "scored" in run.about:
         return True
     design = run.folder.scan("design")
-    return (
-        "wording" in design.collect_schema()
-        and "log" in design.select(pl.col("wording").unique()).collect()["wording"]
-    )
+    if "wording" not in design.collect_schema():
+        return False
+    return "log" in design.select(pl.col("wording").unique()).collect()["wording"]
 
 
 def _designed(run: Run, resolved: Resolved, place: Path) -> dict[str, DataFrame]:
@@ -310,9 +324,9 @@ def _designed(run: Run, resolved: Resolved, place: Path) -> dict[str, DataFrame]
     return {name: design.filter(part=name) for name, entry in became.items() if entry["status"] == "run"}
 
 
-def _empty(table: DataFrame) -> list[str]:
-    """Return the columns that are null in all rows, such as factors of parts that were left out."""
-    return [name for name in table.columns if table[name].null_count() == table.height]
+def _without_empty(table: DataFrame) -> DataFrame:
+    """Return a table without the columns that are null in all rows, such as factors of parts left out."""
+    return table.select(column for column in table if column.null_count() < table.height)
 
 
 def _table(folder: RunFolder, name: str) -> DataFrame:
@@ -324,7 +338,7 @@ def _table(folder: RunFolder, name: str) -> DataFrame:
 
 
 def _unknown_rows(run: Run, parts: Sequence[str]) -> list[str]:
-    """Return sentences about prompts of parts that the study does not have, and responses to prompts that the run does not have."""
+    """Return sentences about prompts of unknown parts, and responses to unknown prompts."""
     design = run.folder.scan("design")
     unknown = design.filter(~col.part.is_in(parts)).collect()
     sentences = []
@@ -339,35 +353,36 @@ def _unknown_rows(run: Run, parts: Sequence[str]) -> list[str]:
     if responses.height:
         row = responses["prompt_id"][0]
         sentences.append(
-            f"responses: {responses.height:,} responses are to prompts that design does not have, such as {row}"
+            f"responses: {responses.height:,} responses are to prompts that"
+            f" design does not have, such as {row}"
         )
     return sentences
 
 
 def _changed_files(run: Run, resolved: Resolved, *, run_code: bool) -> list[str]:
     """Return a sentence for each input file of the study whose content is not that of the run."""
-    is_of_texts = resolved.study.name.partition("/")[2] == OWN_TEXTS
-    now = {} if is_of_texts else resolve_stored(run.path, run_code=run_code).inputs
-    noted = resolved.inputs
+    if _is_of_own_texts(run):
+        return []
+    digests = resolve_stored(run.path, run_code=run_code).inputs
     return [
         f"inputs: {path} is not the file that the run used"
-        for path, digest in now.items()
-        if noted.get(path, digest) != digest
+        for path, digest in digests.items()
+        if resolved.inputs.get(path, digest) != digest
     ]
 
 
 def _differing_settings(run: Run) -> list[str]:
-    """Return a sentence for each setting in run.json that is not that of study.yaml, or is contradicted there."""
+    """Return a sentence for each setting in run.json that contradicts study.yaml or another one."""
     document, about = document_of(run), run.about
     pairs = {key: (document[key], about[key]) for key in document if key in about and key not in _DESCRIBED}
     if "models" in document:
         pairs["models"] = (_names(document["models"]), _names(about["models"]))
     if "parts" in document:
         pairs["parts"] = (sorted(document["parts"]), sorted(about["parts"]))
-    different = {key: values for key, values in pairs.items() if values[0] != values[1]}
     sentences = [
-        f"run.json: {key} is {now} there, and {written} in study.yaml"
-        for key, (written, now) in different.items()
+        f"run.json: {key} is {stated} there, and {written} in study.yaml"
+        for key, (written, stated) in pairs.items()
+        if written != stated
     ]
     if about.get("judged_by") is not None and document.get("judge") is None:
         sentences.append("run.json: it names a judge, and study.yaml names none")
@@ -386,7 +401,14 @@ def _names(models: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _differing_counts(run: Run, became: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for the first part whose number of responses is not the one in run.json, or that has no prompts."""
+    """Return a sentence for the first part whose numbers of prompts or responses contradict run.json.
+
+    Parameters
+    ----------
+    became
+        The numbers by part, counted again.
+    """
+    is_complete = run.about["complete"]
     for name, entry in run.about["parts"].items():
         stored, again = entry.get("responses"), became[name].get("responses")
         if entry["status"] == "run" and not became[name]["prompts"]:
@@ -395,40 +417,35 @@ def _differing_counts(run: Run, became: Mapping[str, Mapping[str, Any]]) -> list
             ]
         if stored and stored != again:
             return [
-                f"run.json: the numbers of responses of {name} are {stored} there, and {again} in responses.parquet"
+                f"run.json: the numbers of responses of {name} are {stored} there,"
+                f" and {again} in responses.parquet"
             ]
-        if (
-            stored
-            and run.about["complete"]
-            and any(counts["found"] < counts["wanted"] for counts in stored.values())
-        ):
+        counts = (stored or {}).values()
+        if is_complete and any(count["found"] < count["wanted"] for count in counts):
             return [f"run.json: it says that the run is complete, and responses of {name} are missing"]
     return []
 
 
 def _difference(name: str, stored: DataFrame, again: DataFrame) -> list[str]:
-    """Return a sentence about the first difference between a table of the run and the one computed again.
-
-    None if they are equal.
-    """
+    """Return a sentence about the first difference between a table and the one computed again, if any."""
     if stored.columns != again.columns:
         missing = [column for column in again.columns if column not in stored.columns]
         added = [column for column in stored.columns if column not in again.columns]
         return [f"{name}: columns missing in the run: {missing}; columns only in the run: {added}"]
     if stored.height != again.height:
         return [f"{name}: {stored.height:,} rows in the run, {again.height:,} computed again"]
-    different = {column: unequal(stored[column], again[column]) for column in stored.columns}
-    first_rows = {column: differs.arg_max() for column, differs in different.items() if differs.any()}
+    is_different = DataFrame({column: unequal(stored[column], again[column]) for column in stored.columns})
+    first_rows = {column.name: int(column.arg_max() or 0) for column in is_different if column.any()}
     if not first_rows:
         return []
-    column, row = min(first_rows.items(), key=lambda entry: int(entry[1] or 0))
-    row = int(row or 0)
-    identified = {key: again[key][row] for key in _IDENTIFYING if key in again.columns and key != column}
-    named = ", ".join(str(value) for value in identified.values() if value is not None)
-    count = sum(pl.select(pl.any_horizontal(*different.values())).to_series()) if different else 0
+    column, row = min(first_rows.items(), key=lambda entry: entry[1])
+    identifying = [again[key][row] for key in _IDENTIFYING if key in again.columns and key != column]
+    identity = ", ".join(str(value) for value in identifying if value is not None)
     values = f"is {stored[column][row]} in the run and {again[column][row]} computed again"
+    count = is_different.select(pl.any_horizontal(pl.all()).sum()).item()
     return [
-        f"{name}: the column {column} of row {row + 1} ({named}) {values}; {count:,} of {stored.height:,} rows differ"
+        f"{name}: the column {column} of row {row + 1} ({identity}) {values};"
+        f" {count:,} of {stored.height:,} rows differ"
     ]
 
 
@@ -446,14 +463,12 @@ def unequal(stored: Series, again: Series) -> Series:
 
 def _other_versions(run: Run) -> str | None:
     """Return a sentence if the run was computed with other versions than those installed."""
-    noted = {"tiltmeter": str(run.about["tiltmeter"]), **run.about["packages"]}
-    other = [
-        f"{name} {noted[name]}, not {version(name)}"
+    recorded = {"tiltmeter": str(run.about["tiltmeter"]), **run.about["packages"]}
+    changes = [
+        f"{name} {recorded[name]}, not {version(name)}"
         for name in ("tiltmeter", *_PACKAGES)
-        if noted.get(name) != version(name)
+        if recorded.get(name) != version(name)
     ]
-    return (
-        f"the run was computed with {', '.join(other)}; other versions may give other numbers"
-        if other
-        else None
-    )
+    if not changes:
+        return None
+    return f"the run was computed with {', '.join(changes)}; other versions may give other numbers"

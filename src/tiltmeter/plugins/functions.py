@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 from tiltmeter.errors import InputError, TiltmeterError, did_you_mean
 from tiltmeter.plugins.registry import ENDS_THE_PROGRAM
 
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_IN_FILE = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
+_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_IN_FILE: Final = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
 
 def is_function(text: str) -> bool:
@@ -27,8 +27,8 @@ def is_function(text: str) -> bool:
 
 def file_of(text: str) -> Path | None:
     """Return the file of a text of the form FILE.py:NAME, otherwise None."""
-    found = _IN_FILE.fullmatch(text)
-    return None if found is None else Path(found[1])
+    match = _IN_FILE.fullmatch(text)
+    return None if match is None else Path(match[1])
 
 
 def load_from_file(place: str) -> Any:
@@ -58,14 +58,24 @@ def load_from_file(place: str) -> Any:
             f"{file} cannot be imported ({type(error).__name__}: {message}); correct it"
         ) from error
     if not hasattr(module, name):
-        known = [one for one in vars(module) if not one.startswith("_")]
-        raise InputError(f"{file} does not define {name}: {did_you_mean(name, known)}")
+        public = [attribute for attribute in vars(module) if not attribute.startswith("_")]
+        raise InputError(f"{file} does not define {name}: {did_you_mean(name, public)}")
     return getattr(module, name)
 
 
 @contextmanager
 def explained(kind: type, doing: str, *passed: type[Exception]) -> Iterator[None]:
-    """Report an exception of a class that is not part of Tiltmeter as an InputError that names the class and the line of its file."""
+    """Report an exception of a user's class as an InputError that names the class and the line of its file.
+
+    Parameters
+    ----------
+    kind
+        The class. Exceptions of Tiltmeter's own classes are not changed.
+    doing
+        What the class could not do.
+    *passed
+        Exceptions that are not changed.
+    """
     if kind.__module__.partition(".")[0] == "tiltmeter":
         yield
         return
@@ -74,18 +84,24 @@ def explained(kind: type, doing: str, *passed: type[Exception]) -> Iterator[None
     except (Exception, SystemExit) as error:
         if isinstance(error, (TiltmeterError, *passed)):
             raise
-        try:
-            file = inspect.getsourcefile(kind)
-        except TypeError:
-            file = None
-        lines = [
-            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
-        ]
-        where = f" ({file}, line {lines[-1]})" if lines else f" ({file})" if file else ""
         message = next(iter(str(error).splitlines()), "")
         raise InputError(
-            f"{kind.__name__} cannot {doing}{where}: {type(error).__name__}: {message}; correct the class"
+            f"{kind.__name__} cannot {doing}{_place_in(kind, error)}: {type(error).__name__}: {message};"
+            " correct the class"
         ) from error
+
+
+def _place_in(kind: type, error: BaseException) -> str:
+    """Return the file of a class, and its last line in the traceback, in brackets; empty if unknown."""
+    try:
+        file = inspect.getsourcefile(kind)
+    except TypeError:
+        return ""
+    if file is None:
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == file]
+    return f" ({file}, line {lines[-1]})" if lines else f" ({file})"
 
 
 def load_function(place: str) -> Callable[..., Any]:
@@ -101,9 +117,10 @@ def load_function(place: str) -> Callable[..., Any]:
     module, _, attribute = place.partition(":")
     try:
         with _working_folder():
-            found: Any = (
-                load_from_file(place) if file_of(place) else getattr(import_module(module), attribute, None)
-            )
+            if file_of(place):
+                function = load_from_file(place)
+            else:
+                function = getattr(import_module(module), attribute, None)
     except InputError:
         raise
     except SystemExit as error:
@@ -113,10 +130,9 @@ def load_function(place: str) -> Callable[..., Any]:
         raise InputError(
             f"{place}: the module {module} cannot be imported ({type(error).__name__}: {message})"
         ) from error
-    if not callable(found):
+    if not callable(function):
         raise InputError(f"{place}: the module {module} has no function {attribute}")
-    function: Callable[..., Any] = found
-    return function
+    return cast("Callable[..., Any]", function)
 
 
 @contextmanager
@@ -133,4 +149,5 @@ def _working_folder() -> Iterator[None]:
         yield
     finally:
         if "" in sys.path:
-            del sys.path[-1 - sys.path[::-1].index("")]
+            position_from_end = sys.path[::-1].index("")
+            del sys.path[-1 - position_from_end]

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from tiltmeter.errors import InputError, TiltmeterError, check_known
 
-ENDS_THE_PROGRAM = "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
+ENDS_THE_PROGRAM: Final = (
+    "ends the program while it is imported; put what it runs under: if __name__ == '__main__'"
+)
 """End of the sentence about a module that raises SystemExit while it is imported."""
 
 
@@ -96,22 +98,27 @@ class Registry:
         try:
             plugin = attrgetter(attribute)(import_module(module))
         except TiltmeterError as error:
-            raise type(error)(f"{reference}: {error}") if _is_outside(reference) else error from None
+            if _is_outside(reference):
+                raise type(error)(f"{reference}: {error}") from None
+            raise
         except SystemExit as error:
             raise InputError(f"{reference} {ENDS_THE_PROGRAM}, or uninstall its package") from error
         except Exception as error:
             if isinstance(error, AttributeError) and attribute in str(error):
                 raise InputError(
-                    f"{module} does not define {attribute}; the module of a plugin must define '{attribute} = ...'"
+                    f"{module} does not define {attribute}; the module of a plugin"
+                    f" must define '{attribute} = ...'"
                 ) from error
             if not _is_outside(reference):
                 raise
             raise InputError(
-                f"{reference} cannot be imported ({type(error).__name__}: {error}); fix or uninstall its package"
+                f"{reference} cannot be imported ({type(error).__name__}:"
+                f" {error}); fix or uninstall its package"
             ) from error
         if self._required is not None and not callable(plugin):
             raise InputError(
-                f"{reference} is not {self._required} (found {type(plugin).__name__}); fix or uninstall its package"
+                f"{reference} is not {self._required} (found {type(plugin).__name__});"
+                " fix or uninstall its package"
             )
         return plugin
 
@@ -134,4 +141,5 @@ class Registry:
 
 
 def _is_outside(reference: str) -> bool:
+    """Return whether a reference is to an object of another package."""
     return not reference.startswith("tiltmeter.")
