@@ -24,7 +24,6 @@ from tiltmeter.files.paths import is_file, sha256
 from tiltmeter.files.reading import UNREADABLE, json_of
 from tiltmeter.files.writing import LOCK, only_writer, writable, writing
 from tiltmeter.reports import Report, write_page
-
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
 from tiltmeter.schema import DESIGN, RESPONSES, beside
 
@@ -297,8 +296,7 @@ def check_kinds(folder: Path) -> None:
             continue
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise InputError(
-                f"{path} is not a file but a pipe, a socket or a device,"
-                " so the run cannot be read; remove it"
+                f"{path} is not a file but a pipe, a socket or a device, so the run cannot be read; remove it"
             )
 
 
