@@ -37,8 +37,8 @@ from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run, sentences
 from tiltmeter.runs.caveats import caveats
 from tiltmeter.runs.checksums import unmatched_tables
-from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
 from tiltmeter.runs.planning import total_items
+from tiltmeter.runs.selecting import NARROW, OF_THE_WHOLE
 from tiltmeter.runs.sides import opened
 from tiltmeter.schema import NAMED, SHOWN_BELOW, metric_name
 
