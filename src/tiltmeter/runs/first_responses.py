@@ -222,7 +222,7 @@ class FirstResponses:
         return Counter(of_parts["error"].drop_nulls().str.extract("^([^:]*)").to_list())
 
     def rejects(self, sampling: Sampling) -> bool:
-        """Return whether most of the failed first requests were rejected, for instance for their limit of tokens.
+        """Return whether most of the failed first requests were rejected, perhaps for their limit of tokens.
 
         A server that is down or overloaded, a wrong key and an account without credit say nothing about the
         requests.
@@ -357,7 +357,7 @@ def request_all(
 
 
 def _has_new_failures(later: Tally, faults: Sequence[Fault], later_faults: Sequence[Fault]) -> bool:
-    """Return whether parts fail with a raised limit of tokens that did not fail before, or the model as a whole."""
+    """Return whether other parts fail with a raised limit of tokens, or the model as a whole."""
     parts = [fault.part for fault in faults]
     has_failed_part = any(fault.kind == FAILED and fault.part not in parts for fault in later_faults)
     return has_failed_part or later.stopped is not None

@@ -68,7 +68,7 @@ def _remedy_of(error: ProviderError) -> str:
 
 
 def _cut_short(tally: Tally, failed: str) -> str:
-    """Return that a model was interrupted or stopped, with placeholders for its counts (see `what_is_missing`)."""
+    """Return that a model was interrupted or stopped, with placeholders for `what_is_missing`."""
     happened = "interrupted" if tally.interrupted else "stopped early"
     words = f"{happened} after {{found}} of {{wanted}} {{unit}}"
     if tally.stopped:

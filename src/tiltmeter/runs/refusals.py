@@ -158,8 +158,8 @@ def _compared(counts: Mapping[str, int]) -> str | None:
     estimate = float(difference.estimate)
     points = f"{100 * estimate:+.0f} points, 95% interval {100 * low:+.0f} to {100 * high:+.0f}"
     return (
-        f"{refused / size:.0%} of {size:,} constrained answers are refusals, and {free_refused / free_size:.0%}"
-        f" of {free_size:,} free answers to the same prompts ({points})"
+        f"{refused / size:.0%} of {size:,} constrained answers are refusals, and"
+        f" {free_refused / free_size:.0%} of {free_size:,} free answers to the same prompts ({points})"
     )
 
 

@@ -327,7 +327,7 @@ class FetchedFolder(RemoteFolder):
         return path
 
     def _download(self, table: str, checksum: str, path: Path) -> None:
-        """Download a table to a file; raise InputError if it still differs from its checksum after some time."""
+        """Download a table to a file; raise InputError if it never matches its checksum."""
         name = f"{table}.parquet"
         for _ in _attempts():
             if self._store.fetch(name, path) == checksum:

@@ -1,8 +1,8 @@
 """What a run does with the tables that all methods share, unlike with other tables of stages.
 
-`measures` and `findings` name their model and part themselves, are files of the run folder, and exist in every
-run. Measures are joined with the factors of their prompts; findings get their model, are checked, and get
-q-values over all parts of a model. `labels` is the user's table of labels, if there is one.
+`measures` and `findings` name their model and part themselves, are files of the run folder, and exist in
+every run. Measures are joined with the factors of their prompts; findings get their model, are checked, and
+get q-values over all parts of a model. `labels` is the user's table of labels, if there is one.
 """
 
 from __future__ import annotations

@@ -248,9 +248,9 @@ class StageStore:
 
         All columns of tables after the first are required.
         """
-        first, *others = stage.tables
+        first, *further_tables = stage.tables
         read_table(self.place(first), stage.tables[first])
-        for name in others:
+        for name in further_tables:
             columns = stage.tables[name].columns
             read_table(self.place(name), StageTable(columns, required=tuple(columns)))
 

@@ -118,7 +118,7 @@ class RunInProgress:
                 self.problems.append(f"{name} not run: {status['reason']}")
 
     def take_design(self, source: Run) -> None:
-        """Write the design of a finished run, and add a problem for each part of the study without prompts."""
+        """Write the design of a finished run, and add a problem for each part without prompts."""
         design, parts = source.design, source.about["parts"]
         with self.clock.timing("design"), self.folder.table("design", DESIGN) as add:
             add(design)
