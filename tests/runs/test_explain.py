@@ -218,8 +218,8 @@ def test_labels_are_shown() -> None:
 def test_mistakes(given: tuple[str, ...], said: str) -> None:
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=5, display="none", out="two")
     prompt, model, repetition = (*given, None, None)[:3]
+    prompt_id: Any = run.design["prompt_id"][0] if prompt == "FIRST" else prompt
     with pytest.raises(InputError, match=said):
-        prompt_id: Any = run.design["prompt_id"][0] if prompt == "FIRST" else prompt
         run.explain(prompt_id, model=model, repetition=cast("int | None", repetition))
 
 
