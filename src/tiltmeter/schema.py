@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, Series, String, col, lit, when
@@ -168,7 +168,8 @@ WITH_CONSTRAINED = " with constrained answers"
 """End of the `definition` of findings from constrained answers, which may be compared with those from free
 answers."""
 
-THESE_ITEMS, ITEMS_LIKE_THESE = "these items", "items like these"
+THESE_ITEMS: Final = "these items"
+ITEMS_LIKE_THESE: Final = "items like these"
 """Populations that an estimate can refer to."""
 
 SHOWN_BELOW = 0.05
@@ -190,13 +191,14 @@ LABELS: Schema = {
 """Columns of labels: what a sample of the responses says, as read by people or a judge. One row per sampled
 row and annotator."""
 
-LABELS_TABLE = StageTable(
+LABELS_TABLE: Final = StageTable(
     LABELS,
     required=(*_ATTEMPT, "stratum", "stratum_size", "annotator"),
     unique=(*_ATTEMPT, "about", "annotator"),
 )
 
-REFUSED, UNCLEAR = "refused", "unclear"
+REFUSED: Final = "refused"
+UNCLEAR: Final = "unclear"
 """Labels that every response can have, besides those of its part."""
 
 TO_LABEL: Schema = {

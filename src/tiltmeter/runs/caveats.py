@@ -29,9 +29,9 @@ from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.refusals import changed_refusals
 from tiltmeter.runs.served import served_sentences
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.schema import WITH_CONSTRAINED, metric_name
+from tiltmeter.schema import WITH_CONSTRAINED, Schema, metric_name
 
-COLUMNS = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
+COLUMNS: Schema = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
 """Columns of `caveats`."""
 _EXAMPLES = 3
 """Maximum number of examples in a warning."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 PATIENCE = 2.0
 """Seconds after which a step without progress display is named."""
-STEPS = {
+STEPS: Mapping[str, str] = {
     "design": "making the prompts",
     "collect": "collecting the responses",
     "extraction": "extracting phrases from the responses",

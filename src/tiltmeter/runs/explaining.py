@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col, lit, when
@@ -22,7 +22,7 @@ from tiltmeter.schema import MEASURES, NAMED, RESPONSES, metric_name
 
 MOST_ROWS = 20
 """Maximum number of rows shown of one table of a stage, and of findings."""
-OF_ALL_ATTEMPTS = ("undetected_rate_attempts", "undetected_rate_items", "missing")
+OF_ALL_ATTEMPTS: Final = ("undetected_rate_attempts", "undetected_rate_items", "missing")
 """Metrics that count every attempt, whatever its outcome."""
 _OF_RESPONSE = (
     "status",

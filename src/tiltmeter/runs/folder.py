@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col
@@ -27,7 +27,7 @@ from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
 from tiltmeter.schema import DESIGN, RESPONSES, beside
 
-TABLES = ("design", "responses", "measures", "findings")
+TABLES: Final = ("design", "responses", "measures", "findings")
 """Tables that every run has."""
 STAGES = "stages"
 """Folder of the tables specific to a method."""
@@ -45,7 +45,7 @@ _WRITTEN = re.compile(rf"{_TEMPORARY.pattern}|{_DOCUMENTS}|{STAGES}|({_TABLE_NAM
 """Names of all files and folders that a run writes."""
 ROW_GROUP = 4_096
 """Number of rows of a row group of a Parquet file."""
-SLICE_SIZE = 32 << 20
+SLICE_SIZE: Final = 32 << 20
 """Maximum size in bytes of a slice of a table that is written at once."""
 ELSEWHERE = "choose another place with --out"
 """Remedy in messages about a folder that cannot be written."""

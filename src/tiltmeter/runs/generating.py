@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import Final
 
 from polars import Series, String
 
@@ -29,7 +30,7 @@ It is asked again after them.
 """
 EXAMINED = 1_000
 """Number of requests that are searched for error messages at a time."""
-DISPLAYS_WITHOUT_NOTES = ("json", "none")
+DISPLAYS_WITHOUT_NOTES: Final = ("json", "none")
 """Kinds of display without sentences about the size of the study and slow steps."""
 
 

@@ -21,12 +21,12 @@ from tiltmeter.models.thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs.asked_models import has_room_to_think
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.schema import SHOWN_BELOW
+from tiltmeter.schema import SHOWN_BELOW, Schema
 from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
-PRECISION = {
+PRECISION: Schema = {
     "part": String,
     "metric": String,
     "half_width": Float64,

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from polars import String
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
@@ -28,7 +28,7 @@ STUDY_FILE = "study.yaml"
 """Name of the file of a run folder that describes its study."""
 _TABLE_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
 """Suffixes of files with a table of prompts."""
-INFORMATION = ("models", "responses", "inputs", "judged_by", "columns", "scored")
+INFORMATION: Final = ("models", "responses", "inputs", "judged_by", "columns", "scored")
 """Keys that a run adds to its study.yaml for information; they do not change the study."""
 
 _EXPECTED = {
@@ -192,7 +192,7 @@ def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
 
 
 Limit = int | float | tuple[int, int]
-SIZES = ("quick", "standard", "full")
+SIZES: Final = ("quick", "standard", "full")
 """Sizes of a study, which can be given as a limit; each part has its own limits for them (`Part.sizes`)."""
 
 

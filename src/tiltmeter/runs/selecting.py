@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from polars import DataFrame, col
 
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.schema import metric_name
 
-OF_THE_WHOLE = ("group", "concept", "context", "wording")
+OF_THE_WHOLE: Final = ("group", "concept", "context", "wording")
 """Columns that are null in overall findings."""
-NARROW = ("part", "model", *OF_THE_WHOLE)
+NARROW: Final = ("part", "model", *OF_THE_WHOLE)
 """Columns that distinguish the findings of one metric."""
 _NAMED = 5
 """Maximum number of values named in a message."""
