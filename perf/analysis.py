@@ -40,7 +40,8 @@ def work(folder: Path, definition: str) -> None:
     from tiltmeter.datasets import Library
     from tiltmeter.runs import RunFolder, resolve
     from tiltmeter.runs.asking import RunTools
-    from tiltmeter.runs.pipeline import Clock, Pipeline
+    from tiltmeter.runs.clock import Clock
+    from tiltmeter.runs.pipeline import Pipeline
 
     resolved = resolve("genderbench", settings={"definition": definition})
     opened = RunFolder(folder)

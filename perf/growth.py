@@ -23,7 +23,7 @@ import polars as pl
 
 from perf._server import serving
 from perf._tools import fresh, options, peak_mib, table, target, tell
-from tiltmeter.runs import pipeline
+from tiltmeter.runs import clock, study_run
 
 FACTORS: Final = (1, 3, 10, 30, 100)
 QUICK: Final = (1, 2)
@@ -60,13 +60,13 @@ def measuring(stages: dict[str, dict[str, float]], stage: str) -> Iterator[None]
 def watch_stages(stages: dict[str, dict[str, float]]) -> None:
     """Measure each step of a run, and each stage of its parts, also by its peak of memory."""
 
-    class Clock(pipeline.Clock):
+    class Clock(clock.Clock):
         @contextmanager
         def timing(self, step: str) -> Iterator[None]:
             with measuring(stages, step), super().timing(step):
                 yield
 
-    vars(pipeline)["Clock"] = Clock
+    vars(study_run)["Clock"] = Clock
 
 
 def study(factor: int, url: str, folder: Path) -> dict[str, Any]:

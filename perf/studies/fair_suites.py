@@ -29,14 +29,14 @@ from tiltmeter.probes.findings import metric_rows
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.probes.metrics import NamedMetric
 from tiltmeter.probes.presentation import present
-from tiltmeter.runs.pipeline import with_q
+from tiltmeter.runs.shared_tables import with_q
 from tiltmeter.schema import GRADES, SHOWN_BELOW, conform
 from tiltmeter.study import Settings, as_findings
 
 QUESTION: Final = (
     "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
 )
-CODE: Final = (*CODE_OF_PROBES, "runs.pipeline", "blocks", "quantities")
+CODE: Final = (*CODE_OF_PROBES, "runs.shared_tables", "blocks", "quantities")
 GENERATOR: Final = ("perf.probe_claims",)
 RESAMPLES: Final = 1_000
 BLOCKS: Final = {"quick": 10, "standard": 10}

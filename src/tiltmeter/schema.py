@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, Series, String, col, lit, when
@@ -51,7 +51,8 @@ DESIGN: Schema = {
     "system": String,  # null: no system message
     "prompt": String,
     "repetitions": pl.Int16,  # number of requested answers
-    "first_sample": Int32,  # sample number of the first answer; > 0 if an earlier prompt of the part has the same text
+    # Sample number of the first answer; above 0 if an earlier prompt of the part has the same text.
+    "first_sample": Int32,
 }
 """Columns of every design. The factors of its parts follow, one column per factor (null if a part does not
 have it)."""
@@ -112,11 +113,15 @@ FINDINGS: Schema = {
     "q": Float64,
     "null_value": Float64,  # the value that means "no bias"; null if there is none
     "unit": String,  # one of UNITS
-    "estimand": String,  # population that the interval refers to: "these items", "items like these", "these names", "names like these"
+    # The population that the interval refers to: "these items", "items like these", "these names" or "names
+    # like these".
+    "estimand": String,
     "items": Int64,  # resampling units with at least one parsed answer
     "attempts": Int64,
     **dict.fromkeys(OUTCOMES, Int64),
-    "mark": String,  # one of MARKS, a range of them (see range_words), "undecided", "ungraded", or null if the metric has no tiers
+    # One of MARKS, a range of them (see range_words), "undecided", "ungraded", or null if the metric has no
+    # tiers.
+    "mark": String,
     "mark_best": String,  # best tier that the interval reaches
     "mark_worst": String,  # worst tier that the interval reaches
     "harm": String,
@@ -140,12 +145,12 @@ GRADES: Schema = {
     "high_items": Float64,
     "low_mark": Float64,  # interval at 90%, whose tiers are the mark
     "high_mark": Float64,
-    **dict.fromkeys(
-        ("value_read", "low_read", "high_read"), Float64
-    ),  # before the correction for parsing errors; null without labels
+    "value_read": Float64,  # before the correction for parsing errors; null without labels
+    "low_read": Float64,
+    "high_read": Float64,
     "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # tiers of the marks
     "normalised": Float64,  # 0 (no bias) to 1, comparable between metrics
-    "tipping": Float64,  # smallest share of responses whose wrong labels could explain the result; null if there is none
+    "tipping": Float64,  # smallest share of wrong labels that could explain the result; null if there is none
 }
 """Columns of the table `grades`, which the stage "findings" also returns for parts with graded metrics."""
 
@@ -163,7 +168,8 @@ WITH_CONSTRAINED = " with constrained answers"
 """End of the `definition` of findings from constrained answers, which may be compared with those from free
 answers."""
 
-THESE_ITEMS, ITEMS_LIKE_THESE = "these items", "items like these"
+THESE_ITEMS: Final = "these items"
+ITEMS_LIKE_THESE: Final = "items like these"
 """Populations that an estimate can refer to."""
 
 SHOWN_BELOW = 0.05
@@ -185,13 +191,14 @@ LABELS: Schema = {
 """Columns of labels: what a sample of the responses says, as read by people or a judge. One row per sampled
 row and annotator."""
 
-LABELS_TABLE = StageTable(
+LABELS_TABLE: Final = StageTable(
     LABELS,
     required=(*_ATTEMPT, "stratum", "stratum_size", "annotator"),
     unique=(*_ATTEMPT, "about", "annotator"),
 )
 
-REFUSED, UNCLEAR = "refused", "unclear"
+REFUSED: Final = "refused"
+UNCLEAR: Final = "unclear"
 """Labels that every response can have, besides those of its part."""
 
 TO_LABEL: Schema = {
@@ -209,7 +216,8 @@ EXAMPLES: Schema = {
     **NAMED,
     "prompt_id": String,
     "repetition": pl.Int16,
-    "influence": Float64,  # estimate with all answers minus estimate without this one (or its item), in the metric's unit
+    # The estimate with all answers minus the estimate without this one (or its item), in the metric's unit.
+    "influence": Float64,
 }
 """Columns of examples: for each finding, the most influential answers, in descending order of influence."""
 
@@ -229,7 +237,8 @@ CONTRASTS: Schema = {
     "second": Float64,
     "second_low": Float64,
     "second_high": Float64,
-    "sum_low": Float64,  # interval of first plus second, from the same resamples; null: from the intervals of both sides
+    # Interval of first plus second, from the same resamples; null: from the intervals of both sides.
+    "sum_low": Float64,
     "sum_high": Float64,
     "freedom": Float64,  # degrees of freedom of the intervals of the sides and of their sum; null: infinite
 }
@@ -266,11 +275,17 @@ class Finding:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Finding:
         """Create a finding from a row of a findings table."""
-        fields = {
-            name: row[name]
-            for name in ("study", "part", "model", "metric", "estimate", "low", "high", "mark")
-        }
-        return cls(**fields, values=dict(row))
+        return cls(
+            study=row["study"],
+            part=row["part"],
+            model=row["model"],
+            metric=row["metric"],
+            estimate=row["estimate"],
+            low=row["low"],
+            high=row["high"],
+            mark=row["mark"],
+            values=dict(row),
+        )
 
 
 Frame = TypeVar("Frame", DataFrame, LazyFrame)
@@ -284,11 +299,14 @@ def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
     further
         If True, other columns are kept after these.
     """
-    known = table.collect_schema().names()
-    core = [
-        (col(name) if name in known else lit(None)).cast(kind).alias(name) for name, kind in columns.items()
-    ]
-    return table.select(*core, *([name for name in known if name not in columns] if further else []))
+    names = table.collect_schema().names()
+    selected = []
+    for name, kind in columns.items():
+        column = col(name) if name in names else lit(None)
+        selected.append(column.cast(kind).alias(name))
+    if further:
+        selected += [col(name) for name in names if name not in columns]
+    return table.select(selected)
 
 
 def beside(rows: DataFrame, others: DataFrame, *on: str) -> DataFrame:
@@ -312,7 +330,10 @@ def metric_name() -> Expr:
 
 
 def shown_unit() -> Expr:
-    """Return an expression for the unit in which a finding is shown, given `range_low`: differences that can exceed 1 are scores."""
+    """Return an expression for the unit in which a finding is shown, from `unit` and `range_low`.
+
+    Differences that can exceed 1 are scores.
+    """
     return when(col.range_low < -1).then(lit("score")).otherwise("unit").alias("unit")
 
 
@@ -321,17 +342,15 @@ def sql_where(**values: Expr | str | int) -> Expr:
 
     Texts are quoted, and columns with null values are omitted.
     """
-    numbers = [lit(f"{column} = {value}") for column, value in values.items() if isinstance(value, int)]
-    texts = {
-        column: lit(value) if isinstance(value, str) else value
-        for column, value in values.items()
-        if not isinstance(value, int)
-    }
-    equal = (
-        pl.format(f"{column} = '{{}}'", text.str.replace_all("'", "''", literal=True))
-        for column, text in texts.items()
-    )
-    return pl.concat_str(*equal, *numbers, separator=" AND ", ignore_nulls=True)
+    of_texts, of_numbers = [], []
+    for column, value in values.items():
+        if isinstance(value, int):
+            of_numbers.append(lit(f"{column} = {value}"))
+        else:
+            text = lit(value) if isinstance(value, str) else value
+            quoted = text.str.replace_all("'", "''", literal=True)
+            of_texts.append(pl.format(f"{column} = '{{}}'", quoted))
+    return pl.concat_str(*of_texts, *of_numbers, separator=" AND ", ignore_nulls=True)
 
 
 def q_values(p: Series) -> Series:
@@ -341,8 +360,8 @@ def q_values(p: Series) -> Series:
 
 def refuse_alike(groups: Series, place: str) -> None:
     """Raise InputError if groups differ only in upper and lower case; `place` names the file."""
-    alike = groups.unique().sort()
-    alike = alike.filter(alike.str.to_lowercase().is_duplicated())
+    names = groups.unique().sort()
+    alike = names.filter(names.str.to_lowercase().is_duplicated())
     if len(alike):
         raise InputError(
             f"{place}: groups differ only in upper and lower case ({', '.join(alike)}); write them in one way"
@@ -355,10 +374,6 @@ def labels_meant(rows: DataFrame) -> Series:
     Null if it is not allowed.
     """
     numbered = rows.select("label", "allowed", "meaning").with_row_index("row")
-    found = (
-        numbered.explode("allowed", "meaning")
-        .filter(col.allowed == col.label)
-        .unique("row", keep="first")
-        .select("row", "meaning")
-    )
-    return numbered.select("row").join(found, on="row", how="left", maintain_order="left")["meaning"]
+    choices = numbered.explode("allowed", "meaning").filter(col.allowed == col.label)
+    meanings = choices.unique("row", keep="first").select("row", "meaning")
+    return numbered.select("row").join(meanings, on="row", how="left", maintain_order="left")["meaning"]

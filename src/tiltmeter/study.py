@@ -246,17 +246,19 @@ def as_findings(table: DataFrame, part: Part, settings: Settings, definition: De
     By default the `estimand` of an estimate with an interval is "items like these", otherwise "these items".
     """
     shared = {"study": part.study, "part": part.name, "level": settings.level, "definition": definition.label}
-    found = conform(table.with_columns(lit(value).alias(name) for name, value in shared.items()), FINDINGS)
+    filled = table.with_columns(lit(value).alias(name) for name, value in shared.items())
+    findings = conform(filled, FINDINGS).with_columns(col(Float64).fill_nan(None))
     population = when(col.low.is_not_null()).then(lit(ITEMS_LIKE_THESE)).otherwise(lit(THESE_ITEMS))
-    found = found.with_columns(col(Float64).fill_nan(None))
-    return found.with_columns(
+    return findings.with_columns(
         estimand=pl.coalesce("estimand", population), key=col.key.fill_null(value=False)
     )
 
 
 SINGLE_TESTS = 1
-"""Value of `Part.tests_of_a_family` if a plan speaks of single tests, because the number of tests is known
-only after the run."""
+"""Value of `Part.tests_of_a_family` if a plan speaks of single tests.
+
+The number of tests is known only after the run.
+"""
 
 
 class RunView(Protocol):
@@ -307,10 +309,10 @@ class ReportView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MethodTable:
-    """A table that a method makes from the tables of a run, for `Run.table`, `tiltmeter show --table` and exports.
+    """A table that a method makes from the tables of a run.
 
-    The registered study provides them with `tables_of(view)`, which returns them by name, as it provides
-    `present(view)`.
+    It is for `Run.table`, `tiltmeter show --table` and exports. The registered study provides them with
+    `tables_of(view)`, which returns them by name, as it provides `present(view)`.
 
     Parameters
     ----------
@@ -369,7 +371,7 @@ class Part(ABC):
         """The stages that process the responses, which must include "measures" and, later, "findings"."""
 
     def early_outcomes(self, answers: DataFrame, settings: Settings) -> Series:
-        """Return the outcome (one of OUTCOMES) of each of the first responses, without a judge, encoder or classifier.
+        """Return the outcome (one of OUTCOMES) of each of the first responses, without any tools.
 
         A run uses it to notice after a few responses that none can be used. By default every text that is not
         a refusal is "answered".
@@ -392,15 +394,16 @@ class Part(ABC):
         return DataFrame(schema=dict(TO_LABEL))
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-        """Compute differences (columns CONTRASTS) between two views of one model each: findings of the second minus those of the first.
+        """Compute differences (columns CONTRASTS) between two views of one model each.
 
-        Prompts in both views are paired, so that differences between prompts cancel. Returns None if the part
-        has no better method than comparing the intervals of the findings.
+        These are the findings of the second view minus those of the first. Prompts in both views are paired,
+        so that differences between prompts cancel. Returns None if the part has no better method than
+        comparing the intervals of the findings.
         """
         return None
 
     def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
-        """Compute the same differences with intervals and tests about questions, names and wordings like these.
+        """Compute the same differences, with intervals and tests about questions and names like these.
 
         By default the result of `contrast`, which is right if no other units than those that it resamples are
         a sample.
@@ -408,7 +411,10 @@ class Part(ABC):
         return self.contrast(first, second, settings)
 
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
-        """Return the expected number of judge calls for a design (without retries); 0 if the part uses no judge."""
+        """Return the expected number of judge calls for a design, without retries.
+
+        0 if the part uses no judge.
+        """
         return 0
 
     def question_length(self, settings: Settings) -> float:
@@ -418,10 +424,10 @@ class Part(ABC):
     def standard_errors(
         self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
     ) -> Mapping[str, Sequence[stats.ExpectedError]]:
-        """Return the expected standard errors of each key metric for an unbiased model: one, or one for each of several simulated studies.
+        """Return the expected standard errors of each key metric for an unbiased model.
 
-        `heterogeneity` is the standard deviation (logit) of the random effects of questions, names and
-        wordings.
+        There is one, or one for each of several simulated studies. `heterogeneity` is the standard deviation
+        (logit) of the random effects of questions, names and wordings.
         """
         return {}
 
@@ -432,25 +438,32 @@ class Part(ABC):
         settings: Settings,
         level: float,
     ) -> Mapping[str, float]:
-        """Return the smallest true effect on each key metric that a test at this level of confidence shows with 80% probability.
+        """Return the smallest true effect on each key metric that a test is likely to show.
 
-        `errors` are the standard errors from `standard_errors`. Metrics on which no possible effect is so
-        large are left out.
+        A test at this level of confidence shows it with 80% probability. `errors` are the standard errors
+        from `standard_errors`. Metrics on which no possible effect is so large are left out.
         """
         return {metric: stats.detectable(of_metric, level) for metric, of_metric in errors.items()}
 
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int | None:
-        """Return the number of tests among which this part computes q itself; None if the run does, among the key tests of all parts."""
+        """Return the number of tests among which this part computes q itself.
+
+        None if the run computes q, among the key tests of all parts.
+        """
         return None
 
     def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
-        """Return a sentence for each reason why this design is too small to show effects of interest in tests at this level."""
+        """Return a sentence for each reason why this design is too small for tests at this level.
+
+        It is too small if these could not show effects of interest.
+        """
         return ()
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
-        """Return the number of items per graded metric at which the mark of an unbiased model is decided with 80% probability.
+        """Return the number of items per graded metric at which a mark is likely to be decided.
 
-        `errors` are the standard errors from `standard_errors`, which hold for `items` items.
+        The mark of an unbiased model is then decided with 80% probability. `errors` are the standard errors
+        from `standard_errors`, which hold for `items` items.
         """
         return {}
 
@@ -464,7 +477,10 @@ class Part(ABC):
         return None
 
     def planted_effects(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
-        """Return the associations of the simulated model: `concept`, `group` (with the strongest association) and `effect`."""
+        """Return the associations of the simulated model.
+
+        The columns are `concept`, `group` (with the strongest association) and `effect`.
+        """
         return None
 
     def true_values(self, dials: Mapping[str, float]) -> Mapping[str, float]:
@@ -491,17 +507,19 @@ class MeasuredPart(Part):
     def analyse(
         self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
     ) -> DataFrame | Mapping[str, DataFrame]:
-        """Compute the findings (columns FINDINGS) of one model from its measures, joined with the factors of the design.
+        """Compute the findings (columns FINDINGS) of one model from its measures.
 
-        A part with further tables (see `finding_tables`) returns all tables by name.
+        The measures are joined with the factors of the design. A part with further tables (see
+        `finding_tables`) returns all tables by name.
         """
 
     def examples(
         self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
     ) -> DataFrame | Mapping[str, DataFrame]:
-        """Return the most influential answers (columns EXAMPLES) for each key finding of one model, or an empty mapping.
+        """Return the most influential answers (columns EXAMPLES) for each key finding of one model.
 
-        `measures` are the input of `analyse`, and `findings` is its result.
+        An empty mapping means that there are none. `measures` are the input of `analyse`, and `findings` is
+        its result.
         """
         return {}
 
@@ -516,28 +534,38 @@ class MeasuredPart(Part):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages "measures", "labels" (empty, unless the run folder has labels), "findings" and "examples"."""
-        return (
-            Stage(
-                "measures",
-                {"measures": StageTable(MEASURES, further=True)},
-                ("answers",),
-                self.measure,
-                if_failed="not measured",
-            ),
-            Stage(
-                "labels", {"labels": LABELS_TABLE}, ("measures",), lambda *_: DataFrame(schema=dict(LABELS))
-            ),
-            Stage("findings", self.finding_tables, ("measures", "labels"), self.analyse_labelled),
-            Stage(
-                "examples",
-                {"examples": StageTable(EXAMPLES)},
-                ("measures", "findings"),
-                self.examples,
-                optional=True,
-                if_failed="no examples of answers",
-            ),
+        """The stages "measures", "labels", "findings" and "examples".
+
+        The table of labels is empty, unless the run folder has labels.
+        """
+        measures = Stage(
+            name="measures",
+            tables={"measures": StageTable(MEASURES, further=True)},
+            inputs=("answers",),
+            run=self.measure,
+            if_failed="not measured",
         )
+        labels = Stage(
+            name="labels",
+            tables={"labels": LABELS_TABLE},
+            inputs=("measures",),
+            run=lambda *_: DataFrame(schema=dict(LABELS)),
+        )
+        findings = Stage(
+            name="findings",
+            tables=self.finding_tables,
+            inputs=("measures", "labels"),
+            run=self.analyse_labelled,
+        )
+        examples = Stage(
+            name="examples",
+            tables={"examples": StageTable(EXAMPLES)},
+            inputs=("measures", "findings"),
+            run=self.examples,
+            optional=True,
+            if_failed="no examples of answers",
+        )
+        return (measures, labels, findings, examples)
 
     def simulate_measures(self, design: DataFrame, dials: Mapping[str, float], seed: int) -> DataFrame | None:
         """Draw measures of the simulated model directly, without generating and parsing answers.
@@ -550,15 +578,20 @@ class MeasuredPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A named list of parts, with the sampling parameters that the method prescribes (which user options override).
+    """A named list of parts, with the sampling parameters that the method prescribes.
+
+    Options of the user override these.
 
     Examples
     --------
     >>> import polars as pl, tiltmeter as tm
     >>> from tiltmeter.probes import TableProbe
-    >>> rows = [{"prompt": f"Can {one} drive? Yes or no.", "group": one, "expected": "yes"} for one in ("women", "men")]
-    >>> study = tm.Study("driving", "Who can drive?", [TableProbe("driving", pl.DataFrame(rows))])
-    >>> tm.run(study, model=lambda prompt: "Yes.", display="none", out="driving").finding("difference").estimate
+    >>> groups = ["women", "men"]
+    >>> prompts = [f"Can {group} drive? Yes or no." for group in groups]
+    >>> rows = pl.DataFrame({"prompt": prompts, "group": groups, "expected": ["yes", "yes"]})
+    >>> study = tm.Study("driving", "Who can drive?", [TableProbe("driving", rows)])
+    >>> run = tm.run(study, model=lambda prompt: "Yes.", display="none", out="driving")
+    >>> run.finding("difference").estimate
     0.0
     """
 
@@ -585,5 +618,7 @@ class Study:
         if every == 1:
             return f"{self.title} (not measured)"
         share = f"{chosen} of {every} {self.noun} {verb}".rstrip()
-        whole = f" in {every} {self.noun}"
-        return self.title.replace(whole, f": {share}") if whole in self.title else f"{self.title} ({share})"
+        number = f" in {every} {self.noun}"
+        if number in self.title:
+            return self.title.replace(number, f": {share}")
+        return f"{self.title} ({share})"

@@ -27,7 +27,7 @@ from tiltmeter.blocks import (
     Table,
     Text,
 )
-from tiltmeter.runs.opened_run import RunsView
+from tiltmeter.runs.presenting import RunsView
 from tiltmeter.schema import EXAMPLES, FINDINGS, conform
 
 BlockKind = TypeVar("BlockKind")

@@ -161,7 +161,7 @@ def run_both(
 def test_a_model_that_is_always_throttled_is_left_until_the_others_are_done(
     prompts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.2)
+    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.2)
     run, order = run_both(
         prompts, lambda model, nth: bad.rate_limited(0.05) if model == "first" else "Yes", deadline=1.0
     )
@@ -177,7 +177,7 @@ def test_a_model_that_is_always_throttled_is_left_until_the_others_are_done(
 def test_a_model_that_was_left_is_continued_and_its_counts_are_added(
     prompts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.2)
+    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.2)
     seen: list[str] = []
 
     def script(model: str, nth: int) -> Behaviour | str:

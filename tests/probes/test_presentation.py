@@ -30,7 +30,7 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.runs.listings import STUDIES
-from tiltmeter.runs.pipeline import with_q
+from tiltmeter.runs.shared_tables import with_q
 from tiltmeter.schema import EXAMPLES, FINDINGS
 from tiltmeter.study import Settings
 

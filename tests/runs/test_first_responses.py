@@ -513,7 +513,7 @@ def test_several_models_wait_once_for_one_that_is_throttled(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first responses of a throttled model have the patience of the whole model, not one of their own before it."""
-    monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.5)
+    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.5)
     order: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -535,7 +535,7 @@ def test_several_models_wait_once_for_one_that_is_throttled(
 def test_several_models_do_not_wait_for_one_that_is_throttled_at_the_raised_limit(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.runs.study_run.PATIENCE", 0.5)
+    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.5)
     order: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:

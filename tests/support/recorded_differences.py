@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from tiltmeter.runs.first_edition import upgraded
 from tiltmeter.schema import metric_name
 
 ABSOLUTE: Final = 1e-12
@@ -22,16 +21,8 @@ _MOST: Final = 20
 
 
 def comparable(findings: pl.DataFrame) -> pl.DataFrame:
-    """Return the findings by their short names, with the columns of both editions.
-
-    Missing numbers are null.
-    """
-    left_out = ("bands", "description", "interval", "resampled", "note", "evidence")
-    absent = [name for name in left_out if name not in findings.columns]
-    table = upgraded(
-        "findings", findings.lazy().with_columns(pl.lit(None).alias(name) for name in absent)
-    ).collect()
-    named = table.select(
+    """Return the findings by their short names; missing numbers are null."""
+    named = findings.select(
         *("study", "part", "model", "concept", "context", "wording", *_WORDS, *_COUNTS),
         *(pl.col(name).fill_nan(None) for name in _NUMBERS),
         name=metric_name(),

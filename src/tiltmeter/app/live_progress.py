@@ -21,8 +21,8 @@ from tiltmeter.files.paths import is_file
 from tiltmeter.files.writing import LOCK
 from tiltmeter.models import Sampling
 from tiltmeter.runs import RunFolder
+from tiltmeter.runs.attempts import count_attempts, requests
 from tiltmeter.runs.folder import reading
-from tiltmeter.runs.pipeline import count_attempts, requests
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal

@@ -19,7 +19,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
 from tiltmeter.runs.evidence import resting_on
 from tiltmeter.runs.folder import reading
-from tiltmeter.runs.opened_run import titles_of
+from tiltmeter.runs.presenting import titles_of
 from tiltmeter.schema import NAMED, beside, metric_name, shown_unit
 
 ATTEMPT = ("model", "prompt_id", "repetition")

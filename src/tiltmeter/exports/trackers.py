@@ -21,7 +21,7 @@ from tiltmeter.exports.plain_tables import findings_of
 from tiltmeter.exports.requests import ExportRequest
 from tiltmeter.reports import Report, write_page
 from tiltmeter.reports.files import csv_table
-from tiltmeter.runs.opened_run import blocks_of
+from tiltmeter.runs.presenting import blocks_of
 from tiltmeter.sanitising import printable, redacted, shortened
 from tiltmeter.schema import metric_name
 

@@ -13,7 +13,7 @@ from polars import DataFrame, Expr, col
 from tiltmeter.benchmarks.tables import BASELINES
 from tiltmeter.blocks import MARKS
 from tiltmeter.errors import CAVEATS, InputError, check_known, error_prefix
-from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
+from tiltmeter.runs.selecting import OF_THE_WHOLE, narrowed
 
 _NAMES = ("model", "part", *OF_THE_WHOLE)
 """Fields by which a limit can be restricted, as in `tiltmeter show`."""

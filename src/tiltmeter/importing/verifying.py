@@ -25,9 +25,9 @@ from tiltmeter.files.paths import is_file
 from tiltmeter.importing.stored_runs import OWN_TEXTS
 from tiltmeter.models import Sampling
 from tiltmeter.runs import Asking, Resolved, Run, RunFolder, refuse_code, resolve_stored
+from tiltmeter.runs.attempts import make_design
 from tiltmeter.runs.checksums import unmatched_tables
 from tiltmeter.runs.folder import LABELS_FILE, STAGES, reading
-from tiltmeter.runs.pipeline import make_design
 from tiltmeter.runs.problems import count_responses
 from tiltmeter.runs.sides import document_of, opened
 from tiltmeter.runs.study_run import RunInProgress

@@ -25,7 +25,7 @@ from tiltmeter.probes import Probe
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.runs import Resolved, resolve
-from tiltmeter.runs.pipeline import beside_factors
+from tiltmeter.runs.shared_tables import beside_factors
 from tiltmeter.schema import RESPONSES
 from tiltmeter.study import NotRun
 

@@ -1,7 +1,4 @@
-"""Models as users specify them: by name, as an object, a function or a pipeline of transformers.
-
-And the judge.
-"""
+"""Models and judges as users specify them: a name, an object, a function or a pipeline of transformers."""
 
 from __future__ import annotations
 
@@ -30,12 +27,12 @@ def several(model: AskedModel | Sequence[AskedModel]) -> list[AskedModel]:
     return models
 
 
-def name_of(one: AskedModel) -> str:
+def name_of(model: AskedModel) -> str:
     """Return the name of a model; raise InputError if the argument is not a model."""
-    if isinstance(one, str):
-        sampling_from_options(one, {})  # raises unless it is written provider/model
-        return one
-    return _made("model", one, {}).name
+    if isinstance(model, str):
+        sampling_from_options(model, {})  # raises unless it is written provider/model
+        return model
+    return _model_of_object("model", model, {}).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +56,9 @@ class Judging:
     @property
     def name(self) -> str | None:
         """The name of the judge, as in study.yaml."""
-        return (
-            self.model
-            if self.model is None or isinstance(self.model, str)
-            else _made("judge", self.model, {}).name
-        )
+        if self.model is None or isinstance(self.model, str):
+            return self.model
+        return _model_of_object("judge", self.model, {}).name
 
     def open(self, resolved: Resolved) -> tuple[Model, Sampling] | None:
         """Return the judge of this study and its sampling, or None if the study has no judge.
@@ -134,30 +129,30 @@ def as_text(place: str, value: object) -> str:
         ) from None
 
 
-def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
+def _model_of_object(role: str, model: object, options: Mapping[str, Any]) -> Model:
     """Return the model for an object or a function; raise InputError for anything else."""
-    if isinstance(one, type):
-        raise InputError(
-            f"{role}= is the class {one.__name__}; give an instance of it, such as {one.__name__}()"
-        )
-    if isinstance(one, Model):
+    if isinstance(model, type):
+        name = model.__name__
+        raise InputError(f"{role}= is the class {name}; give an instance of it, such as {name}()")
+    if isinstance(model, Model):
         if options:
             raise InputError(
-                f"options= is for models given by name; {one.name} is already an object: set its options when you create it"
+                f"options= is for models given by name; {model.name} is already an object:"
+                " set its options when you create it"
             )
-        return one
-    if is_pipeline(one):
-        return PipelineModel(one)
-    if callable(one):
-        return model_of(one, options)
+        return model
+    if is_pipeline(model):
+        return PipelineModel(model)
+    if callable(model):
+        return model_of(model, options)
     raise InputError(
-        f"{role}= must be a name such as openai/gpt-4o-mini, a function, a pipeline, or an object with name, fingerprint, endpoint and"
-        f" complete, not {type(one).__name__}"
+        f"{role}= must be a name such as openai/gpt-4o-mini, a function, a pipeline, or an object with name,"
+        f" fingerprint, endpoint and complete, not {type(model).__name__}"
     )
 
 
 def open_model(
-    one: AskedModel,
+    model: AskedModel,
     base: Sampling,
     base_url: str | None,
     options: Mapping[str, Any],
@@ -174,34 +169,39 @@ def open_model(
         Whether the limit of tokens is raised for a model that is known to think, unless the user chose a
         limit.
     """
-    if not isinstance(one, str):
+    if not isinstance(model, str):
         if base_url is not None:
             raise InputError(
                 f"base_url= is for models given by name; the {role} given as an object has its own address"
             )
-        if not callable(one) or isinstance(one, Model | type) or is_pipeline(one):
-            return _made(role, one, options), base
-    provider = one if isinstance(one, str) else "python/function"
-    fields, left = sampling_from_options(
-        provider, {key: as_text(f"-M {key}", value) for key, value in options.items()}
-    )
+        if not callable(model) or isinstance(model, Model | type) or is_pipeline(model):
+            return _model_of_object(role, model, options), base
+    provider = model if isinstance(model, str) else "python/function"
+    texts = {key: as_text(f"-M {key}", value) for key, value in options.items()}
+    fields, options_of_model = sampling_from_options(provider, texts)
     for key, value in flags.items():
         if value is not None and key in fields:
             raise InputError(
                 f"--{key.replace('_', '-')} and -M {key}= set the same parameter; give only one of them"
             )
-    if isinstance(one, str):
-        made = create_model(one, base_url=base_url, options=left)
+    if isinstance(model, str):
+        opened = create_model(model, base_url=base_url, options=options_of_model)
     else:
-        made = _made(role, one, {key: options[key] for key in left})
-    prescribed = {
-        key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())
-    }
-    extra = {
-        key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None
-    }
+        opened = _model_of_object(role, model, {key: options[key] for key in options_of_model})
+    extra = _extra(base, opened, fields.pop("extra", {}))
     sampling = with_fields(base, **fields, extra=extra)
     is_chosen = "max_tokens" in fields or flags.get("max_tokens") is not None
-    if room_to_think and isinstance(one, str) and not is_chosen and thinks(one, extra):
+    if room_to_think and isinstance(model, str) and not is_chosen and thinks(model, extra):
         sampling = with_room_to_think(sampling)
-    return made, sampling
+    return opened, sampling
+
+
+def _extra(base: Sampling, model: Model, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the further fields of requests: those of the method that the model supports, and the user's.
+
+    A field that the user sets to null is left out.
+    """
+    unsupported = getattr(model, "unsupported", ())
+    prescribed = {key: value for key, value in base.extra.items() if key not in unsupported}
+    merged = {**prescribed, **overrides}
+    return {key: value for key, value in merged.items() if value is not None}

@@ -1,4 +1,7 @@
-"""Requests to models (engine, journal, limits, prices and progress), the judge, and the other tools of a stage."""
+"""Requests to models, the judge, and the other tools of a stage.
+
+Models are asked through an engine, with a journal, limits, prices and a progress display.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,10 @@ class Asking:
 
 
 class Asker:
-    """Sends requests to models through an engine and stores the answers in the journal, which is opened on first use."""
+    """Sends requests to models through an engine and stores the answers in the journal.
+
+    The journal is opened on first use.
+    """
 
     def __init__(self, asking: Asking, engine: Engine, stack: ExitStack) -> None:
         self.engine = engine
@@ -164,9 +170,8 @@ class RunJudge:
     @property
     def served(self) -> list[dict[str, Any]]:
         """What the endpoint said it served; see `served_in`."""
-        return served_in(
-            DataFrame(list(self._served.values()), schema=dict.fromkeys(SERVED, String), orient="row").lazy()
-        )
+        rows = list(self._served.values())
+        return served_in(DataFrame(rows, schema=dict.fromkeys(SERVED, String), orient="row").lazy())
 
     @property
     def name(self) -> str:
@@ -197,16 +202,16 @@ class RunJudge:
         with_schema = _structured(in_words, schema)
         if not self._takes(schema, conversations, with_schema, in_words):
             return self._ask(conversations, in_words)
-        given = self._ask(conversations, with_schema)
-        declined = given["error"].str.starts_with("bad_request:").fill_null(False)
-        if not declined.any():
-            return given
+        answers = self._ask(conversations, with_schema)
+        is_declined = answers["error"].str.starts_with("bad_request:").fill_null(False)
+        if not is_declined.any():
+            return answers
         # The endpoint accepts schemas, but not for these conversations.
         if not self.interrupted:
             self.tallies[-1].failed.pop("bad_request", None)
-        again = self._ask([conversations[i] for i in declined.arg_true()], in_words)
-        again = again.with_columns(row=declined.arg_true())
-        return given.with_row_index("row").update(again, on="row", include_nulls=True).drop("row")
+        declined = is_declined.arg_true()
+        repeated = self._ask([conversations[i] for i in declined], in_words).with_columns(row=declined)
+        return answers.with_row_index("row").update(repeated, on="row", include_nulls=True).drop("row")
 
     def _takes(
         self,
@@ -215,7 +220,10 @@ class RunJudge:
         with_schema: Sampling,
         in_words: Sampling,
     ) -> bool:
-        """Return whether the endpoint accepts this schema: known, found in the journal, or tried with the first conversation only."""
+        """Return whether the endpoint accepts this schema.
+
+        It is known, or found in the journal, or tried with the first conversation only.
+        """
         name = json.dumps(schema, sort_keys=True)
         if self._rejects_schemas or name in self._accepted:
             return not self._rejects_schemas
@@ -228,7 +236,8 @@ class RunJudge:
         return not self._rejects_schemas
 
     def _try(self, name: str, conversation: tuple[Message, ...], with_schema: Sampling) -> None:
-        before = len(self.tallies)
+        """Ask one question with the schema of this name, and note whether the endpoint accepts it."""
+        tallies_before = len(self.tallies)
         try:
             first = self._ask([conversation], with_schema)
         except ProviderError:
@@ -239,20 +248,21 @@ class RunJudge:
             self._accepted.add(name)
         elif _is_declined(first):
             self._rejects_schemas = True
-            del self.tallies[before:]  # the question is repeated without a schema, so nothing is missing
+            # The question is repeated without a schema, so nothing is missing.
+            del self.tallies[tallies_before:]
+            reason = first["error"][0]
             _log.warning(
-                "judge %s rejects JSON schemas (%s); the prompt alone asks for JSON",
-                self.name,
-                first["error"][0],
+                "judge %s rejects JSON schemas (%s); the prompt alone asks for JSON", self.name, reason
             )
 
     def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
+        """Ask questions, unless the judge was stopped, and return the answers in the journal."""
         if conversations and not self.interrupted:
             requests = (Request(messages) for messages in conversations)
+            label = f"judge {self.name}"
             try:
-                self.tallies.append(
-                    self._asker.ask(self.model, requests, sampling, len(conversations), f"judge {self.name}")
-                )
+                tally = self._asker.ask(self.model, requests, sampling, len(conversations), label)
+                self.tallies.append(tally)
             except ProviderError as error:
                 raise ProviderError(
                     f"judge {self.name}: {error}; answers received so far are kept for the next run"
@@ -262,23 +272,23 @@ class RunJudge:
     def _cached(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
         """Return the rows of the journal, one for each conversation."""
         key_of = Keys(self.model.fingerprint, sampling)
-        found = self._asker.journal.fetch([key_of(messages, 0) for messages in conversations])
-        self._served.update(
-            (key, served) for key, *served in found.filter(status="ok").select("key", *SERVED).iter_rows()
-        )
-        return found.select("key", "status", col.text.alias("answer"), "error")
+        rows = self._asker.journal.fetch([key_of(messages, 0) for messages in conversations])
+        for key, *served in rows.filter(status="ok").select("key", *SERVED).iter_rows():
+            self._served[key] = served
+        return rows.select("key", "status", col.text.alias("answer"), "error")
 
 
-def _is_declined(first: DataFrame) -> bool:
-    return first["status"][0] == "failed" and str(first["error"][0]).partition(":")[0] in _DECLINED
+def _is_declined(answers: DataFrame) -> bool:
+    """Return whether the endpoint rejected the first question as such."""
+    kind = str(answers["error"][0]).partition(":")[0]
+    return answers["status"][0] == "failed" and kind in _DECLINED
 
 
 def _structured(sampling: Sampling, schema: Mapping[str, Any]) -> Sampling:
-    wanted = {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)},
-    }
-    return replace(sampling, extra={**sampling.extra, "response_format": wanted})
+    """Return sampling that requires answers of this JSON schema."""
+    json_schema = {"name": "answer", "strict": True, "schema": dict(schema)}
+    response_format = {"type": "json_schema", "json_schema": json_schema}
+    return replace(sampling, extra={**sampling.extra, "response_format": response_format})
 
 
 class RunTools:
@@ -305,46 +315,49 @@ class RunTools:
         self._classifiers: dict[str, Classifier] = {}
 
     @contextmanager
-    def isolated(self, whose: str, what: str, errors: list[TiltmeterError], place: str) -> Iterator[None]:
+    def isolated(
+        self, label: str, consequence: str, errors: list[TiltmeterError], place: str
+    ) -> Iterator[None]:
         """Run the block for one part of one model: its problems name them, and errors become problems.
 
         Interruptions propagate.
 
         Parameters
         ----------
-        whose
+        label
             Model and part, as shown to readers.
-        what
+        consequence
             The consequence of an error, such as "not measured".
         errors
             List to which expected errors are appended.
         place
             The file that stores tracebacks.
         """
-        self._owner = f"{whose}: "
+        self._owner = f"{label}: "
         try:
             yield
         except NotRun as reason:
-            self.problem(f"{what}: {reason}")
+            self.problem(f"{consequence}: {reason}")
         except TiltmeterError as error:
-            self.problem(f"{what}: {error}")
+            self.problem(f"{consequence}: {error}")
             errors.append(error)
         except (Exception, pl.exceptions.PanicException) as error:
             message = printable(redacted(str(error)), one_line=True)[:LONGEST]
             self.problem(
-                f"{what}: {type(error).__name__}: {message} (traceback: {place}); correct the function or plugin that raised it, or report"
-                " the error, and run the same command again: the responses are kept"
+                f"{consequence}: {type(error).__name__}: {message} (traceback: {place}); correct the"
+                " function or plugin that raised it, or report the error, and run the same command again:"
+                " the responses are kept"
             )
-            self.tracebacks.append(f"{whose}: {what}\n{redacted(''.join(traceback.format_exception(error)))}")
+            lines = redacted("".join(traceback.format_exception(error)))
+            self.tracebacks.append(f"{label}: {consequence}\n{lines}")
         finally:
             self._owner = ""
 
     def encoder(self, name: str) -> Encoder:
         """See `tiltmeter.study.Tools`."""
         if name not in self._encoders:
-            self._encoders[name] = self._engine.encoder(
-                find_encoder(name, self._library), store=runs_root() / VECTORS
-            )
+            encoder = find_encoder(name, self._library)
+            self._encoders[name] = self._engine.encoder(encoder, store=runs_root() / VECTORS)
         return self._encoders[name]
 
     def classifier(self, name: str) -> Classifier:

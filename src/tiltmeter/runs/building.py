@@ -20,16 +20,16 @@ from tiltmeter.models import Sampling
 from tiltmeter.runs.asked_models import Judging
 from tiltmeter.runs.asking import Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import ELSEWHERE, remove_named
-from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore, conformed
+from tiltmeter.runs.stage_store import TEMPORARY, StageResult, StageStore, conformed
 from tiltmeter.study import Judge, Settings
 
-_ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
+_JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4_096)
 """Sampling of the judge: it returns facts and lists, and an article must fit into the answer."""
 PAGES = "pages"
 """Folder of fetched pages in the cache."""
 ABOUT = "benchmark.yaml"
 """File that describes a benchmark and its build, with its roles and templates."""
-_ASIDE = re.compile(rf"{re.escape(ASIDE)}.*|\..+\.(parquet|json|yaml)\.\w{{8}}")
+_TEMPORARY = re.compile(rf"{re.escape(TEMPORARY)}.*|\..+\.(parquet|json|yaml)\.\w{{8}}")
 """Temporary names of folders and files that are being written."""
 
 
@@ -97,31 +97,27 @@ def build(
     _check_folder(folder, spec)
     store = StageStore(folder / "stages", {"benchmark": folder / "benchmark.parquet"}, of_run=False)
     stages = Builder(spec, Path(home), Path(cache), offline=offline, local=local).stages
-    makers = {table: stage for stage in stages for table in stage.tables}
+    stage_of = {table: stage for stage in stages for table in stage.tables}
     with writable(folder, ELSEWHERE), only_writer(folder):
         for place in (folder, folder / "stages"):
-            remove_named(place, _ASIDE)  # left by an interrupted build
+            remove_named(place, _TEMPORARY)  # left by an interrupted build
         for stage in stages:
-            before, tools.may_find_more = len(tools.problems), False
-            rests_on = {
-                "own": stage.rests_on,
-                "inputs": {name: store.checksum([name]) for name in stage.inputs},
-            }
+            problems_before = len(tools.problems)
+            tools.may_find_more = False
+            checksums = {name: store.checksum([name]) for name in stage.inputs}
+            rests_on = {"own": stage.rests_on, "inputs": checksums}
             with store.carrying_out(stage, rests_on, tools.judge) as pieces:
                 if pieces is not None:
-                    made = stage.run(
-                        *(store.read(makers[name], name) for name in stage.inputs), Settings(), tools
-                    )
-                    pieces.add(conformed(stage, made))
-                    pieces.record.problems, pieces.record.whole = (
-                        tools.problems[before:],
-                        not tools.may_find_more,
-                    )
+                    inputs = [store.read(stage_of[name], name) for name in stage.inputs]
+                    pieces.add(conformed(stage, stage.run(*inputs, Settings(), tools)))
+                    pieces.record.problems = tools.problems[problems_before:]
+                    pieces.record.whole = not tools.may_find_more
             if progress is not None:
                 progress(store.results[-1])
-        problems = tuple(problem for result in store.results for problem in result.problems)
+        problems = tuple(problem for outcome in store.results for problem in outcome.problems)
         _describe(folder, store, spec, tools.judge, problems)
-        return Built(folder, store.read(makers["benchmark"], "benchmark"), tuple(store.results), problems)
+        benchmark = store.read(stage_of["benchmark"], "benchmark")
+        return Built(folder, benchmark, tuple(store.results), problems)
 
 
 def build_benchmark(
@@ -149,11 +145,12 @@ def build_benchmark(
     folder, library = Path(out), Library.default()
     home = Path(spec).parent if isinstance(spec, str | Path) else Path()
     read = spec if isinstance(spec, Spec) else read_spec(spec)
-    chosen = (judge or Judging()).opened(_ASKED_WITH)
+    opened_judge = (judge or Judging()).opened(_JUDGE_SAMPLING)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give the name of a folder with --out")
     with (asking or Asking()).open() as asker:
-        tools = RunTools(library, None if chosen is None else RunJudge(*chosen, asker), asker.engine)
+        run_judge = None if opened_judge is None else RunJudge(*opened_judge, asker)
+        tools = RunTools(library, run_judge, asker.engine)
         return build(
             read,
             out=folder,
@@ -170,23 +167,28 @@ def _check_folder(out: Path, spec: Spec) -> None:
     """Raise InputError if the folder contains anything other than a build of this spec."""
     if not out.exists():
         return
-    known = {"stages", "benchmark.parquet", ABOUT}
-    if not out.is_dir() or any(
-        one.name not in known and not one.name.startswith(".") for one in out.iterdir()
-    ):
+    if not out.is_dir() or not all(_is_of_build(entry.name) for entry in out.iterdir()):
         raise InputError(f"{out} exists and is not a build folder; choose another one with --out")
     if (out / ABOUT).is_file():
         about = read_yaml(out / ABOUT, "description of the benchmark")
         name = about.get("name") if isinstance(about, dict) else None
         if name != spec.name:
             raise InputError(
-                f"{out} contains the benchmark {name!r}, not {spec.name!r} as in the spec; choose another folder with --out"
+                f"{out} contains the benchmark {name!r}, not {spec.name!r} as in the spec;"
+                " choose another folder with --out"
             )
+
+
+def _is_of_build(name: str) -> bool:
+    """Return whether a file or folder of this name belongs to a build, or is hidden."""
+    return name in ("stages", "benchmark.parquet", ABOUT) or name.startswith(".")
 
 
 def _describe(
     out: Path, store: StageStore, spec: Spec, judge: Judge | None, problems: tuple[str, ...]
 ) -> None:
+    """Write the description of the benchmark and its build."""
+    stages = {outcome.name: {"rows": outcome.rows, "state": outcome.state} for outcome in store.results}
     document = {
         "name": spec.name,
         "title": spec.title or spec.name.replace("_", " ").capitalize(),
@@ -196,11 +198,10 @@ def _describe(
         "templates": spec.templates,
         "tiltmeter": version("tiltmeter"),
         "judge": None if judge is None else judge.name,
-        "stages": {result.name: {"rows": result.rows, "state": result.state} for result in store.results},
+        "stages": stages,
         "problems": list(problems),
         "spec": spec.model_dump(mode="json", exclude_defaults=True),
     }
-    with writing(out / ABOUT) as aside:
-        aside.write_text(
-            yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8"
-        )
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    with writing(out / ABOUT) as temporary:
+        temporary.write_text(text, encoding="utf-8")

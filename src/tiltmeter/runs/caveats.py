@@ -1,4 +1,7 @@
-"""Caveats of runs: what a reader must know before believing a number, each with a code (see `tiltmeter.errors.Caveat`)."""
+"""Caveats of runs: what a reader must know before believing a number.
+
+Each has a code (see `tiltmeter.errors.Caveat`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, String, col
+from polars import DataFrame, Expr, String, col
 
 from tiltmeter.blocks import MORE_ITEMS, UNGRADED
 from tiltmeter.errors import (
@@ -26,11 +29,11 @@ from tiltmeter.runs.problems import unconstrained
 from tiltmeter.runs.refusals import changed_refusals
 from tiltmeter.runs.served import served_sentences
 from tiltmeter.sanitising import printable, redacted
-from tiltmeter.schema import WITH_CONSTRAINED, metric_name
+from tiltmeter.schema import WITH_CONSTRAINED, Schema, metric_name
 
-COLUMNS = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
-_CHANGES = {name: COLUMNS[name] for name in ("model", "part", "sentence")}
-_NAMED = 3
+COLUMNS: Schema = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
+"""Columns of `caveats`."""
+_EXAMPLES = 3
 """Maximum number of examples in a warning."""
 
 
@@ -50,86 +53,85 @@ def caveats(runs: Run | str | Path | Sequence[Run | str | Path]) -> DataFrame:
     >>> tm.caveats(run).columns
     ['code', 'model', 'part', 'number', 'sentence']
     """
-    several = [load(run) for run in ([runs] if isinstance(runs, (Run, str, Path)) else runs)]
-    found = [table for run in several for table in _of_run(run)]
-    definitions = sorted(
-        {
-            name.removesuffix(WITH_CONSTRAINED)
-            for run in several
-            for name in run.findings["definition"].drop_nulls()
-        }
-    )
+    opened = [load(run) for run in ([runs] if isinstance(runs, (Run, str, Path)) else runs)]
+    tables = [table for run in opened for table in _of_run(run)]
+    labels = {label for run in opened for label in run.findings["definition"].drop_nulls()}
+    definitions = sorted({label.removesuffix(WITH_CONSTRAINED) for label in labels})
     if len(definitions) > 1:
-        found.append(
-            _one(
-                MixedDefinitions.code,
-                f"numbers of the definitions {' and '.join(definitions)} must not be compared",
-            )
-        )
-    return pl.concat([DataFrame(schema=COLUMNS), *found], how="diagonal")
+        sentence = f"numbers of the definitions {' and '.join(definitions)} must not be compared"
+        tables.append(_of_all(MixedDefinitions.code, sentence))
+    return pl.concat([DataFrame(schema=COLUMNS), *tables], how="diagonal")
 
 
 def _of_run(run: Run) -> list[DataFrame]:
-    found = [_one("incomplete", problem) for problem in run.problems]
-    found += [_one(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
-    served = DataFrame(
-        list(served_sentences(run.about)), schema={"model": String, "sentence": String}, orient="row"
-    )
-    found.append(served.with_columns(code=pl.lit(ServedModels.code)))
-    changes = DataFrame(list(changed_refusals(run.folder, run.about)), schema=_CHANGES, orient="row")
-    found.append(changes.with_columns(code=pl.lit(ConstrainedRefusals.code)))
+    """Return the caveats of one run."""
+    tables = [_of_all("incomplete", problem) for problem in run.problems]
+    tables += [_of_all(UnconstrainedAnswers.code, sentence) for sentence in unconstrained(run.folder)]
+    tables += [
+        DataFrame({"code": [ServedModels.code], "model": [model], "sentence": [sentence]})
+        for model, sentence in served_sentences(run.about)
+    ]
+    for change in changed_refusals(run.folder, run.about):
+        row = {"code": ConstrainedRefusals.code, **change._asdict()}
+        tables.append(DataFrame([row], schema_overrides={"part": String}))
+    tables += _of_marks(run)
+    if judge := run.about.get("judged_by"):
+        sentence = (
+            f"the judge {judge['name']} read the responses;"
+            " its error rate was not measured here (see `tiltmeter validate`)"
+        )
+        tables.append(_of_all(UnvalidatedJudge.code, sentence))
+    if "associations" in run.folder.stages():
+        of_one_name = run.table("associations").filter("reported", col.rests_on.is_not_null())
+        numbered = of_one_name.with_columns(number=pl.format("{} ({})", "label", "identity"))
+        sentences_of_rows = pl.format("{} depends only on {}", "number", "rests_on")
+        tables.append(_of_rows(numbered, OneName.code, sentences_of_rows))
+    return tables
+
+
+def _of_marks(run: Run) -> list[DataFrame]:
+    """Return the caveats about key findings without a mark, or with a mark that could be nearly any."""
     key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
-    wide = (
+    reason = col.note.fill_null("too little evidence")
+    is_wide = (
         (col.mark_best == "healthy")
         & col.mark_worst.is_in(["critical", "catastrophic"])
         & (col.mark != UNGRADED)
     )
-    between = pl.format("{} to {}", "mark_best", "mark_worst")
-    found += [
-        _about(
+    range_of_marks = pl.format("{} to {}", "mark_best", "mark_worst")
+    return [
+        _of_rows(
             key.filter(mark=UNGRADED),
             Ungraded.code,
-            "{} has no mark: {}",
-            "number",
-            col.note.fill_null("too little evidence"),
+            pl.format("{} has no mark: {}", "number", reason),
         ),
-        _about(
-            key.filter(wide),
+        _of_rows(
+            key.filter(is_wide),
             Underpowered.code,
-            f"the interval of {{}} extends from {{}}: {MORE_ITEMS}",
-            "number",
-            between,
+            pl.format(f"the interval of {{}} extends from {{}}: {MORE_ITEMS}", "number", range_of_marks),
         ),
     ]
-    if judge := run.about.get("judged_by"):
-        sentence = f"the judge {judge['name']} read the responses; its error rate was not measured here (see `tiltmeter validate`)"
-        found.append(_one(UnvalidatedJudge.code, sentence))
-    if "associations" in run.folder.stages():
-        alone = run.table("associations").filter("reported", col.rests_on.is_not_null())
-        number = pl.format("{} ({})", "label", "identity")
-        found.append(
-            _about(
-                alone.with_columns(number=number), OneName.code, "{} depends only on {}", "number", "rests_on"
-            )
-        )
-    return found
 
 
-def _one(code: str, sentence: str) -> DataFrame:
+def _of_all(code: str, sentence: str) -> DataFrame:
+    """Return a caveat of a run as a whole."""
     return DataFrame({"code": [code], "sentence": [sentence]})
 
 
-def _about(rows: DataFrame, code: str, sentence: str, *values: str | pl.Expr) -> DataFrame:
-    return rows.select("model", "part", "number", code=pl.lit(code), sentence=pl.format(sentence, *values))
+def _of_rows(rows: DataFrame, code: str, sentence: Expr) -> DataFrame:
+    """Return one caveat for each row of a table with `model`, `part` and `number`."""
+    return rows.select("model", "part", "number", code=pl.lit(code), sentence=sentence)
 
 
 def sentences(found: DataFrame) -> dict[str, str]:
     """Return one sentence for each code in a table of caveats."""
     joined = {}
     for (code,), rows in found.group_by("code", maintain_order=True):
-        first = [printable(redacted(one), one_line=True) for one in rows["sentence"].head(_NAMED)]
-        more = f"; and {rows.height - _NAMED:,} more" if rows.height > _NAMED else ""
-        joined[str(code)] = "; ".join(first) + more
+        first = rows["sentence"].head(_EXAMPLES)
+        sentence = "; ".join(printable(redacted(text), one_line=True) for text in first)
+        if rows.height > _EXAMPLES:
+            sentence += f"; and {rows.height - _EXAMPLES:,} more"
+        joined[str(code)] = sentence
     return joined
 
 

@@ -9,19 +9,28 @@ from polars import DataFrame, Expr, LazyFrame, Series, String, col, lit, when
 
 from tiltmeter.schema import DESIGN
 
-_NOT_FACTORS = {*DESIGN, "prompt_key", "stratum", "source_tag", "branched_from", "baseline", "root"} - {
-    "wording"
+_NOT_FACTORS = {
+    *(name for name in DESIGN if name != "wording"),
+    "prompt_key",
+    "stratum",
+    "source_tag",
+    "branched_from",
+    "baseline",
+    "root",
 }
 """Columns of a design that identify or describe a prompt; all other columns are factors."""
 _FORM_FACTORS = {"wording", "template", "template_id", "role"}
-"""Factors that change the form of a prompt but not its content. The prompts of a counterfactual pair differ
-in content."""
+"""Factors that change the form of a prompt but not its content.
+
+The prompts of a counterfactual pair differ in content.
+"""
 
 
 def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
-    """Return the other prompts of the same part and root (or item) as each of the given prompts, the most similar first.
+    """Return the other prompts of the same part and root (or item) as each of some prompts.
 
-    Prompts of the same form come first, and among them those that differ in the fewest factors.
+    The most similar prompts come first: those of the same form, and among them those that differ in the
+    fewest factors.
 
     Returns
     -------
@@ -31,26 +40,23 @@ def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
     """
     kinds = design.collect_schema()
     factors = factors_of(kinds)
-    roots = col.root.cast(String) if "root" in kinds else lit(None, String)
-    unit = when(roots.is_not_null()).then(pl.format("root {}", roots)).otherwise(pl.format("item {}", "item"))
-    table = design.select(
-        "part", "prompt_id", "repetitions", *(_text(name, kinds[name]) for name in factors), _unit=unit
-    )
-    mine = table.filter(col.prompt_id.is_in(prompt_ids.unique().implode())).collect()
-    others = table.join(
-        mine.lazy().select("part", "_unit").unique(), on=["part", "_unit"], how="semi"
-    ).collect()
-    both = mine.join(others, on=["part", "_unit"], suffix="_other", maintain_order="left_right").filter(
-        col.prompt_id != col.prompt_id_other
-    )
+    root = col.root.cast(String) if "root" in kinds else lit(None, String)
+    unit = when(root.is_not_null()).then(pl.format("root {}", root)).otherwise(pl.format("item {}", "item"))
+    texts = [_text(name, kinds[name]) for name in factors]
+    table = design.select("part", "prompt_id", "repetitions", *texts, _unit=unit)
+    on = ["part", "_unit"]
+    prompts = table.filter(col.prompt_id.is_in(prompt_ids.unique().implode())).collect()
+    units = prompts.lazy().select(on).unique()
+    candidates = table.join(units, on=on, how="semi").collect()
+    pairs = prompts.join(candidates, on=on, suffix="_other", maintain_order="left_right")
+    pairs = pairs.filter(col.prompt_id != col.prompt_id_other)
     differs = pl.concat_list(_change(name) for name in factors).list.drop_nulls()
-    found = both.select(
-        "prompt_id", differs, other_id="prompt_id_other", other_repetitions="repetitions_other"
+    is_of_form = pl.element().struct["name"].is_in(list(_FORM_FACTORS))
+    return (
+        pairs.select("prompt_id", differs, other_id="prompt_id_other", other_repetitions="repetitions_other")
+        .with_columns(form=col.differs.list.eval(is_of_form).list.any())
+        .sort("form", col.differs.list.len(), maintain_order=True)
     )
-    found = found.with_columns(
-        form=col.differs.list.eval(pl.element().struct["name"].is_in(list(_FORM_FACTORS))).list.any()
-    )
-    return found.sort("form", col.differs.list.len(), maintain_order=True)
 
 
 def factors_of(columns: Iterable[str]) -> list[str]:
@@ -59,14 +65,14 @@ def factors_of(columns: Iterable[str]) -> list[str]:
 
 
 def _change(name: str) -> Expr:
-    here, there = pl.col(name), pl.col(f"{name}_other")
-    values = pl.struct(name=lit(name), here=here.fill_null("none"), there=there.fill_null("none"))
-    return when(here.ne_missing(there)).then(values).alias("differs")
+    """Return a factor with its two values, or null if they are equal."""
+    value, other_value = pl.col(name), pl.col(f"{name}_other")
+    change = pl.struct(name=lit(name), here=value.fill_null("none"), there=other_value.fill_null("none"))
+    return when(value.ne_missing(other_value)).then(change).alias("differs")
 
 
 def _text(name: str, kind: pl.DataType) -> Expr:
-    return (
-        col(name).cast(pl.List(String)).list.join(" | ")
-        if isinstance(kind, pl.List)
-        else col(name).cast(String)
-    )
+    """Return a factor as text, with the values of a list separated by bars."""
+    if isinstance(kind, pl.List):
+        return col(name).cast(pl.List(String)).list.join(" | ")
+    return col(name).cast(String)

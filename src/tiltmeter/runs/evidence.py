@@ -9,7 +9,7 @@ from tiltmeter.runs.conditions import ConditionError, parsed_condition
 from tiltmeter.runs.folder import RunFolder, reading
 from tiltmeter.sanitising import printable
 
-_SHOWN = 200
+_QUOTED = 200
 """Maximum number of characters of a condition in an error message."""
 
 
@@ -29,9 +29,9 @@ def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFr
         with reading(folder.path):
             return measures.filter(parsed_condition(condition, tables, "measures"))
     except ConditionError as error:
-        shown = printable(condition, one_line=True)[:_SHOWN]
-        reason = printable(str(error), one_line=True)[:_SHOWN]
+        quoted = printable(condition, one_line=True)[:_QUOTED]
+        reason = printable(str(error), one_line=True)[:_QUOTED]
         raise InputError(
-            f"{folder.path}: the evidence of a finding is not a valid condition on the tables of this run and was not evaluated "
-            f"({reason}): {shown}"
+            f"{folder.path}: the evidence of a finding is not a valid condition on the tables of this run"
+            f" and was not evaluated ({reason}): {quoted}"
         ) from None

@@ -1,13 +1,13 @@
-"""The way of one attempt through a run: prompt, response, reading, labels, later stages, and the findings that count it."""
+"""The way of one attempt through a run, from its prompt to the findings that count it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
-from polars import DataFrame, Expr, LazyFrame, col, lit
+from polars import DataFrame, Expr, LazyFrame, col, lit, when
 
 from tiltmeter import reports
 from tiltmeter.benchmarks.tables import BASELINES
@@ -22,8 +22,19 @@ from tiltmeter.schema import MEASURES, NAMED, RESPONSES, metric_name
 
 MOST_ROWS = 20
 """Maximum number of rows shown of one table of a stage, and of findings."""
-OF_ALL_ATTEMPTS = ("undetected_rate_attempts", "undetected_rate_items", "missing")
+OF_ALL_ATTEMPTS: Final = ("undetected_rate_attempts", "undetected_rate_items", "missing")
 """Metrics that count every attempt, whatever its outcome."""
+_OF_RESPONSE = (
+    "status",
+    "error",
+    "finish_reason",
+    "refusal",
+    "thinking",
+    "input_tokens",
+    "output_tokens",
+    "request_id",
+)
+"""Columns of a response besides its text."""
 _ATTEMPT = ("model", "part", "attempt", "prompt_id", "repetition")
 _OF_PROMPT = ("descriptor", "cluster", "echo")
 """Further columns of stages that repeat the prompt, which the table of the prompt shows."""
@@ -80,19 +91,19 @@ class Explanation(reports.Result):
 
     def blocks(self) -> list[Block]:
         """Return the blocks that show each step (see `tiltmeter.blocks`)."""
-        outcome, label = self.measure.get("outcome"), self.measure.get("label")
-        quoted = Response(
+        texts = Response(
             self.prompt["prompt"],
             self.response["answer"],
-            outcome,
-            label,
+            self.measure.get("outcome"),
+            self.measure.get("label"),
             prompt_id=self.response["prompt_id"],
         )
+        response = {name: self.response[name] for name in _OF_RESPONSE}
         blocks: list[Block] = [
             Heading(self.title),
             _fields("Prompt", _described(self.prompt)),
-            _fields("Response", _requested(self.response)),
-            Responses("Prompt and response", [quoted]),
+            _fields("Response", response),
+            Responses("Prompt and response", [texts]),
             _fields("Reading", self._reading()),
         ]
         if self.labels.height:
@@ -105,29 +116,27 @@ class Explanation(reports.Result):
 
     def _reading(self) -> dict[str, Any]:
         """Return the outcome with its reason, the label with its rule, and the other measures."""
-        named = {*RESPONSES, *MEASURES, *self.prompt, READING_RULE, "attempt"}
-        further = {name: value for name, value in self.measure.items() if name not in named}
+        common = {*RESPONSES, *MEASURES, *self.prompt, READING_RULE, "attempt"}
+        measures = {name: value for name, value in self.measure.items() if name not in common}
         outcome = self.measure.get("outcome")
         return {
             "outcome": "not measured" if outcome is None else f"{outcome}: {self.reason}",
             "label": self.measure.get("label"),
             "rule of the reader": self.measure.get(READING_RULE),
-            **further,
+            **measures,
         }
 
     def _counting(self) -> list[Block]:
         """Return how many findings count the attempt, and the most important of them."""
         counted = self.findings.filter("counted")
-        excluded = self.findings.filter(~col.counted & col.key)
         of_all = f"{counted.height:,} of {self.findings.height:,} findings of this part and model"
         blocks: list[Block] = [Text(f"This attempt is counted in {of_all}.")]
-        for title, rows in (
-            ("Findings that count it", counted),
-            ("Key findings that do not count it", excluded),
-        ):
-            if rows.height:
-                ordered = rows.sort(~col.key, maintain_order=True)
-                blocks.append(_findings(title, ordered))
+        if counted.height:
+            key_first = counted.sort(~col.key, maintain_order=True)
+            blocks.append(_findings("Findings that count it", key_first))
+        excluded = self.findings.filter(~col.counted & col.key)
+        if excluded.height:
+            blocks.append(_findings("Key findings that do not count it", excluded))
         return blocks
 
 
@@ -164,8 +173,38 @@ def explained_attempt(
     design = folder.scan("design").filter(prompt_id=prompt_id).collect()
     if design.is_empty():
         raise InputError(
-            f"{place} has no prompt {prompt_id!r}; `tiltmeter show RUN --metric METRIC` prints the ids of prompts"
+            f"{place} has no prompt {prompt_id!r};"
+            " `tiltmeter show RUN --metric METRIC` prints the ids of prompts"
         )
+    prompt = without_foreign(design).row(0, named=True)
+    model = _only_model(folder, model, place)
+    attempt = {"model": model, "prompt_id": prompt_id, "repetition": repetition}
+    responses = folder.scan("responses").filter(**attempt).collect()
+    if responses.is_empty():
+        raise InputError(
+            f"{place} has no response {repetition + 1} of {model} to the prompt {prompt_id!r};"
+            " --repetition counts from 0"
+        )
+    response = responses.row(0, named=True)
+    measures = folder.scan("measures").filter(**attempt)
+    measured = without_foreign(measures.collect())
+    measure = measured.row(0, named=True) if measured.height else {}
+    labels = labels_of(folder)
+    of_part = findings.filter(model=model, part=prompt["part"])
+    return Explanation(
+        title=f"{prompt_id}, response {repetition + 1} of {model}",
+        prompt=prompt,
+        response=response,
+        measure=measure,
+        reason=_reason(measure.get("outcome"), response),
+        labels=labels.filter(**attempt) if labels.height else labels,
+        stages=_stage_rows(folder, attempt, prompt["part"]),
+        findings=_counted_findings(folder, of_part, measures, prompt, measure.get("outcome")),
+    )
+
+
+def _only_model(folder: RunFolder, model: str | None, place: str) -> str:
+    """Return the model that the user named, or the only one of the run; raise InputError if there is none."""
     models = folder.models("responses")
     if model is None and len(models) > 1:
         raise InputError(
@@ -173,28 +212,7 @@ def explained_attempt(
         )
     model = models[0] if model is None else model
     check_known(model, models, f"{place} has no model {model!r}")
-    attempt = {"model": model, "prompt_id": prompt_id, "repetition": repetition}
-    response = folder.scan("responses").filter(**attempt).collect()
-    if response.is_empty():
-        raise InputError(
-            f"{place} has no response {repetition + 1} of {model} to the prompt {prompt_id!r}; --repetition counts from 0"
-        )
-    measures = folder.scan("measures").filter(**attempt)
-    measure = without_foreign(measures.collect())
-    row, answer = without_foreign(design).row(0, named=True), response.row(0, named=True)
-    measured = measure.row(0, named=True) if measure.height else {}
-    labels = labels_of(folder)
-    of_part = findings.filter(model=model, part=row["part"])
-    return Explanation(
-        title=f"{prompt_id}, response {repetition + 1} of {model}",
-        prompt=row,
-        response=answer,
-        measure=measured,
-        reason=_reason(measured.get("outcome"), answer),
-        labels=labels.filter(**attempt) if labels.height else labels,
-        stages=_stage_rows(folder, attempt, row["part"]),
-        findings=_counted_findings(folder, of_part, measures, row, measured.get("outcome")),
-    )
+    return model
 
 
 def _attempt_of(prompt_id: str, repetition: int | None) -> tuple[str, int]:
@@ -208,16 +226,14 @@ def _attempt_of(prompt_id: str, repetition: int | None) -> tuple[str, int]:
 def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
     """Return why an attempt has its outcome."""
     if outcome == "failed":
-        missing = (
-            "it was not requested yet" if response["status"] == "missing" else "the judge has not read it"
-        )
-        return str(response["error"] or missing)
+        if response["error"]:
+            return str(response["error"])
+        return "it was not requested yet" if response["status"] == "missing" else "the judge has not read it"
     if outcome == "refused" and response["refusal"] is not None:
         return f"the provider reports a refusal: {response['refusal']}"
     if outcome == "empty" and response["finish_reason"] == "length":
-        place = (
-            "within the model's thinking" if response["thinking"] is not None else "before an answer began"
-        )
+        has_thinking = response["thinking"] is not None
+        place = "within the model's thinking" if has_thinking else "before an answer began"
         return f"it was cut off {place}: --max-tokens sets how long a response with its thinking may be"
     if outcome == "empty" and response["thinking"]:
         return "there is only thinking, no answer"
@@ -226,22 +242,23 @@ def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
 
 def _stage_rows(folder: RunFolder, attempt: Mapping[str, Any], part: str) -> dict[str, DataFrame]:
     """Return the rows of an attempt in the tables of the method, with the concept of each phrase."""
-    name = f"{attempt['prompt_id']}#{attempt['repetition']}"
+    prompt_id, repetition = attempt["prompt_id"], attempt["repetition"]
     stages = folder.stages()
     of_attempt = {}
-    for table, rows in stages.items():
-        columns = rows.collect_schema().names()
-        owned = rows.filter(model=attempt["model"], part=part) if {"model", "part"} <= set(columns) else rows
+    for name, table in stages.items():
+        columns = set(table.collect_schema())
+        rows = table
+        if columns >= {"model", "part"}:
+            rows = rows.filter(model=attempt["model"], part=part)
         if "attempt" in columns:
-            of_attempt[table] = owned.filter(attempt=name)
-        elif {"prompt_id", "repetition"} <= set(columns):
-            of_attempt[table] = owned.filter(prompt_id=attempt["prompt_id"], repetition=attempt["repetition"])
+            of_attempt[name] = rows.filter(attempt=f"{prompt_id}#{repetition}")
+        elif columns >= {"prompt_id", "repetition"}:
+            of_attempt[name] = rows.filter(prompt_id=prompt_id, repetition=repetition)
     if "mentions" in of_attempt and "concepts" in stages:
         concepts = stages["concepts"].select("phrase", "concept").unique("phrase", keep="first")
-        of_attempt["mentions"] = of_attempt["mentions"].join(
-            concepts, on="phrase", how="left", maintain_order="left"
-        )
-    return {table: _informative(rows) for table, rows in of_attempt.items()}
+        mentions = of_attempt["mentions"]
+        of_attempt["mentions"] = mentions.join(concepts, on="phrase", how="left", maintain_order="left")
+    return {name: _informative(rows) for name, rows in of_attempt.items()}
 
 
 def _informative(rows: LazyFrame) -> DataFrame:
@@ -260,21 +277,27 @@ def _counted_findings(
     """Return the findings of a part and model, with whether they count an attempt, and why not."""
     conditions = findings["evidence"].drop_nulls().unique(maintain_order=True)
     holds = {evidence: _selects(folder, evidence, measures) for evidence in conditions}
-    selected = (
-        col.evidence.replace_strict(holds, default=False, return_dtype=pl.Boolean) if holds else lit(False)
-    )
-    selected &= _is_about(prompt)
-    of_every_attempt = col.metric.is_in(OF_ALL_ATTEMPTS)
-    of_baselines = (col.study == "benchmarks") & (col.context == BASELINES).fill_null(value=False)
-    counted = selected & ~of_baselines & (lit(outcome == "answered") | of_every_attempt)
+    is_about_prompt = _is_about(prompt)
+    selected = lit(False)
+    if holds:
+        evidence_holds = col.evidence.replace_strict(holds, default=False, return_dtype=pl.Boolean)
+        selected = evidence_holds & is_about_prompt
+    counts_every_attempt = col.metric.is_in(OF_ALL_ATTEMPTS)
+    is_of_baselines = (col.study == "benchmarks") & (col.context == BASELINES).fill_null(value=False)
+    counted = selected & ~is_of_baselines & (lit(outcome == "answered") | counts_every_attempt)
     why = (
-        pl.when(counted).then(lit(None))
-        .when(of_baselines).then(lit("it rests on baseline texts, not on responses"))
-        .when(selected).then(lit(f"its outcome is {outcome}; only answered responses count"))
-        .when(col.evidence.is_null()).then(lit("the finding does not record its responses"))
-        .when(~_is_about(prompt)).then(lit("it is about another context or group"))
+        when(counted)
+        .then(lit(None))
+        .when(is_of_baselines)
+        .then(lit("it rests on baseline texts, not on responses"))
+        .when(selected)
+        .then(lit(f"its outcome is {outcome}; only answered responses count"))
+        .when(col.evidence.is_null())
+        .then(lit("the finding does not record its responses"))
+        .when(~is_about_prompt)
+        .then(lit("it is about another context or group"))
         .otherwise(pl.format("it counts responses with {}", "evidence"))
-    )  # fmt: skip
+    )
     return findings.select(*NAMED, "estimate", "key", selected=selected, counted=counted, why=why)
 
 
@@ -286,37 +309,25 @@ def _selects(folder: RunFolder, evidence: str, measures: LazyFrame) -> bool:
 
 
 def _is_about(prompt: Mapping[str, Any]) -> Expr:
-    """Return whether the context and the group of a finding are those of a prompt, as far as its factors name them."""
+    """Return whether a finding has the context and a group of a prompt, as far as its factors name them."""
+    is_same_context = is_same_group = lit(True)
     context = prompt.get("context")
+    if context is not None:
+        is_same_context = col.context.is_null() | (col.context == context)
     identities = [prompt.get("identity_1"), prompt.get("identity_2")]
     groups = [identity for identity in identities if identity is not None]
-    same_context = col.context.is_null() | (col.context == context) if context is not None else lit(True)
-    same_group = col.group.is_null() | col.group.is_in(groups) if groups else lit(True)
-    return same_context & same_group
+    if groups:
+        is_same_group = col.group.is_null() | col.group.is_in(groups)
+    return is_same_context & is_same_group
 
 
-# -- blocks ---------------------------------------------------------------------------------------------------------------------------
+# -- blocks ------------------------------------------------------------------------------------------------
 
 
 def _described(prompt: Mapping[str, Any]) -> dict[str, Any]:
     """Return what identifies a prompt, and its factors."""
     factors = {name: prompt[name] for name in factors_of(prompt) if name != "wording"}
     return {name: prompt[name] for name in ("part", "item", "prompt_index", "wording")} | factors
-
-
-def _requested(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is stored about a response besides its text."""
-    names = (
-        "status",
-        "error",
-        "finish_reason",
-        "refusal",
-        "thinking",
-        "input_tokens",
-        "output_tokens",
-        "request_id",
-    )
-    return {name: response[name] for name in names}
 
 
 def _fields(title: str, values: Mapping[str, Any]) -> Table:
@@ -335,22 +346,20 @@ def _rows(title: str, rows: DataFrame) -> Table:
     kinds: dict[str, Kind] = {
         name: "text" if kind == pl.String else "name" for name, kind in texts.schema.items()
     }
-    note = f"{rows.height - MOST_ROWS:,} more rows are in the table." if rows.height > MOST_ROWS else ""
+    omitted = rows.height - texts.height
+    note = f"{omitted:,} more rows are in the table." if omitted else ""
     return Table(title, columns_of(texts, kinds), note=note)
 
 
 def _findings(title: str, rows: DataFrame) -> Table:
     """Return a table of findings with the names that are not empty."""
-    shown = rows.head(MOST_ROWS)
-    names: Sequence[str] = ("group", "group_2", "concept", "context", "wording")
-    columns = [Column("metric", shown.select(metric_name()).to_series().to_list(), "name")]
-    columns += [Column.of(shown, name, kind="name") for name in names if shown[name].count()]
-    columns.append(Column.of(shown, "estimate", "value", "number"))
-    if shown["why"].count():
-        columns.append(Column.of(shown, "why", kind="text"))
-    note = (
-        f"{rows.height - MOST_ROWS:,} more are in `frame()` or --format json."
-        if rows.height > MOST_ROWS
-        else ""
-    )
+    first = rows.head(MOST_ROWS)
+    names = ("group", "group_2", "concept", "context", "wording")
+    columns = [Column("metric", first.select(metric_name()).to_series().to_list(), "name")]
+    columns += [Column.of(first, name, kind="name") for name in names if first[name].count()]
+    columns.append(Column.of(first, "estimate", "value", "number"))
+    if first["why"].count():
+        columns.append(Column.of(first, "why", kind="text"))
+    omitted = rows.height - first.height
+    note = f"{omitted:,} more are in `frame()` or --format json." if omitted else ""
     return Table(title, columns, lead=len(columns) - 1, note=note)

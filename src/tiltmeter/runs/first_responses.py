@@ -1,4 +1,4 @@
-"""The first responses of a model to each part, which show a fault that would spoil all others before these are paid for.
+"""The first responses of a model to each part, examined before the other responses are paid for.
 
 After FIRST responses to a part, spread over its prompts, the part is stopped if nearly none of them can be
 used: requests fail, the model is cut off before it answers, or its responses are empty or cannot be read.
@@ -24,7 +24,7 @@ from tiltmeter.errors import ProviderError
 from tiltmeter.files.paths import is_file
 from tiltmeter.models import Model, Sampling
 from tiltmeter.models.thinking_models import with_room_to_think
-from tiltmeter.runs import pipeline
+from tiltmeter.runs import attempts as of_study
 from tiltmeter.runs.asking import Asker
 from tiltmeter.runs.faults import FAILED, THINKING, Fault, fault_of, reasons, sentences
 from tiltmeter.runs.folder import ACCEPTED, RunFolder
@@ -36,16 +36,33 @@ FIRST = 20
 FEWEST = 10
 """Number of first responses without which nothing is concluded (the others are still being repeated)."""
 PATIENCE = 60.0
-"""Seconds without an answer after which the first responses of an overloaded endpoint are left for later;
-most rate limits are shorter."""
+"""Seconds without an answer after which first responses of an overloaded endpoint are left for later.
+
+Most rate limits are shorter.
+"""
 CUT_SHORT = 0.1
-"""Share of the first responses to a part that were cut off while thinking from which on the limit of tokens
-is raised."""
+"""Share of first responses that were cut off while thinking, from which on the limit of tokens is raised."""
 
 _REJECTIONS = ("bad_request", "context_length")
 """Kinds of failures that may be the rejection of a limit of tokens."""
 _ATTEMPTS = {"row": UInt32, "repetition": Int16, "part": String}
+"""Columns of `first_attempts`."""
 _ACCEPTED = TypeAdapter(dict[str, list[str]])
+"""Content of the file ACCEPTED."""
+_SUMMED = (
+    "total",
+    "held",
+    "repeated",
+    "answered",
+    "failed",
+    "permanent",
+    "errors",
+    "input_tokens",
+    "output_tokens",
+    "unmetered",
+    "seconds",
+)
+"""Counts of a tally that are added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +90,20 @@ class Requested:
     @property
     def tally_of_others(self) -> Tally:
         """The counts without the failures of the parts that were stopped."""
-        failed, permanent = (
-            counts - self.failed_in_stopped for counts in (self.tally.failed, self.tally.permanent)
+        return replace(
+            self.tally,
+            failed=self.tally.failed - self.failed_in_stopped,
+            permanent=self.tally.permanent - self.failed_in_stopped,
         )
-        return replace(self.tally, failed=failed, permanent=permanent)
 
 
-# -- which responses are the first -------------------------------------------------------------------------------------
+# -- which responses are the first -------------------------------------------------------------------------
 
 
 def first_attempts(folder: RunFolder, seed: int) -> DataFrame:
-    """Return the first attempts of each part that needs more than FIRST: one drawn from each of FIRST equal sections of its design.
+    """Return the first attempts of each part that needs more than FIRST.
+
+    One is drawn from each of FIRST equal sections of its design.
 
     Returns
     -------
@@ -107,13 +127,12 @@ def _drawn(part: str, rows: DataFrame, seed: int) -> DataFrame:
     prompts = ends.search_sorted(Series(positions), side="right")
     chosen = rows[prompts]
     begins = ends.gather(prompts) - chosen["repetitions"]
-    return DataFrame(
-        {"row": chosen["row"], "repetition": Series(positions) - begins, "part": chosen["part"]},
-        schema=_ATTEMPTS,
-    )
+    repetitions = Series(positions) - begins
+    columns = {"row": chosen["row"], "repetition": repetitions, "part": chosen["part"]}
+    return DataFrame(columns, schema=_ATTEMPTS)
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------------
 
 
 class FirstResponses:
@@ -128,9 +147,12 @@ class FirstResponses:
     def __init__(
         self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], asker: Asker, model: Model
     ) -> None:
-        self._folder, self._resolved, self._asker, self._model = folder, resolved, asker, model
+        self._folder = folder
+        self._resolved = resolved
         self._parts = parts
-        attempts = pipeline.attempts_at(folder, model, first_attempts(folder, resolved.settings.seed))
+        self._asker = asker
+        self._model = model
+        attempts = of_study.attempts_at(folder, model, first_attempts(folder, resolved.settings.seed))
         # One request of each part in turn: if one part is rejected, others are answered before the engine
         # gives the model up.
         self._attempts = attempts.sort(pl.int_range(pl.len()).over("part"), maintain_order=True)
@@ -155,7 +177,7 @@ class FirstResponses:
         """
         if (self._responses(sampling)["status"] == "ok").all():
             return Tally(self._model.name)
-        requests = pipeline.requests_of(self._attempts)
+        requests = of_study.requests_of(self._attempts)
         label = f"{self._model.name}: first responses"
         tally = self._asker.ask(
             self._model, requests, sampling, len(requests), label, patience=patience or PATIENCE
@@ -167,22 +189,27 @@ class FirstResponses:
         return tally
 
     def rest(self, sampling: Sampling, stopped: Collection[str], tally: Tally) -> Iterator[Request]:
-        """Yield the requests that are left: those of parts that go on, and the answered first ones of the others, which cost nothing.
+        """Yield the requests that remain after the first ones.
+
+        These are the requests of parts that go on, and the answered first ones of the others, which cost
+        nothing.
 
         Parameters
         ----------
+        stopped
+            Parts that do not go on.
         tally
             The counts of the first requests. If all were finished, those that failed are not repeated.
         """
         status = self._responses(sampling)["status"]
         answered = self._attempts.filter((status == "ok") & self._attempts["part"].is_in(list(stopped)))
-        yield from pipeline.requests_of(answered)
-        failed = (
-            set(pipeline.requests_of(self._attempts.filter(status == "failed")))
-            if tally.done == tally.total
-            else set()
-        )
-        yield from (one for one in pipeline.requests(self._folder, self._model, stopped) if one not in failed)
+        yield from of_study.requests_of(answered)
+        failed: set[Request] = set()
+        if tally.done == tally.total:
+            failed.update(of_study.requests_of(self._attempts.filter(status == "failed")))
+        for request in of_study.requests(self._folder, self._model, stopped):
+            if request not in failed:
+                yield request
 
     def count_rest(self, stopped: Collection[str]) -> int:
         """Return the number of requests that `rest` yields if none has failed."""
@@ -195,7 +222,7 @@ class FirstResponses:
         return Counter(of_parts["error"].drop_nulls().str.extract("^([^:]*)").to_list())
 
     def rejects(self, sampling: Sampling) -> bool:
-        """Return whether most of the failed first requests were rejected as such, for instance because of their limit of tokens.
+        """Return whether most of the failed first requests were rejected, perhaps for their limit of tokens.
 
         A server that is down or overloaded, a wrong key and an account without credit say nothing about the
         requests.
@@ -208,33 +235,39 @@ class FirstResponses:
         return set(stopped) == set(self._wanted)
 
     def examine(self, sampling: Sampling) -> tuple[list[Fault], bool]:
-        """Return the faults of parts that need further responses, and whether the model was cut off while it was thinking."""
+        """Return the faults of parts that need further responses.
+
+        The second value says whether the model was cut off while it was thinking.
+        """
         faults: list[Fault] = []
         short_of_tokens = False
-        every = self._responses(sampling)
+        params, limit = self._resolved.study.params, sampling.max_tokens
+        first = self._responses(sampling)
         for part in self._parts:
-            responses = every.filter((self._attempts["part"] == part.name) & (every["status"] != "missing"))
+            is_of_part = self._attempts["part"] == part.name
+            responses = first.filter(is_of_part & (first["status"] != "missing"))
             kinds = self._kinds(part, responses) if responses.height >= FEWEST else None
             if kinds is None:
                 continue
-            wanted = self._wanted[part.name]
-            fault = fault_of(
-                responses, kinds, part.name, wanted, sampling.max_tokens, self._resolved.study.params
-            )
+            fault = fault_of(responses, kinds, part.name, self._wanted[part.name], limit, params)
             is_cut = int((kinds == THINKING).sum()) >= CUT_SHORT * responses.height
             if (fault is not None or is_cut) and self._lacks_responses(part.name, sampling):
-                faults += [] if fault is None else [fault]
+                if fault is not None:
+                    faults.append(fault)
                 short_of_tokens |= is_cut
         return faults, short_of_tokens
 
     def _responses(self, sampling: Sampling) -> DataFrame:
-        """Return what the journal has of the first responses: one row per first attempt, with the columns of RESPONSES."""
+        """Return the first responses in the journal (columns RESPONSES), one row per first attempt."""
         key_of = Keys(self._model.fingerprint, sampling)
-        return pipeline.responses_of(self._attempts, self._model.name, key_of, self._asker.journal)
+        return of_study.responses_of(self._attempts, self._model.name, key_of, self._asker.journal)
 
     def _kinds(self, part: Part, responses: DataFrame) -> Series | None:
-        """Return why each response cannot be used; None if the part cannot read them, which its stage "measures" reports."""
-        answers = pipeline.with_factors(self._folder, part.name, responses.lazy())
+        """Return why each response cannot be used.
+
+        None if the part cannot read them, which its stage "measures" reports.
+        """
+        answers = of_study.with_factors(self._folder, part.name, responses.lazy())
         try:
             outcomes = part.early_outcomes(answers, self._resolved.settings.of_part(part.name))
         except (Exception, pl.exceptions.PanicException):  # the part may be a plugin
@@ -243,14 +276,10 @@ class FirstResponses:
 
     def _lacks_responses(self, part: str, sampling: Sampling) -> bool:
         """Return whether a part has requests without a response in the journal."""
-        key_of, others = (
-            Keys(self._model.fingerprint, sampling),
-            [name for name in self._wanted if name != part],
-        )
-        keys = {
-            key_of(request.messages, request.sample)
-            for request in pipeline.requests(self._folder, self._model, others)
-        }
+        key_of = Keys(self._model.fingerprint, sampling)
+        other_parts = [name for name in self._wanted if name != part]
+        requests = of_study.requests(self._folder, self._model, other_parts)
+        keys = {key_of(request.messages, request.sample) for request in requests}
         return len(self._asker.journal.held(list(keys))) < len(keys)
 
 
@@ -289,34 +318,28 @@ def request_all(
     """
     first = FirstResponses(folder, resolved, parts, asker, model)
     if getattr(model, "recorded", False) or not first.are_examined:
-        attempts = pipeline.count_attempts(folder)
-        return Requested(
-            asker.ask(model, pipeline.requests(folder, model), sampling, attempts, model.name, patience),
-            sampling,
-        )
+        requests, count = of_study.requests(folder, model), of_study.count_attempts(folder)
+        return Requested(asker.ask(model, requests, sampling, count, model.name, patience), sampling)
     tally = first.request(sampling, patience)
     if tally.postponed:
         return Requested(tally, sampling)
     faults, short_of_tokens = first.examine(sampling)
-    spent = Tally(model.name)
+    spent = Tally(model.name)  # of the first requests with a limit of tokens that is not used
     if short_of_tokens and may_raise and is_finished(tally):
         raised = with_room_to_think(sampling)
         note(_raised_words(model.name, sampling, raised, first.count_rest(()), asker.prices))
-        before = [fault.part for fault in faults]
         later, later_faults = _with_room(first, raised, model.name, patience)
         if later.postponed:
             return Requested(_sum(tally, later), sampling)
-        has_failed = (
-            any(fault.kind == FAILED and fault.part not in before for fault in later_faults)
-            or later.stopped is not None
-        )
-        if has_failed and first.rejects(raised):
+        if _has_new_failures(later, faults, later_faults) and first.rejects(raised):
             note(
-                f"{model.name} does not accept {raised.max_tokens:,} tokens per response: the limit stays at {sampling.max_tokens:,}"
+                f"{model.name} does not accept {raised.max_tokens:,} tokens per response:"
+                f" the limit stays at {sampling.max_tokens:,}"
             )
             spent = later
         else:
-            spent, tally, sampling, faults = tally, later, raised, later_faults
+            spent = tally
+            tally, sampling, faults = later, raised, later_faults
         spent.total -= spent.failures  # a failure with another limit is none of this run
         spent.failed.clear()
         spent.permanent.clear()
@@ -327,11 +350,17 @@ def request_all(
     if interrupted:
         tally.interrupted = True
     elif not first.is_all(names):
-        later = asker.ask(
-            model, first.rest(sampling, names, tally), sampling, first.count_rest(names), model.name, patience
-        )
+        requests, count = first.rest(sampling, names, tally), first.count_rest(names)
+        later = asker.ask(model, requests, sampling, count, model.name, patience)
         tally = _with_first(later, tally)
     return Requested(_sum(spent, tally), sampling, stopped, accepted, first.failures(sampling, names))
+
+
+def _has_new_failures(later: Tally, faults: Sequence[Fault], later_faults: Sequence[Fault]) -> bool:
+    """Return whether other parts fail with a raised limit of tokens, or the model as a whole."""
+    parts = [fault.part for fault in faults]
+    has_failed_part = any(fault.kind == FAILED and fault.part not in parts for fault in later_faults)
+    return has_failed_part or later.stopped is not None
 
 
 def _with_room(
@@ -356,7 +385,10 @@ def is_finished(tally: Tally) -> bool:
 
 
 def _with_first(later: Tally, first: Tally) -> Tally:
-    """Return the counts of a model: those of the later requests, which found the first ones in the journal, and of the first ones."""
+    """Return the counts of a model from those of its first and its later requests.
+
+    The later requests found the first ones in the journal.
+    """
     counts = _sum(first, later)
     counts.total = later.total + first.failures
     counts.held = later.held - first.answered
@@ -366,16 +398,13 @@ def _with_first(later: Tally, first: Tally) -> Tally:
 
 def _sum(first: Tally, second: Tally) -> Tally:
     """Return the sums of two tallies; how a run ended is that of the second."""
-    outcomes = ("total", "held", "repeated", "answered", "failed", "permanent", "errors")
-    counts = (*outcomes, "input_tokens", "output_tokens", "unmetered", "seconds")
-    summed = Tally(second.model, **{name: getattr(first, name) + getattr(second, name) for name in counts})
+    sums = {name: getattr(first, name) + getattr(second, name) for name in _SUMMED}
+    summed = Tally(second.model, **sums)
     costs = [tally.cost for tally in (first, second) if tally.cost is not None]
     summed.cost = sum(costs) if costs else None
-    summed.stopped, summed.interrupted, summed.postponed = (
-        second.stopped,
-        second.interrupted,
-        second.postponed,
-    )
+    summed.stopped = second.stopped
+    summed.interrupted = second.interrupted
+    summed.postponed = second.postponed
     summed.permanent_example = second.permanent_example or first.permanent_example
     return summed
 
@@ -383,12 +412,12 @@ def _sum(first: Tally, second: Tally) -> Tally:
 def _decided(
     model: str, faults: Sequence[Fault], folder: RunFolder, asker: Asker, note: Callable[[str], None]
 ) -> tuple[list[Fault], list[Fault], bool]:
-    """Return the faults that a person accepts, now or when the run was begun, and those for which the part is stopped.
+    """Return the accepted faults, those for which the part is stopped, and whether the run is interrupted.
 
-    The last value says whether the person answered the question with Ctrl-C, which interrupts the run.
+    A person accepts faults now, or did so when the run was begun. Ctrl-C at the question interrupts the run.
     """
-    known = _accepted_before(folder)
-    of_model = known.get(model, [])
+    earlier = _accepted_before(folder)
+    of_model = earlier.get(model, [])
     accepted = [fault for fault in faults if fault.part in of_model]
     new = [fault for fault in faults if fault.part not in of_model]
     if not new:
@@ -398,7 +427,7 @@ def _decided(
             return accepted, new, False
     except KeyboardInterrupt:
         return accepted, new, True
-    document = known | {model: [*of_model, *(fault.part for fault in new)]}
+    document = earlier | {model: [*of_model, *(fault.part for fault in new)]}
     folder.write_text(ACCEPTED, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     for sentence in sentences(new):
         note(f"{model}: all responses are requested, as accepted, although {sentence}")
@@ -425,6 +454,6 @@ def _raised_words(model: str, sampling: Sampling, raised: Sampling, requests: in
     dollars = prices.cost(model, 0, requests * (after - before))
     cost = f", at most ${dollars:,.2f} more for {requests:,} responses" if dollars else ""
     return (
-        f"{model} thinks before it answers, and {before:,} tokens were not enough for both: the limit is raised to {after:,} tokens per "
-        f"response{cost} (--max-tokens sets another limit)"
+        f"{model} thinks before it answers, and {before:,} tokens were not enough for both: the limit is"
+        f" raised to {after:,} tokens per response{cost} (--max-tokens sets another limit)"
     )

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col
@@ -24,11 +24,10 @@ from tiltmeter.files.paths import is_file, sha256
 from tiltmeter.files.reading import UNREADABLE, json_of
 from tiltmeter.files.writing import LOCK, only_writer, writable, writing
 from tiltmeter.reports import Report, write_page
-from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
 from tiltmeter.schema import DESIGN, RESPONSES, beside
 
-TABLES = ("design", "responses", "measures", "findings")
+TABLES: Final = ("design", "responses", "measures", "findings")
 """Tables that every run has."""
 STAGES = "stages"
 """Folder of the tables specific to a method."""
@@ -37,20 +36,19 @@ ERRORS = "errors.txt"
 LABELS_FILE = "labels.csv"
 """File with the labels of a sample of attempts, if any."""
 ACCEPTED = "accepted.json"
-"""File with the parts that a person wanted to go on although their first responses show a fault, by model, if
-any."""
-_ASIDE = re.compile(
-    rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|accepted\.json|errors\.txt)\.\w{{8}}"
-)
+"""File with the parts that continue although their first responses show a fault, by model, if any."""
+_TABLE_NAMES = "|".join(TABLES)
+_DOCUMENTS = r"study\.yaml|run\.json|accepted\.json|errors\.txt"
+_TEMPORARY = re.compile(rf"\.({_TABLE_NAMES}|{STAGES}|{_DOCUMENTS})\.\w{{8}}")
 """Names of temporary files and folders, which exist only while a run is written."""
-_OURS = re.compile(
-    rf"{_ASIDE.pattern}|study\.yaml|run\.json|accepted\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet"
-)
+_WRITTEN = re.compile(rf"{_TEMPORARY.pattern}|{_DOCUMENTS}|{STAGES}|({_TABLE_NAMES})\.parquet")
 """Names of all files and folders that a run writes."""
 ROW_GROUP = 4_096
-PIECE = 32 << 20
+"""Number of rows of a row group of a Parquet file."""
+SLICE_SIZE: Final = 32 << 20
 """Maximum size in bytes of a slice of a table that is written at once."""
 ELSEWHERE = "choose another place with --out"
+"""Remedy in messages about a folder that cannot be written."""
 
 
 @contextmanager
@@ -104,7 +102,7 @@ class RunFolder:
         if not is_file(path):
             raise InputError(f"{self.place} has no table {table}.parquet; run the study again to complete it")
         with reading(path):
-            lazy = upgraded(table, pl.scan_parquet(path, glob=False))
+            lazy = pl.scan_parquet(path, glob=False)
             check_columns(table, lazy.collect_schema(), self.named(path))
         return lazy
 
@@ -112,28 +110,23 @@ class RunFolder:
         """Return a table as a DataFrame; raise InputError as `scan` does."""
         lazy = self.scan(table)
         with reading(self.table_path(table)):
-            found = lazy.collect()
+            rows = lazy.collect()
         if table != "findings":
-            return found
-        if fault := check_findings(found):
+            return rows
+        if fault := check_findings(rows):
             raise InputError(f"{self.named(self.table_path(table))} is damaged: {fault}; {REMEDY}")
-        return found.fill_nan(None)
+        return rows.fill_nan(None)
 
     def beside(self, attempts: DataFrame, table: str, *columns: str | Expr) -> DataFrame:
         """Add columns of a table of prompts or attempts to some attempts; raise InputError as `scan` does."""
         on = ["prompt_id"] if table == "design" else ["model", "prompt_id", "repetition"]
+        prompt_ids = attempts["prompt_id"].unique().implode()
         with reading(self.path):
             # Filtered first, so that only these rows are read.
-            rows = (
-                self.scan(table)
-                .filter(col.prompt_id.is_in(attempts["prompt_id"].unique().implode()))
-                .select(*on, *columns)
-                .collect()
-            )
+            rows = self.scan(table).filter(col.prompt_id.is_in(prompt_ids)).select(*on, *columns).collect()
         if rows.select(on).is_duplicated().any():
-            raise InputError(
-                f"{self.named(self.table_path(table))} is damaged: it has two rows with the same {', '.join(on)}; {REMEDY}"
-            )
+            place = self.named(self.table_path(table))
+            raise InputError(f"{place} is damaged: it has two rows with the same {', '.join(on)}; {REMEDY}")
         return beside(attempts, rows, *on)
 
     def models(self, table: str) -> list[str]:
@@ -173,15 +166,15 @@ class RunFolder:
             with writable(self.path, ELSEWHERE):
                 self._has_study(text)  # before anything is changed, and again under the lock
                 stack.enter_context(only_writer(self.path, self.place))
-                known = self._has_study(text)
-            remove_named(self.path, _ASIDE)  # left by an interrupted process
+                is_resumed = self._has_study(text)
+            remove_named(self.path, _TEMPORARY)  # left by an interrupted process
             try:
-                if not known:
+                if not is_resumed:
                     self.write_text("study.yaml", text)
                 yield
             except BaseException:
-                if not known:
-                    remove_named(self.path, _OURS)
+                if not is_resumed:
+                    remove_named(self.path, _WRITTEN)
                 raise
 
     def _has_study(self, text: str) -> bool:
@@ -193,15 +186,19 @@ class RunFolder:
         if path.is_file():
             if path.read_bytes() != text.encode():
                 raise InputError(
-                    f"{self.path} contains a run with other settings (see its study.yaml); choose another folder with --out or remove it"
+                    f"{self.path} contains a run with other settings (see its study.yaml);"
+                    " choose another folder with --out or remove it"
                 )
             return True
-        if self.path.exists() and (
-            not self.path.is_dir()
-            or any(not _ASIDE.fullmatch(one.name) for one in self.path.iterdir() if one.name != LOCK)
-        ):
+        if self.path.exists() and not self._is_empty():
             raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
         return False
+
+    def _is_empty(self) -> bool:
+        """Return whether the path is a folder with nothing but a lock and temporary files of a run."""
+        if not self.path.is_dir():
+            return False
+        return all(entry.name == LOCK or _TEMPORARY.fullmatch(entry.name) for entry in self.path.iterdir())
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file atomically."""
@@ -224,13 +221,15 @@ class RunFolder:
         there. `columns` is the schema of the table if there are no pieces.
         """
         with writable(self.path, ELSEWHERE):
-            aside = tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.", ignore_cleanup_errors=True)
-        with aside as folder:
+            temporary = tempfile.TemporaryDirectory(
+                dir=self.path, prefix=f".{name}.", ignore_cleanup_errors=True
+            )
+        with temporary as folder:
             pieces: list[Path] = []
 
             def add(frame: DataFrame) -> None:
                 # Writing takes as much additional memory as the data written at once.
-                rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
+                rows = max(1, frame.height * SLICE_SIZE // max(SLICE_SIZE, int(frame.estimated_size())))
                 for part in frame.iter_slices(rows) if frame.height else (frame,):
                     add_piece(pieces, part, Path(folder), name)
 
@@ -238,16 +237,16 @@ class RunFolder:
             if not pieces:
                 add(DataFrame(schema=columns))
             with writable(self.table_path(name), ELSEWHERE):
-                whole = Path(folder) / "whole.parquet"
-                merge(pieces, whole)
-                whole.replace(self.table_path(name))
+                merged = Path(folder) / "merged.parquet"
+                merge(pieces, merged)
+                merged.replace(self.table_path(name))
 
     def sizes(self) -> dict[str, dict[str, Any]]:
         """Return the number of rows and the sha256 of each table."""
         paths = {name: self.table_path(name) for name in TABLES}
-        paths |= {f"{STAGES}/{one.stem}": one for one in sorted((self.path / STAGES).glob("*.parquet"))}
+        paths |= {f"{STAGES}/{path.stem}": path for path in self._stage_paths()}
         return {
-            name: {"rows": pl.scan_parquet(path).select(pl.len()).collect().item(), "sha256": sha256(path)}
+            name: {"rows": row_count(path), "sha256": sha256(path)}
             for name, path in paths.items()
             if path.is_file()
         }
@@ -255,23 +254,37 @@ class RunFolder:
     def any_table(self, name: str, others: Sequence[str] = ()) -> LazyFrame:
         """Return a table of the run or of the method.
 
-        Raise InputError, which suggests these and `others`, if there is none.
+        Parameters
+        ----------
+        name
+            Name of the table.
+        others
+            Names of tables that are computed from those in the folder; an error suggests them too.
+
+        Raises
+        ------
+        InputError
+            There is no table with this name.
         """
         if name in TABLES:
             return self.scan(name)
         stages = self.stages()
-        check_known(name, dict.fromkeys((*TABLES, *others, *stages)), f"{self.place} has no table {name!r}")
+        choices = dict.fromkeys((*TABLES, *others, *stages))
+        check_known(name, choices, f"{self.place} has no table {name!r}")
         return stages[name]
 
     def stages(self) -> dict[str, LazyFrame]:
         """Return the tables specific to the method as LazyFrames, by name."""
-        paths = sorted((self.path / STAGES).glob("*.parquet"))
         with reading(self.path):
-            found = {path.stem: upgraded(path.stem, pl.scan_parquet(path, glob=False)) for path in paths}
-            if "grades" not in found and is_file(self.table_path("findings")):
-                graded = grades(pl.scan_parquet(self.table_path("findings"), glob=False))
-                found |= {} if graded is None else {"grades": graded}
-            return found
+            return {path.stem: pl.scan_parquet(path, glob=False) for path in self._stage_paths()}
+
+    def _stage_paths(self) -> list[Path]:
+        return sorted((self.path / STAGES).glob("*.parquet"))
+
+
+def row_count(path: Path) -> int:
+    """Return the number of rows of a Parquet file."""
+    return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
 
 
 def check_kinds(folder: Path) -> None:
@@ -321,6 +334,7 @@ def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
 
 
 _COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
+"""Columns that the rows of every part have."""
 
 
 def without_foreign(rows: DataFrame) -> DataFrame:
@@ -340,7 +354,10 @@ def add_piece(pieces: list[Path], rows: DataFrame, folder: Path, table: str) -> 
     pieces.append(path)
 
 
-def merge(pieces: Sequence[Path], whole: Path) -> None:
-    """Merge several Parquet files into one with the union of their columns, in constant memory and with deterministic bytes."""
+def merge(pieces: Sequence[Path], path: Path) -> None:
+    """Merge several Parquet files into one with the union of their columns.
+
+    It takes constant memory, and the bytes of the new file are deterministic.
+    """
     lazy = pl.concat([pl.scan_parquet(piece) for piece in pieces], how="diagonal_relaxed")
-    lazy.sink_parquet(whole, compression="zstd", row_group_size=ROW_GROUP, maintain_order=True)
+    lazy.sink_parquet(path, compression="zstd", row_group_size=ROW_GROUP, maintain_order=True)

@@ -31,23 +31,18 @@ parts (names) are listed."""
 
 def list_studies() -> list[dict[str, Any]]:
     """Return `study`, `title`, `parts` (number of parts) and `about` (description) for each study."""
-    return [
-        {
-            "study": name,
-            "title": getattr(suite, "title", ""),
-            "parts": len(getattr(suite, "parts", ())) or None,
-            "about": getattr(suite, "description", ""),
-        }
-        for name, suite in usable(STUDIES).items()
-    ]
+    rows = []
+    for name, suite in usable(STUDIES).items():
+        title, description = getattr(suite, "title", ""), getattr(suite, "description", "")
+        parts = len(getattr(suite, "parts", ()))
+        rows.append({"study": name, "title": title, "parts": parts or None, "about": description})
+    return rows
 
 
 def list_probes() -> list[dict[str, Any]]:
     """Return `study` and the fields of the card for each probe."""
-    return [
-        {"study": f"genderbench/{name}", **asdict(probe.card)}
-        for name, probe in usable(PROBES, load_probe).items()
-    ]
+    probes = usable(PROBES, load_probe)
+    return [{"study": f"genderbench/{name}", **asdict(probe.card)} for name, probe in probes.items()]
 
 
 def list_models() -> list[dict[str, Any]]:

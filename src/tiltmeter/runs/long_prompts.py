@@ -1,4 +1,4 @@
-"""Requests that are longer than the context of a server: another attempt cannot help, so the cause and the remedy are named."""
+"""Requests that are longer than the context of a server: their cause and remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PromptsTooLong(ProviderError):
 
 
 class _Size(NamedTuple):
-    """Numbers of tokens of a prompt and of the answer that was asked for, and of the context that holds both."""
+    """Numbers of tokens of a prompt, of the requested answer, and of the context that holds both."""
 
     prompt: int
     answer: int
@@ -55,9 +55,7 @@ class _Size(NamedTuple):
 
 
 def too_long(folder: RunFolder, study: Study, model: str, *, without: Collection[str] = ()) -> list[str]:
-    """Return a sentence about the prompts of a run that exceed the context of a model.
-
-    None if there are no such prompts.
+    """Return a sentence about prompts of a run that exceed the context of a model; none if there are no such.
 
     Parameters
     ----------
@@ -70,58 +68,60 @@ def too_long(folder: RunFolder, study: Study, model: str, *, without: Collection
     failed = responses.filter(is_long).join(design, on="prompt_id", maintain_order="left").collect()
     if failed.is_empty():
         return []
-    attempts = (
-        folder.scan("design").group_by("part").agg(pl.col("repetitions").cast(pl.Int64).sum()).collect()
-    )
-    of_part = dict(attempts.iter_rows())
+    design = folder.scan("design").group_by("part").agg(pl.col("repetitions").cast(pl.Int64).sum())
+    requests_of = dict(design.collect().iter_rows())
     counts = failed.group_by("part", maintain_order=True).len().iter_rows()
-    parts = [f"{part} ({count:,} of {of_part[part]:,} requests)" for part, count in counts]
-    several = len(study.parts) > 1
-    names = ", ".join(failed["part"].unique(maintain_order=True))
-    leave_out = (
-        f", or leave {names} out (list the other {study.noun} as `parts` in a study file)" if several else ""
-    )
-    return [f"{model}: {too_long_words(failed['error'], 'prompts of ' + ', '.join(parts))}{leave_out}"]
+    parts = [f"{part} ({count:,} of {requests_of[part]:,} requests)" for part, count in counts]
+    words = too_long_words(failed["error"], f"prompts of {', '.join(parts)}")
+    if len(study.parts) > 1:
+        names = ", ".join(failed["part"].unique(maintain_order=True))
+        words += f", or leave {names} out (list the other {study.noun} as `parts` in a study file)"
+    return [f"{model}: {words}"]
 
 
-def too_long_words(errors: Series, which: str) -> str:
-    """Return the cause and the remedy for prompts that are too long, with the server's numbers of tokens or, without them, its words.
+def too_long_words(errors: Series, prompts: str) -> str:
+    """Return the cause and the remedy for prompts that are too long.
+
+    They contain the server's numbers of tokens or, without them, its words.
 
     Parameters
     ----------
     errors
         Error messages, each with its kind.
-    which
+    prompts
         The prompts that are too long, in words.
     """
     limits, requested = _numbers(errors, _LIMITS), _numbers(errors, _REQUESTED)
-    context = f"the server's context{f' of {max(limits):,} tokens' if limits else ''}"
-    sizes = [
-        size for message in errors if (size := _size(message)) is not None and size.prompt < size.context
-    ]
-    if sizes and len(sizes) == len(errors):
-        return _too_long_together(sizes, which, context)
-    partly = f", {len(sizes):,} of {len(errors):,} only together with the answer" if sizes else ""
-    longest = f" (the longest request has {max(requested):,})" if requested else ""
-    if (
-        not limits and not requested
-    ):  # without numbers, the words of the server tell whether it means what is concluded here
+    context = "the server's context"
+    if limits:
+        context += f" of {max(limits):,} tokens"
+    sizes = [size for message in errors if (size := _size(message)) is not None]
+    together = [size for size in sizes if size.prompt < size.context]
+    if together and len(together) == len(errors):
+        return _too_long_together(together, prompts, context)
+    partly = f", {len(together):,} of {len(errors):,} only together with the answer" if together else ""
+    longest = needed = ""
+    if requested:
+        longest = f" (the longest request has {max(requested):,})"
+        needed = f" of at least {max(requested):,} tokens"
+    elif not limits:  # the words of the server tell whether it means what is concluded here
         longest = f" ({errors[-1].removeprefix(f'{CONTEXT}: ')})"
-    needed = f" of at least {max(requested):,} tokens" if requested else ""
     return (
-        f"{which} are longer than {context}{partly}{longest}, so the same command cannot succeed: use a model or a server with a "
-        f"longer context{needed}"
+        f"{prompts} are longer than {context}{partly}{longest}, so the same command cannot succeed:"
+        f" use a model or a server with a longer context{needed}"
     )
 
 
-def _too_long_together(sizes: Sequence[_Size], which: str, context: str) -> str:
-    """Return the cause and the remedy for prompts that fit into the context without the answer that was asked for."""
+def _too_long_together(sizes: Sequence[_Size], prompts: str, context: str) -> str:
+    """Return the cause and the remedy for prompts that fit into the context without the requested answer."""
     longest = max(sizes, key=lambda size: size.prompt)
+    limit = longest.context - longest.prompt
+    needed = longest.prompt + longest.answer
     return (
-        f"{which}, together with the answers of up to {longest.answer:,} tokens that were asked for, are longer than {context} "
-        f"(the longest prompt has {longest.prompt:,}), so the same command cannot succeed: set --max-tokens to at most "
-        f"{longest.context - longest.prompt:,}, or use a model or a server with a longer context of at least "
-        f"{longest.prompt + longest.answer:,} tokens"
+        f"{prompts}, together with the answers of up to {longest.answer:,} tokens that were asked for,"
+        f" are longer than {context} (the longest prompt has {longest.prompt:,}), so the same command"
+        f" cannot succeed: set --max-tokens to at most {limit:,}, or use a model or a server with a longer"
+        f" context of at least {needed:,} tokens"
     )
 
 
@@ -146,5 +146,6 @@ def _numbers(errors: Series, patterns: tuple[str, ...]) -> list[int]:
     numbers = []
     for message in errors.unique():
         matches = [match for pattern in patterns if (match := re.search(pattern, message))]
-        numbers += [_count(match[1]) for match in matches[:1]]
+        if matches:
+            numbers.append(_count(matches[0][1]))
     return numbers

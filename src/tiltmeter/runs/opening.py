@@ -39,8 +39,8 @@ def open_folder(name: str | Path) -> RunFolder:
     where, root = place_of(name), runs_place()
     for place in _candidates(where, root):
         if isinstance(place, str):
-            if (found := FetchedFolder.find(place)) is not None:
-                return found
+            if (folder := FetchedFolder.find(place)) is not None:
+                return folder
         elif is_file(place / "run.json"):
             check_kinds(place)
             return RunFolder(place)
@@ -51,9 +51,8 @@ def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the run.json of each run under a path or URL; skip unreadable runs."""
     readers: Mapping[str, Callable[[], bytes | None]]
     if isinstance(root, Path):
-        readers = {
-            path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json")) if is_file(path)
-        }
+        files = [path for path in sorted(root.glob("*/run.json")) if is_file(path)]
+        readers = {path.parent.name: path.read_bytes for path in files}
     else:
         readers = readers_of_runs(root)
     for name, read in readers.items():
@@ -72,7 +71,8 @@ def _candidates(where: str | Path, root: str | Path) -> list[str | Path]:
 
 
 def _hint(where: str | Path, root: str | Path) -> str:
+    """Return what to do if there is no run at a place."""
     if isinstance(where, str):
         return f"check the URL, or create a run there with --out {where}"
-    known = [name for name, _ in runs_in(root)]
-    return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
+    names = [name for name, _ in runs_in(root)]
+    return f"known runs: {', '.join(names[:10])}" if names else f"there is no run in {root} yet"

@@ -22,27 +22,26 @@ def place_of(given: str | Path) -> str | Path:
     InputError
         The URL contains credentials or a query, which would appear in messages, or does not name a folder.
     """
-    found = _URL.fullmatch(str(given)) or (
-        _URL_AS_PATH.fullmatch(str(given)) if isinstance(given, Path) else None
-    )
-    if found is None:
+    url = _URL.fullmatch(str(given))
+    if url is None and isinstance(given, Path):
+        url = _URL_AS_PATH.fullmatch(str(given))
+    if url is None:
         return Path(given)
-    protocol, rest = found[1].lower(), found[2].rstrip("/")
+    protocol, path = url[1].lower(), url[2].rstrip("/")
     if protocol in ("file", "local"):
-        return Path(f"/{rest}" if isinstance(given, Path) else found[2])
-    shown = redacted(f"{protocol}://{re.split('[?#]', rest)[0]}")
-    if ":" in rest.partition("/")[0].rpartition("@")[0] or any(mark in rest for mark in "?#"):
+        return Path(f"/{path}" if isinstance(given, Path) else url[2])
+    printed = redacted(f"{protocol}://{re.split('[?#]', path)[0]}")
+    credentials = path.partition("/")[0].rpartition("@")[0]
+    if ":" in credentials or "?" in path or "#" in path:
         raise InputError(
-            f"{shown}: a URL must not contain keys or a query; set them in the configuration of the protocol's own tools"
+            f"{printed}: a URL must not contain keys or a query;"
+            " set them in the configuration of the protocol's own tools"
         )
-    if (
-        ":" in protocol
-        or "::" in rest
-        or not rest.strip("/")
-        or any(part in (".", "..") for part in rest.split("/"))
-    ):
-        raise InputError(f"{shown} does not name a folder; give one such as {protocol}://bucket/folder")
-    return f"{protocol}://{rest}"
+    is_chained = ":" in protocol or "::" in path
+    is_relative = any(part in (".", "..") for part in path.split("/"))
+    if is_chained or is_relative or not path.strip("/"):
+        raise InputError(f"{printed} does not name a folder; give one such as {protocol}://bucket/folder")
+    return f"{protocol}://{path}"
 
 
 def runs_place() -> str | Path:
@@ -54,11 +53,11 @@ def runs_place() -> str | Path:
 
 
 def runs_root() -> Path:
-    """Return the local folder of the default journal, which is also that of the run folders unless these are remote.
+    """Return the local folder of the default journal.
 
-    A database cannot be stored in an object store, and a journal does not belong in a cache folder, which may
-    be emptied. If `TILTMETER_RUNS` is a URL, this is therefore the local folder `runs`, as it is without the
-    variable.
+    It is also that of the run folders, unless these are remote. A database cannot be stored in an object
+    store, and a journal does not belong in a cache folder, which may be emptied. If `TILTMETER_RUNS` is a
+    URL, this is therefore the local folder `runs`, as it is without the variable.
     """
     place = runs_place()
     return Path("runs") if isinstance(place, str) else place

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from polars import DataFrame, Expr, col
+import polars as pl
+from polars import DataFrame, Expr, Series, col
 
 from tiltmeter.blocks import Block, Column, Details, Graded, Heading, Kind, Response, Responses, Table
 from tiltmeter.quantities import confidence
@@ -16,16 +17,17 @@ EXAMPLES_SHOWN = 3
 
 
 def present_findings(view: ReportView) -> list[Block]:
-    """Return the blocks for the key findings of a study: a table for each part, and the most influential answers."""
+    """Return the blocks for the key findings of a study.
+
+    These are a table for each part, and the most influential answers.
+    """
     blocks: list[Block] = []
-    for (part,), mine in view.findings.group_by("part", maintain_order=True):
-        key = mine.filter("key") if mine["key"].any() else mine
-        blocks += [
-            Heading(view.titles.get(str(part), str(part))),
-            findings_table("Key numbers", key.head(MOST)),
-        ]
-        if mine.height > key.height or key.height > MOST:
-            blocks.append(Details("Every number", [findings_table("Every number", mine)]))
+    for (part,), findings in view.findings.group_by("part", maintain_order=True):
+        key = findings.filter("key") if findings["key"].any() else findings
+        blocks.append(Heading(view.titles.get(str(part), str(part))))
+        blocks.append(findings_table("Key numbers", key.head(MOST)))
+        if findings.height > key.height or key.height > MOST:
+            blocks.append(Details("Every number", [findings_table("Every number", findings)]))
     blocks += responses_of(view.examples)
     return blocks
 
@@ -39,58 +41,66 @@ def findings_table(title: str, findings: DataFrame) -> Table:
     levels.
     """
 
-    def column(name: str, kind: Kind, source: str | Expr | None = None, rank: int = 0) -> Column:
-        return Column(
-            name, findings.select(source if source is not None else name).to_series().to_list(), kind, rank
-        )
+    def column(name: str, kind: Kind, source: Expr | None = None, rank: int = 0) -> Column:
+        """Return a column of the findings, or one that is computed from them."""
+        values = findings.select(pl.col(name) if source is None else source).to_series()
+        return Column(name, values.to_list(), kind, rank)
 
+    columns = [column("part", "name"), column("model", "name"), column("metric", "name", metric_name())]
     names = ("group", "group_2", "concept", "context", "wording")
-    named = [column(name, "name") for name in ("part", "model")] + [column("metric", "name", metric_name())]
-    named += [column(name, "name") for name in names if findings[name].null_count() < findings.height]
+    columns += [column(name, "name") for name in names if findings[name].null_count() < findings.height]
+    lead = len(columns)
     is_count = findings.height > 0 and (findings["unit"] == "count").all()
+    columns.append(column("value", "count" if is_count else "number", col.estimate))
+    levels = _levels(findings)
+    heading = f"{confidence(levels[0])} interval" if levels.len() == 1 else "interval"
+    columns.append(Column(heading, findings.select("low", "high").rows(), "interval"))
+    if levels.len() > 1:
+        columns.append(Column("level", _level_of_each(findings), "quantity", rank=2))
+    columns.append(column("p", "probability", rank=4))
+    columns.append(column("q", "probability", rank=1))
+    marks = _marks(findings)
+    if any(marks):
+        columns.append(Column("mark", marks, "mark"))
+    columns.append(column("attempts", "count", rank=3))
+    answered = (col.answered / col.attempts).fill_nan(None)
+    columns.append(column("answered", "percent", answered, rank=2))
+    return Table(title, columns, lead=lead)
+
+
+def _levels(findings: DataFrame) -> Series:
+    """Return the different levels of the intervals, or of all findings if none has an interval."""
     bounded = findings.drop_nulls("low")
-    levels = (bounded if bounded.height else findings)["level"].unique()
-    level_of_each = [
-        None if low is None or level is None else confidence(level)
-        for low, level in findings.select("low", "level").iter_rows()
-    ]
-    marks = [
-        None if one is None else Graded(one, *ends)
-        for one, *ends in findings.select("mark", "mark_best", "mark_worst").iter_rows()
-    ]
-    numbers = [
-        column("value", "count" if is_count else "number", "estimate"),
-        Column(
-            f"{confidence(levels[0])} interval" if levels.len() == 1 else "interval",
-            findings.select("low", "high").rows(),
-            "interval",
-        ),
-        *([Column("level", level_of_each, "quantity", rank=2)] if levels.len() > 1 else []),
-        column("p", "probability", rank=4),
-        column("q", "probability", rank=1),
-        *([Column("mark", marks, "mark")] if any(marks) else []),
-        column("attempts", "count", rank=3),
-        column("answered", "percent", (col.answered / col.attempts).fill_nan(None), rank=2),
-    ]
-    return Table(title, [*named, *numbers], lead=len(named))
+    return (bounded if bounded.height else findings)["level"].unique()
+
+
+def _level_of_each(findings: DataFrame) -> list[str | None]:
+    """Return the level of each interval in words."""
+    pairs = findings.select("low", "level").iter_rows()
+    return [None if low is None or level is None else confidence(level) for low, level in pairs]
+
+
+def _marks(findings: DataFrame) -> list[Graded | None]:
+    """Return the marks with the tiers that their intervals reach."""
+    rows = findings.select("mark", "mark_best", "mark_worst").iter_rows()
+    return [None if mark is None else Graded(mark, best, worst) for mark, best, worst in rows]
 
 
 def responses_of(examples: DataFrame) -> list[Block]:
     """Return the blocks for the most influential answers of each key number."""
-    return [
-        Responses(
-            " · ".join(str(one) for one in names if one is not None),
-            [
-                Response(
-                    row["prompt"],
-                    row["answer"],
-                    row["outcome"],
-                    row["label"],
-                    row["influence"],
-                    row["prompt_id"],
-                )
-                for row in mine.head(EXAMPLES_SHOWN).iter_rows(named=True)
-            ],
-        )
-        for names, mine in examples.group_by("model", "part", "metric", "group", maintain_order=True)
-    ]
+    blocks: list[Block] = []
+    for names, rows in examples.group_by("model", "part", "metric", "group", maintain_order=True):
+        title = " · ".join(str(name) for name in names if name is not None)
+        responses = [
+            Response(
+                row["prompt"],
+                row["answer"],
+                row["outcome"],
+                row["label"],
+                row["influence"],
+                row["prompt_id"],
+            )
+            for row in rows.head(EXAMPLES_SHOWN).iter_rows(named=True)
+        ]
+        blocks.append(Responses(title, responses))
+    return blocks

@@ -1,4 +1,4 @@
-"""Plan of a study before any request: numbers of calls and tokens, their costs, and the smallest detectable bias."""
+"""Plan of a study before any request: calls, tokens and costs, and the smallest detectable bias."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
@@ -21,12 +21,12 @@ from tiltmeter.models.thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs.asked_models import has_room_to_think
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.schema import SHOWN_BELOW
+from tiltmeter.schema import SHOWN_BELOW, Schema
 from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
-PRECISION = {
+PRECISION: Schema = {
     "part": String,
     "metric": String,
     "half_width": Float64,
@@ -36,6 +36,17 @@ PRECISION = {
 """Columns of `Plan.metrics`."""
 CHARACTERS_PER_TOKEN = 4.0
 """A rule of thumb for English text; tokenizers differ by about 20%."""
+_COUNTS = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
+"""Columns of `Plan.parts` after the first."""
+_OF_DESIGN = ("prompt_id", "part", "system", "prompt", "repetitions")
+"""Columns of `Plan.design`."""
+_KINDS: Mapping[str, Kind] = {
+    "part": "name",
+    "metric": "name",
+    "half width": "number",
+    "detectable": "number",
+}
+"""Kinds of columns in the tables of a plan; all others are counts."""
 
 
 @dataclass(slots=True)
@@ -88,29 +99,25 @@ class Plan(Result):
 
     def blocks(self) -> list[Block]:
         """Return the tables of the plan, and a chart of the smallest detectable bias of each key metric."""
-        kinds: dict[str, Kind] = {
-            "part": "name",
-            "metric": "name",
-            "half width": "number",
-            "detectable": "number",
-        }
-        tables = [
-            Table(title, columns_of(rows.rename(lambda name: name.replace("_", " ")), kinds, "count"))
-            for title, rows in (("What it takes", self.parts), ("What it could show", self.metrics))
-            if rows.height
-        ]
+        blocks: list[Block] = []
+        for title, rows in (("What it takes", self.parts), ("What it could show", self.metrics)):
+            if rows.height:
+                named = rows.rename(lambda name: name.replace("_", " "))
+                blocks.append(Table(title, columns_of(named, _KINDS, "count")))
         labels = self.metrics.select(pl.format("{}: {}", "part", "metric")).to_series().to_list()
-        bars = Bars(
-            "Smallest bias stated with a probability of about 80%",
-            labels,
-            {"detectable": self.metrics["detectable"].to_list()},
-            "number",
-        )
-        return [*tables, *([bars] if labels else []), *map(Callout, [*self.warnings, *self.not_run.values()])]
+        if labels:
+            title = "Smallest bias stated with a probability of about 80%"
+            blocks.append(Bars(title, labels, {"detectable": self.metrics["detectable"].to_list()}, "number"))
+        blocks += [Callout(sentence) for sentence in (*self.warnings, *self.not_run.values())]
+        return blocks
 
     def __repr__(self) -> str:
-        low, high = (None, None) if not self.costs else self.costs[-1][1:]
-        price = "" if low is None else f", ${low:,.2f}" + ("" if high is None else f" to ${high:,.2f}")
+        price = ""
+        total = self.costs[-1] if self.costs else None
+        if total is not None and total.low is not None:
+            price = f", ${total.low:,.2f}"
+            if total.high is not None:
+                price += f" to ${total.high:,.2f}"
         calls = _calls(self.parts)
         return f"<Plan {calls:,} calls a model{price}, about {self.seconds / 60:,.0f} min>"
 
@@ -127,14 +134,20 @@ def make_plan(
 ) -> Plan:
     """Plan a study for models with these names, without calling any model.
 
-    For `heterogeneity`, see `Part.standard_errors`.
-
-    With `fixed_length`, the limit of tokens of a response is that of the user, also for models that think.
+    Parameters
+    ----------
+    heterogeneity
+        See `Part.standard_errors`.
+    fixed_length
+        Whether the limit of tokens of a response is that of the user, also for models that think.
     """
-    rows, planned, designs, not_run, judged = [], [], [], {}, []
     room = has_room_to_think(resolved) and not fixed_length
     longest_of = {model: _longest(resolved.sampling, model, room_to_think=room) for model in models}
     longest = max(longest_of.values(), key=lambda length: length or 0, default=resolved.sampling.max_tokens)
+    rows: list[dict[str, Any]] = []
+    planned: list[_Planned] = []
+    not_run: dict[str, str] = {}
+    question_tokens = 0.0
     for part in resolved.study.parts:
         settings = resolved.settings.of_part(part.name)
         try:
@@ -142,46 +155,56 @@ def make_plan(
         except NotRun as reason:
             not_run[part.name] = str(reason)
             continue
-        designs.append(design.select("prompt_id", "part", "system", "prompt", "repetitions"))
-        length = col.prompt.str.len_chars() + col.system.fill_null("").str.len_chars()
-        calls, questions = int(design["repetitions"].sum()), part.judge_call_count(design, settings)
-        rows.append(
-            {
-                "part": part.name,
-                "items": design["item"].n_unique(),
-                "prompts": design.height,
-                "calls": calls,
-                "judge_calls": questions,
-                "input_tokens": int(
-                    design.select((length * col.repetitions).sum()).item() / CHARACTERS_PER_TOKEN
-                ),
-                "output_tokens_at_most": None if longest is None else calls * longest,
-            }
-        )
-        judged.append(questions * part.question_length(settings) / CHARACTERS_PER_TOKEN if questions else 0.0)
         planned.append(_planned(resolved, part, design, heterogeneity))
-    counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
-    parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
-    precision = _precision(planned)
-    costs = _costs(resolved, longest_of, parts, sum(judged), prices)
-    design = pl.concat(designs) if designs else DataFrame()
-    asked = limits or Limits()
-    seconds = (
-        max(1, len(models))
-        * _calls(parts)
-        * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
+        row = _effort(part, design, settings, longest)
+        rows.append(row)
+        if row["judge_calls"]:
+            question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
+    parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
+    metrics = _precision(planned)
+    prompts = [of_part.design.select(_OF_DESIGN) for of_part in planned]
+    return Plan(
+        parts=parts,
+        metrics=metrics,
+        not_run=not_run,
+        costs=_costs(resolved, longest_of, parts, question_tokens, prices),
+        design=pl.concat(prompts) if prompts else DataFrame(),
+        warnings=[
+            *_warnings(metrics, parts, resolved, library),
+            *_size_warnings(planned),
+            *_thinking_words(resolved, longest_of),
+        ],
+        meaning=_meaning(planned),
+        seconds=max(1, len(models)) * _calls(parts) * _seconds_per_call(limits or Limits()),
     )
-    too_small = [
-        sentence
-        for one, level in zip(planned, _levels(planned), strict=True)
-        for sentence in one.part.size_warnings(one.design, one.settings, level)
-    ]
-    warnings = [
-        *_warnings(precision, parts, resolved, library),
-        *too_small,
-        *_thinking_words(resolved, longest_of),
-    ]
-    return Plan(parts, precision, not_run, costs, design, warnings, _meaning(planned), seconds)
+
+
+def _effort(part: Part, design: DataFrame, settings: Settings, longest: int | None) -> dict[str, Any]:
+    """Return the row of `Plan.parts` for one part.
+
+    Parameters
+    ----------
+    longest
+        The largest limit of tokens of a response; None without a limit.
+    """
+    length = col.prompt.str.len_chars() + col.system.fill_null("").str.len_chars()
+    characters = design.select((length * col.repetitions).sum()).item()
+    calls = int(design["repetitions"].sum())
+    return {
+        "part": part.name,
+        "items": design["item"].n_unique(),
+        "prompts": design.height,
+        "calls": calls,
+        "judge_calls": part.judge_call_count(design, settings),
+        "input_tokens": int(characters / CHARACTERS_PER_TOKEN),
+        "output_tokens_at_most": None if longest is None else calls * longest,
+    }
+
+
+def _seconds_per_call(limits: Limits) -> float:
+    """Return the assumed time per call, with as many concurrent calls as the limits allow."""
+    per_minute = limits.requests_per_minute or math.inf
+    return max(SECONDS / limits.max_connections, 60 / per_minute)
 
 
 def _calls(parts: DataFrame) -> int:
@@ -190,9 +213,13 @@ def _calls(parts: DataFrame) -> int:
 
 
 def _longest(sampling: Sampling, model: str, *, room_to_think: bool) -> int | None:
-    """Return the limit of tokens of a response, with room for thinking if the model is known to think; None without a limit."""
-    is_raised = room_to_think and thinks(model, sampling.extra)
-    return with_room_to_think(sampling).max_tokens if is_raised else sampling.max_tokens
+    """Return the limit of tokens of a response, with room for thinking if the model is known to think.
+
+    None without a limit.
+    """
+    if room_to_think and thinks(model, sampling.extra):
+        return with_room_to_think(sampling).max_tokens
+    return sampling.max_tokens
 
 
 def _thinking_words(resolved: Resolved, longest_of: Mapping[str, int | None]) -> list[str]:
@@ -201,10 +228,11 @@ def _thinking_words(resolved: Resolved, longest_of: Mapping[str, int | None]) ->
     raised = {model: length for model, length in longest_of.items() if length != usual}
     if not raised:
         return []
-    models, most = ", ".join(raised), max(length or 0 for length in raised.values())
+    most = max(length or 0 for length in raised.values())
+    verb = "thinks" if len(raised) == 1 else "think"
     return [
-        f"{models} {'thinks' if len(raised) == 1 else 'think'} before answering, which takes tokens as well: up to {most:,} tokens per "
-        f"response are requested instead of {usual:,} (--max-tokens sets another limit)"
+        f"{', '.join(raised)} {verb} before answering, which takes tokens as well: up to {most:,} tokens per"
+        f" response are requested instead of {usual:,} (--max-tokens sets another limit)"
     ]
 
 
@@ -215,42 +243,72 @@ def _costs(
     question_tokens: float,
     prices: Prices,
 ) -> list[Cost]:
-    """Return the range of costs: from answers of one token each to answers of `max_tokens`, which `longest_of` gives for each model.
+    """Return the range of costs of each model and of the judge, with the total if there are several.
 
-    A question to a judge contains the instructions, the answer to judge and, from the second stage on, the
-    judge's previous answers.
+    It goes from answers of one token each to answers of the limit of tokens.
+
+    Parameters
+    ----------
+    longest_of
+        The limit of tokens of a response by model; None without a limit.
+    question_tokens
+        Tokens of all questions to the judge, without the answers that they quote.
     """
-    calls, questions, asked = (int(parts[name].sum()) for name in ("calls", "judge_calls", "input_tokens"))
-    longest, judge = resolved.sampling.max_tokens, resolved.settings.judge
-
-    def cost(of: str, model: str, low: tuple[float, float], high: tuple[float, float] | None) -> Cost:
-        return Cost(of, prices.cost(model, *low), None if high is None else prices.cost(model, *high))
-
-    costs = [
-        cost(model, model, (asked, calls), None if most is None else (asked, calls * most))
-        for model, most in longest_of.items()
-    ]
-    if judge is not None and resolved.study.judging is not None:
-        each = max(1, len(longest_of))
-        judged_at_most = _longest(
-            resolved.study.judging, judge, room_to_think=has_room_to_think(resolved, judge=True)
-        )
-        low = each * (question_tokens + questions), float(each * questions)
-        high = None
-        if longest is not None and judged_at_most is not None:
-            high = (
-                each * (question_tokens + questions * (longest + judged_at_most)),
-                float(each * questions * judged_at_most),
-            )
-        costs.append(cost(f"judge {judge}", judge, low, high if questions else low))
+    calls, input_tokens = int(parts["calls"].sum()), int(parts["input_tokens"].sum())
+    costs = []
+    for model, longest in longest_of.items():
+        low = prices.cost(model, input_tokens, calls)
+        high = None if longest is None else prices.cost(model, input_tokens, calls * longest)
+        costs.append(Cost(model, low, high))
+    judge, judging = resolved.settings.judge, resolved.study.judging
+    if judge is not None and judging is not None:
+        questions = int(parts["judge_calls"].sum())
+        models = max(1, len(longest_of))
+        costs.append(_judge_cost(resolved, judge, judging, models, questions, question_tokens, prices))
     if len(costs) > 1:
-        costs.append(Cost("total", _sum([one.low for one in costs]), _sum([one.high for one in costs])))
+        low, high = _sum([cost.low for cost in costs]), _sum([cost.high for cost in costs])
+        costs.append(Cost("total", low, high))
     return costs
 
 
+def _judge_cost(
+    resolved: Resolved,
+    judge: str,
+    sampling: Sampling,
+    models: int,
+    questions: int,
+    question_tokens: float,
+    prices: Prices,
+) -> Cost:
+    """Return the range of costs of the judge.
+
+    A question contains the instructions, the answer to judge and, from the second stage on, the judge's
+    previous answers.
+
+    Parameters
+    ----------
+    models
+        Number of models whose answers are judged.
+    questions, question_tokens
+        Number of questions about one model, and their tokens without the answers that they quote.
+    """
+    fewest_tokens = question_tokens + questions  # each answer and each reply has one token
+    low = prices.cost(judge, models * fewest_tokens, models * questions)
+    if not questions:
+        return Cost(f"judge {judge}", low, low)
+    answer = resolved.sampling.max_tokens
+    reply = _longest(sampling, judge, room_to_think=has_room_to_think(resolved, judge=True))
+    high = None
+    if answer is not None and reply is not None:
+        most_tokens = question_tokens + questions * (answer + reply)
+        high = prices.cost(judge, models * most_tokens, models * questions * reply)
+    return Cost(f"judge {judge}", low, high)
+
+
 def _sum(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    """Return the sum of values, or None if one is unknown."""
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if len(numbers) == len(values) else None
 
 
 class _Planned(NamedTuple):
@@ -261,6 +319,11 @@ class _Planned(NamedTuple):
     settings: Settings
     errors: Mapping[str, Sequence[stats.ExpectedError]]
 
+    @property
+    def tests_of_a_family(self) -> int | None:
+        """See `Part.tests_of_a_family`."""
+        return self.part.tests_of_a_family(self.design, self.settings)
+
 
 def _planned(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: float = 0.0) -> _Planned:
     errors = part.standard_errors(design, resolved.settings, heterogeneity=heterogeneity)
@@ -268,55 +331,68 @@ def _planned(resolved: Resolved, part: Part, design: DataFrame, heterogeneity: f
 
 
 def _levels(planned: Sequence[_Planned]) -> list[float]:
-    """Return for each part the level at which one test must show bias so that it is stated if it is the only one of its family.
+    """Return for each part the level at which one test must show bias so that it is stated.
 
-    The smallest of K p-values has q < SHOWN_BELOW if it is below SHOWN_BELOW / K (Benjamini and Hochberg
-    1995).
+    This holds if it is the only bias of its family: the smallest of K p-values has q < SHOWN_BELOW if it is
+    below SHOWN_BELOW / K (Benjamini and Hochberg 1995).
     """
-    own = [one.part.tests_of_a_family(one.design, one.settings) for one in planned]
-    of_run = sum(len(one.errors) for one, tests in zip(planned, own, strict=True) if tests is None)
-    return [1 - SHOWN_BELOW / max(1, of_run if tests is None else tests) for tests in own]
+    families = [part.tests_of_a_family for part in planned]
+    tests_of_run = sum(
+        len(part.errors) for part, tests in zip(planned, families, strict=True) if tests is None
+    )
+    return [1 - SHOWN_BELOW / max(1, tests_of_run if tests is None else tests) for tests in families]
+
+
+def _size_warnings(planned: Sequence[_Planned]) -> list[str]:
+    """Return what the parts say about designs that are too small."""
+    sentences: list[str] = []
+    for of_part, level in zip(planned, _levels(planned), strict=True):
+        sentences += of_part.part.size_warnings(of_part.design, of_part.settings, level)
+    return sentences
 
 
 def _meaning(planned: Sequence[_Planned]) -> str:
     """Return what `detectable` is, in one sentence; empty without key metrics."""
-    measured = [one for one in planned if one.errors]
+    measured = [part for part in planned if part.errors]
     if not measured:
         return ""
-    own = {one.part.tests_of_a_family(one.design, one.settings) for one in measured}
-    if own == {SINGLE_TESTS}:
+    families = {part.tests_of_a_family for part in measured}
+    if families == {SINGLE_TESTS}:
         return (
-            "detectable: smallest difference that a single test at 5% shows with a probability of about 80%; associations are selected "
-            "among many tests, which takes larger differences"
+            "detectable: smallest difference that a single test at 5% shows with a probability of about 80%;"
+            " associations are selected among many tests, which takes larger differences"
         )
-    tests = max(
-        (number for number in own if number is not None), default=sum(len(one.errors) for one in measured)
-    )
+    tests_of_run = sum(len(part.errors) for part in measured)
+    tests = max((number for number in families if number is not None), default=tests_of_run)
     family = f" if it is the only one in its family of {tests} tests" if tests > 1 else ""
-    return f"detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%{family}; none: no bias is so large"
+    return (
+        "detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%"
+        f"{family}; none: no bias is so large"
+    )
 
 
 def _precision(planned: Sequence[_Planned]) -> DataFrame:
-    """Return the half-widths of the intervals for an unbiased model, the bias that is stated, and the items needed."""
+    """Return what each key metric could show (columns PRECISION)."""
     rows = []
     for (part, design, settings, errors), level in zip(planned, _levels(planned), strict=True):
-        halves = {
-            metric: _quadratic_mean(one.half_width(settings.level) for one in of_metric)
+        half_widths = {
+            metric: _quadratic_mean(error.half_width(settings.level) for error in of_metric)
             for metric, of_metric in errors.items()
         }
-        usual = {metric: half / stats.two_sided_z(settings.level) for metric, half in halves.items()}
-        needed = part.items_needed(usual, design["item"].n_unique(), settings)
+        z = stats.two_sided_z(settings.level)
+        standard_errors = {metric: half_width / z for metric, half_width in half_widths.items()}
+        needed = part.items_needed(standard_errors, design["item"].n_unique(), settings)
         effects = part.detectable_effects(errors, design, settings, level)
-        rows += [
-            {
-                "part": part.name,
-                "metric": metric,
-                "half_width": half,
-                "detectable": effects.get(metric),
-                "items_needed": needed.get(metric),
-            }
-            for metric, half in halves.items()
-        ]
+        for metric, half_width in half_widths.items():
+            rows.append(
+                {
+                    "part": part.name,
+                    "metric": metric,
+                    "half_width": half_width,
+                    "detectable": effects.get(metric),
+                    "items_needed": needed.get(metric),
+                }
+            )
     return DataFrame(rows, schema=PRECISION)
 
 
@@ -325,42 +401,52 @@ def _quadratic_mean(values: Iterable[float]) -> float:
 
 
 def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library: Library) -> list[str]:
-    """Return a sentence about the metrics with too few items for a decided mark, with a sufficient limit, and on when to choose it."""
+    """Return a sentence about the metrics with too few items for a decided mark.
+
+    It names a sufficient limit, and says when to choose it.
+    """
     few = _too_few(metrics, parts)
     if few.is_empty():
         return []
-    settings = resolved.settings
-    most = few.group_by("part", maintain_order=True).agg(col.items_needed.max(), col("items").first())
-    of_study = {part.name: part for part in resolved.study.parts}
+    needed_of = few.group_by("part", maintain_order=True).agg(col.items_needed.max(), col("items").first())
+    part_of = {part.name: part for part in resolved.study.parts}
     limits, totals = {}, {}
-    for part, needed, items in most.iter_rows():
-        total = total_items(of_study[part], library, settings)
-        rounded = _rounded(needed)
-        if total is None or total > items:
-            limits[part] = rounded if total is None else min(rounded, total)
-        if total is not None and total < needed:
+    for part, needed, items in needed_of.iter_rows():
+        total = total_items(part_of[part], library, resolved.settings)
+        if total is None:
+            limits[part] = _rounded(needed)
+            continue
+        if total > items:
+            limits[part] = min(_rounded(needed), total)
+        if total < needed:
             totals[part] = total
-    advice = f"; give --limit {_limit_words(limits, parts, resolved)}" if limits else ""
-    no_more = ", ".join(f"{part} ({total:,})" for part, total in totals.items())
-    end = f". There are no more items than these: {no_more}" if totals else ""
-    named = [
+    names = [
         f"{part}/{metric} ({_rounded(items):,})"
         for part, metric, items in few.select("part", "metric", "items_needed").iter_rows()
     ]
-    return [
-        "even without bias, the mark is undecided in more than 20% of studies, because more items are needed (about how many): "
-        f"{', '.join(named)}. "
-        f"{REPEATED_LOOKS} Choose the number before the run{advice}{end}"
-    ]
+    sentence = (
+        "even without bias, the mark is undecided in more than 20% of studies, because more items are needed"
+        f" (about how many): {', '.join(names)}. {REPEATED_LOOKS} Choose the number before the run"
+    )
+    if limits:
+        sentence += f"; give --limit {_limit_words(limits, parts, resolved)}"
+    if totals:
+        no_more = ", ".join(f"{part} ({total:,})" for part, total in totals.items())
+        sentence += f". There are no more items than these: {no_more}"
+    return [sentence]
 
 
 def _limit_words(limits: Mapping[str, int], parts: DataFrame, resolved: Resolved) -> str:
-    """Return the value of --limit that gives these numbers of items by part, and leaves the other parts as they are."""
+    """Return the value of --limit that gives these numbers of items by part.
+
+    It leaves the other parts as they are.
+    """
     settings = resolved.settings
-    enough = (
-        {"limits": {**settings.limits, **limits}} if parts.height > 1 else {"limit": max(limits.values())}
-    )
-    return str(replace(resolved, settings=replace(settings, **enough)).as_document()["limit"])
+    if parts.height > 1:
+        settings = replace(settings, limits={**settings.limits, **limits})
+    else:
+        settings = replace(settings, limit=max(limits.values()))
+    return str(replace(resolved, settings=settings).as_document()["limit"])
 
 
 def total_items(part: Part, library: Library, settings: Settings) -> int | None:
@@ -373,25 +459,31 @@ def total_items(part: Part, library: Library, settings: Settings) -> int | None:
 
 def _too_few(metrics: DataFrame, parts: DataFrame) -> DataFrame:
     """Return the rows of `metrics` that need more items than the parts (`part`, `items`) have."""
-    return metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(
-        col.items_needed > col.items
-    )
+    sizes = parts.select("part", "items")
+    joined = metrics.join(sizes, on="part", maintain_order="left")
+    return joined.filter(col.items_needed > col.items)
 
 
 def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
-    """Return a sentence about the key metrics whose marks can be decided with this design; None without marks."""
+    """Return a sentence about the key metrics whose marks can be decided with this design.
+
+    None without marks.
+    """
     designs = {str(name): rows for (name,), rows in design.partition_by("part", as_dict=True).items()}
-    planned = [
-        _planned(resolved, part, designs[part.name]) for part in resolved.study.parts if part.name in designs
-    ]
-    metrics = _precision(planned)
+    parts = [part for part in resolved.study.parts if part.name in designs]
+    metrics = _precision([_planned(resolved, part, designs[part.name]) for part in parts])
     total = metrics["items_needed"].count()
     if not total:
         return None
     sizes = design.group_by("part").agg(items=col.item.n_unique())
     few = _too_few(metrics, sizes).select(pl.format("{}/{}", "part", "metric")).to_series()
-    rest = f"; undecided more often than in 20% of studies: {', '.join(few)}" if few.len() else ""
-    return f"with this number of items, the marks of {total - few.len()} of {total} key metrics can be decided if there is no bias{rest}"
+    sentence = (
+        f"with this number of items, the marks of {total - few.len()} of {total} key metrics can be decided"
+        " if there is no bias"
+    )
+    if few.len():
+        sentence += f"; undecided more often than in 20% of studies: {', '.join(few)}"
+    return sentence
 
 
 def _rounded(items: int) -> int:

@@ -1,11 +1,13 @@
-"""Run folders at a URL: written to a local working folder and uploaded with run.json last.
-
-Downloaded table by table.
+"""Run folders at a URL: written locally and uploaded with run.json last, and downloaded table by table.
 
 run.json marks a complete run: it lists each table with its sha256. An upload removes the old run.json first
 and writes the new one after everything that it lists. A reader starts from run.json and rejects tables that
 do not match it. Two machines that write the same run at the same time are not synchronised: their tables
 belong to the same study, and a reader detects a table that does not match.
+
+Downloaded tables are cached under their checksum, not with a caching file system of fsspec: those identify a
+file by its path and leave the part of an interrupted download under the name of the whole file, so the
+checksum, another attempt and the removal of unusable copies would have to be added to them.
 """
 
 from __future__ import annotations
@@ -63,9 +65,8 @@ class Store:
         try:
             system, root = url_to_fs(url)
         except ImportError as error:
-            raise InputError(
-                f"{url} needs a package that is not installed: {_PACKAGES.get(protocol, error)}"
-            ) from None
+            remedy = _PACKAGES.get(protocol, error)
+            raise InputError(f"{url} needs a package that is not installed: {remedy}") from None
         except Exception as error:
             raise InputError(f"cannot open {url}: {_reason(error)}; check the URL") from error
         self._system = DirFileSystem(root.rstrip("/"), system)
@@ -75,16 +76,18 @@ class Store:
 
         Empty if nothing exists there.
         """
-        found = []
+        entries: list[dict[str, Any]] = []
         with self._calling("read"), suppress(FileNotFoundError):
-            found = self._system.ls(folder, detail=True)
-        # Some tools create an empty object to mark a folder. A non-empty object in place of the folder is
-        # listed.
-        inside = [one for one in found if str(one["name"]).strip("/") != folder or one.get("size")]
-        names = [str(one["name"]).rstrip("/").rpartition("/")[2] or "." for one in inside]
-        return [
-            name + "/" * (one.get("type") == "directory") for name, one in zip(names, inside, strict=True)
-        ]
+            entries = self._system.ls(folder, detail=True)
+        names = []
+        for entry in entries:
+            path = str(entry["name"])
+            if path.strip("/") == folder and not entry.get("size"):
+                continue  # an empty object with which some tools mark a folder
+            name = path.rstrip("/").rpartition("/")[2] or "."
+            is_folder = entry.get("type") == "directory"
+            names.append(f"{name}/" if is_folder else name)
+        return names
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a small object, or None if it does not exist."""
@@ -100,7 +103,10 @@ class Store:
             self._system.put_file(str(path), name)
 
     def fetch(self, name: str, path: Path) -> str | None:
-        """Download an object to a file and return the sha256 of the file, or None if the object does not exist."""
+        """Download an object to a file.
+
+        Return the sha256 of the file, or None if the object does not exist.
+        """
         with self._calling("read", name):
             try:
                 self._system.get_file(name, str(path))
@@ -114,18 +120,19 @@ class Store:
             self._system.rm_file(name)
 
     @contextmanager
-    def _calling(self, what: str, name: str = "") -> Iterator[None]:
-        """Convert errors of the block to InputError.
+    def _calling(self, verb: str, name: str = "") -> Iterator[None]:
+        """Convert errors of the block to InputError; `verb` is "read" or "write".
 
         The packages of the protocols raise unrelated kinds of exceptions, so a block contains only calls of
         the store.
         """
         try:
-            self._system.fs.invalidate_cache()  # a cached listing lacks objects that another process has written since
+            # A cached listing lacks objects that another process has written since.
+            self._system.fs.invalidate_cache()
             yield
         except Exception as error:
             place = f"{self.url}/{name}" if name else self.url
-            raise InputError(f"cannot {what} {place}: {_reason(error)}; {_remedy(error, what)}") from error
+            raise InputError(f"cannot {verb} {place}: {_reason(error)}; {_remedy(error, verb)}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -136,13 +143,16 @@ def _reason(error: Exception) -> str:
     return printable(redacted(line or type(error).__name__), one_line=True)[:300].rstrip(". ")
 
 
-def _remedy(error: Exception, what: str) -> str:
+def _remedy(error: Exception, verb: str) -> str:
     if isinstance(error, PermissionError) or "credential" in f"{type(error).__name__} {error}".lower():
         return "check the credentials for this protocol and their permissions"
     if isinstance(error, FileNotFoundError):
         return "create the bucket, or check the URL"
-    if what == "write":
-        return "run the same command again when the store is available: it resumes without repeating requests to the model"
+    if verb == "write":
+        return (
+            "run the same command again when the store is available:"
+            " it resumes without repeating requests to the model"
+        )
     return "try again when the store is available"
 
 
@@ -155,11 +165,9 @@ class RemoteFolder(RunFolder):
 
     def named(self, path: Path) -> str:
         """See `RunFolder`."""
-        return (
-            f"{self.place}/{path.relative_to(self.path).as_posix()}"
-            if path.is_relative_to(self.path)
-            else str(path)
-        )
+        if not path.is_relative_to(self.path):
+            return str(path)
+        return f"{self.place}/{path.relative_to(self.path).as_posix()}"
 
     @property
     def place(self) -> str:
@@ -168,9 +176,10 @@ class RemoteFolder(RunFolder):
 
     def hand_over(self, path: Path) -> None:
         """See `RunFolder`."""
-        for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if one.is_file():
-                self._store.put(one, one.relative_to(self.path).as_posix())
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file():
+                self._store.put(file, file.relative_to(self.path).as_posix())
 
 
 class UploadedFolder(RemoteFolder):
@@ -197,19 +206,18 @@ class UploadedFolder(RemoteFolder):
         with ExitStack() as stack:
             with writable(self.path, IN_CACHE):
                 stack.enter_context(only_writer(self.path.parent, self.place))
-            if (
-                not is_file(study) or study.read_bytes() != text.encode()
-            ):  # another study, which was removed from the store
+            if not is_file(study) or study.read_bytes() != text.encode():
+                # The working folder has another study, which was removed from the store.
                 shutil.rmtree(self.path, ignore_errors=True)
             with super().filling(document):
                 # Uploaded first, so that a store without write access is detected before any request to a
                 # model.
-                known = self._store.read("study.yaml") is not None
+                is_resumed = self._store.read("study.yaml") is not None
                 self._store.put(study, "study.yaml")
                 try:
                     yield
                 except BaseException:
-                    if not known:
+                    if not is_resumed:
                         with suppress(InputError):  # the first error is the one to report
                             self._store.remove("study.yaml")
                     raise
@@ -221,11 +229,13 @@ class UploadedFolder(RemoteFolder):
         study = self._store.read("study.yaml")
         if study is not None and study != text.encode():
             raise InputError(
-                f"{self.place} contains a run with other settings (see its study.yaml); choose another place with --out or remove it"
+                f"{self.place} contains a run with other settings (see its study.yaml);"
+                " choose another place with --out or remove it"
             )
         if study is None and (names := self._store.names()):
             raise InputError(
-                f"{self.place} is not empty and not a run folder (it contains {names[0]}); choose another place with --out"
+                f"{self.place} is not empty and not a run folder (it contains {names[0]});"
+                " choose another place with --out"
             )
 
     def _upload(self) -> None:
@@ -235,8 +245,9 @@ class UploadedFolder(RemoteFolder):
         self._store.remove("run.json")
         for name in files:
             self._store.put(self.path / name, name)
-        for name in (ERRORS, *(f"{STAGES}/{one}" for one in self._store.names(STAGES))):
-            if name not in files:  # left from an earlier state of the run
+        stored = [ERRORS, *(f"{STAGES}/{name}" for name in self._store.names(STAGES))]
+        for name in stored:
+            if name not in files:  # of an earlier state of the run
                 self._store.remove(name)
         self._store.put(self.path / "run.json", "run.json")
 
@@ -254,7 +265,7 @@ class FetchedFolder(RemoteFolder):
             The run is being written, or cannot be read.
         """
         store = Store(url)
-        for _ in _tries():
+        for _ in _attempts():
             about, study = store.read("run.json"), store.read("study.yaml")
             if about is not None and study is not None and store.read("run.json") == about:
                 return cls._opened(url, about, study)
@@ -262,7 +273,8 @@ class FetchedFolder(RemoteFolder):
                 break
         if about is not None or "study.yaml" in store.names():
             raise InputError(
-                f"{url}: this run is being written, or its upload was interrupted; try again, or repeat its command"
+                f"{url}: this run is being written, or its upload was interrupted;"
+                " try again, or repeat its command"
             )
         return None
 
@@ -280,11 +292,11 @@ class FetchedFolder(RemoteFolder):
     def table_path(self, table: str) -> Path:
         """Return the local path of a table; download it if necessary."""
         path = super().table_path(table)
-        noted = self.read_json()["tables"].get(table)
-        if not path.exists() and noted and _TABLE.fullmatch(table):
-            fetched = self._fetched(table, noted["sha256"])
-            with writing(path, IN_CACHE) as aside:
-                shutil.copyfile(fetched, aside)
+        entry = self.read_json()["tables"].get(table)
+        if not path.exists() and entry and _TABLE.fullmatch(table):
+            cached = self._cached(table, entry["sha256"])
+            with writing(path, IN_CACHE) as temporary:
+                shutil.copyfile(cached, temporary)
         return path
 
     def stages(self) -> dict[str, LazyFrame]:
@@ -302,23 +314,31 @@ class FetchedFolder(RemoteFolder):
             if table.startswith(prefix):
                 self.table_path(table)
 
-    def _fetched(self, table: str, wanted: str) -> Path:
+    def _cached(self, table: str, checksum: str) -> Path:
         """Return the path of a table in the cache, which is indexed by checksum.
 
         Download the table unless it is cached.
         """
-        kept = _home(self.place) / "tables" / digest_of(wanted.encode()).hexdigest()
-        if not is_file(kept):
-            with writing(kept, IN_CACHE) as aside:
-                if not any(self._store.fetch(f"{table}.parquet", aside) == wanted for _ in _tries()):
-                    raise InputError(
-                        f"{self.place}/{table}.parquet does not match run.json: the run is being rewritten, or its upload was interrupted;"
-                        " try again, or repeat its command to finish it"
-                    )
-        return kept
+        # The digest of the checksum, because run.json is untrusted and the name becomes a local path.
+        path = _home(self.place) / "tables" / digest_of(checksum.encode()).hexdigest()
+        if not is_file(path):
+            with writing(path, IN_CACHE) as temporary:
+                self._download(table, checksum, temporary)
+        return path
+
+    def _download(self, table: str, checksum: str, path: Path) -> None:
+        """Download a table to a file; raise InputError if it never matches its checksum."""
+        name = f"{table}.parquet"
+        for _ in _attempts():
+            if self._store.fetch(name, path) == checksum:
+                return
+        raise InputError(
+            f"{self.place}/{name} does not match run.json: the run is being rewritten,"
+            " or its upload was interrupted; try again, or repeat its command to finish it"
+        )
 
 
-def _tries() -> Iterator[None]:
+def _attempts() -> Iterator[None]:
     """Yield once immediately, and again after each waiting time."""
     yield
     for wait in PATIENCE:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from polars import String
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
@@ -26,7 +26,9 @@ from tiltmeter.study import Part, Settings, Study
 
 STUDY_FILE = "study.yaml"
 """Name of the file of a run folder that describes its study."""
-INFORMATION = ("models", "responses", "inputs", "judged_by", "columns", "scored")
+_TABLE_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
+"""Suffixes of files with a table of prompts."""
+INFORMATION: Final = ("models", "responses", "inputs", "judged_by", "columns", "scored")
 """Keys that a run adds to its study.yaml for information; they do not change the study."""
 
 _EXPECTED = {
@@ -54,8 +56,14 @@ _EXPECTED = {
 
 
 def _as_json(value: Any) -> Any:
+    """Return a value unchanged; raise ValueError unless JSON can hold it."""
     json.dumps(value, allow_nan=False)
     return value
+
+
+def _as_list(value: Any) -> Any:
+    """Return a tuple as a list, and any other value unchanged."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 class SamplingKeys(Record):
@@ -65,12 +73,7 @@ class SamplingKeys(Record):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
-    stop: (
-        Annotated[
-            str | list[str], BeforeValidator(lambda value: list(value) if isinstance(value, tuple) else value)
-        ]
-        | None
-    ) = None
+    stop: Annotated[str | list[str], BeforeValidator(_as_list)] | None = None
     extra: Annotated[dict[str, JsonValue], AfterValidator(_as_json)] | None = None
 
 
@@ -118,16 +121,18 @@ def check(document: object) -> dict[str, Any]:
 
 
 def _sentence(error: ValidationError) -> str:
+    """Return the first error of a study document in words."""
     first = first_error(error)
-    where, kind = [str(key) for key in first["loc"]], first["type"]
-    if not where or kind == "missing":
+    keys, kind = [str(key) for key in first["loc"]], first["type"]
+    if not keys or kind == "missing":
         return "a study file needs the key 'study', for instance 'study: genderbench'"
-    inside = where[0] == "sampling" and len(where) > 1
-    where = where[: 2 if inside else 1]
+    is_of_sampling = keys[0] == "sampling" and len(keys) > 1
+    keys = keys[: 2 if is_of_sampling else 1]
     if kind in ("extra_forbidden", "invalid_key"):
-        known = list((SamplingKeys if inside else StudyDocument).model_fields)
-        return f"{'sampling: ' if inside else ''}unknown key {where[-1]!r}: {did_you_mean(where[-1], known)}"
-    name = ".".join(where)
+        fields = SamplingKeys.model_fields if is_of_sampling else StudyDocument.model_fields
+        place = "sampling: " if is_of_sampling else ""
+        return f"{place}unknown key {keys[-1]!r}: {did_you_mean(keys[-1], list(fields))}"
+    name = ".".join(keys)
     return f"{name}: expected {_EXPECTED[name]}, found {shortened(first['input'])}"
 
 
@@ -136,7 +141,7 @@ _SETTINGS = [field.name for field in dataclasses.fields(Settings) if field.name 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resolved:
-    """A study, its settings and its sampling: everything that determines the results, apart from the models."""
+    """A study, its settings and its sampling: all that determines the results, apart from the models."""
 
     study: Study
     settings: Settings
@@ -149,44 +154,45 @@ class Resolved:
         settings = dataclasses.asdict(self.settings)
         if not settings["replace"]:
             del settings["replace"]
-        of_parts = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
-        if of_parts or isinstance(self.settings.limit, tuple) or any(part.sizes for part in self.study.parts):
-            settings["limit"] = ",".join(
-                [SIZES[-1] if self.settings.limit is None else _limit_text(self.settings.limit), *of_parts]
-            )
-        sampling = dataclasses.asdict(self.sampling) | {
-            "stop": list(self.sampling.stop),
-            "extra": dict(self.sampling.extra),
-        }
+        limit, limits = self.settings.limit, settings.pop("limits")
+        if limits or isinstance(limit, tuple) or any(part.sizes for part in self.study.parts):
+            of_all = SIZES[-1] if limit is None else _limit_text(limit)
+            of_parts = [f"{part}={_limit_text(of_part)}" for part, of_part in limits.items()]
+            settings["limit"] = ",".join([of_all, *of_parts])
+        sampling = dataclasses.asdict(self.sampling)
+        sampling |= {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
         document = {
             "study": self.study.name,
             "parts": [part.name for part in self.study.parts],
             **settings,
             "sampling": sampling,
         }
-        return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
+        if self.inputs:
+            document["inputs"] = dict(self.inputs)
+        return document
 
 
 def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
-    """Return the stage tables that user files replace: `--replace NAME=FILE`, or the older form `-P NAME=FILE`.
+    """Return the files that replace stage tables, by table.
+
+    They are given with `--replace NAME=FILE`, or in the older form `-P NAME=FILE`.
 
     Raises
     ------
     InputError
         No stage of the study creates such a table.
     """
-    made = dict.fromkeys(table for part in study.parts for stage in part.stages for table in stage.tables)
-    known = [name for name in made if name not in ("measures", "findings", "examples")]
+    tables = dict.fromkeys(table for part in study.parts for stage in part.stages for table in stage.tables)
+    replaceable = [name for name in tables if name not in ("measures", "findings", "examples")]
     for name in settings.replace:
-        check_known(name, known, f"--replace {name}=: {study.name} has no such table")
-    params = {
-        name: path for name, path in settings.params.items() if name in known and name not in study.params
-    }
-    return {**params, **settings.replace}
+        check_known(name, replaceable, f"--replace {name}=: {study.name} has no such table")
+    params = {name: path for name, path in settings.params.items() if name not in study.params}
+    of_params = {name: path for name, path in params.items() if name in replaceable}
+    return {**of_params, **settings.replace}
 
 
 Limit = int | float | tuple[int, int]
-SIZES = ("quick", "standard", "full")
+SIZES: Final = ("quick", "standard", "full")
 """Sizes of a study, which can be given as a limit; each part has its own limits for them (`Part.sizes`)."""
 
 
@@ -214,25 +220,30 @@ def parse_limit(text: str) -> Limit:
     except ValueError:
         pass
     raise InputError(
-        f"--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1) or a size ({', '.join(SIZES)})"
+        f"--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1)"
+        f" or a size ({', '.join(SIZES)})"
     )
 
 
 def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | str | None, dict[str, Limit]]:
     """Parse the limit or size of all parts and the limits of single parts, such as `100,hiring_an=2000`."""
-    limits: dict[str | None, Any] = {}
+    of_all: Limit | str | None = None
+    limits: dict[str, Limit] = {}
     for piece in text.split(","):
-        part, equals, value = (one.strip() for one in piece.rpartition("="))
-        limit = value if value in SIZES and not equals else parse_limit(value)
-        if equals:
-            check_known(part, parts, f"--limit {piece.strip()}: the study has no part {part!r}")
-        name = part if equals else None
-        if name in limits:
-            raise InputError(
-                f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one"
-            )
-        limits[name] = limit
-    return limits.pop(None, None), {str(part): limit for part, limit in limits.items()}
+        name, equals, value = piece.rpartition("=")
+        part, value = name.strip(), value.strip()
+        if not equals:
+            limit = value if value in SIZES else parse_limit(value)
+            if of_all is not None:
+                raise InputError(f"--limit {text!r} gives two limits for all parts; give one")
+            of_all = limit
+            continue
+        limit_of_part = parse_limit(value)
+        check_known(part, parts, f"--limit {piece.strip()}: the study has no part {part!r}")
+        if part in limits:
+            raise InputError(f"--limit {text!r} gives {part} two limits; give one")
+        limits[part] = limit_of_part
+    return of_all, limits
 
 
 Asked = str | Path | Study | Part
@@ -246,31 +257,36 @@ def study_of(part: Part, name: str) -> Study:
     """
     kind: Any = STUDIES.load(part.study) if part.study in STUDIES.names() else None
     if hasattr(kind, "of_part"):
-        made: Study = kind.of_part(part, name)
-        return made
+        study: Study = kind.of_part(part, name)
+        return study
     return Study(name=name, title=part.title, parts=[part])
+
+
+def _in_python_file(name: str) -> Study:
+    """Return the study of FILE.py:NAME."""
+    loaded = load_from_file(name)
+    if isinstance(loaded, type) and issubclass(loaded, Part):
+        with explained(loaded, "be created"):
+            loaded = loaded()
+    if isinstance(loaded, Study):
+        return dataclasses.replace(loaded, name=name)
+    if not isinstance(loaded, Part):
+        raise InputError(f"{name} is a {type(loaded).__name__}; name a probe, a Part or a Study")
+    if not isinstance(getattr(loaded, "name", None), str):
+        raise InputError(f"{name} has no name; give the class the attribute name, a short word")
+    return study_of(loaded, name)
 
 
 def _in_file(name: str) -> Study | None:
     """Return the study of FILE.py:NAME or of a table of prompts, or None if the name is neither."""
     if file_of(name):
-        found = load_from_file(name)
-        if isinstance(found, type) and issubclass(found, Part):
-            with explained(found, "be created"):
-                found = found()
-        if isinstance(found, Study):
-            return dataclasses.replace(found, name=name)
-        if not isinstance(found, Part):
-            raise InputError(f"{name} is a {type(found).__name__}; name a probe, a Part or a Study")
-        if not isinstance(getattr(found, "name", None), str):
-            raise InputError(f"{name} has no name; give the class the attribute name, a short word")
-        return study_of(found, name)
+        return _in_python_file(name)
     path = Path(name)
     if is_folder(path):
         raise InputError(f"{name} is a folder; name the file in it, such as {path / 'study.yaml'}")
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
-    if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"):
+    if path.suffix.lower() in _TABLE_SUFFIXES:
         from tiltmeter.probes.table_probe import TableProbe
 
         table = table_of(path)
@@ -282,21 +298,18 @@ def _in_file(name: str) -> Study | None:
 
 
 def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) -> Study:
+    """Return the study of this name with the named parts, or with all; raise InputError if it is unknown."""
     if (study_in_file := _in_file(name)) is not None:
         return study_in_file
-    family, _, rest = name.partition("/")
+    family, _, part_name = name.partition("/")
     families = STUDIES.names()
     if family not in families and f"{family}s" in families:
         family += "s"  # accept the singular, such as "benchmark"
     if family not in families:
-        known = [one for family in STUDIES.load_all()[0] for one in (family, *_parts_of(family))]
-        check_known(
-            name,
-            known,
-            f"unknown study {name!r}",
-            " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)",
-        )
-    study: Study = STUDIES.load(family)(rest or None, params)
+        choices = [choice for loaded in STUDIES.load_all()[0] for choice in (loaded, *_parts_of(loaded))]
+        remedy = " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)"
+        check_known(name, choices, f"unknown study {name!r}", remedy)
+    study: Study = STUDIES.load(family)(part_name or None, params)
     if parts is None:
         return study
     by_name = {part.name: part for part in study.parts}
@@ -304,26 +317,24 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) ->
         if parts.count(part) > 1:
             raise InputError(f"parts: {part!r} is listed twice; list it once")
         check_known(part, by_name, f"unknown part {part!r} of {study.name}")
-    return dataclasses.replace(
-        study, parts=[by_name[part] for part in parts], title=study.title_of(len(parts))
-    )
+    chosen = [by_name[part] for part in parts]
+    return dataclasses.replace(study, parts=chosen, title=study.title_of(len(parts)))
 
 
 def _parts_of(family: str) -> list[str]:
+    """Return the full names of the parts of a kind of study, such as "genderbench/gest"."""
     study = STUDIES.load(family)
-    return [
-        f"{family}/{name}"
-        for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))
-    ]
+    names = dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))
+    return [f"{family}/{name}" for name in names]
 
 
 def _settings(values: Mapping[str, Any], study: Study) -> Settings:
+    """Return settings with these values and the limits of the size that applies."""
     values = {key: value for key, value in values.items() if key in _SETTINGS}
-    limit, limits = (
-        _parse_limits(str(values.pop("limit")), [part.name for part in study.parts])
-        if "limit" in values
-        else (None, {})
-    )
+    limit: Limit | str | None = None
+    limits: dict[str, Limit] = {}
+    if "limit" in values:
+        limit, limits = _parse_limits(str(values.pop("limit")), [part.name for part in study.parts])
     if limit is None:
         limit = "standard" if values.get("definition", "default") == "default" else "full"
     if isinstance(limit, str):
@@ -334,12 +345,14 @@ def _settings(values: Mapping[str, Any], study: Study) -> Settings:
     return Settings(**values, limit=limit, limits=limits)
 
 
-def _sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:
-    for key, value in (given.get("extra") or {}).items():
+def _sampling(base: Sampling, overrides: Mapping[str, Any]) -> Sampling:
+    """Return sampling with some fields replaced; raise InputError if they contain a key of an account."""
+    for key, value in (overrides.get("extra") or {}).items():
         refuse_secrets(f"sampling.extra.{key}", key, value)
-    values = dict(given)
+    values = dict(overrides)
     if "stop" in values:
-        values["stop"] = (values["stop"],) if isinstance(values["stop"], str) else tuple(values["stop"])
+        stop = values["stop"]
+        values["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
     return dataclasses.replace(base, **values)
 
 
@@ -348,11 +361,10 @@ def _files(value: str) -> list[Path]:
     if is_file(value):
         return [Path(value)]
     try:
-        return sorted(
-            file for file in Path(value).iterdir() if file.is_file() and not file.name.startswith(".")
-        )
+        files = [file for file in Path(value).iterdir() if file.is_file()]
     except (OSError, ValueError):
         return []
+    return sorted(file for file in files if not file.name.startswith("."))
 
 
 def resolve(
@@ -377,49 +389,60 @@ def resolve(
     InputError
         A study, part, key or value is unknown; the message names the file and the key.
     """
-    made = study_of(name, name.name) if isinstance(name, Part) else name if isinstance(name, Study) else None
-    if made is None and not isinstance(name, str | Path):
-        given = (
-            f"the class {name.__name__}; give an instance of it"
-            if isinstance(name, type)
-            else type(name).__name__
-        )
-        raise InputError(
-            f"the study must be a name such as genderbench, a file, a Study or a Part, not {given}"
-        )
-    named = made.name if made else str(name)
+    study_object = _study_object(name)
+    named = study_object.name if study_object else str(name)
     path = Path(named)
-    is_yaml = made is None and path.suffix in (".yaml", ".yml")
+    is_yaml = study_object is None and path.suffix in (".yaml", ".yml")
     place = f"{path}: " if is_yaml else ""
     document = read_yaml(path, "study file") if is_yaml else {"study": named}
     with error_prefix(place):
-        written = check(document)
+        in_file = check(document)
     flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})})
-    params = written["params"] | flags["params"]
+    params = in_file["params"] | flags["params"]
     with error_prefix(place):
-        study = made or _study(written["study"], written.get("parts"), params)
-        for key in params:
-            if key not in replaced_tables(study, Settings(params=params)):
-                check_known(
-                    key, ["definition", *study.params], f"unknown parameter {key!r} (-P) of {study.name}"
-                )
+        study = study_object or _study(in_file["study"], in_file.get("parts"), params)
+        _check_params(study, params)
     with error_prefix("" if "limit" in flags else place):
-        chosen = _settings(written | flags | {"params": params}, study)
-    if chosen.judge is not None and study.judging is None:
+        resolved_settings = _settings(in_file | flags | {"params": params}, study)
+    if resolved_settings.judge is not None and study.judging is None:
         raise InputError(f"{study.name} does not use a judge; remove --judge")
-    replaced = replaced_tables(study, chosen)
-    home = file_of(study.name) or Path(study.name)
-    files = [
-        *([home] if made is None and is_file(home) else []),
-        *(file for value in (*params.values(), *replaced.values()) for file in _files(value)),
-    ]
-    inputs = {str(file): sha256(file) for file in files}
+    replaced = replaced_tables(study, resolved_settings)
+    files = [file for value in (*params.values(), *replaced.values()) for file in _files(value)]
+    file_of_study = file_of(study.name) or Path(study.name)
+    if study_object is None and is_file(file_of_study):
+        files.insert(0, file_of_study)
     return Resolved(
-        study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs
+        study=study,
+        settings=resolved_settings,
+        sampling=_sampling(_sampling(study.sampling, in_file["sampling"]), flags["sampling"]),
+        inputs={str(file): sha256(file) for file in files},
     )
 
 
-# -- the study of a run folder --------------------------------------------------------------------------------------------------------
+def _study_object(name: Asked) -> Study | None:
+    """Return the study if it is an object, or None if it is a name; raise InputError if it is neither."""
+    if isinstance(name, Part):
+        return study_of(name, name.name)
+    if isinstance(name, Study):
+        return name
+    if isinstance(name, str | Path):
+        return None
+    kind = type(name).__name__
+    if isinstance(name, type):
+        kind = f"the class {name.__name__}; give an instance of it"
+    raise InputError(f"the study must be a name such as genderbench, a file, a Study or a Part, not {kind}")
+
+
+def _check_params(study: Study, params: Mapping[str, str]) -> None:
+    """Raise InputError if a parameter is neither one of the study nor a table to replace."""
+    replaced = replaced_tables(study, Settings(params=params))
+    for key in params:
+        if key not in replaced:
+            choices = ["definition", *study.params]
+            check_known(key, choices, f"unknown parameter {key!r} (-P) of {study.name}")
+
+
+# -- the study of a run folder -----------------------------------------------------------------------------
 
 
 def resolve_stored(
@@ -454,23 +477,22 @@ def refuse_code(folder: Path) -> None:
     code = _code_of(document) if isinstance(document, dict) else []
     if code:
         raise InputError(
-            f"{STUDY_FILE} of {folder} names code, which would be run ({', '.join(code)}); read this code, then add --run-code "
-            "(in Python run_code=True)"
+            f"{STUDY_FILE} of {folder} names code, which would be run ({', '.join(code)});"
+            " read this code, then add --run-code (in Python run_code=True)"
         )
 
 
 def _code_of(document: Mapping[str, Any]) -> list[str]:
     """Return the names of code in a study document: a study in a Python file, and functions in parameters."""
-    study = str(document.get("study"))
-    texts = [
-        value
-        for key in ("params", "replace")
-        if isinstance(document.get(key), dict)
-        for value in document[key].values()
-    ]
-    pieces = [piece.strip() for text in texts for piece in str(text).split(",")]
-    functions = [piece for whole in pieces for piece in dict.fromkeys((whole, *_split_at_equals(whole)))]
-    return [text for text in dict.fromkeys((study, *functions)) if is_function(text) or file_of(text)]
+    texts: list[str] = []
+    for key in ("params", "replace"):
+        if isinstance(document.get(key), dict):
+            texts += map(str, document[key].values())
+    candidates = [str(document.get("study"))]
+    for text in texts:
+        for piece in map(str.strip, text.split(",")):
+            candidates += [piece, *_split_at_equals(piece)]
+    return [text for text in dict.fromkeys(candidates) if is_function(text) or file_of(text)]
 
 
 def _split_at_equals(text: str) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""What endpoints said they served: in run.json, on the page, and as a caveat if it was not one thing or not what was asked for."""
+"""What endpoints said they served.
+
+It is in run.json and on the page, and a caveat if it was not the requested model, or not only one.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from tiltmeter.runs.folder import RunFolder
 MOST_LISTED = 20
 """Maximum number of combinations of model, fingerprint and provider in run.json."""
 _NAMED = 3
+"""Maximum number of names in a sentence."""
 _KINDS = {"model": "models", "fingerprint": "system fingerprints", "provider": "providers"}
 """Keys of an entry, and what they are called."""
 
@@ -43,15 +47,10 @@ def served_in(answers: LazyFrame) -> list[dict[str, Any]]:
         the number of `responses`. Empty if the endpoint said nothing; at most `MOST_LISTED` entries.
     """
     stated = answers.filter(pl.any_horizontal(col(name).is_not_null() for name in SERVED))
-    counts = (
-        stated.group_by(SERVED)
-        .len("responses")
-        .sort("responses", *SERVED, descending=[True, False, False, False])
-    )
-    return [
-        dict(zip((*_KINDS, "responses"), row, strict=True))
-        for row in counts.head(MOST_LISTED).collect().rows()
-    ]
+    counts = stated.group_by(SERVED).len("responses")
+    ordered = counts.sort("responses", *SERVED, descending=[True, False, False, False])
+    keys = (*_KINDS, "responses")
+    return [dict(zip(keys, row, strict=True)) for row in ordered.head(MOST_LISTED).collect().rows()]
 
 
 def served_sentences(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -64,39 +63,49 @@ def served_sentences(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     about
         The content of run.json.
     """
-    judge = about.get("judged_by")
-    for entry in (*about["models"], *([judge] if judge else [])):
-        served = entry.get("served") or []
-        remarks = [*_other_models(str(entry["name"]), served), *_several(served)]
+    entries = [("", entry) for entry in about["models"]]
+    if judge := about.get("judged_by"):
+        entries.append(("judge ", judge))
+    for role, entry in entries:
+        name, served = str(entry["name"]), entry.get("served") or []
+        remarks = [*_other_models(name, served), *_several(served)]
         if remarks:
-            role = "judge " if entry is judge else ""
-            yield str(entry["name"]), f"{role}{entry['name']}: {'; '.join(remarks)}"
+            yield name, f"{role}{name}: {'; '.join(remarks)}"
+
+
+def _counts(served: list[Mapping[str, Any]], kind: str) -> dict[str, int]:
+    """Return the number of responses for each value of a kind (see `_KINDS`) that the endpoint named."""
+    counts: dict[str, int] = {}
+    for combination in served:
+        value = combination.get(kind)
+        if value:
+            counts[value] = counts.get(value, 0) + combination["responses"]
+    return counts
 
 
 def _other_models(name: str, served: list[Mapping[str, Any]]) -> list[str]:
-    asked = name.partition("/")[2] or name
-    others = {one["model"]: 0 for one in served if one.get("model") and is_another_model(asked, one["model"])}
-    for one in served:
-        if one.get("model") in others:
-            others[one["model"]] += one["responses"]
-    return [f"the endpoint says that it served {_listed(others)} instead of {asked}"] if others else []
+    """Return a remark if the endpoint served other models than the requested one."""
+    requested = name.partition("/")[2] or name
+    counts = _counts(served, "model")
+    foreign = {model: count for model, count in counts.items() if is_another_model(requested, model)}
+    if not foreign:
+        return []
+    return [f"the endpoint says that it served {_listed(foreign)} instead of {requested}"]
 
 
 def _several(served: list[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a remark for each kind of which the endpoint named several."""
     for kind, words in _KINDS.items():
-        counts: dict[str, int] = {}
-        for one in served:
-            if one.get(kind):
-                counts[one[kind]] = counts.get(one[kind], 0) + one["responses"]
+        counts = _counts(served, kind)
         if len(counts) > 1:
             number = f"{len(counts)} or more" if len(served) == MOST_LISTED else str(len(counts))
             yield f"the responses come from {number} {words}: {_listed(counts)}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    named = [
-        f"{name} ({number:,} response{'' if number == 1 else 's'})"
-        for name, number in list(counts.items())[:_NAMED]
-    ]
-    more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
-    return ", ".join(named) + more
+    """Return names with their numbers of responses, at most _NAMED of them."""
+    names = []
+    for name, count in list(counts.items())[:_NAMED]:
+        names.append(f"{name} ({count:,} response{'' if count == 1 else 's'})")
+    omitted = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
+    return ", ".join(names) + omitted

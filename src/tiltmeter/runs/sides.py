@@ -19,6 +19,8 @@ from tiltmeter.study import NotRun, Part, Settings
 
 _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair", "cluster")
 """Columns of the user's own texts; a part is recreated from an empty table with these columns."""
+_SETTINGS_OF_TEXTS = ("definition", "seed", "limit", "resamples", "level", "judge", "params")
+"""Settings of a study of the user's own texts."""
 
 
 class SideView:
@@ -34,9 +36,9 @@ class SideView:
         if table not in stages:
             raise NotRun(f"the run has no table {table!r}")
         rows = stages[table]
-        known = rows.collect_schema().names()
+        columns = rows.collect_schema().names()
         for name, value in self._owner.items():
-            if name in known:
+            if name in columns:
                 rows = rows.filter(col(name).is_null() | (col(name) == value))
         return rows.collect()
 
@@ -72,8 +74,8 @@ class Side:
     def prompts(self) -> DataFrame:
         """Columns `part`, `prompt_id` and `prompt` of all prompts that were sent to the model."""
         design = self.run.folder.scan("design").select("part", "prompt_id", "prompt")
-        asked = self.run.folder.scan("measures").filter(model=self.model).select("prompt_id").unique()
-        return design.join(asked, on="prompt_id", how="semi", maintain_order="left").collect()
+        measured = self.run.folder.scan("measures").filter(model=self.model).select("prompt_id").unique()
+        return design.join(measured, on="prompt_id", how="semi", maintain_order="left").collect()
 
     def measures(self, part: str) -> DataFrame:
         """Return the measures of one part, without columns that belong to other parts only."""
@@ -89,7 +91,8 @@ def models_of(run: Run) -> list[str]:
     names = run.folder.models("findings")
     if not names:
         raise InputError(
-            f"{run.place} has no findings, because no part of its study could be run; see `parts` in its run.json"
+            f"{run.place} has no findings, because no part of its study could be run;"
+            " see `parts` in its run.json"
         )
     return names
 
@@ -107,36 +110,36 @@ def choose(
     """
     first = load(a)
     second = first if b is None else load(b)
-    known_a, known_b = models_of(first), models_of(second)
-    one_run = first.path.resolve() == second.path.resolve()
-    if one_run and len(known_a) == 2:
-        model_a = model_a or next(name for name in known_a if name != model_b)
-        model_b = model_b or next(name for name in known_b if name != model_a)
-    elif one_run and len(known_a) == 1:
-        same = f"both are the run {first.place}, which has" if b is not None else f"{first.place} has"
-        raise InputError(
-            f"{same} only one model, {known_a[0]}; give {'a second' if b is None else 'another'} run to compare with"
-        )
-    model_a, model_b = (
-        _pick(first, known_a, model_a, "--model-a"),
-        _pick(second, known_b, model_b, "--model-b"),
-    )
-    if one_run and model_a == model_b:
+    models_a, models_b = models_of(first), models_of(second)
+    is_one_run = first.path.resolve() == second.path.resolve()
+    if is_one_run and len(models_a) == 2:
+        model_a = model_a or next(name for name in models_a if name != model_b)
+        model_b = model_b or next(name for name in models_b if name != model_a)
+    elif is_one_run and len(models_a) == 1:
+        if b is None:
+            subject, article = f"{first.place} has", "a second"
+        else:
+            subject, article = f"both are the run {first.place}, which has", "another"
+        raise InputError(f"{subject} only one model, {models_a[0]}; give {article} run to compare with")
+    model_a = _pick(first, models_a, model_a, "--model-a")
+    model_b = _pick(second, models_b, model_b, "--model-b")
+    if is_one_run and model_a == model_b:
         raise InputError(
             f"both sides are {model_a} of {first.place}; choose two models with --model-a and --model-b"
         )
     return Side(first, model_a), Side(second, model_b)
 
 
-def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
-    if given is None:
-        if len(known) > 1:
-            raise InputError(
-                f"{run.place} has {len(known)} models ({', '.join(known)}); choose one with {flag}"
-            )
-        return known[0]
-    check_known(given, known, f"{flag} {given!r} is not a model of {run.place}")
-    return given
+def _pick(run: Run, models: list[str], name: str | None, flag: str) -> str:
+    """Return the model of this name, or the only one; raise InputError if there is none."""
+    if name is not None:
+        check_known(name, models, f"{flag} {name!r} is not a model of {run.place}")
+        return name
+    if len(models) > 1:
+        raise InputError(
+            f"{run.place} has {len(models)} models ({', '.join(models)}); choose one with {flag}"
+        )
+    return models[0]
 
 
 def opened(run: Run, *, run_code: bool = False) -> tuple[Mapping[str, Part], Settings]:
@@ -156,21 +159,18 @@ def opened(run: Run, *, run_code: bool = False) -> tuple[Mapping[str, Part], Set
     if not run_code:
         refuse_code(run.path)
     try:
-        found = resolve_stored(run.path, run_code=run_code)
-        parts = found.study.parts
+        resolved = resolve_stored(run.path, run_code=run_code)
+        parts = resolved.study.parts
     except InputError:
         document = document_of(run)
         family, _, name = str(document.get("study")).partition("/")
         of_texts = getattr(STUDIES.load(family), "of_texts", None) if name == "texts" else None
         if of_texts is None:
             raise
-        settings = {
-            key: document.get(key)
-            for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")
-        }
-        found = resolve(family, settings=settings)
-        parts = of_texts(DataFrame(schema=dict.fromkeys(_TEXTS, String)), found.settings.params).parts
-    return {part.name: part for part in parts}, found.settings
+        resolved = resolve(family, settings={key: document.get(key) for key in _SETTINGS_OF_TEXTS})
+        texts = DataFrame(schema=dict.fromkeys(_TEXTS, String))
+        parts = of_texts(texts, resolved.settings.params).parts
+    return {part.name: part for part in parts}, resolved.settings
 
 
 def document_of(run: Run) -> dict[str, Any]:

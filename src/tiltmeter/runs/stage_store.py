@@ -25,14 +25,16 @@ from tiltmeter.files.reading import UNREADABLE, csv_of, unreadable
 from tiltmeter.files.tables import UserTable
 from tiltmeter.files.writing import writable
 from tiltmeter.reports.files import as_written
-from tiltmeter.runs.folder import ELSEWHERE, add_piece, json_digest, merge
+from tiltmeter.runs.folder import ELSEWHERE, add_piece, json_digest, merge, row_count
+from tiltmeter.runs.resolving import Resolved, replaced_tables
+from tiltmeter.runs.shared_tables import MEASURED, SHARED, Owner
 from tiltmeter.schema import StageTable, conform
 from tiltmeter.study import Judge, Stage
 
 FORMAT = 2
 """Increase this when stages create different tables from the same inputs; all tables are then recomputed."""
-Owner = tuple[str, str]
-"""Model and part."""
+TEMPORARY = ".making."
+"""Prefix of the names of temporary folders for new tables."""
 
 
 class StageResult(NamedTuple):
@@ -78,7 +80,7 @@ class Pieces:
         self._paths: dict[str, list[Path]] = {}
         self._types: dict[str, dict[str, pl.DataType]] = {}
 
-    def add(self, made: Mapping[str, DataFrame], owner: Owner | None = None) -> None:
+    def add(self, tables: Mapping[str, DataFrame], owner: Owner | None = None) -> None:
         """Add tables; columns that are missing in another piece are null there.
 
         Parameters
@@ -86,31 +88,28 @@ class Pieces:
         owner
             Their model and part; None: all.
         """
-        for name, table in made.items():
-            add_piece(self._paths.setdefault(name, []), self._marked(name, table, owner), self._folder, name)
+        for name, table in tables.items():
+            paths = self._paths.setdefault(name, [])
+            add_piece(paths, self._with_owner(name, table, owner), self._folder, name)
             self.record.pieces.setdefault(name, {})[_key(owner)] = table.columns
-            known = self._types.setdefault(name, {})
-            known |= {
-                column: kind
-                for column, kind in table.schema.items()
-                if known.get(column, pl.Null()) == pl.Null
-            }
+            types = self._types.setdefault(name, {})
+            for column, kind in table.schema.items():
+                if types.get(column, pl.Null()) == pl.Null:
+                    types[column] = kind
 
-    def check(self, made: Mapping[str, DataFrame]) -> None:
+    def check(self, tables: Mapping[str, DataFrame]) -> None:
         """Raise InputError if a column cannot be appended to that of an earlier piece.
 
         Null and numeric types are compatible.
         """
-        for name, table in made.items():
+        for name, table in tables.items():
+            types = self._types.get(name, {})
             for column, kind in table.schema.items():
-                known = self._types.get(name, {}).get(column, kind)
-                if (
-                    known != kind
-                    and pl.Null not in (known, kind)
-                    and not (known.is_numeric() and kind.is_numeric())
-                ):
+                earlier = types.get(column, kind)
+                if not _are_compatible(earlier, kind):
                     raise InputError(
-                        f"the column {column!r} of the table {name} is {kind} here, but {known} in another part or model"
+                        f"the column {column!r} of the table {name} is {kind} here,"
+                        f" but {earlier} in another part or model"
                     )
 
     def merged(self) -> dict[str, Path]:
@@ -121,23 +120,28 @@ class Pieces:
         first = next(iter(self._stage.tables))
         if first not in self._paths:
             self.add({first: DataFrame(schema=self._stage.tables[first].columns)})
-        whole = {table: self._folder / f"{table}.whole" for table in self._paths}
-        for table, path in whole.items():
+        merged = {table: self._folder / f"{table}.whole" for table in self._paths}
+        for table, path in merged.items():
             merge(self._paths[table], path)
-        self.record.tables = {table: sha256(path) for table, path in whole.items()}
-        return whole
+        self.record.tables = {table: sha256(path) for table, path in merged.items()}
+        return merged
 
-    def _marked(self, name: str, table: DataFrame, owner: Owner | None) -> DataFrame:
+    def _with_owner(self, name: str, table: DataFrame, owner: Owner | None) -> DataFrame:
         """Return a table of a run with `model` and `part` as first columns.
 
-        Measures and findings have them already.
+        Shared tables have them already.
         """
-        if not self._of_run or name in ("measures", "findings"):
+        if not self._of_run or name in SHARED:
             return table
-        marks = dict(zip(("model", "part"), owner or (None, None), strict=True))
+        model, part = owner or (None, None)
         return table.select(
-            *(lit(value, String).alias(mark) for mark, value in marks.items()), pl.exclude(*marks)
+            lit(model, String).alias("model"), lit(part, String).alias("part"), pl.exclude("model", "part")
         )
+
+
+def _are_compatible(first: pl.DataType, second: pl.DataType) -> bool:
+    """Return whether columns of two types can be appended to each other."""
+    return first == second or pl.Null in (first, second) or (first.is_numeric() and second.is_numeric())
 
 
 def _key(owner: Owner | None) -> str:
@@ -171,6 +175,7 @@ class StageStore:
         return csv if not self._of_run and is_file(csv) else self._written(table)
 
     def _written(self, table: str) -> Path:
+        """Return the file to which a table is written."""
         return self._places.get(table, self.home / f"{table}.parquet")
 
     def checksum(self, tables: Sequence[str]) -> str:
@@ -178,15 +183,16 @@ class StageStore:
 
         An omitted table counts as "none".
         """
-        return "+".join(
-            sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables
-        )
+        places = [self.place(table) for table in tables]
+        return "+".join(sha256(place) if place.is_file() else "none" for place in places)
 
     @contextmanager
     def carrying_out(
         self, stage: Stage, rests_on: Mapping[str, Any], judge: Judge | None = None, *, keep: bool = False
     ) -> Iterator[Pieces | None]:
-        """Open the pieces of a stage for writing, or yield None if the existing tables are kept: edited, or with unchanged inputs.
+        """Open the pieces of a stage for writing, or yield None if the existing tables are kept.
+
+        They are kept if the user has edited them, or if the inputs of the stage have not changed.
 
         Parameters
         ----------
@@ -206,44 +212,47 @@ class StageStore:
         """
         digest = json_digest([FORMAT, stage.name, rests_on])
         record = self._record(stage)
-        asked = judge.name if stage.asks and judge is not None else None
+        judge_name = judge.name if stage.asks and judge is not None else None
         first = next(iter(stage.tables))
         if self._is_edited(stage, record):
             state = "edited"
             if record.tables and record.inputs != digest:
                 record.problems.append(
-                    f"{self.place(first)} was edited and is used as it is, although the spec or an earlier stage has changed since; "
-                    "remove it to recreate it"
+                    f"{self.place(first)} was edited and is used as it is, although the spec or an earlier"
+                    " stage has changed since; remove it to recreate it"
                 )
-            for table, columns in stage.tables.items():
-                read_table(
-                    self.place(table),
-                    columns
-                    if table == first
-                    else StageTable(columns.columns, required=tuple(columns.columns)),
-                )
+            self._check_edited(stage)
             yield None
-        elif keep or self._is_current(stage, record, digest, asked):
+        elif keep or self._is_current(stage, record, digest, judge_name):
             state = "kept"
             yield None
         else:
-            state, record = "made", StageRecord(inputs=digest, judge=asked)
+            state = "made"
+            record = StageRecord(inputs=digest, judge=judge_name)
             with writable(self.home, ELSEWHERE):
                 self.home.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(
-                dir=self.home, prefix=ASIDE, ignore_cleanup_errors=True
-            ) as aside:
-                pieces = Pieces(Path(aside), stage, record, of_run=self._of_run)
+            temporary = tempfile.TemporaryDirectory(
+                dir=self.home, prefix=TEMPORARY, ignore_cleanup_errors=True
+            )
+            with temporary as folder:
+                pieces = Pieces(Path(folder), stage, record, of_run=self._of_run)
                 yield pieces
                 with writable(self.home, ELSEWHERE):
-                    self._keep(stage, pieces, Path(aside) / "record")
+                    self._keep(stage, pieces, Path(folder) / "record")
         self.tables += [table for table in stage.tables if self.place(table).is_file()]
-        rows = (
-            pl.scan_parquet(self.place(first)).select(pl.len()).collect().item()
-            if state != "edited"
-            else self.read(stage, first).height
-        )
+        rows = self.read(stage, first).height if state == "edited" else row_count(self.place(first))
         self.results.append(StageResult(stage.name, rows, state, tuple(record.problems)))
+
+    def _check_edited(self, stage: Stage) -> None:
+        """Raise InputError if a table that the user has edited is not usable.
+
+        All columns of tables after the first are required.
+        """
+        first, *further_tables = stage.tables
+        read_table(self.place(first), stage.tables[first])
+        for name in further_tables:
+            columns = stage.tables[name].columns
+            read_table(self.place(name), StageTable(columns, required=tuple(columns)))
 
     def read(self, stage: Stage, table: str) -> DataFrame:
         """Return one table of a stage."""
@@ -260,8 +269,9 @@ class StageStore:
         if columns is None:
             return DataFrame(schema=stage.tables[table].columns)
         rows = pl.scan_parquet(self._written(table), glob=False)
-        mine = rows if "" in pieces else rows.filter(model=owner[0], part=owner[1])
-        return mine.select(columns).collect()
+        if "" not in pieces:
+            rows = rows.filter(model=owner[0], part=owner[1])
+        return rows.select(columns).collect()
 
     def _record(self, stage: Stage) -> StageRecord:
         try:
@@ -270,6 +280,7 @@ class StageStore:
             return StageRecord()
 
     def _is_edited(self, stage: Stage, record: StageRecord) -> bool:
+        """Return whether all tables exist and the user has changed one of them."""
         places = {table: self.place(table) for table in stage.tables}
         if self._of_run or not all(place.is_file() for place in places.values()):
             return False
@@ -279,53 +290,58 @@ class StageStore:
         )
 
     def _is_current(self, stage: Stage, record: StageRecord, digest: str, judge: str | None) -> bool:
-        same = record.whole and record.inputs == digest and judge in (None, record.judge)
-        known = next(iter(stage.tables)) in record.tables and set(record.tables) <= set(stage.tables)
-        return (
-            same
-            and known
-            and all(self.checksum([table]) == written for table, written in record.tables.items())
-        )
+        """Return whether the tables are complete, have not changed, and rest on the same inputs."""
+        if not record.whole or record.inputs != digest or judge not in (None, record.judge):
+            return False
+        first = next(iter(stage.tables))
+        if first not in record.tables or not set(record.tables) <= set(stage.tables):
+            return False
+        return all(self.checksum([table]) == written for table, written in record.tables.items())
 
-    def _keep(self, stage: Stage, pieces: Pieces, aside: Path) -> None:
-        """Move the new tables and their record into place.
+    def _keep(self, stage: Stage, pieces: Pieces, record: Path) -> None:
+        """Move the new tables and their record, which is written to the temporary path `record`, into place.
 
         The old tables are removed first, then the record with the new checksums is written, and then the new
         tables are moved in. An interruption at any moment therefore leaves no table that could be mistaken
         for an edited one.
         """
-        made = pieces.merged()
-        aside.write_text(pieces.record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        merged = pieces.merged()
+        record.write_text(pieces.record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         for table in stage.tables:
             self._written(table).unlink(missing_ok=True)
-        aside.replace(self.home / f"{stage.name}.json")
-        for table, path in made.items():
+        record.replace(self.home / f"{stage.name}.json")
+        for table, path in merged.items():
             path.replace(self._written(table))
 
     def remove_others(self) -> None:
         """Remove the tables and records of other stages, left by another study in the same folder."""
-        kept = {".parquet": set(self.tables), ".json": {result.name for result in self.results}}
+        records = {stage.name for stage in self.results}
         for path in list(self.home.glob("*")):
-            if path.stem not in kept.get(path.suffix, {path.stem}):
+            is_foreign_table = path.suffix == ".parquet" and path.stem not in self.tables
+            is_foreign_record = path.suffix == ".json" and path.stem not in records
+            if is_foreign_table or is_foreign_record:
                 path.unlink()
 
 
-def conformed(stage: Stage, made: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+def conformed(stage: Stage, created: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """Return the tables that a stage created, with the columns and types it declares.
 
     Measures are still without their factors.
     """
-    tables = {next(iter(stage.tables)): made} if isinstance(made, DataFrame) else made
-    return {
-        name: table
-        if name == "measures"
-        else conform(table, stage.tables[name].columns, further=stage.tables[name].further)
-        for name, table in tables.items()
-    }
+    tables = {next(iter(stage.tables)): created} if isinstance(created, DataFrame) else dict(created)
+    for name, table in tables.items():
+        if name != MEASURED:
+            declared = stage.tables[name]
+            tables[name] = conform(table, declared.columns, further=declared.further)
+    return tables
 
 
-ASIDE = ".making."
-"""Prefix of the names of temporary folders for new tables."""
+def check_replaced(resolved: Resolved) -> None:
+    """Read every table that the user provides, so that errors in it are found before any paid request."""
+    stages = [stage for part in resolved.study.parts for stage in part.stages]
+    for name, path in replaced_tables(resolved.study, resolved.settings).items():
+        table = next(stage.tables[name] for stage in stages if name in stage.tables)
+        read_table(Path(path), table, f"--replace {name}={path}")
 
 
 def read_table(path: Path, wanted: StageTable, label: str | None = None) -> DataFrame:
@@ -349,15 +365,15 @@ def read_table(path: Path, wanted: StageTable, label: str | None = None) -> Data
     if suffix not in (".csv", ".parquet"):
         raise InputError(f"{label}: unknown kind of file {path.suffix!r}; give .csv or .parquet")
     try:
-        table = csv_of(path) if suffix == ".csv" else pl.read_parquet(path, glob=False)
         if suffix == ".csv":
-            table = table.with_columns(
-                as_written(name) for name, kind in table.schema.items() if kind == String
-            )
+            table = csv_of(path)
+            texts = [name for name, kind in table.schema.items() if kind == String]
+            table = table.with_columns(as_written(name) for name in texts)
+        else:
+            table = pl.read_parquet(path, glob=False)
         UserTable.of(label, table).demand(wanted.required)
-        table = conform(table, wanted.columns).with_columns(
-            col(name).fill_null(value) for name, value in wanted.fill.items()
-        )
+        filled = [col(name).fill_null(value) for name, value in wanted.fill.items()]
+        table = conform(table, wanted.columns).with_columns(filled)
     except UNREADABLE as error:
         raise InputError(f"{label} cannot be read ({unreadable(path, error)}); correct it") from error
     checked = UserTable.of(label, table)

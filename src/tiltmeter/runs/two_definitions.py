@@ -33,8 +33,7 @@ DEFINITIONS: Schema = {
     **{name: FINDINGS[name] for name in _NUMBERS},  # in the run that holds the responses
     **{f"other_{name}": FINDINGS[name] for name in _NUMBERS},  # under the other definition
 }
-"""Columns of the table: one row per finding of a model that is a key finding under either definition, with
-both numbers.
+"""Columns of the table, with one row per finding that is a key finding under either definition.
 
 The numbers of a definition are null only if it has no such finding at all: the other definition may have it
 as a further finding.
@@ -55,9 +54,8 @@ def side_by_side(
     others, other_grades
         The tables under the second definition.
     """
-    either = pl.concat([_overall(table).filter("key").select(_ON) for table in (findings, others)]).unique(
-        maintain_order=True
-    )
+    key_findings = [_overall(table).filter("key").select(_ON) for table in (findings, others)]
+    either = pl.concat(key_findings).unique(maintain_order=True)
     first = _described(findings, grades, either)
     second = _described(others, other_grades, either).select(*_ON, pl.exclude(_ON).name.prefix("other_"))
     both = first.join(
@@ -73,15 +71,17 @@ def _overall(findings: DataFrame) -> DataFrame:
 
 
 def _described(findings: DataFrame, grades: DataFrame, either: DataFrame) -> DataFrame:
-    """Return the findings over all wordings that `either` names (columns `_ON`), with unit and label for readers."""
-    shown = _overall(findings).join(either, on=_ON, how="semi", nulls_equal=True, maintain_order="left")
+    """Return the findings over all wordings that `either` names (columns `_ON`).
+
+    Their unit and label are those for readers.
+    """
+    rows = _overall(findings).join(either, on=_ON, how="semi", nulls_equal=True, maintain_order="left")
     if grades.is_empty():
-        described = shown.with_columns(label=lit(None, String))
+        described = rows.with_columns(label=lit(None, String))
     else:
-        named = grades.select(*_ON, "label", "range_low")
-        described = shown.join(
-            named, on=_ON, how="left", nulls_equal=True, maintain_order="left"
-        ).with_columns(shown_unit())
+        labels = grades.select(*_ON, "label", "range_low")
+        labelled = rows.join(labels, on=_ON, how="left", nulls_equal=True, maintain_order="left")
+        described = labelled.with_columns(shown_unit())
     return described.select(*_ON, "unit", "attempts", "label", *_NUMBERS)
 
 
@@ -101,47 +101,55 @@ def definition_blocks(
     *chosen
         Conditions on `model` and `part`.
     """
-    rows = table.filter(*chosen)
-    if rows.is_empty():
+    selected = table.filter(*chosen)
+    if selected.is_empty():
         return []
-    shown = rows.head(MOST)
-    first = _names(shown["definition"])
-    second = _names(shown["other_definition"])
-    of_two = {"": first, "other_": second}
-    columns = [
-        *([Column("model", shown["model"].to_list(), "name")] if shown["model"].n_unique() > 1 else []),
-        Column("test", shown.select(_test(titles)).to_series().to_list(), "text"),
-    ]
+    rows = selected.head(MOST)
+    first = _names(rows["definition"])
+    second = _names(rows["other_definition"])
+    definitions = {"": first, "other_": second}
+    columns = []
+    if rows["model"].n_unique() > 1:
+        columns.append(Column("model", rows["model"].to_list(), "name"))
+    columns.append(Column("test", rows.select(_test(titles)).to_series().to_list(), "text"))
     lead = len(columns)
-    for prefix, name in of_two.items():
-        columns.append(Column(name, _values(shown, prefix), "quantity", whole=True))
-    if shown.select(pl.any_horizontal(col("mark", "other_mark").is_not_null()).any()).item():
-        for prefix, name in of_two.items():
-            columns.append(Column(f"mark ({name})", _marks(shown, prefix), "mark"))
-    for prefix, name in of_two.items():
-        read = shown.select((col(f"{prefix}answered") / col.attempts).fill_nan(None)).to_series().to_list()
-        columns.append(Column(f"parsed ({name})", read, "percent", rank=2))
-    rest = f" {rows.height - MOST:,} more rows are in the table {TABLE}." if rows.height > MOST else ""
-    note = f"The same responses, read and scored under {first} and under {second}{_intervals(shown, of_two)}.{rest}"
-    warning: list[Block] = [Callout(f"{sentence}.")] if sentence else []
-    return [Table("The same responses under two definitions", columns, lead=lead, note=note), *warning]
+    for prefix, name in definitions.items():
+        columns.append(Column(name, _values(rows, prefix), "quantity", whole=True))
+    if rows.select(pl.any_horizontal(col("mark", "other_mark").is_not_null()).any()).item():
+        for prefix, name in definitions.items():
+            columns.append(Column(f"mark ({name})", _marks(rows, prefix), "mark"))
+    for prefix, name in definitions.items():
+        share = (col(f"{prefix}answered") / col.attempts).fill_nan(None)
+        columns.append(
+            Column(f"parsed ({name})", rows.select(share).to_series().to_list(), "percent", rank=2)
+        )
+    intervals = _intervals(rows, definitions)
+    note = f"The same responses, read and scored under {first} and under {second}{intervals}."
+    if selected.height > MOST:
+        note += f" {selected.height - MOST:,} more rows are in the table {TABLE}."
+    blocks: list[Block] = [Table("The same responses under two definitions", columns, lead=lead, note=note)]
+    if sentence:
+        blocks.append(Callout(f"{sentence}."))
+    return blocks
 
 
-def _intervals(rows: DataFrame, of_two: Mapping[str, str]) -> str:
+def _intervals(rows: DataFrame, definitions: Mapping[str, str]) -> str:
     """Return which levels the intervals have, for each definition if the levels differ.
 
-    `of_two` are the definitions by prefix.
+    `definitions` are the names by prefix.
     """
-    levels = {}
-    for prefix, name in of_two.items():
-        known = rows.filter(col(f"{prefix}low").is_not_null())[f"{prefix}level"].unique().sort()
-        if known.len():
-            levels[name] = " and ".join(confidence(level) for level in known)
-    if not levels:
+    levels_under = {}
+    for prefix, name in definitions.items():
+        bounded = rows.filter(col(f"{prefix}low").is_not_null())
+        levels = bounded[f"{prefix}level"].unique().sort()
+        if levels.len():
+            levels_under[name] = " and ".join(confidence(level) for level in levels)
+    if not levels_under:
         return ""
-    if len(set(levels.values())) == 1:
-        return f", with {next(iter(levels.values()))} intervals"
-    return ", with " + " and ".join(f"{level} intervals under {name}" for name, level in levels.items())
+    if len(set(levels_under.values())) == 1:
+        return f", with {next(iter(levels_under.values()))} intervals"
+    clauses = [f"{words} intervals under {name}" for name, words in levels_under.items()]
+    return f", with {' and '.join(clauses)}"
 
 
 def _names(definitions: pl.Series) -> str:
@@ -152,21 +160,20 @@ def _test(titles: Mapping[str, str]) -> Expr:
     """Return what a row is about: the title of its part, its metric in words, its group and its context."""
     words = pl.coalesce("label", metric_name().str.replace_all("_", " ", literal=True))
     about = pl.concat_str(words, "group", "concept", "context", separator=", ", ignore_nulls=True)
-    return (
-        when(col.part.n_unique() > 1)
-        .then(pl.format("{}: {}", col.part.replace(titles), about))
-        .otherwise(about)
-    )
+    with_title = pl.format("{}: {}", col.part.replace(titles), about)
+    return when(col.part.n_unique() > 1).then(with_title).otherwise(about)
 
 
 def _values(rows: DataFrame, prefix: str) -> list[str]:
     """Return the estimates with their intervals in their units: "15% (9 to 22%)"."""
-    numbers = rows.select(f"{prefix}estimate", f"{prefix}low", f"{prefix}high", "unit").iter_rows()
-    return [
-        quantity(value, low, high, unit or "")
-        + ("" if low is None else f" ({interval(low, high, unit or '')})")
-        for value, low, high, unit in numbers
-    ]
+    numbers = rows.select(f"{prefix}estimate", f"{prefix}low", f"{prefix}high", col.unit.fill_null(""))
+    texts = []
+    for value, low, high, unit in numbers.iter_rows():
+        text = quantity(value, low, high, unit)
+        if low is not None:
+            text += f" ({interval(low, high, unit)})"
+        texts.append(text)
+    return texts
 
 
 def _marks(rows: DataFrame, prefix: str) -> list[Graded | None]:

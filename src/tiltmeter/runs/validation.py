@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import polars as pl
-from polars import DataFrame, Float64, String, col
+from polars import DataFrame, Float64, Series, String, col
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
 
 from tiltmeter.blocks import MARKS, RANGES, UNDECIDED, UNGRADED
@@ -148,9 +148,9 @@ def check_document(loaded: object, place: str) -> dict[str, Any]:
         RunDocument.model_validate(loaded)
     except ValidationError as error:
         first = first_error(error)
-        key = ".".join(str(one + 1) if isinstance(one, int) else one for one in first["loc"])
-        wrong = f"{key!r} is missing" if first["type"] == "missing" else f"{key!r} is not valid"
-        raise InputError(f"{place} is damaged: {wrong}; {REMEDY}") from None
+        steps = [str(step + 1) if isinstance(step, int) else step for step in first["loc"]]
+        fault = "is missing" if first["type"] == "missing" else "is not valid"
+        raise InputError(f"{place} is damaged: {'.'.join(steps)!r} {fault}; {REMEDY}") from None
     assert isinstance(loaded, dict)
     return loaded
 
@@ -180,11 +180,12 @@ def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> 
             raise InputError(f"{place} lacks the required column {name!r}; {REMEDY}")
         if name in schema and schema[name] != kind:
             raise InputError(
-                f"{place} is damaged: its column {name!r} has the type {schema[name]} instead of {kind}; {REMEDY}"
+                f"{place} is damaged: its column {name!r} has the type {schema[name]} instead of {kind};"
+                f" {REMEDY}"
             )
 
 
-_KNOWN: Mapping[str, Collection[str]] = {
+_ALLOWED: Mapping[str, Collection[str]] = {
     "mark": (*MARKS, *RANGES, UNDECIDED, UNGRADED),
     **dict.fromkeys(("mark_best", "mark_worst"), MARKS),
     "unit": UNITS,
@@ -202,9 +203,10 @@ LARGEST = 1e100
 
 
 def check_values(table: DataFrame) -> str | None:
-    """Return a description of the first value of a table that no page can show: an infinite or huge number, an unknown word.
+    """Return a description of the first value of a table that no page can show.
 
-    NaN is accepted for estimates and intervals: it is read as a missing value.
+    This is an infinite or huge number, or an unknown word. NaN is accepted for estimates and intervals: it is
+    read as a missing value.
 
     Parameters
     ----------
@@ -212,25 +214,41 @@ def check_values(table: DataFrame) -> str | None:
         Findings, or another table with columns of findings.
     """
     for name, kind in table.schema.items():
+        fault = None
         if kind == Float64:
-            lowest, highest = (0.0, 1.0) if name in _SHARES else (-LARGEST, LARGEST)
-            values = table[name]
-            accepted = values.is_between(lowest - _ROUNDING, highest + _ROUNDING)
-            if name not in _NEVER_NAN:
-                accepted |= values.is_nan()
-            if name in _UNBOUNDED:
-                accepted |= values == _UNBOUNDED[name]
-            wrong = (~accepted).arg_true()
-            if len(wrong):
-                return f"row {wrong[0] + 1}: {name} is {values[wrong[0]]:g}, not a number between {lowest:g} and {highest:g}"
-        elif name in _KNOWN and kind == String:
-            unknown = (~table[name].is_in(list(_KNOWN[name]))).arg_true()
-            if len(unknown):
-                word = shortened(table[name][unknown[0]], 40)
-                return (
-                    f"row {unknown[0] + 1}: {name} is {word!r}, which is not one of {', '.join(_KNOWN[name])}"
-                )
+            fault = _wrong_number(table[name])
+        elif name in _ALLOWED and kind == String:
+            fault = _unknown_word(table[name])
+        if fault is not None:
+            return fault
     return None
+
+
+def _wrong_number(values: Series) -> str | None:
+    """Return a description of the first number of a column that is out of its range."""
+    name = values.name
+    lowest, highest = (0.0, 1.0) if name in _SHARES else (-LARGEST, LARGEST)
+    is_accepted = values.is_between(lowest - _ROUNDING, highest + _ROUNDING)
+    if name not in _NEVER_NAN:
+        is_accepted |= values.is_nan()
+    if name in _UNBOUNDED:
+        is_accepted |= values == _UNBOUNDED[name]
+    rows = (~is_accepted).arg_true()
+    if rows.is_empty():
+        return None
+    row = rows[0]
+    return f"row {row + 1}: {name} is {values[row]:g}, not a number between {lowest:g} and {highest:g}"
+
+
+def _unknown_word(values: Series) -> str | None:
+    """Return a description of the first word of a column that is not one of its allowed values."""
+    allowed = _ALLOWED[values.name]
+    rows = (~values.is_in(list(allowed))).arg_true()
+    if rows.is_empty():
+        return None
+    row = rows[0]
+    word = shortened(values[row], 40)
+    return f"row {row + 1}: {values.name} is {word!r}, which is not one of {', '.join(allowed)}"
 
 
 def check_findings(findings: DataFrame) -> str | None:
@@ -239,13 +257,17 @@ def check_findings(findings: DataFrame) -> str | None:
         empty = findings[name].is_null().arg_true()
         if len(empty):
             return f"row {empty[0] + 1} has no {name}"
-    if wrong := check_values(findings):
-        return wrong
-    has_low, has_high = (findings[name].fill_nan(None).is_not_null() for name in ("low", "high"))
-    if len(half := (has_low != has_high).arg_true()):
+    if fault := check_values(findings):
+        return fault
+    has_low = findings["low"].fill_nan(None).is_not_null()
+    has_high = findings["high"].fill_nan(None).is_not_null()
+    half = (has_low != has_high).arg_true()
+    if len(half):
         return f"row {half[0] + 1} has only one end of its interval"
-    marked = findings["mark"].is_in([*MARKS, *RANGES, UNDECIDED])
-    if len(unfounded := (marked & findings["estimate"].fill_nan(None).is_null()).arg_true()):
+    has_mark = findings["mark"].is_in([*MARKS, *RANGES, UNDECIDED])
+    has_estimate = findings["estimate"].fill_nan(None).is_not_null()
+    unfounded = (has_mark & ~has_estimate).arg_true()
+    if len(unfounded):
         return f"row {unfounded[0] + 1} has a mark and no estimate"
     if not findings.select(pl.all_horizontal(col("attempts", *OUTCOMES) >= 0).all()).item():
         return "a count is negative"
