@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
-import json
 import math
 import time
 from collections import deque
@@ -33,9 +31,10 @@ from tiltmeter.engine.rate_limit import (
     retry_delay,
     within_open_files,
 )
+from tiltmeter.engine.requests import Keys, Request
 from tiltmeter.errors import InputError, ProviderError, UnanswerableError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
-from tiltmeter.models.base import request_parameters, token_count
+from tiltmeter.models.base import token_count
 from tiltmeter.models.key_masking import keys_masked
 
 _Result = TypeVar("_Result")
@@ -47,55 +46,6 @@ POLL = 0.25
 MOST_AWAITED = 2000
 COMMIT_INTERVAL = 0.25
 HEARTBEAT = 10.0
-_KEY_VERSION = b"tiltmeter completion 1\n"
-
-
-class Request(NamedTuple):
-    """One request for one answer; `sample` numbers independent answers to the same messages, from 0."""
-
-    messages: tuple[Message, ...]
-    sample: int = 0
-
-
-class Keys:
-    """Computes the journal keys for one model and one set of sampling parameters.
-
-    The part that all requests share is hashed once, so that a key takes about two microseconds.
-
-    Raises
-    ------
-    InputError
-        A vendor extra is not a JSON value.
-    """
-
-    def __init__(self, fingerprint: str, sampling: Sampling) -> None:
-        shared = json.dumps([fingerprint, _canonical_sampling(sampling)]).encode("ascii")
-        self._shared = hashlib.sha256(_KEY_VERSION + b"%d\n" % len(shared) + shared)
-
-    def __call__(self, messages: Sequence[Message], sample: int) -> bytes:
-        """Return the 32-byte key: SHA-256 of an encoding in which every part is preceded by its length, so that it is unambiguous."""
-        digest = self._shared.copy()
-        parts = [b"%d" % sample]
-        for role, content in messages:
-            body = content.encode("utf-8", "surrogatepass")
-            parts.append(b"%s %d\n%s" % (role.encode("utf-8", "surrogatepass"), len(body), body))
-        digest.update(b"\n".join(parts))
-        return digest.digest()
-
-
-def _canonical_sampling(sampling: Sampling) -> str:
-    """Return the sampling parameters as JSON, equal if and only if the same parameters are sent.
-
-    Unset ones are omitted.
-    """
-    values = request_parameters(sampling, 0)
-    values |= {name: float(values[name]) for name in ("temperature", "top_p") if name in values}
-    if sampling.extra:
-        values["extra"] = dict(sampling.extra)
-    try:
-        return json.dumps(values, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"sampling parameters must be plain JSON values: {error}") from None
 
 
 class ClaimedRequest(NamedTuple):

@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.engine.generation import Generation, Request
+from tiltmeter.engine.generation import Generation
 from tiltmeter.engine.journal import Journal
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Tally
 from tiltmeter.engine.rate_limit import Limits
+from tiltmeter.engine.requests import Request
 from tiltmeter.models import Model, Sampling
 
 if TYPE_CHECKING:
