@@ -1,4 +1,7 @@
-"""Requests for answers, and the keys under which the journal stores them; declared without opening a journal."""
+"""Requests for answers, and the keys under which the journal stores them.
+
+Nothing here needs a journal, so that a study can be declared and planned without a database.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,17 @@ class Keys:
         self._shared = hashlib.sha256(_KEY_VERSION + b"%d\n" % len(shared) + shared)
 
     def __call__(self, messages: Sequence[Message], sample: int) -> bytes:
-        """Return the 32-byte key: SHA-256 of an encoding in which every part is preceded by its length, so that it is unambiguous."""
+        """Return the 32-byte key of a request.
+
+        It is the SHA-256 of an encoding in which every part is preceded by its length, so that no two
+        requests have the same encoding.
+        """
         digest = self._shared.copy()
         parts = [b"%d" % sample]
         for role, content in messages:
+            speaker = role.encode("utf-8", "surrogatepass")
             body = content.encode("utf-8", "surrogatepass")
-            parts.append(b"%s %d\n%s" % (role.encode("utf-8", "surrogatepass"), len(body), body))
+            parts.append(b"%s %d\n%s" % (speaker, len(body), body))
         digest.update(b"\n".join(parts))
         return digest.digest()
 
