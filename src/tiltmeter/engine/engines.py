@@ -50,9 +50,8 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
     name, options = name or Engine.name, options or {}
     if name == Engine.name:
         if options:
-            raise InputError(
-                f"-E {next(iter(options))}= is an option of Ray; add --engine ray or remove the option"
-            )
+            first = next(iter(options))
+            raise InputError(f"-E {first}= is an option of Ray; add --engine ray or remove the option")
         yield Engine()
         return
     if name != _RAY and not name.startswith(f"{_RAY}://"):
@@ -80,25 +79,23 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
 
 
 def _connect(address: str | None, options: RayOptions) -> None:
-    """Join the cluster at this address, or start one on this machine, which declares enough cores for all workers."""
+    """Join the cluster at this address, or start one on this machine.
+
+    A cluster on this machine declares enough cores for all workers.
+    """
     import ray
 
     from tiltmeter.engine.ray_engine import last_line
 
-    given: dict[str, Any] = {"address": address}
+    settings: dict[str, Any]
     if address:
-        whose = f"the Ray cluster at {redacted(address)}"
-        host, _, port = address.rpartition("://")[2].rpartition(":")
-        if port.isdecimal():  # otherwise "auto", or the name of a Ray service
-            try:  # Ray waits a minute for an unreachable machine, and then ends the process
-                socket.create_connection((host.strip("[]"), int(port)), timeout=15.0).close()
-            except (OSError, OverflowError) as error:
-                message = f"no Ray cluster answers at {redacted(address)} ({error})"
-                raise ProviderError(f"{message}: check that it is running, and the address") from None
+        cluster = f"the Ray cluster at {redacted(address)}"
+        _refuse_unreachable(address)
+        settings = {"address": address}
     else:
+        cluster = "a Ray cluster on this machine"
         cores = max(os.cpu_count() or 1, math.ceil(max(1, options.workers[1]) * options.cpus))
-        whose = "a Ray cluster on this machine"
-        given = {
+        settings = {
             "address": "local",
             "num_cpus": cores,
             "include_dashboard": False,
@@ -108,14 +105,29 @@ def _connect(address: str | None, options: RayOptions) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings of changes in future versions of Ray
-            ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
+            ray.init(logging_level=logging.ERROR, log_to_driver=False, **settings)
     except Exception as error:
         raise ProviderError(
-            f"{whose} cannot be used ({last_line(error)}): check that it is running, and the address"
+            f"{cluster} cannot be used ({last_line(error)}): check that it is running, and the address"
         ) from None
     finally:
         with suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # Ray installs its own handler
+
+
+def _refuse_unreachable(address: str) -> None:
+    """Raise ProviderError if no machine answers there: Ray would wait for a minute and then end the process.
+
+    An address without a port ("auto", or the name of a Ray service) is not checked.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=15.0).close()
+    except (OSError, OverflowError) as error:
+        message = f"no Ray cluster answers at {redacted(address)} ({error})"
+        raise ProviderError(f"{message}: check that it is running, and the address") from None
 
 
 def _fitted(options: RayOptions, *, started: bool) -> RayOptions:
@@ -128,5 +140,10 @@ def _fitted(options: RayOptions, *, started: bool) -> RayOptions:
         raise InputError(
             f"-E gpus={options.gpus:g}: this machine has {gpus:g} GPUs, which is too few for one worker"
         )
-    room = max(1, int(min(cpus / options.cpus, gpus / options.gpus if options.gpus else math.inf) + 1e-9))
-    return options if options.workers[0] else replace(options, workers=(room, room))
+    if options.workers[0]:
+        return options
+    fitting = cpus / options.cpus
+    if options.gpus:
+        fitting = min(fitting, gpus / options.gpus)
+    workers = max(1, int(fitting + 1e-9))
+    return replace(options, workers=(workers, workers))

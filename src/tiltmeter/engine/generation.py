@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
-import json
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import count, islice
+from itertools import count
 from time import monotonic
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal
 
-from tiltmeter.engine.journal import Journal, Owner, Row, flaw_in, new_owner
+from tiltmeter.engine.journal import Journal, Row, flaw_in, new_owner
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Snapshot, Tally
 from tiltmeter.engine.rate_limit import (
@@ -33,76 +31,32 @@ from tiltmeter.engine.rate_limit import (
     retry_delay,
     within_open_files,
 )
+from tiltmeter.engine.requests import Keys, Request
+from tiltmeter.engine.work_queue import ClaimedRequest, WorkQueue, Writer, in_thread
 from tiltmeter.errors import InputError, ProviderError, UnanswerableError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
-from tiltmeter.models.base import request_parameters, token_count
+from tiltmeter.models.base import token_count
 from tiltmeter.models.key_masking import keys_masked
 
-_Result = TypeVar("_Result")
-
-LOOK_UP = 1000
-"""Requests per look-up."""
-POLL = 0.25
-"""Seconds between checks of requests that another process is sending."""
-MOST_AWAITED = 2000
-COMMIT_INTERVAL = 0.25
-HEARTBEAT = 10.0
-_KEY_VERSION = b"tiltmeter completion 1\n"
-
-
-class Request(NamedTuple):
-    """One request for one answer; `sample` numbers independent answers to the same messages, from 0."""
-
-    messages: tuple[Message, ...]
-    sample: int = 0
-
-
-class Keys:
-    """Computes the journal keys for one model and one set of sampling parameters.
-
-    The part that all requests share is hashed once, so that a key takes about two microseconds.
-
-    Raises
-    ------
-    InputError
-        A vendor extra is not a JSON value.
-    """
-
-    def __init__(self, fingerprint: str, sampling: Sampling) -> None:
-        shared = json.dumps([fingerprint, _canonical_sampling(sampling)]).encode("ascii")
-        self._shared = hashlib.sha256(_KEY_VERSION + b"%d\n" % len(shared) + shared)
-
-    def __call__(self, messages: Sequence[Message], sample: int) -> bytes:
-        """Return the 32-byte key: SHA-256 of an encoding in which every part is preceded by its length, so that it is unambiguous."""
-        digest = self._shared.copy()
-        parts = [b"%d" % sample]
-        for role, content in messages:
-            body = content.encode("utf-8", "surrogatepass")
-            parts.append(b"%s %d\n%s" % (role.encode("utf-8", "surrogatepass"), len(body), body))
-        digest.update(b"\n".join(parts))
-        return digest.digest()
-
-
-def _canonical_sampling(sampling: Sampling) -> str:
-    """Return the sampling parameters as JSON, equal if and only if the same parameters are sent.
-
-    Unset ones are omitted.
-    """
-    values = request_parameters(sampling, 0)
-    values |= {name: float(values[name]) for name in ("temperature", "top_p") if name in values}
-    if sampling.extra:
-        values["extra"] = dict(sampling.extra)
-    try:
-        return json.dumps(values, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"sampling parameters must be plain JSON values: {error}") from None
-
-
-class ClaimedRequest(NamedTuple):
-    """A request that this run has claimed and will send."""
-
-    key: bytes
-    request: Request
+GRACE: Final = 10.0
+"""Seconds that requests in flight have to finish when a run is stopped."""
+MOST_BACKLOG: Final = 20_000
+"""Number of uncommitted rows above which no further requests are queued (the disk is slower than the model).
+"""
+MOST_CLAIMED: Final = 4000
+"""Largest number of requests claimed at a time."""
+MOST_SET_ASIDE: Final = 1000
+"""Number of requests that wait for an overloaded endpoint without a worker; further ones keep theirs, so that
+no more are sent."""
+TICK: Final = 0.25
+"""Seconds between checks for requests that exceed their time."""
+LOOK_AHEAD: Final = 0.02
+"""Seconds between checks whether the workers need more requests; the queue then still has up to one claim of
+requests."""
+_COLUMNS_OF_ANSWER: Final = tuple(field.name for field in fields(Completion))
+_YOUNG_OBJECTS: Final = 50_000
+"""Threshold of the garbage collector during a run. Each request creates about 100 short-lived objects: the
+default threshold costs 8%."""
 
 
 @dataclass(slots=True)
@@ -121,167 +75,11 @@ class Job:
     """Number of answers of the run when it was last rejected because of overload; None if it never was."""
 
 
-class WorkQueue:
-    """Requests that are not in the journal and not being sent by another process.
-
-    The requests are read lazily: only those looked up, claimed or awaited are in memory.
-
-    Parameters
-    ----------
-    claim_size
-        Number of requests claimed at a time; small enough to leave work for a second process on the same
-        journal.
-    """
-
-    def __init__(
-        self,
-        requests: Iterable[Request],
-        keys: Keys,
-        journal: Journal,
-        executor: Executor,
-        owner: Owner,
-        claim_size: int,
-        tally: Tally,
-    ) -> None:
-        self._requests = iter(requests)
-        self._keys, self._journal, self._executor = keys, journal, executor
-        self._owner, self.claim_size, self._tally = owner, claim_size, tally
-        self._exhausted = False
-        self._unclaimed: list[ClaimedRequest] = []
-        """Looked up, and not yet claimed."""
-        self._awaited: dict[bytes, ClaimedRequest] = {}
-        """Being sent by another process."""
-        self._polled = 0.0
-        self._pending: set[bytes] = set()
-        """Keys of requests that were looked up and have no answer yet, or have failed."""
-
-    def finished(self, rows: list[Row]) -> None:
-        """Note that the journal has committed `rows`."""
-        self._pending.difference_update([row.key for row in rows if row.status == "ok"])
-
-    async def batches(self) -> AsyncIterator[list[ClaimedRequest]]:
-        """Yield the requests to send in order, at most `claim_size` at a time, until none is left to send or to await."""
-        while not self._exhausted or self._unclaimed or self._awaited:
-            idle = self._exhausted or len(self._awaited) >= MOST_AWAITED
-            if not self._unclaimed and not idle:
-                await self._look_up()
-            if self._unclaimed:
-                chunk, self._unclaimed = (
-                    self._unclaimed[: self.claim_size],
-                    self._unclaimed[self.claim_size :],
-                )
-                yield await self._claim(chunk)
-            if self._awaited:
-                if idle and not self._unclaimed:
-                    await asyncio.sleep(max(0.0, self._polled + POLL - monotonic()))
-                if monotonic() - self._polled >= POLL:
-                    self._polled = monotonic()
-                    yield await self._claim([*self._awaited.values()])
-
-    async def _look_up(self) -> None:
-        """Read and look up the next requests."""
-        fresh: dict[bytes, Request] = {}
-        read = 0
-        for request in islice(self._requests, LOOK_UP):
-            read += 1
-            key = self._keys(request.messages, request.sample)
-            if key in fresh or key in self._pending:
-                self._tally.repeated += 1
-            else:
-                fresh[key] = request
-        self._tally.total += read
-        self._exhausted = read == 0
-        if fresh:
-            held = await _in_thread(self._executor, self._journal.held, list(fresh))
-            self._tally.held += len(held)
-            self._unclaimed = [ClaimedRequest(*item) for item in fresh.items() if item[0] not in held]
-            self._pending.update(one.key for one in self._unclaimed)
-
-    async def _claim(self, wanted: list[ClaimedRequest]) -> list[ClaimedRequest]:
-        taken = await _in_thread(
-            self._executor, self._journal.claim, [one.key for one in wanted], self._owner
-        )
-        self._tally.held += len(taken.held)
-        self._pending -= taken.held
-        for one in wanted:
-            self._awaited.pop(one.key, None)
-        self._awaited |= {one.key: one for one in wanted if one.key in taken.others}
-        return [one for one in wanted if one.key in taken.mine]
-
-
-class Writer:
-    """Collects rows and commits them in batches, on the thread that owns the journal, so that no request waits for the disk.
-
-    `committed` is called in the event loop with the rows of each commit.
-    """
-
-    def __init__(
-        self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]
-    ) -> None:
-        self._journal, self._executor, self._owner, self._committed = journal, executor, owner, committed
-        self.backlog: list[Row] = []
-        """Rows not yet committed."""
-        self._beat = monotonic()
-
-    async def run(self) -> None:
-        """Commit every quarter of a second until cancelled.
-
-        Raise InputError if the journal cannot be written.
-        """
-        due = monotonic() + COMMIT_INTERVAL
-        while True:
-            await asyncio.sleep(max(0.0, due - monotonic()))
-            due = (
-                monotonic() + COMMIT_INTERVAL
-            )  # not from the end of the commit: a slow disk must not make commits less frequent
-            await self.flush()
-
-    async def flush(self) -> None:
-        """Commit the queued rows.
-
-        If the journal cannot be written, the rows stay queued and its InputError is raised.
-        """
-        if rows := self.backlog.copy():
-            # If the run is cancelled during a commit, its rows stay queued: the last flush records them
-            # again, which does no harm.
-            await _in_thread(self._executor, self._journal.record, rows)
-            del self.backlog[: len(rows)]
-            self._committed(rows)
-        if monotonic() - self._beat > HEARTBEAT:
-            self._beat = monotonic()
-            await _in_thread(self._executor, self._journal.beat, self._owner)
-
-
-async def _in_thread(executor: Executor, function: Callable[..., _Result], *given: object) -> _Result:
-    """Call a method of the journal on the thread that owns it."""
-    return await asyncio.get_running_loop().run_in_executor(executor, function, *given)
-
-
-# The run
-
-GRACE = 10.0
-"""Seconds that requests in flight have to finish when a run is stopped."""
-MOST_BACKLOG = 20_000
-"""Number of uncommitted rows above which no further requests are queued (the disk is slower than the model).
-"""
-MOST_CLAIMED = 4000
-MOST_SET_ASIDE = 1000
-"""Number of requests that wait for an overloaded endpoint without a worker; further ones keep theirs, so that
-no more are sent."""
-TICK = 0.25
-LOOK_AHEAD = 0.02
-"""Seconds between checks whether the workers need more requests; the queue then still has up to one claim of
-requests."""
-_OF_AN_ANSWER = tuple(field.name for field in fields(Completion))
-_YOUNG_OBJECTS = 50_000
-"""Threshold of the garbage collector during a run. Each request creates about 100 short-lived objects: the
-default threshold costs 8%."""
-
-
 class Generation:
     """One run, which sends every request that is not in the journal.
 
-    `go` runs it once; `stop` may be called at the same time from the thread of the event loop.
+    `go` runs it once; `stop` may be called at the same time from the thread of the event loop. For the
+    parameters, see `tiltmeter.engine.local_engine.Engine.generate`.
     """
 
     def __init__(
@@ -295,36 +93,33 @@ class Generation:
         prices: Prices,
         patience: float | None = None,
     ) -> None:
+        self._model = model
+        self._sampling = sampling
+        self._journal = journal
+        self._display = display
+        self._prices = prices
         self._patience = patience
-        self._model, self._sampling, self._journal, self._display, self._prices = (
-            model,
-            sampling,
-            journal,
-            display,
-            prices,
-        )
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
-        keys = Keys(model.fingerprint, sampling)
         self._feed = WorkQueue(
-            requests,
-            keys,
-            journal,
-            self._executor,
-            self._owner,
-            max(32, 2 * limits.max_connections),
-            self.tally,
+            requests=requests,
+            keys=Keys(model.fingerprint, sampling),
+            journal=journal,
+            executor=self._executor,
+            owner=self._owner,
+            claim_size=max(32, 2 * limits.max_connections),
+            tally=self.tally,
         )
         self._writer = Writer(journal, self._executor, self._owner, self._feed.finished)
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.PriorityQueue[tuple[int, int, Job | None]] = asyncio.PriorityQueue()
         """Jobs with their place and number, by which they are ordered; None ends a worker."""
         self._numbers = count()
-        self._taken = 0
+        self._latest_started = 0
         """Place of the latest job that a worker took."""
         self._latest_put_back = 0
         """Place of the latest job that was put back."""
@@ -370,7 +165,8 @@ class Generation:
         if self._error is not None:
             raise self._error
         if self.tally.stopped is not None and not self._streak.worked:
-            raise (UnanswerableError if self.tally.only_permanent else ProviderError)(self.tally.stopped)
+            kind = UnanswerableError if self.tally.only_permanent else ProviderError
+            raise kind(self.tally.stopped)
         return self.tally
 
     def stop(self, *, sentence: str | None = None, interrupted: bool = False, grace: float = GRACE) -> None:
@@ -390,11 +186,10 @@ class Generation:
             self._display.note(
                 f"interrupted: {waiting}; press Ctrl-C again to stop at once. All responses so far are kept."
             )
-        for task, sent_at in zip(
-            self._crew, self._sending, strict=False
-        ):  # there is no crew while the model is being opened
-            if grace <= 0 or not sent_at:
-                task.cancel()
+        if self._crew:  # there is none while the model is being opened
+            for task, sent_at in zip(self._crew, self._sending, strict=True):
+                if grace <= 0 or not sent_at:
+                    task.cancel()
         asyncio.get_running_loop().call_later(grace, self._cancel_crew)
 
     def interrupt(self, *_signal: object) -> None:
@@ -404,14 +199,16 @@ class Generation:
 
     async def _ask_all(self) -> None:
         model = self._model
-        await _in_thread(self._executor, self._journal.name_model, model.fingerprint, model.name)
-        workers = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
-        self._crew = [asyncio.create_task(part) for part in (*workers, self._guarded(self._deal))]
+        await in_thread(self._executor, self._journal.name_model, model.fingerprint, model.name)
+        crew = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
+        crew.append(self._guarded(self._deal))
+        self._crew = [asyncio.create_task(part) for part in crew]
         background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch)]
         try:
             await asyncio.wait(self._crew)
         finally:
-            self._stopping = True  # also if the run itself was cancelled: a task that swallows its cancellation then ends by itself
+            # Also if the run itself was cancelled: a task that swallows its cancellation then ends by itself.
+            self._stopping = True
             self._cancel_crew()
             for task in background:
                 task.cancel()
@@ -426,15 +223,16 @@ class Generation:
             finally:
                 # Even if the rows could not be written: otherwise the next run would wait for these claims to
                 # expire.
-                await _in_thread(self._executor, self._journal.release, self._owner)
+                await in_thread(self._executor, self._journal.release, self._owner)
         except InputError as error:
             lost = len(self._writer.backlog)
-            self._error = InputError(f"{error}; {lost} answers could not be stored" if lost else str(error))
+            message = f"{error}; {lost} answers could not be stored" if lost else str(error)
+            self._error = InputError(message)
 
-    async def _guarded(self, part: Callable[..., Coroutine[Any, Any, None]], *given: int) -> None:
+    async def _guarded(self, part: Callable[..., Coroutine[Any, Any, None]], *numbers: int) -> None:
         """Run one task; if it fails, stop the run, which raises the error at its end."""
         try:
-            await part(*given)
+            await part(*numbers)
         except Exception as error:
             self._error = self._error or error
             self.stop(grace=0.0)
@@ -449,10 +247,8 @@ class Generation:
         async for jobs in feed.batches():
             if self._stopping:
                 return
-            if dealt and self._queue.empty():
-                feed.claim_size = min(
-                    2 * feed.claim_size, MOST_CLAIMED
-                )  # the workers ran out of requests: claim more at a time
+            if dealt and self._queue.empty():  # the workers ran out of requests: claim more at a time
+                feed.claim_size = min(2 * feed.claim_size, MOST_CLAIMED)
             dealt += len(jobs)
             for claimed in jobs:
                 self._put(Job(claimed))
@@ -467,17 +263,18 @@ class Generation:
 
         Never while the run is stopping.
         """
-        return not self._stopping and (
-            self._queue.qsize() > self._feed.claim_size or len(self._writer.backlog) > MOST_BACKLOG
-        )
+        if self._stopping:
+            return False
+        return self._queue.qsize() > self._feed.claim_size or len(self._writer.backlog) > MOST_BACKLOG
 
     async def _work(self, number: int) -> None:
+        """Answer one request after another, as worker `number`."""
         queue = self._queue
         while not self._stopping:
             place, _, job = await queue.get() if queue.empty() else queue.get_nowait()
             if job is None:
                 return
-            self._taken = max(self._taken, place)
+            self._latest_started = max(self._latest_started, place)
             if await self._answer(number, job):
                 queue.task_done()
 
@@ -489,38 +286,28 @@ class Generation:
             await pace.enter(tokens)
             sent_at = monotonic()
             job.begun = job.begun or sent_at
-            left = job.begun + limits.deadline - sent_at
-            if left <= 0.0 and job.error is not None:
+            remaining = job.begun + limits.deadline - sent_at
+            if remaining <= 0.0 and job.error is not None:
                 pace.leave()
                 self._give_up(job, job.error, None)
                 return True
             job.attempts += 1
-            self._allowed[number] = min(limits.timeout, left)
+            self._allowed[number] = min(limits.timeout, remaining)
             self._sending[number] = sent_at
             try:
-                answer = await self._send(number, request)
+                answer = await self._send(number, job)
             finally:
                 self._sending[number] = 0.0
                 pace.leave()
-            if isinstance(answer, Completion) and (flaw := flaw_in(self._row_of(job, answer))):
-                answer = ModelError(
-                    "bad_response", f"{self._model.name} gave an answer that cannot be stored: {flaw}"
-                )
             if isinstance(answer, Completion):
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens, sent_at)
                 self._keep(job, answer)
                 return True
-            job.error = answer
-            job.counted += answer.kind != "rate_limit"
-            now = monotonic()
-            self.tally.errors[answer.kind] += 1
-            hopeless = self._streak.attempt_failed(answer, now)
-            delay = None if hopeless else retry_delay(answer, job.counted, now - job.begun, limits)
+            delay = self._delay_after(job, answer)
             if delay is None:
-                self._give_up(job, answer, hopeless)
                 return True
             if is_overload(answer):
-                self._throttled_at = now
+                self._throttled_at = monotonic()
                 self._slow_down(job, sent_at, answer.retry_after)
                 if self._set_aside < MOST_SET_ASIDE:
                     self._wait_aside(job, delay)
@@ -528,6 +315,18 @@ class Generation:
             if self._stopping:
                 return True
             await asyncio.sleep(delay)
+
+    def _delay_after(self, job: Job, error: ModelError) -> float | None:
+        """Count a failed attempt; return the seconds to wait before the next, or None after giving up."""
+        job.error = error
+        job.counted += error.kind != "rate_limit"
+        now = monotonic()
+        self.tally.errors[error.kind] += 1
+        hopeless = self._streak.attempt_failed(error, now)
+        delay = None if hopeless else retry_delay(error, job.counted, now - job.begun, self._limits)
+        if delay is None:
+            self._give_up(job, error, hopeless)
+        return delay
 
     def _slow_down(self, job: Job, sent_at: float, retry_after: float | None) -> None:
         """Slow all requests down because one was rejected, unless the endpoint rejects only this one.
@@ -547,7 +346,7 @@ class Generation:
         def put_back() -> None:
             self._set_aside -= 1
             # Two others come first: if the endpoint answers them, the overload was about this request only.
-            self._latest_put_back = max(self._latest_put_back, self._taken) + 2
+            self._latest_put_back = max(self._latest_put_back, self._latest_started) + 2
             self._put(job, self._latest_put_back)
             self._queue.task_done()  # after it was put back, so that it counts as unfinished all the time
 
@@ -558,13 +357,22 @@ class Generation:
         number = next(self._numbers)
         self._queue.put_nowait((number if place is None else place, number, job))
 
-    async def _send(self, number: int, request: Request) -> Completion | ModelError:
+    async def _send(self, number: int, job: Job) -> Completion | ModelError:
+        """Send a request once, as worker `number`; return its answer, if that can be stored, or the error."""
+        request = job.claimed.request
         try:
-            return await outcome_of(self._model, request.messages, self._sampling, request.sample)
+            answer = await outcome_of(self._model, request.messages, self._sampling, request.sample)
         except asyncio.CancelledError:
-            if self._sending[number] != math.inf or self._crew[number].uncancel() > 0:
+            timed_out = self._sending[number] == math.inf
+            if not timed_out or self._crew[number].uncancel() > 0:
                 raise
             return ModelError("timeout", f"no answer within {round(self._allowed[number], 1):g} s")
+        if isinstance(answer, Completion):
+            flaw = flaw_in(self._row_of(job, answer))
+            if flaw:
+                detail = f"{self._model.name} gave an answer that cannot be stored: {flaw}"
+                return ModelError("bad_response", detail)
+        return answer
 
     def _keep(self, job: Job, answer: Completion) -> None:
         tally = self.tally
@@ -584,9 +392,10 @@ class Generation:
             self.tally.permanent[error.kind] += 1
             if error.kind != "context_length":
                 self.tally.permanent_example = self.tally.permanent_example or str(error)
-        detail = error.detail
-        if error.retry_after is not None and error.retry_after > self._limits.deadline:
-            detail += f" (it asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s)"
+        detail, deadline = error.detail, self._limits.deadline
+        if error.retry_after is not None and error.retry_after > deadline:
+            wait = f"it asks to wait {error.retry_after:.0f} s"
+            detail += f" ({wait}, longer than the deadline of {deadline:g} s)"
         self._writer.backlog.append(self._row(job, "failed", error_kind=error.kind, error_detail=detail))
         if self.tally.held:
             self._streak.worked = True
@@ -594,20 +403,27 @@ class Generation:
         if sentence is not None and not self._stopping:
             # Where nothing answers, there is nothing to wait for; an endpoint that rejects a request may be
             # answering others.
-            self.stop(
-                sentence=sentence, grace=GRACE if self._streak.worked or error.scope == "fatal" else 0.0
-            )
+            may_answer = self._streak.worked or error.scope == "fatal"
+            self.stop(sentence=sentence, grace=GRACE if may_answer else 0.0)
 
     def _row_of(self, job: Job, answer: Completion) -> Row:
-        return self._row(job, "ok", **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
+        return self._row(job, "ok", **{name: getattr(answer, name) for name in _COLUMNS_OF_ANSWER})
 
     def _row(self, job: Job, status: Literal["ok", "failed"], **columns: Any) -> Row:
-        key, request = job.claimed
-        return Row(key, self._model.fingerprint, request.sample, status, job.attempts, time.time(), **columns)
+        return Row(
+            key=job.claimed.key,
+            model=self._model.fingerprint,
+            sample=job.claimed.request.sample,
+            status=status,
+            attempts=job.attempts,
+            created_at=time.time(),
+            **columns,
+        )
 
     async def _watch(self) -> None:
-        """Show the progress, and cancel requests that exceed their time (local models have none: their requests wait for their turn).
+        """Show the progress, and cancel requests that exceed their time.
 
+        Requests to local models have no such time, because they wait for their turn.
         All requests are checked periodically: one timer each would cost a tenth of the speed.
         """
         shortest = min(self._limits.timeout, self._limits.deadline)
@@ -623,34 +439,36 @@ class Generation:
 
     def _postpone_if_throttled(self) -> None:
         """Stop, to be continued later, if the endpoint has only reported overload for `patience` seconds."""
+        if self._patience is None or self._stopping:
+            return
         throttled = self._throttled_at > self._moved_at
-        if (
-            self._patience is None
-            or self._stopping
-            or not throttled
-            or monotonic() - self._moved_at < self._patience
-        ):
+        if not throttled or monotonic() - self._moved_at < self._patience:
             return
         self.tally.postponed = True
         self.stop(grace=self._limits.timeout)  # requests in flight may be paid for
 
     def _snapshot(self) -> Snapshot:
         """Return the current state, including the cost so far."""
-        self.tally.cost = self._prices.cost(
-            self.tally.model, self.tally.input_tokens, self.tally.output_tokens
-        )
-        now, finished = monotonic(), self.tally.answered + self.tally.failures
+        tally, pace = self.tally, self._pace
+        tally.cost = self._prices.cost(tally.model, tally.input_tokens, tally.output_tokens)
+        now, finished = monotonic(), tally.answered + tally.failures
         self._finished_at.append((now, finished))
         since, before = self._finished_at[0]
-        rate = (finished - before) / (now - since) if now > since else math.nan
         return Snapshot(
-            self.tally, self._pace.in_flight, self._pace.width, rate, max(0.0, self._pace.paused_until - now)
+            tally=tally,
+            in_flight=pace.in_flight,
+            width=pace.width,
+            rate=(finished - before) / (now - since) if now > since else math.nan,
+            paused=max(0.0, pace.paused_until - now),
         )
 
 
 @contextmanager
 def _rarer_collections() -> Iterator[None]:
-    """Raise the first threshold of the garbage collector during a run, unless it is higher (set by the user or another run) or 0 (off)."""
+    """Raise the first threshold of the garbage collector during a run.
+
+    A threshold that is higher (set by the user or another run) or 0 (off) is not changed.
+    """
     before = gc.get_threshold()
     if not 0 < before[0] < _YOUNG_OBJECTS:
         yield
@@ -673,9 +491,12 @@ async def outcome_of(
     """
     try:
         answer = await model.complete(messages, sampling, sample)
-        input_tokens, output_tokens = token_count(answer.input_tokens), token_count(answer.output_tokens)
-        latency = float(answer.latency) if answer.latency >= 0 else math.nan
-        return replace(answer, input_tokens=input_tokens, output_tokens=output_tokens, latency=latency)
+        return replace(
+            answer,
+            input_tokens=token_count(answer.input_tokens),
+            output_tokens=token_count(answer.output_tokens),
+            latency=float(answer.latency) if answer.latency >= 0 else math.nan,
+        )
     except ModelError as error:
         return error
     except TimeoutError:

@@ -1,6 +1,7 @@
-"""The journal (response cache): all answers in one SQL table, shared by all runs and processes that use the same database.
+"""The journal (response cache): all answers in one SQL table.
 
-A run claims a request before it sends it. Claims of expired owners pass to the next owner that asks for them.
+All runs and processes that use the same database share it. A run claims a request before it sends it. Claims
+of expired owners pass to the next owner that asks for them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic, time
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine, delete, func, select, update
@@ -46,33 +47,21 @@ from tiltmeter.sanitising import storable
 if TYPE_CHECKING:
     from polars import DataFrame
 
-EXPIRY = 60.0
+EXPIRY: float = 60.0
 """Seconds without a heartbeat after which an owner counts as expired."""
-PATIENCE = 60.0
+PATIENCE: float = 60.0
 """Seconds to wait for an unavailable server."""
-LONGEST_TEXT = 2**26
+LONGEST_TEXT: Final = 2**26
 """Maximum number of characters in a text; no model answers that much."""
-LARGEST_NUMBER = 2**31 - 1
+LARGEST_NUMBER: Final = 2**31 - 1
 """Maximum of a whole number in a row, which is the largest that PostgreSQL and the tables of a run can store.
 """
 _SHORT = 1.0
 """Seconds for which retries are not reported."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-_FETCHED = (
-    *(
-        "text",
-        "thinking",
-        "finish_reason",
-        "refusal",
-        "input_tokens",
-        "output_tokens",
-        "error_kind",
-        "error_detail",
-        "latency",
-    ),
-    *SERVED,
-)
+_TEXTS = ("text", "thinking", "finish_reason", "refusal")
+_FETCHED = (*_TEXTS, "input_tokens", "output_tokens", "error_kind", "error_detail", "latency", *SERVED)
 """Columns that `Journal.fetch` reads in addition to key and status."""
 _PROCESS = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
 """Machine, process ID and start time, as written by `new_owner`."""
@@ -116,13 +105,8 @@ class Row(NamedTuple):
 
 
 def _holds_an_answer(row: Row) -> Row:
-    if (
-        row.status == "ok"
-        and row.text is None
-        and row.thinking is None
-        and row.refusal is None
-        and row.finish_reason is None
-    ):
+    answer = (row.text, row.thinking, row.refusal, row.finish_reason)
+    if row.status == "ok" and all(part is None for part in answer):
         raise ValueError('its status is "ok" but it has no answer')
     return row
 
@@ -138,7 +122,10 @@ def flaw_of(error: ValidationError) -> str:
     """Return why a row is not valid, as the end of a sentence."""
     first = first_error(error)
     place = first["loc"][-1] if first["loc"] else ""
-    name = Row._fields[place] if isinstance(place, int) and place < len(Row._fields) else str(place)[:100]
+    if isinstance(place, int) and place < len(Row._fields):
+        name = Row._fields[place]
+    else:
+        name = str(place)[:100]
     match first["type"]:
         case "missing":
             return f"it has no {name}; only files written by tiltmeter journal export can be read"
@@ -148,17 +135,19 @@ def flaw_of(error: ValidationError) -> str:
             return str(first["ctx"]["error"])
         case "json_invalid":
             return "it is not valid JSON; is the file complete?"
-    return f"{f'its {name} is not valid' if name else 'it is not a row'}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    subject = f"its {name} is not valid" if name else "it is not a row"
+    message = first["msg"]
+    return f"{subject}: {message[0].lower()}{message[1:]}"
 
 
 class Taken(NamedTuple):
     """The outcome of a claim: every key is in exactly one of the three sets."""
 
-    held: set[bytes]
+    answered: set[bytes]
     """Already answered."""
-    mine: set[bytes]
+    claimed: set[bytes]
     """Now claimed by the caller, which has to record or release them."""
-    others: set[bytes]
+    awaited: set[bytes]
     """Claimed by another live owner; check again later."""
 
 
@@ -172,23 +161,28 @@ class Owner(NamedTuple):
 
 def new_owner() -> Owner:
     """Return a new unique owner for this process."""
-    return Owner(uuid.uuid4().hex, f"{machine_name()}|{os.getpid()}|{_started(os.getpid())}")
+    pid = os.getpid()
+    return Owner(uuid.uuid4().hex, f"{machine_name()}|{pid}|{_started(pid)}")
 
 
 def machine_name() -> str:
-    """Return a name for the space of process IDs: host, boot and process namespace (containers may share a host name)."""
+    """Return a name for the space of process IDs: host, boot and process namespace.
+
+    Containers may share a host name.
+    """
     try:
-        boot, space = (
-            Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-            str(Path("/proc/self/ns/pid").readlink()),
-        )
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        space = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         boot = space = ""
     return f"{platform.node()[:100]}/{boot}/{space}".replace("|", "_")
 
 
 def _started(pid: int) -> str | None:
-    """Return the start time of a process on this machine, "" if it is not available, or None if there is no such process."""
+    """Return the start time of a process on this machine.
+
+    "" if it is not available, None if there is no such process.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if fields[0] == "Z" else fields[19]
@@ -206,10 +200,11 @@ def _started(pid: int) -> str | None:
 
 
 class Liveness:
-    """Determines whether other owners are alive: by their process if it is on this machine, otherwise by their heartbeat.
+    """Determines whether other owners are alive.
 
-    The heartbeat is a counter, whose changes are timed with the local clock, so that clocks of different
-    machines need not agree.
+    An owner on this machine is recognised by its process, others by their heartbeat. The heartbeat is a
+    counter, whose changes are timed with the local clock, so that clocks of different machines need not
+    agree.
     """
 
     def __init__(self) -> None:
@@ -227,15 +222,23 @@ class Liveness:
         observed for longer.
         """
         process = _PROCESS.fullmatch(owner.process)
-        here = process is not None and process[1] == self._machine
-        if process is None or (here and _started(int(process[2])) != process[3]):
+        if process is None:
+            return "dead"
+        machine, pid, started = process.groups()
+        is_local = machine == self._machine
+        if is_local and _started(int(pid)) != started:
             return "dead"
         before = self._seen.get(owner.token)
-        if before is None or before[0] != beat:
+        if before is None:
             self._seen[owner.token] = (beat, monotonic())
-        elif monotonic() - before[1] > EXPIRY:
+            return "alive" if is_local else "elsewhere"
+        previous_beat, observed_at = before
+        if previous_beat != beat:
+            self._seen[owner.token] = (beat, monotonic())
+            return "alive"
+        if monotonic() - observed_at > EXPIRY:
             return "dead"
-        return "alive" if here or (before is not None and before[0] != beat) else "elsewhere"
+        return "alive" if is_local else "elsewhere"
 
 
 class Journal:
@@ -249,7 +252,8 @@ class Journal:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine, self._where = engine, shown(engine.url)
+        self._engine = engine
+        self._where = shown(engine.url)
         # An SQLite journal has one connection; those to a server come from a pool.
         self._lock = threading.RLock()
         self._alone = self._lock if engine.dialect.name == "sqlite" else nullcontext()
@@ -258,7 +262,7 @@ class Journal:
         self._liveness = Liveness()
         self._tokens: set[str] = set()
         """Tokens of owners that claim through this object."""
-        self._left: set[str] = set()
+        self._released: set[str] = set()
         """Tokens of owners that released everything, even if the database does not show it yet."""
         look_up_by_keys(engine)
         try:
@@ -268,12 +272,14 @@ class Journal:
             raise
         self._open = True
 
-    def _do(self, work: Callable[..., _Result], *given: object, reads: bool = False) -> _Result:
-        """Run `work(connection, *given)` in a transaction and retry while the server is unavailable.
+    def _do(self, work: Callable[..., _Result], *arguments: object, reads: bool = False) -> _Result:
+        """Run `work(connection, *arguments)` in a transaction and retry while the server is unavailable.
 
         It must be idempotent.
         """
-        began, pause, warned = 0.0, _FIRST_PAUSE, False
+        began = 0.0  # when the first failure occurred
+        pause = _FIRST_PAUSE
+        warned = False
         while True:
             try:
                 with (
@@ -281,7 +287,7 @@ class Journal:
                     self._engine.connect().execution_options(reads=reads) as connection,
                     connection.begin(),
                 ):
-                    done = work(connection, *given)
+                    outcome = work(connection, *arguments)
             except (UnicodeDecodeError, TypeError):  # a column of SQLite can hold anything
                 remedy = (
                     "recover readable rows with tiltmeter journal check --repair, or choose another --journal"
@@ -301,8 +307,8 @@ class Journal:
                         "journal %s: the database is unavailable; retrying for %g s", self._where, PATIENCE
                     )
                 if tried + pause > PATIENCE or self._closed.is_set():
-                    kept = f"retried for {tried:.0f} s; committed answers are kept, run again to resume"
-                    raise InputError(f"{sentence} ({kept})") from None
+                    advice = f"retried for {tried:.0f} s; committed answers are kept, run again to resume"
+                    raise InputError(f"{sentence} ({advice})") from None
                 self._closed.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 with self._lock:
@@ -310,11 +316,11 @@ class Journal:
             else:
                 if warned:
                     _log.warning("journal %s: the database is available again", self._where)
-                return done
+                return outcome
 
     def held(self, keys: Sequence[bytes]) -> set[bytes]:
         """Return those of `keys` that have an answer."""
-        return self._do(_held, keys, reads=True)
+        return self._do(_answered, keys, reads=True)
 
     def fetch(self, keys: Sequence[bytes]) -> DataFrame:
         """Return one row for each of `keys`, in this order.
@@ -336,21 +342,22 @@ class Journal:
         A row that is not valid (see `USABLE_ROW`) is stored as a failure of the kind "bad_response", so that
         it spoils no other row.
         """
-        kept: dict[bytes, Row] = {}
-        for row in (
-            rows
-        ):  # one row per key, as if they were stored one by one: the first answer, or the last failure
-            if row.key not in kept or kept[row.key].status != "ok":
-                kept[row.key] = _storable_row(row)
-        self._do(self._record, list(kept.values()))
+        # One row per key, as if they were stored one by one: the first answer, or the last failure.
+        by_key: dict[bytes, Row] = {}
+        for row in rows:
+            if row.key not in by_key or by_key[row.key].status != "ok":
+                by_key[row.key] = _storable_row(row)
+        self._do(self._record, list(by_key.values()))
 
     def _record(self, connection: Connection, rows: list[Row]) -> None:
         insert_rows(connection, completions, _REPLACE_FAILURES, rows)
-        done = [row.key for row in rows if row.status == "ok"]
-        if failed := [row.key for row in rows if row.status != "ok"]:
+        to_release = [row.key for row in rows if row.status == "ok"]
+        failed = [row.key for row in rows if row.status != "ok"]
+        if failed:
             # Another owner may have claimed them if this is a retry.
-            done += [key for key, token in _claimed(connection, failed).items() if token in self._tokens]
-        _unclaim(connection, done)
+            tokens = _claimed(connection, failed)
+            to_release += [key for key, token in tokens.items() if token in self._tokens]
+        _unclaim(connection, to_release)
 
     def claim(self, keys: Sequence[bytes], owner: Owner) -> Taken:
         """Claim for `owner` those of `keys` that are neither answered nor claimed by another live owner.
@@ -359,60 +366,60 @@ class Journal:
         """
         self._tokens.add(owner.token)
         while True:
-            taken, expired = self._do(self._claim, keys, owner)
+            outcome, expired = self._do(self._claim, keys, owner)
             if not expired:
-                return taken
+                return outcome
             self._do(_release_expired, expired)
 
     def _claim(
         self, connection: Connection, keys: Sequence[bytes], owner: Owner
     ) -> tuple[Taken, dict[str, int]]:
-        """Return the outcome of the claim and the heartbeat counters of expired owners, including those with other keys."""
+        """Return the outcome of the claim, and the heartbeat counters of expired owners.
+
+        Owners that have expired are returned whether they claimed these keys or others.
+        """
         # A claim is a heartbeat. The row stays locked, so that an owner does not expire while it claims.
         insert_rows(connection, owners, "(owner) DO UPDATE SET beat = owners.beat + 1", [(*owner, 0)])
         insert_rows(connection, claims, "(key) DO NOTHING", [(key, owner.token) for key in keys])
         # Read the other owners only now: an owner that claimed one of our keys before us also registered
         # before us.
-        others = [
-            (Owner(*row[:2]), row[2]) for row in connection.execute(select(owners)) if row[0] != owner.token
-        ]
+        beats = {Owner(token, process): beat for token, process, beat in connection.execute(select(owners))}
         with self._lock:
             expired = {
-                one.token: beat
-                for one, beat in others
-                if one.token in self._left or self._liveness.state(one, beat) == "dead"
+                registered.token: beat
+                for registered, beat in beats.items()
+                if registered.token != owner.token and self._is_gone(registered, beat)
             }
-        claimed = _claimed(connection, keys)
-        unknown = set(claimed.values()) - {owner.token} - {other.token for other, _ in others}
-        mine = {key for key, token in claimed.items() if token == owner.token}
+        tokens = _claimed(connection, keys)
+        unregistered = set(tokens.values()) - {registered.token for registered in beats}
+        claimed = {key for key, token in tokens.items() if token == owner.token}
         # Rows that another process recorded before it released its claim are visible from here on.
-        held = _held(connection, keys)
-        _unclaim(connection, list(held & mine))
-        mine -= held
-        return Taken(held, mine, set(keys) - held - mine), dict.fromkeys(unknown, 0) | expired
+        answered = _answered(connection, keys)
+        _unclaim(connection, list(answered & claimed))
+        claimed -= answered
+        outcome = Taken(answered, claimed, awaited=set(keys) - answered - claimed)
+        return outcome, dict.fromkeys(unregistered, 0) | expired
+
+    def _is_gone(self, owner: Owner, beat: int) -> bool:
+        """Return whether an owner has released everything or has expired."""
+        return owner.token in self._released or self._liveness.state(owner, beat) == "dead"
 
     def name_model(self, fingerprint: str, name: str) -> None:
         """Store the user-facing name of the model with this fingerprint; the first name is kept."""
-        self._do(
-            insert_rows,
-            models,
-            "(fingerprint) DO NOTHING",
-            [(_sql_text(fingerprint), _sql_text(name), time())],
-        )
+        row = (_sql_text(fingerprint), _sql_text(name), time())
+        self._do(insert_rows, models, "(fingerprint) DO NOTHING", [row])
 
     def beat(self, owner: Owner) -> None:
         """Send a heartbeat of `owner`; due well within `EXPIRY` seconds."""
-        self._do(
-            Connection.execute,
-            update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1),
-        )
+        next_beat = update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1)
+        self._do(Connection.execute, next_beat)
 
     def release(self, owner: Owner) -> None:
         """Release all claims of `owner`."""
         self._tokens.discard(owner.token)
-        self._left.add(owner.token)
+        self._released.add(owner.token)
         self._do(release_owners, [owner.token])
-        self._left.discard(owner.token)
+        self._released.discard(owner.token)
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows by status ("ok", "failed") in the whole journal."""
@@ -437,7 +444,9 @@ class Journal:
 
 
 def open_journal(where: str | Path) -> Journal:
-    """Open the journal at a path (an SQLite file, created if missing) or a database URL (sqlite or postgresql).
+    """Open the journal at a path or a database URL (sqlite or postgresql).
+
+    A path is that of an SQLite file, which is created if it is missing.
 
     Raises
     ------
@@ -452,7 +461,7 @@ _REPLACED = ", ".join(f"{name} = excluded.{name}" for name in Row._fields if nam
 _REPLACE_FAILURES = f"(key) DO UPDATE SET {_REPLACED} WHERE completions.status <> 'ok'"
 
 
-def _held(connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
+def _answered(connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
     """Return those of `keys` that have an answer."""
     results = for_keys(connection, "SELECT key FROM completions WHERE status = 'ok' AND key", keys)
     return {row[0] for result in results for row in result}
@@ -460,14 +469,12 @@ def _held(connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
 
 def _claimed(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, str]:
     """Return the owners of those of `keys` that are claimed."""
-    return {
-        row[0]: row[1]
-        for result in for_keys(connection, "SELECT key, owner FROM claims WHERE key", keys)
-        for row in result
-    }
+    results = for_keys(connection, "SELECT key, owner FROM claims WHERE key", keys)
+    return {key: token for result in results for key, token in result}
 
 
 def _unclaim(connection: Connection, keys: Sequence[bytes]) -> None:
+    """Release the claims on `keys`."""
     for _ in for_keys(connection, "DELETE FROM claims WHERE key", keys):
         pass
 
@@ -478,7 +485,7 @@ def release_owners(connection: Connection, tokens: Sequence[str]) -> None:
     connection.execute(delete(owners).where(owners.c.owner.in_(tokens)))
 
 
-ORPHANED = claims.c.owner.not_in(select(owners.c.owner))
+ORPHANED: Final = claims.c.owner.not_in(select(owners.c.owner))
 """SQL condition for claims without an owner."""
 
 
@@ -496,45 +503,52 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
 
     schema: dict[str, Any] = {"stored_key": pl.Binary, "status": String, **dict.fromkeys(_FETCHED, String)}
     schema |= {"input_tokens": Int64, "output_tokens": Int64, "latency": Float64}
-    query = f"SELECT key, status, {', '.join(_FETCHED)} FROM completions WHERE key"  # noqa: S608 - constant columns
+    columns = ", ".join(_FETCHED)
+    query = f"SELECT key, status, {columns} FROM completions WHERE key"  # noqa: S608 - constant columns
     results = for_keys(connection, query, sorted(set(keys)))
-    parts = (DataFrame(list(zip(*result, strict=True)), schema=schema, orient="col") for result in results)
+    parts = [DataFrame(list(zip(*result, strict=True)), schema=schema, orient="col") for result in results]
+    stored = pl.concat([DataFrame(schema=schema), *parts])
     wanted = DataFrame({"stored_key": Series(keys, dtype=pl.Binary)})
-    found = pl.concat([DataFrame(schema=schema), *parts])
-    return wanted.join(found, on="stored_key", how="left", maintain_order="left").select(
+    rows = wanted.join(stored, on="stored_key", how="left", maintain_order="left")
+    # Null for counts that earlier versions stored unchecked.
+    token_counts = col("input_tokens", "output_tokens").cast(Int32, strict=False)
+    error = pl.format("{}: {}", "error_kind", "error_detail").alias("error")
+    return rows.select(
         col.stored_key.bin.encode("hex").alias("key"),
         col.status.fill_null("missing"),
-        *_FETCHED[:4],
-        col("input_tokens", "output_tokens").cast(
-            Int32, strict=False
-        ),  # null for counts that earlier versions stored unchecked
-        pl.format("{}: {}", "error_kind", "error_detail").alias("error"),
+        *_TEXTS,
+        token_counts,
+        error,
         "latency",
         *SERVED,
     )
 
 
 def _sql_text(text: str) -> str:
-    """Return `text` in a form that every database can store: lone surrogates and NUL, invalid in UTF-8 or SQL, become U+FFFD."""
-    return text if text.isascii() and "\0" not in text else storable(text).replace("\0", "\ufffd")
+    """Return `text` in a form that every database can store.
+
+    Lone surrogates and NUL, which are invalid in UTF-8 or SQL, become U+FFFD.
+    """
+    if text.isascii() and "\0" not in text:
+        return text
+    return storable(text).replace("\0", "\ufffd")
 
 
 def _storable_row(row: Row) -> Row:
-    """Return a row in the form in which it is stored: the row itself, or a failure in its place if it is not valid."""
+    """Return a row in the form in which it is stored; if it is not valid, a failure in its place."""
     stored = _in_sql_text(row)
     flaw = _flaw_in(stored)
     if flaw is None:
         return stored
-    detail = f"the answer cannot be stored: {flaw}"
     return Row(
-        row.key,
-        stored.model,
-        row.sample,
-        "failed",
-        row.attempts,
-        row.created_at,
+        key=row.key,
+        model=stored.model,
+        sample=row.sample,
+        status="failed",
+        attempts=row.attempts,
+        created_at=row.created_at,
         error_kind="bad_response",
-        error_detail=detail,
+        error_detail=f"the answer cannot be stored: {flaw}",
     )
 
 
@@ -544,10 +558,12 @@ def flaw_in(row: Row) -> str | None:
 
 
 def _in_sql_text(row: Row) -> Row:
+    """Return a row whose texts every database can store."""
     return Row._make(_sql_text(value) if isinstance(value, str) else value for value in row)
 
 
 def _flaw_in(stored: Row) -> str | None:
+    """Return why a row in the form in which it is stored is not valid; None if it is."""
     try:
         USABLE_ROW.validate_python(stored)
     except ValidationError as error:

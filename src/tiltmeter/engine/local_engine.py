@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.engine.generation import Generation, Request
+from tiltmeter.engine.generation import Generation
 from tiltmeter.engine.journal import Journal
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Tally
 from tiltmeter.engine.rate_limit import Limits
+from tiltmeter.engine.requests import Request
 from tiltmeter.models import Model, Sampling
 
 if TYPE_CHECKING:
@@ -70,10 +71,11 @@ def _stop_on_signal(run: Generation) -> Iterator[None]:
 
 
 class Engine:
-    """Carries out the expensive work: answers of models and judges, vectors of encoders, scores of classifiers.
+    """Carries out the expensive work.
 
-    This engine does everything in the calling process. Results do not depend on the engine. Only the calling
-    process reads and writes the journal.
+    These are answers of models and judges, vectors of encoders, and scores of classifiers. This engine does
+    everything in the calling process. Results do not depend on the engine. Only the calling process reads and
+    writes the journal.
     """
 
     name = "local"
@@ -116,10 +118,17 @@ class Engine:
             The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
         """
         with self._placed(model, limits or Limits()) as (placed, bounds):
-            shown, known = progress or Display(), prices or Prices.load()
-            return run_to_end(
-                Generation(placed, requests, sampling, journal, bounds, shown, known, patience=patience)
+            run = Generation(
+                model=placed,
+                requests=requests,
+                sampling=sampling,
+                journal=journal,
+                limits=bounds,
+                display=progress or Display(),
+                prices=prices or Prices.load(),
+                patience=patience,
             )
+            return run_to_end(run)
 
     def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
         """Return the model and the limits in the form that this engine uses."""

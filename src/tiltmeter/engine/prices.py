@@ -62,11 +62,10 @@ class Prices:
             entry.
         """
         builtin = _read_price_file(Path(__file__).with_name("prices.yaml"))
-        home = (
-            Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tiltmeter" / "prices.yaml"
-        )
-        user_file = path or os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
-        return cls(_read_price_file(Path(user_file)), builtin) if user_file else cls(builtin)
+        user_file = path or os.environ.get("TILTMETER_PRICES") or _file_in_configuration()
+        if not user_file:
+            return cls(builtin)
+        return cls(_read_price_file(Path(user_file)), builtin)
 
     def price(self, model: str) -> Price | None:
         """Return the price of `provider/model`, or None if no entry matches."""
@@ -77,9 +76,21 @@ class Prices:
         return None
 
     def cost(self, model: str, input_tokens: float, output_tokens: float) -> float | None:
-        """Return the cost of a number of tokens in US dollars, or None if the price of the model is not known."""
+        """Return the cost of a number of tokens in US dollars.
+
+        None if the price of the model is not known.
+        """
         price = self.price(model)
-        return None if price is None else (price.input * input_tokens + price.output * output_tokens) / 1e6
+        if price is None:
+            return None
+        return (price.input * input_tokens + price.output * output_tokens) / 1e6
+
+
+def _file_in_configuration() -> Path | None:
+    """Return the price file in the user's configuration folder, or None if there is none."""
+    configuration = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    file = configuration / "tiltmeter" / "prices.yaml"
+    return file if file.is_file() else None
 
 
 def _read_price_file(path: Path) -> dict[str, Price]:
@@ -88,9 +99,8 @@ def _read_price_file(path: Path) -> dict[str, Price]:
     content = read_yaml(path, "price file")
     models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict):
-        raise InputError(
-            f"price file {path}: needs a key 'models' with entries such as 'openai/my-model: {{input: 0.5, output: 1.5}}'"
-        )
+        example = "openai/my-model: {input: 0.5, output: 1.5}"
+        raise InputError(f"price file {path}: needs a key 'models' with entries such as '{example}'")
     models = {str(name): price for name, price in models.items()}
     try:
         return _PRICES.validate_python(models)

@@ -1,4 +1,7 @@
-"""Progress of a `generate` call: the counts and their display (rich, plain, json or none), always on standard error."""
+"""Progress of a `generate` call: the counts and their display (rich, plain, json or none).
+
+The display is always on standard error.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,32 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tiltmeter.errors import InputError
 from tiltmeter.sanitising import printable
 
-NOTEBOOK = "notebook"
+NOTEBOOK: Final = "notebook"
 """A line below a cell that is updated in place; used by `tiltmeter.run` in notebooks."""
-NOTEBOOK_INTERVAL = 0.5
-PLAIN_INTERVAL = 5.0
-JSON_INTERVAL = 1.0
+NOTEBOOK_INTERVAL: Final = 0.5
+PLAIN_INTERVAL: Final = 5.0
+JSON_INTERVAL: Final = 1.0
+"""Seconds between two lines, by kind of display."""
 _BAR = 20
-_FIRST = ("left", "cost", "failed", "paused", "rate", "errors", "held", "in_flight", "tokens")
+_DETAILS = ("remaining", "cost", "failed", "paused", "rate", "errors", "held", "in_flight", "tokens")
 """Details shown after the bar and the count if they fit, in order of importance."""
+_JSON_COUNTS = (
+    "done",
+    "held",
+    "answered",
+    "failed",
+    "errors",
+    "input_tokens",
+    "output_tokens",
+    "unmetered",
+    "cost",
+)
+"""Counts of a `Tally` in a line of JSON."""
 _LONGEST_TIME = "  99:59:59 to go"
 
 
@@ -91,12 +107,15 @@ class Tally:
 
     def after(self, earlier: Tally) -> Tally:
         """Return the counts of a postponed call and of this one, which continued it."""
-        sums = ("answered", "input_tokens", "output_tokens", "unmetered", "seconds", "errors")
-        added = {name: getattr(earlier, name) + getattr(self, name) for name in sums}
+        names = ("answered", "input_tokens", "output_tokens", "unmetered", "seconds", "errors")
+        sums = {name: getattr(earlier, name) + getattr(self, name) for name in names}
         cost = None if self.cost is None or earlier.cost is None else earlier.cost + self.cost
-        found = min(self.held, earlier.answered)
-        others = earlier.answered - found  # with another limit of tokens
-        return replace(self, **added, cost=cost, held=self.held - found, total=self.total + others)
+        # The answers of the earlier call are in the journal, except for those with another limit of tokens.
+        looked_up = min(self.held, earlier.answered)
+        requested_again = earlier.answered - looked_up
+        return replace(
+            self, **sums, cost=cost, held=self.held - looked_up, total=self.total + requested_again
+        )
 
 
 class Snapshot(NamedTuple):
@@ -176,7 +195,9 @@ class _LineDisplay(Display):
     """A display that prints a line after each interval, and the last one at the end."""
 
     def __init__(self, line: Callable[[Snapshot], str], show: Callable[[str], None], interval: float) -> None:
-        self._line, self._show, self._interval = line, show, interval
+        self._line = line
+        self._show = show
+        self._interval = interval
         self._next = monotonic() + interval
         self._latest = ""
 
@@ -230,7 +251,7 @@ class _RichDisplay(Display):
     def update(self, snapshot: Snapshot) -> None:
         parts = _progress_parts(snapshot, self._total)
         details = _progress_count(snapshot.tally.done, self._total)
-        for name in _FIRST:
+        for name in _DETAILS:
             if name in parts and len(details) + 2 + len(parts[name]) <= self._room:
                 details += f"  {parts[name]}"
         self._progress.update(self._task, completed=snapshot.tally.done, details=details)
@@ -243,33 +264,23 @@ class _RichDisplay(Display):
 
 
 def _plain_line(label: str, total: int, snapshot: Snapshot) -> str:
-    return f"{label}: {_progress_count(snapshot.tally.done, total)} done, {', '.join(_progress_parts(snapshot, total).values())}"
+    """Return the progress as text."""
+    count = _progress_count(snapshot.tally.done, total)
+    details = ", ".join(_progress_parts(snapshot, total).values())
+    return f"{label}: {count} done, {details}"
 
 
 def _json_line(label: str, total: int, snapshot: Snapshot) -> str:
+    """Return the progress as a JSON object."""
     tally = snapshot.tally
-    counts = (
-        "done",
-        "held",
-        "answered",
-        "failed",
-        "errors",
-        "input_tokens",
-        "output_tokens",
-        "unmetered",
-        "cost",
-    )
-    values: dict[str, Any] = {
-        "label": label,
-        "model": tally.model,
-        "total": total,
-        **{name: getattr(tally, name) for name in counts},
-        "rate": None if math.isnan(snapshot.rate) else round(snapshot.rate, 3),
-        "eta": _seconds_left(snapshot, total),
-        "in_flight": snapshot.in_flight,
-        "limit": snapshot.width,
-        "paused": round(snapshot.paused, 3),
-    }
+    values: dict[str, Any] = {"label": label, "model": tally.model, "total": total}
+    for name in _JSON_COUNTS:
+        values[name] = getattr(tally, name)
+    values["rate"] = None if math.isnan(snapshot.rate) else round(snapshot.rate, 3)
+    values["eta"] = _seconds_remaining(snapshot, total)
+    values["in_flight"] = snapshot.in_flight
+    values["limit"] = snapshot.width
+    values["paused"] = round(snapshot.paused, 3)
     return json.dumps(values, allow_nan=False)
 
 
@@ -277,34 +288,47 @@ def _progress_count(done: int, total: int) -> str:
     return f"{done:,}/{total:,}"
 
 
-def _seconds_left(snapshot: Snapshot, total: int) -> float | None:
+def _seconds_remaining(snapshot: Snapshot, total: int) -> float | None:
     """Return the remaining seconds at the current rate, or None if they cannot be estimated."""
-    return round(max(0, total - snapshot.tally.done) / snapshot.rate, 1) if snapshot.rate > 0 else None
+    if not snapshot.rate > 0:
+        return None
+    requests = max(0, total - snapshot.tally.done)
+    return round(requests / snapshot.rate, 1)
 
 
 def _progress_parts(snapshot: Snapshot, total: int) -> dict[str, str]:
     """Return the details to show after the count, by name."""
     tally = snapshot.tally
-    left = _seconds_left(snapshot, total)
-    parts = {
-        "held": f"{tally.held:,} from the journal" if tally.held else "",
-        "rate": "" if math.isnan(snapshot.rate) else f"{snapshot.rate:,.1f}/s",
-        "left": f"{_clock(left)} to go" if left else "",
-        "in_flight": f"{snapshot.in_flight} of {snapshot.width} in flight",
-        "paused": f"paused {snapshot.paused:.0f} s" if snapshot.paused else "",
-        "tokens": f"{tally.input_tokens:,}+{tally.output_tokens:,} tokens",
-        "cost": f"{'at least ' if tally.unmetered else ''}${tally.cost:,.4f}" if tally.cost else "",
-    }
-    for name, counts in (("failed", tally.failed), ("errors", tally.errors)):
-        parts[name] = (
-            f"{name} ({', '.join(f'{kind} {count:,}' for kind, count in counts.most_common())})"
-            if counts
-            else ""
-        )
-    return {name: words for name, words in parts.items() if words}
+    parts = {}
+    if tally.held:
+        parts["held"] = f"{tally.held:,} from the journal"
+    if not math.isnan(snapshot.rate):
+        parts["rate"] = f"{snapshot.rate:,.1f}/s"
+    seconds = _seconds_remaining(snapshot, total)
+    if seconds:
+        parts["remaining"] = f"{_clock(seconds)} to go"
+    parts["in_flight"] = f"{snapshot.in_flight} of {snapshot.width} in flight"
+    if snapshot.paused:
+        parts["paused"] = f"paused {snapshot.paused:.0f} s"
+    parts["tokens"] = f"{tally.input_tokens:,}+{tally.output_tokens:,} tokens"
+    if tally.cost:
+        at_least = "at least " if tally.unmetered else ""
+        parts["cost"] = f"{at_least}${tally.cost:,.4f}"
+    if tally.failed:
+        parts["failed"] = f"failed ({_by_kind(tally.failed)})"
+    if tally.errors:
+        parts["errors"] = f"errors ({_by_kind(tally.errors)})"
+    return parts
+
+
+def _by_kind(counts: Counter[str]) -> str:
+    """Return counts with their kinds, the most frequent first."""
+    return ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common())
 
 
 def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_of_minute = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours}:{minutes:02}:{seconds_of_minute:02}"
+    return f"{minutes}:{seconds_of_minute:02}"

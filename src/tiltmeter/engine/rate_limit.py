@@ -1,4 +1,6 @@
-"""Rate limits of one endpoint: the user's limits, an adaptive bound on concurrency, a shared pause, rate caps, and retries.
+"""Rate limits of one endpoint.
+
+The user's limits, an adaptive bound on concurrency, a shared pause, rate caps, and retries.
 
 Concurrency follows additive increase, multiplicative decrease, as in TCP: the bound starts low and doubles
 every round trip until the endpoint first reports overload (429, 503, 529); then it halves, and grows by one
@@ -24,13 +26,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
+from typing import Final
 from weakref import WeakValueDictionary
 
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError
 
-START = 8
-LONGEST_PAUSE = 30.0
+START: Final = 8
+"""Requests in flight before the first answers."""
+LONGEST_PAUSE: float = 30.0
+"""Seconds after which a pause is tested, and the longest pause without a wish of the endpoint."""
 _OVERLOAD_KINDS = frozenset({"rate_limit", "overloaded"})
 _OVERLOAD_STATUS = frozenset({429, 503, 529})
 _RESERVED_FILES = 32
@@ -40,10 +45,14 @@ _LONGEST_SLEEP = 1.0
 """Seconds between looks at a pause, which an answer may end."""
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 30.0
-NO_SERVER_AFTER = 3.0
-NOTHING_WORKS_AFTER = 20
-REVOKED_AFTER = 5
-TOO_LONG_AFTER = 3
+NO_SERVER_AFTER: float = 3.0
+"""Seconds without any connection after which a run ends."""
+NOTHING_WORKS_AFTER: Final = 20
+"""Requests in a row that are given up before a run ends."""
+REVOKED_AFTER: Final = 5
+"""Fatal errors in a row before a run ends whose key worked before."""
+TOO_LONG_AFTER: Final = 3
+"""Wishes to wait beyond the deadline before a run ends."""
 _ABOUT_ONE_PROMPT = frozenset({"context_length", "content_filter"})
 _FORBIDDEN = 403
 """Status of a key without permission, and of firewalls that reject one prompt; only repetitions with other
@@ -98,10 +107,10 @@ class Limits:
 
 
 def within_open_files(limits: Limits) -> Limits:
-    """Return `limits`, with fewer connections (and a warning in the log) if the process may not open as many files.
+    """Return `limits`, with fewer connections if the process may not open as many files.
 
-    Each connection is a file for the operating system. The soft limit of the process is raised first, as far
-    as possible.
+    Fewer connections are a warning in the log. Each connection is a file for the operating system. The soft
+    limit of the process is raised first, as far as possible.
     """
     if sys.platform == "win32":
         return limits
@@ -115,16 +124,16 @@ def within_open_files(limits: Limits) -> Limits:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return limits
+    raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     with suppress(OSError, ValueError):  # some systems have a further limit
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard)
-        )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return limits
     fitting = max(1, limits.max_connections - (needed - soft))
     _log.warning(
-        "this process may have only %d open files, so at most %d of %d connections are used; raise the limit with ulimit -n",
+        "this process may have only %d open files, so at most %d of %d connections are used; "
+        "raise the limit with ulimit -n",
         soft, fitting, limits.max_connections,
     )  # fmt: skip
     return replace(limits, max_connections=fitting)
@@ -224,34 +233,35 @@ class RateLimit:
     def succeeded(
         self, reserved: float, input_tokens: int | None, output_tokens: int | None, sent_at: float = 0.0
     ) -> None:
-        """Note an answer to a request sent at `sent_at`: raise the bound, and correct the token budget by the actual usage.
+        """Note an answer to a request sent at `sent_at`.
 
-        An answer to a request that was sent during a pause ends the pause.
+        The bound rises, and the token budget is corrected by the actual usage. An answer to a request that
+        was sent during a pause ends the pause.
         """
         self._cuts_in_a_row = 0
         if sent_at > self._paused_at:
             self.paused_until = 0.0
         if self._width < self._ceiling:
-            self._set_width(
-                min(self._width + (1.0 / self._width if self._cut_at else 1.0), float(self._ceiling))
-            )
+            growth = 1.0 / self._width if self._cut_at else 1.0
+            self._set_width(min(self._width + growth, float(self._ceiling)))
         if output_tokens is not None:
-            self._mean_output += 0.05 * (
-                min(output_tokens, 4 * self._mean_output) - self._mean_output
-            )  # one wrong number must not lead
+            credible = min(output_tokens, 4 * self._mean_output)  # a single wrong number must not lead
+            self._mean_output += 0.05 * (credible - self._mean_output)
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
 
     def overloaded(self, sent_at: float, retry_after: float | None) -> None:
-        """Note an overload reported for a request sent at `sent_at` (monotonic): halve the bound once per burst, pause all requests."""
+        """Note an overload reported for a request sent at `sent_at` (monotonic).
+
+        The bound is halved once per burst, and all requests pause.
+        """
         now = monotonic()
         if sent_at > self._cut_at:
             self._set_width(max(1.0, self._width / 2))
             self._cut_at = now
             self._cuts_in_a_row += 1
             if retry_after is None:
-                retry_after = random.uniform(0.5, 1.0) * min(
-                    LONGEST_PAUSE, 0.5 * 2 ** min(self._cuts_in_a_row, 10)
-                )
+                pause = min(LONGEST_PAUSE, 0.5 * 2 ** min(self._cuts_in_a_row, 10))
+                retry_after = random.uniform(0.5, 1.0) * pause
         if retry_after is not None and now + retry_after > self.paused_until:
             if self.paused_until <= now:
                 self._paused_at, self._probe_at = now, now + LONGEST_PAUSE
@@ -277,10 +287,12 @@ _RATE_LIMITS: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str, Limits],
 
 
 def rate_limit_of(endpoint: str, limits: Limits, *, local: bool = False) -> RateLimit:
-    """Return the rate limit of an endpoint in the running event loop, shared by all concurrent users with the same limits."""
-    return _RATE_LIMITS.setdefault(
-        (asyncio.get_running_loop(), endpoint, limits), RateLimit(limits, local=local)
-    )
+    """Return the rate limit of an endpoint in the running event loop.
+
+    All concurrent users with the same limits share it.
+    """
+    place = (asyncio.get_running_loop(), endpoint, limits)
+    return _RATE_LIMITS.setdefault(place, RateLimit(limits, local=local))
 
 
 def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits) -> float | None:
@@ -295,15 +307,16 @@ def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits)
     """
     if error.scope != "transient" or counted > limits.retries:
         return None
-    # Full jitter: requests that failed together must not be retried together.
-    delay = random.uniform(0.0, min(_LONGEST_RETRY, _FIRST_RETRY * 2.0 ** min(max(counted - 1, 0), 16)))
+    doublings = min(max(counted - 1, 0), 16)
+    longest = min(_LONGEST_RETRY, _FIRST_RETRY * 2.0**doublings)
+    delay = random.uniform(0.0, longest)  # full jitter: what failed together must not be retried together
     if error.retry_after is not None:
         delay += error.retry_after
     return delay if elapsed + delay < limits.deadline else None
 
 
 class Streak:
-    """Detects that all requests fail, so that a run of a million prompts ends with one message instead of a million failures.
+    """Detects that all requests fail, so that a run ends with one message instead of a million failures.
 
     Each method returns that message, or None to continue.
     """
@@ -326,14 +339,13 @@ class Streak:
 
     def attempt_failed(self, error: ModelError, now: float) -> str | None:
         """Note a failed attempt at `now` (seconds on any monotonic clock)."""
-        if error.retry_after is not None and error.retry_after > self._limits.deadline:
+        deadline = self._limits.deadline
+        if error.retry_after is not None and error.retry_after > deadline:
             self._too_long += 1
             if self._too_long < TOO_LONG_AFTER:  # it may be about one request
                 return None
-            return (
-                f"{self._endpoint} asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s: "
-                f"run again later; answers received so far are kept ({error})"
-            )
+            wait = f"asks to wait {error.retry_after:.0f} s, longer than the deadline of {deadline:g} s"
+            return f"{self._endpoint} {wait}: run again later; answers received so far are kept ({error})"
         self._reached = self._reached or error.kind not in _UNREACHED
         self._unreachable_since = self._unreachable_since or now
         unreachable = not self._reached and now - self._unreachable_since >= NO_SERVER_AFTER
@@ -352,18 +364,20 @@ class Streak:
         if error.kind in _ABOUT_ONE_PROMPT or (self.worked and error.scope == "permanent"):
             return None
         self._given_up += 1
-        most = (
-            max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER) if self.worked else NOTHING_WORKS_AFTER
-        )
+        most = NOTHING_WORKS_AFTER
+        if self.worked:
+            most = max(2 * self._limits.max_connections, most)
         if self._given_up < most:
             return None
         if self.worked:
-            return f"{self._endpoint} worked before but the last {self._given_up} requests were given up, the last with {error}"
+            failures = f"the last {self._given_up} requests were given up, the last with {error}"
+            return f"{self._endpoint} worked before but {failures}"
         if not self._reached:
             return self._no_server(error)
         return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
 
     def _no_server(self, error: ModelError) -> str:
         if error.kind == "proxy":
-            return f"{self._endpoint} cannot be reached: {error.detail}; check the proxy, or add the host to no_proxy"
+            advice = "check the proxy, or add the host to no_proxy"
+            return f"{self._endpoint} cannot be reached: {error.detail}; {advice}"
         return f"no server answers at {self._endpoint}: start it, or check the address ({error.detail})"

@@ -1,11 +1,12 @@
-"""The engine on a Ray cluster: models and encoders run in workers, and the local engine sends requests to them.
+"""The engine on a Ray cluster.
 
-A worker is one actor. The calling process keeps a pool of workers and opens sessions, in which each call goes
-to the worker with the fewest calls. A worker keeps its model loaded between sessions, and loads another one
-if the work of a new session differs. A call that is cancelled in the calling process, because of a timeout or
-the end of the session, is also cancelled in its worker. A lost worker is replaced, and its calls go to
-another worker: calls are answered at least once, and each result is used once. Ray's option `max_restarts` is
-not used, so that one handle always refers to one process with one state.
+Models and encoders run in workers, and the local engine sends requests to them. A worker is one actor. The
+calling process keeps a pool of workers and opens sessions, in which each call goes to the worker with the
+fewest calls. A worker keeps its model loaded between sessions, and loads another one if the work of a new
+session differs. A call that is cancelled in the calling process, because of a timeout or the end of the
+session, is also cancelled in its worker. A lost worker is replaced, and its calls go to another worker: calls
+are answered at least once, and each result is used once. Ray's option `max_restarts` is not used, so that one
+handle always refers to one process with one state.
 """
 
 from __future__ import annotations
@@ -78,20 +79,24 @@ class RayOptions:
     """Maximum number of concurrent prompts per worker; None: the number of connections."""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> RayOptions:
+    def parse(cls, options: Mapping[str, str]) -> RayOptions:
         """Parse the `-E` options; raise InputError for an unknown option or an invalid value."""
         values: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in options.items():
             check_known(name, sorted(_FORMS), f"-E {name}={value}: ray has no such option")
             form, wanted = _FORMS[name]
             if not re.fullmatch(form, value):
                 raise InputError(f"-E {name}={value}: give {wanted}")
             numbers = [float(number) for number in value.split("-")]
-            if numbers[0] > numbers[-1]:
+            low, high = numbers[0], numbers[-1]
+            if low > high:
                 raise InputError(f"-E {name}={value}: the smaller number comes first, as in 2-8")
-            values[name] = {"workers": (int(numbers[0]), int(numbers[-1])), "batch": int(numbers[0])}.get(
-                name, numbers[0]
-            )
+            if name == "workers":
+                values[name] = (int(low), int(high))
+            elif name == "batch":
+                values[name] = int(low)
+            else:
+                values[name] = low
         return cls(**values)
 
 
@@ -108,13 +113,16 @@ class ModelWork:
     """
 
     def __init__(self, model: Model) -> None:
-        self.whose, self._model, self._fingerprint = model.name, model, model.fingerprint
+        self.whose = model.name
+        self._model = model
+        self._fingerprint = model.fingerprint
 
     async def start(self) -> None:
         """Open the model."""
         if self._model.fingerprint != self._fingerprint:
+            difference = f"{self._fingerprint} here, {self._model.fingerprint} on a worker"
             raise ProviderError(
-                f"{self.whose} differs between machines: {self._fingerprint} here, {self._model.fingerprint} on a worker; "
+                f"{self.whose} differs between machines: {difference}; "
                 "use the same files on all machines, and set device and dtype"
             )
         await self._model.__aenter__()
@@ -139,7 +147,10 @@ class VectorWork:
 
     def __init__(self, kind: type[CachedTextModel], name: str, device: str, identity: str) -> None:
         self.whose = f"the {kind.kind} {name}"
-        self._kind, self._name, self._device, self._identity = kind, name, device, identity
+        self._kind = kind
+        self._name = name
+        self._device = device
+        self._identity = identity
 
     async def start(self) -> None:
         """Find the weights, which are loaded for the first batch."""
@@ -181,9 +192,11 @@ class RayWorker:
         return await self._work.do(payload)
 
     async def _load(self, pickled: bytes, release: str) -> None:
-        if version("tiltmeter") != release:
+        installed = version("tiltmeter")
+        if installed != release:
             raise ProviderError(
-                f"the worker has tiltmeter {version('tiltmeter')}, not {release}: install the same version on every node of the cluster"
+                f"the worker has tiltmeter {installed}, not {release}: "
+                "install the same version on every node of the cluster"
             )
         if self._work is not None:
             await self._work.close()
@@ -202,9 +215,8 @@ class RayWorker:
 def _failure_of(error: Exception) -> TiltmeterError:
     if isinstance(error, TiltmeterError):
         return type(error)(f"{error} (on the worker {platform.node()})")
-    return ProviderError(
-        f"the worker {platform.node()} failed with {type(error).__name__}"
-    )  # its message might contain a key
+    # The message is not kept, because it might contain a key.
+    return ProviderError(f"the worker {platform.node()} failed with {type(error).__name__}")
 
 
 class WorkerPool:
@@ -263,12 +275,15 @@ class PoolSession:
     def __init__(self, pool: WorkerPool, work: ModelWork | VectorWork, slots: int) -> None:
         import ray.cloudpickle
 
-        self._pool, self._whose, self._slots = pool, work.whose, slots
+        self._pool = pool
+        self._whose = work.whose
+        self._slots = slots
         try:
-            self._work = bytes(ray.cloudpickle.dumps(work))  # type: ignore[no-untyped-call]  # unlike pickle, it supports objects defined in a script
+            # Unlike pickle, it supports objects defined in a script.
+            self._work = bytes(ray.cloudpickle.dumps(work))  # type: ignore[no-untyped-call]
         except Exception as error:
-            message = f"{work.whose} cannot be sent to the workers of a cluster ({last_line(error)}); remove --engine ray"
-            raise InputError(message) from None
+            problem = f"cannot be sent to the workers of a cluster ({last_line(error)})"
+            raise InputError(f"{work.whose} {problem}; remove --engine ray") from None
         self.failure: TiltmeterError | None = None
         self._calls: dict[Any, int] = {}
         """Number of calls of each worker that is ready."""
@@ -330,10 +345,9 @@ class PoolSession:
 
     def _grow(self) -> None:
         """Add a worker if more calls are waiting than the ready workers can take."""
-        if (
-            self._waiting > self._free.qsize()
-            and len(self._calls) == len(self._pool.actors) < self._pool.most
-        ):
+        all_ready = len(self._calls) == len(self._pool.actors)
+        may_hire = len(self._pool.actors) < self._pool.most
+        if all_ready and may_hire and self._waiting > self._free.qsize():
             self._hire()
 
     def _hire(self) -> None:
@@ -345,11 +359,13 @@ class PoolSession:
         with self._noticing_losses(actor):
             while not (await asyncio.wait([begun], timeout=START))[0]:
                 if not self._calls:
-                    cpus, gpus = self._pool.options.cpus, self._pool.options.gpus
-                    message = f"the cluster has had no room for a worker with {cpus:g} CPUs and {gpus:g} GPUs for {START} s"
-                    self._fail(ProviderError(f"{message}: check its resources with `ray status`"))
+                    options = self._pool.options
+                    worker = f"a worker with {options.cpus:g} CPUs and {options.gpus:g} GPUs"
+                    problem = f"the cluster has had no room for {worker} for {START} s"
+                    self._fail(ProviderError(f"{problem}: check its resources with `ray status`"))
                     return
-            if failure := begun.result():
+            failure = begun.result()
+            if failure:
                 self._fail(failure)
                 return
             self._calls[actor] = 0
@@ -375,7 +391,8 @@ class PoolSession:
         while True:
             self._used.clear()
             await asyncio.sleep(IDLE)
-            for actor in [one for one, calls in self._calls.items() if not calls and one not in self._used]:
+            idle = [actor for actor, calls in self._calls.items() if not calls and actor not in self._used]
+            for actor in idle:
                 if len(self._pool.actors) > self._pool.least:
                     del self._calls[actor]
                     self._pool.dismiss(actor)
@@ -395,8 +412,8 @@ class PoolSession:
         if self._losses < MOST_LOSSES + len(self._pool.actors):
             self._hire()
         else:
-            message = f"workers of the cluster were lost {self._losses} times in a row ({last_line(error)}); answers so far are kept"
-            self._fail(ProviderError(f"{self._whose}: {message}"))
+            losses = f"workers of the cluster were lost {self._losses} times in a row ({last_line(error)})"
+            self._fail(ProviderError(f"{self._whose}: {losses}; answers so far are kept"))
 
 
 class RemoteModel(PoolSession):
@@ -410,36 +427,39 @@ class RemoteModel(PoolSession):
 
     def __init__(self, pool: WorkerPool, model: Model, slots: int, *, local: bool) -> None:
         super().__init__(pool, ModelWork(model), slots)
-        self.name, self.fingerprint, self.endpoint, self.local = (
-            model.name,
-            model.fingerprint,
-            model.endpoint,
-            local,
-        )
+        self.name = model.name
+        self.fingerprint = model.fingerprint
+        self.endpoint = model.endpoint
+        self.local = local
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """See `Model.complete`."""
         result = await self.call((messages, sampling, sample))
         if isinstance(result, Completion):
             return result
-        raise result if isinstance(result, ModelError) else ModelError("internal", str(result), scope="fatal")
+        if isinstance(result, ModelError):
+            raise result
+        raise ModelError("internal", str(result), scope="fatal")
 
 
 class RemoteVectors:
-    """Computes batches of texts in the workers of a pool, for an encoder or a classifier of the calling process."""
+    """Computes batches of texts in the workers of a pool.
+
+    It serves an encoder or a classifier of the calling process.
+    """
 
     def __init__(self, pool: WorkerPool, work: VectorWork) -> None:
-        self._pool, self._work, self.workers = pool, work, pool.most
+        self._pool = pool
+        self._work = work
+        self.workers = pool.most
 
     def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Any]:
         """Return one array per batch.
 
         Raise MemoryError if a batch does not fit into the memory of a worker.
         """
-        with (
-            self._pool.lock,
-            ThreadPoolExecutor(1) as thread,
-        ):  # a thread, because this one may already run an event loop (a notebook)
+        # A thread, because this one may already run an event loop (a notebook).
+        with self._pool.lock, ThreadPoolExecutor(1) as thread:
             results = thread.submit(asyncio.run, self._results(what, batches)).result()
         for result in results:
             if isinstance(result, Exception):
@@ -460,25 +480,27 @@ class RayEngine(Engine):
 
     def __init__(self, name: str, options: RayOptions) -> None:
         self.name = name
-        self._options, self._device = options, "cuda" if options.gpus else "cpu"
+        self._options = options
+        self._device = "cuda" if options.gpus else "cpu"
         self._pool = WorkerPool(options)
 
     @contextmanager
     def _placed(self, model: Model, limits: Limits) -> Iterator[tuple[Model, Limits]]:
-        most = self._pool.most
+        workers = self._pool.most
         local = bool(getattr(model, "local", False))
-        slots = self._options.batch or (
-            limits.max_connections if local else math.ceil(limits.max_connections / most)
-        )
+        connections = limits.max_connections
+        slots = self._options.batch or (connections if local else math.ceil(connections / workers))
         if isinstance(model, BulkModel):
             if self._options.gpus < 1:
-                message = "-M runner=vllm needs whole GPUs for each worker: give -E gpus=1 or more, or remove runner=vllm"
-                raise ProviderError(f"{model.name}: {message}")
+                problem = "-M runner=vllm needs whole GPUs for each worker"
+                advice = "give -E gpus=1 or more, or remove runner=vllm"
+                raise ProviderError(f"{model.name}: {problem}: {advice}")
             model = copy(model)
             model.gpus = int(self._options.gpus)
+        if local:
+            limits = replace(limits, max_connections=slots * workers)
         with self._pool.lock:
-            remote = RemoteModel(self._pool, model, slots, local=local)
-            yield remote, replace(limits, max_connections=slots * most) if local else limits
+            yield RemoteModel(self._pool, model, slots, local=local), limits
 
     def close(self) -> None:
         """Stop the workers; they are created again when needed."""

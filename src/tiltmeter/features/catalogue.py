@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.features.kinds import (
@@ -25,15 +25,23 @@ from tiltmeter.plugins.registry import Registry
 
 
 def _read_catalogue() -> dict[str, Described]:
-    return {
-        name: Described(
-            name=name,
-            labels=given.get("labels", {}),
-            columns=[FeatureColumn(column, **one) for column, one in given["columns"].items()],
-            **{key: given[key] for key in ("title", "kind", "model", "licence", "formula")},
-        )
-        for name, given in packaged_yaml(Path(__file__).with_name("features.yaml")).items()
-    }
+    entries = packaged_yaml(Path(__file__).with_name("features.yaml"))
+    return {name: _described(name, entry) for name, entry in entries.items()}
+
+
+def _described(name: str, entry: Mapping[str, Any]) -> Described:
+    """Return the description in an entry of features.yaml."""
+    columns = [FeatureColumn(column, **meaning) for column, meaning in entry["columns"].items()]
+    return Described(
+        name=name,
+        title=entry["title"],
+        kind=entry["kind"],
+        model=entry["model"],
+        licence=entry["licence"],
+        formula=entry["formula"],
+        labels=entry.get("labels", {}),
+        columns=columns,
+    )
 
 
 FEATURES: Final[Mapping[str, Described]] = _read_catalogue()
@@ -77,23 +85,21 @@ def open_features(
         elif name in OUTSIDE_FEATURES.names():
             feature = outside_feature(name, model)
         elif name not in FEATURES:
-            known = [*FEATURES, *OUTSIDE_FEATURES.names()]
-            raise InputError(
-                f"unknown feature {name!r}: {did_you_mean(name, known)}; name your own function as MODULE:FUNCTION"
-            )
+            hint = did_you_mean(name, [*FEATURES, *OUTSIDE_FEATURES.names()])
+            raise InputError(f"unknown feature {name!r}: {hint}; name your own function as MODULE:FUNCTION")
         elif equals and not model:
             raise InputError(
                 f"{written!r}: write a model after the = (a folder, or a model on the Hugging Face Hub)"
             )
         else:
-            feature = _known_feature(FEATURES[name], model, encoder, classifier)
-        if any(feature.name == other.name for other in opened):
+            feature = _built_in_feature(FEATURES[name], model, encoder, classifier)
+        if any(feature.name == earlier.name for earlier in opened):
             raise InputError(f"the feature {feature.name} is listed twice; remove one of the two")
         opened.append(feature)
     return opened
 
 
-def _known_feature(
+def _built_in_feature(
     described: Described,
     model: str,
     encoder: Callable[[str], Encoder],
@@ -104,27 +110,31 @@ def _known_feature(
             raise InputError(
                 f"{described.name}={model}: {described.name} uses no model; write only {described.name}"
             )
-        return (ByLexicon if described.kind == "lexicon" else ByWords)(described)
+        return ByLexicon(described) if described.kind == "lexicon" else ByWords(described)
     place = model or described.model
     if described.kind == "distance":
         return Distance(described, encoder(place), place)
-    place, _, mapped = place.partition("?")
-    called = classifier(place)
-    return ByClassifier(
-        described, called, _label_places(described, called, place, _mapping(described, mapped))
-    )
+    place, _, written = place.partition("?")
+    opened = classifier(place)
+    mapping = _mapping(described, written)
+    return ByClassifier(described, opened, _label_places(described, opened, place, mapping))
 
 
 def _mapping(described: Described, written: str) -> Mapping[str, str]:
     """Parse a mapping of labels such as "positive=LABEL_1&negative=LABEL_0"."""
-    pairs = [one.partition("=") for one in written.split("&")] if written else []
-    for wanted, equals, label in pairs:
-        if not equals or not label or wanted not in _formula_labels(described):
+    if not written:
+        return {}
+    wanted_labels = _formula_labels(described)
+    mapping = {}
+    for pair in written.split("&"):
+        wanted, _, label = pair.partition("=")
+        if not label or wanted not in wanted_labels:
             raise InputError(
-                f"{described.name}: {wanted + equals + label!r} after the ? is not of the form WANTED=LABEL with WANTED one of "
-                + ", ".join(_formula_labels(described))
+                f"{described.name}: {pair!r} after the ? is not of the form WANTED=LABEL with WANTED one of "
+                f"{', '.join(wanted_labels)}"
             )
-    return {wanted: label for wanted, _, label in pairs}
+        mapping[wanted] = label
+    return mapping
 
 
 def _formula_labels(described: Described) -> list[str]:
@@ -145,37 +155,36 @@ def _label_places(
 ) -> Mapping[str, int]:
     """Map each label in the formulas to its index among the labels of the classifier."""
     labels = list(classifier.labels)
-    plain = [_plain_label(label) for label in labels]
     places: dict[str, int] = {}
     for wanted in _formula_labels(described):
         names = [mapped[wanted]] if wanted in mapped else [wanted, *described.labels.get(wanted, ())]
-        is_exact = wanted in mapped and mapped[wanted] in labels
-        found = [labels.index(mapped[wanted])] if is_exact else _places_of(names, plain)
-        if len(found) > 1:
-            raise InputError(
-                f"{described.name}: the labels {' and '.join(labels[one] for one in found)} of {place} both match {wanted}"
-            )
-        if not found:
+        matching = _matching_places(names, labels, exact=wanted in mapped)
+        if len(matching) > 1:
+            ambiguous = " and ".join(labels[index] for index in matching)
+            raise InputError(f"{described.name}: the labels {ambiguous} of {place} both match {wanted}")
+        if not matching:
             meant = wanted if names[0] == wanted else f"{names[0]} (for {wanted})"
-            mapping = (
-                f"{described.name}={place}?{'&'.join(f'{one}=LABEL' for one in _formula_labels(described))}"
-            )
-            only = f"{place} has no label {meant}, only {', '.join(labels)}"
+            pairs = "&".join(f"{label}=LABEL" for label in _formula_labels(described))
             raise InputError(
-                f"{described.name}: {only}; use another classifier, or map its labels: {mapping}"
+                f"{described.name}: {place} has no label {meant}, only {', '.join(labels)}; "
+                f"use another classifier, or map its labels: {described.name}={place}?{pairs}"
             )
-        places[wanted] = found[0]
+        places[wanted] = matching[0]
     if len(set(places.values())) < len(places):
-        raise InputError(
-            f"{described.name}: two of {', '.join(places)} are mapped to the same label of {place}; change one of them"
-        )
+        same = f"two of {', '.join(places)} are mapped to the same label of {place}"
+        raise InputError(f"{described.name}: {same}; change one of them")
     return places
 
 
-def _places_of(names: Sequence[str], plain: Sequence[str]) -> list[int]:
-    """Return the places of the normalised labels that equal one of the names."""
+def _matching_places(names: Sequence[str], labels: Sequence[str], *, exact: bool) -> list[int]:
+    """Return the indices of the labels that equal one of the names after normalisation.
+
+    With `exact`, a label that equals the first name as written is the only match.
+    """
+    if exact and names[0] in labels:
+        return [labels.index(names[0])]
     accepted = {_plain_label(name) for name in names}
-    return [place for place, label in enumerate(plain) if label in accepted]
+    return [index for index, label in enumerate(labels) if _plain_label(label) in accepted]
 
 
 def outside_feature(name: str, model: str = "") -> ByFunction:
@@ -188,11 +197,10 @@ def outside_feature(name: str, model: str = "") -> ByFunction:
     """
     place = OUTSIDE_FEATURES.reference(name)
     if name in FEATURES or not name.isidentifier():
-        why = (
-            "it is the name of a built-in feature"
-            if name in FEATURES
-            else "use letters, digits and underscores only"
-        )
+        if name in FEATURES:
+            why = "it is the name of a built-in feature"
+        else:
+            why = "use letters, digits and underscores only"
         raise InputError(f"{place} cannot be used as the feature {name!r}: {why}; rename its entry point")
     if model:
         raise InputError(f"{name}={model}: {name} uses no model; write only {name}")
@@ -204,9 +212,10 @@ def _user_function(name: str, place: str, *, free: bool) -> ByFunction:
 
     Only a name that the user chose (`free`) may be the name of a built-in feature.
     """
-    found = load_function(place)
+    function = load_function(place)
     if not name.isidentifier() or (name in FEATURES and not free):
         raise InputError(
-            f"{place}: {name!r} cannot be the name of a feature; write NAME={place} with a NAME of letters, digits and underscores"
+            f"{place}: {name!r} cannot be the name of a feature; "
+            f"write NAME={place} with a NAME of letters, digits and underscores"
         )
-    return ByFunction(name, found, place)
+    return ByFunction(name, function, place)

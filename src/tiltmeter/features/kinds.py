@@ -1,4 +1,7 @@
-"""Kinds of features: classifier, VADER, share of words of a list, distance to the baseline, and the user's function."""
+"""Kinds of features, and the measurement of features.
+
+The kinds are: classifier, VADER, share of words of a list, distance to the baseline, and the user's function.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,9 @@ class Feature(ABC):
     needs_baseline = False
 
     def __init__(self, name: str, columns: Sequence[FeatureColumn], *, model: str | None) -> None:
-        self.name, self.columns, self.model = name, columns, model
+        self.name = name
+        self.columns = columns
+        self.model = model
 
     def __repr__(self) -> str:
         """Return the kind and the name of the feature."""
@@ -89,16 +94,22 @@ class Feature(ABC):
             The model cannot be used at all.
         """
 
-    def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
-        """Return the values of texts and of baselines by row; NaN if a text is missing or could not be scored."""
-        return _rows_of(scores.values, given.texts), None if given.baselines is None else _rows_of(
-            scores.values, given.baselines
-        )
+    def rows(self, numbered: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
+        """Return the values of texts and of baselines by row.
+
+        NaN if a text is missing or could not be scored.
+        """
+        texts = _rows_of(scores.values, numbered.texts)
+        if numbered.baselines is None:
+            return texts, None
+        return texts, _rows_of(scores.values, numbered.baselines)
 
 
 def _rows_of(table: NDArray[np.floating[Any]], numbers: Integers) -> Floats:
     """Return the rows of a table at the given indices; a row of NaN for index -1."""
-    return np.asarray(np.vstack([table, np.full((1, table.shape[1]), np.nan)]).astype(np.float64)[numbers])
+    missing = np.full((1, table.shape[1]), np.nan)
+    extended = np.vstack([table, missing]).astype(np.float64)
+    return np.asarray(extended[numbers])
 
 
 def _with_cut(scores: TextScores, model: Encoder | Classifier, texts: Sequence[str]) -> TextScores:
@@ -144,27 +155,30 @@ class Distance(Feature):
 
     def score(self, texts: Sequence[str]) -> TextScores:
         """Encode the texts."""
-        return _with_cut(
-            score_all(self._encoder.encode, texts, self._encoder.encode([]).shape[1]), self._encoder, texts
-        )
+        dimensions = self._encoder.encode([]).shape[1]
+        return _with_cut(score_all(self._encoder.encode, texts, dimensions), self._encoder, texts)
 
-    def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
+    def rows(self, numbered: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
         """See `Feature`."""
-        assert given.baselines is not None
-        texts = np.full((len(given.texts), 3), np.nan)
-        pairs = np.flatnonzero((given.texts >= 0) & (given.baselines >= 0))
+        assert numbered.baselines is not None
+        texts = np.full((len(numbered.texts), 3), np.nan)
+        pairs = np.flatnonzero((numbered.texts >= 0) & (numbered.baselines >= 0))
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
-            some = pairs[start : start + PAIRS_AT_ONCE]
-            first, second = (
-                scores.values[numbers[some]].astype(np.float64) for numbers in (given.texts, given.baselines)
-            )
-            lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-            difference = first - second
-            cosine = np.clip(1 - np.einsum("ij,ij->i", first, second) / lengths, 0, 2)
-            texts[some] = np.column_stack(
-                [cosine, np.abs(difference).sum(axis=1), np.linalg.norm(difference, axis=1)]
-            )
-        return texts, _rows_of((0.0 * scores.values[:, :1]).repeat(3, axis=1), given.baselines)
+            rows = pairs[start : start + PAIRS_AT_ONCE]
+            first = scores.values[numbered.texts[rows]].astype(np.float64)
+            second = scores.values[numbered.baselines[rows]].astype(np.float64)
+            texts[rows] = _distances(first, second)
+        of_encoded_baselines = (0.0 * scores.values[:, :1]).repeat(3, axis=1)
+        return texts, _rows_of(of_encoded_baselines, numbered.baselines)
+
+
+def _distances(first: Floats, second: Floats) -> Floats:
+    """Compute 1 - cosine, L1 and L2 of each pair of vectors, shape (pairs, 3)."""
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosine = np.clip(1 - np.einsum("ij,ij->i", first, second) / lengths, 0, 2)
+    difference = first - second
+    l1, l2 = np.abs(difference).sum(axis=1), np.linalg.norm(difference, axis=1)
+    return np.column_stack([cosine, l1, l2])
 
 
 class ByFunction(Feature):
@@ -180,38 +194,33 @@ class ByFunction(Feature):
 
     def score(self, texts: Sequence[str]) -> TextScores:
         """See `Feature`."""
-        found: list[dict[str, float]] = []
+        rows: list[dict[str, float]] = []
         reasons: list[str] = []
         kinds: dict[str, set[bool]] = {}
+        """Whether the values of each column are truth values: all, none or both."""
         for text in texts:
             try:
                 scores = self._named(self._function(text))
-                found.append(self._numbers(scores))
-                for name, value in scores.items():
-                    if value is not None:
-                        kinds.setdefault(name, set()).add(isinstance(value, bool | np.bool_))
+                rows.append(self._numbers(scores))
             except (Exception, SystemExit) as error:  # the function may call sys.exit
-                # The line of the user's function; empty if the error was not raised there.
-                frames = [
-                    one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__
-                ]
-                line = f" ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else ""
-                reasons.append(failure_on_one_line(error) + line)
-                found.append({})
-        names = list(dict.fromkeys(name for one in found for name in one)) or [self.name]
+                reasons.append(failure_on_one_line(error) + _line_of(error))
+                rows.append({})
+                continue
+            for name, value in scores.items():
+                if value is not None:
+                    kinds.setdefault(name, set()).add(isinstance(value, bool | np.bool_))
+        names = list(dict.fromkeys(name for row in rows for name in row)) or [self.name]
         self.columns = [
             FeatureColumn(name, None, None, None, name, decision=kinds.get(name) == {True}) for name in names
         ]
-        values = DataFrame(found, schema=dict.fromkeys(names, Float64)).to_numpy()
-        return TextScores(values, len(reasons), next(iter(reasons), None))
+        values = DataFrame(rows, schema=dict.fromkeys(names, Float64)).to_numpy()
+        return TextScores(values, len(reasons), reasons[0] if reasons else None)
 
-    def _named(self, given: object) -> dict[str, object]:
+    def _named(self, value: object) -> dict[str, object]:
         """Return the values of a text by column name."""
-        return (
-            {f"{self.name}_{key}": value for key, value in given.items()}
-            if isinstance(given, Mapping)
-            else {self.name: given}
-        )
+        if not isinstance(value, Mapping):
+            return {self.name: value}
+        return {f"{self.name}_{key}": number for key, number in value.items()}
 
     def _numbers(self, named: Mapping[str, object]) -> dict[str, float]:
         """Return the numbers by column name.
@@ -232,6 +241,12 @@ class ByFunction(Feature):
         return numbers
 
 
+def _line_of(error: BaseException) -> str:
+    """Return the line of the user's function that raised an error; empty if it was not raised there."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    return f" ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else ""
+
+
 class ByWords(Feature):
     """Share of the words of an English text that belong to a theme, in any inflected form.
 
@@ -247,18 +262,16 @@ class ByWords(Feature):
         words = Series(texts, dtype=String).str.to_lowercase().str.extract_all(_WORD)
         among = [form for form in words.explode().drop_nulls().unique() if _lemma(form) in self._lemmas]
         shares = words.list.eval(pl.element().is_in(among)).list.mean()
-        return TextScores(
-            shares.to_numpy()[:, None],
-            shares.null_count(),
-            "the text contains no words" if shares.null_count() else None,
-        )
+        without_words = shares.null_count()
+        reason = "the text contains no words" if without_words else None
+        return TextScores(shares.to_numpy()[:, None], without_words, reason)
 
 
 @cache
 def themes(language: str) -> dict[str, list[str]]:
     """Return the words of each theme in a language; empty if there are none."""
-    ours = packaged_yaml(Path(__file__).with_name("themes.yaml"))
-    return {name: text.split() for name, text in ours.get(language, {}).items()}
+    by_language = packaged_yaml(Path(__file__).with_name("themes.yaml"))
+    return {name: text.split() for name, text in by_language.get(language, {}).items()}
 
 
 def _lemma(word: str) -> str:
@@ -268,10 +281,14 @@ def _lemma(word: str) -> str:
 
 
 class ByLexicon(Feature):
-    """VADER scores `compound`, `positive` and `negative` of English texts, in time linear in the length of a text.
+    """VADER scores `compound`, `positive` and `negative` of English texts.
 
-    Source: Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social
-    Media Text".
+    They take time linear in the length of a text.
+
+    References
+    ----------
+    Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media
+    Text".
     """
 
     def __init__(self, described: Described) -> None:
@@ -280,13 +297,13 @@ class ByLexicon(Feature):
     def score(self, texts: Sequence[str]) -> TextScores:
         """See `Feature`."""
 
-        def rows(some: Sequence[str]) -> Floats:
-            found = map(vader_analyzer().polarity_scores, some)
-            return np.array([[one["compound"], one["pos"], one["neg"]] for one in found])
+        def rows(batch: Sequence[str]) -> Floats:
+            scores = map(vader_analyzer().polarity_scores, batch)
+            return np.array([[score["compound"], score["pos"], score["neg"]] for score in scores])
 
-        read = [vader_beginning(text) for text in texts]
-        truncated = sum(len(short) < len(text) for short, text in zip(read, texts, strict=True))
-        return score_all(rows, read, 3, precise=True)._replace(truncated=truncated)
+        beginnings = [vader_beginning(text) for text in texts]
+        truncated = sum(len(short) < len(text) for short, text in zip(beginnings, texts, strict=True))
+        return score_all(rows, beginnings, 3, precise=True)._replace(truncated=truncated)
 
 
 def vader_beginning(text: str) -> str:
@@ -294,8 +311,10 @@ def vader_beginning(text: str) -> str:
     if len(text) > 2 * WORDS_READ and len(text.split(None, WORDS_READ)) > WORDS_READ:
         text = " ".join(text.split()[:WORDS_READ])
     if len(text) > WORDS_READ and not text.isascii():
-        pictures = (place for place, letter in enumerate(text) if letter in vader_analyzer().emojis)
-        return text[: next(islice(pictures, WORDS_READ, None), len(text))]
+        emojis = vader_analyzer().emojis
+        places = (place for place, letter in enumerate(text) if letter in emojis)
+        end = next(islice(places, WORDS_READ, None), len(text))
+        return text[:end]
     return text
 
 
@@ -313,9 +332,10 @@ def vader_analyzer() -> Any:
         def sentiment_valence(
             self, valence: float, sentitext: Any, item: str, i: int, sentiments: list[float]
         ) -> Any:
-            words, start = sentitext.words_and_emoticons, max(0, i - _BEFORE)
+            start, end = max(0, i - _BEFORE), i + _AFTER + 1
             near = SimpleNamespace(
-                words_and_emoticons=words[start : i + _AFTER + 1], is_cap_diff=sentitext.is_cap_diff
+                words_and_emoticons=sentitext.words_and_emoticons[start:end],
+                is_cap_diff=sentitext.is_cap_diff,
             )
             return super().sentiment_valence(valence, near, item, i - start, sentiments)
 
@@ -358,32 +378,43 @@ def measure_features(features: Sequence[Feature], texts: Series, baselines: Seri
     ProviderError
         A model cannot be used at all. (Single texts that it cannot score are counted as missing.)
     """
-    if baselines is None and (
-        unusable := next((feature for feature in features if feature.needs_baseline), None)
-    ):
+    unusable = [feature.name for feature in features if feature.needs_baseline]
+    if baselines is None and unusable:
         raise InputError(
-            f"the feature {unusable.name} compares texts with baselines, but there are none; omit it or provide baselines"
+            f"the feature {unusable[0]} compares texts with baselines, but there are none; "
+            "omit it or provide baselines"
         )
-    given = number_texts(texts, baselines)
-    scores = {feature.name: feature.score(given.distinct) for feature in features}
+    numbered = number_texts(texts, baselines)
+    scores = {feature.name: feature.score(numbered.distinct) for feature in features}
     columns = [column for feature in features for column in feature.columns]
     names = [column.name for column in columns]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
         raise InputError(
-            f"two features have the column {twice!r}; rename one of them with NAME=MODULE:FUNCTION"
+            f"two features have the column {repeated[0]!r}; rename one of them with NAME=MODULE:FUNCTION"
         )
-    rows = [feature.rows(given, scores[feature.name]) for feature in features]
+    of_texts: list[Floats] = []
+    of_baselines: list[Floats] = []
+    for feature in features:
+        text_rows, baseline_rows = feature.rows(numbered, scores[feature.name])
+        of_texts.append(text_rows)
+        if baseline_rows is not None:
+            of_baselines.append(baseline_rows)
+    problems = {name: scored.failed for name, scored in scores.items() if scored.failed}
+    reasons = {name: scored.reason for name, scored in scores.items() if scored.reason}
+    truncated = {name: scored.truncated for name, scored in scores.items() if scored.truncated}
     return Measured(
         columns=columns,
-        values=_table(names, [of_texts for of_texts, _ in rows]),
-        baselines=None
-        if baselines is None
-        else _table(names, [part for _, part in rows if part is not None]),
-        problems={name: one.failed for name, one in scores.items() if one.failed},
-        reasons={name: one.reason for name, one in scores.items() if one.reason},
-        truncated={name: one.truncated for name, one in scores.items() if one.truncated},
+        values=_table(names, of_texts),
+        baselines=None if baselines is None else _table(names, of_baselines),
+        problems=problems,
+        reasons=reasons,
+        truncated=truncated,
     )
 
 
 def _table(names: Sequence[str], parts: Sequence[Floats]) -> DataFrame:
-    return DataFrame(np.hstack(parts), schema=names, nan_to_null=True) if parts else DataFrame()
+    """Return the columns of all features side by side."""
+    if not parts:
+        return DataFrame()
+    return DataFrame(np.hstack(parts), schema=names, nan_to_null=True)

@@ -1,8 +1,8 @@
-"""Similarity of pairs of texts: BLEU, ROUGE-L and cosine similarity, and the masking of words that name the group of a text.
+"""Similarity of pairs of texts: BLEU, ROUGE-L and cosine similarity.
 
-Each text is tokenised once and equal pairs are compared once. BLEU is computed by sacrebleu. ROUGE-L uses the
-tokens of rouge-score and gives the same values, but the longest common subsequence is computed with a
-bit-parallel algorithm instead of a table.
+Words that name the group of a text can be masked before. Each text is tokenised once and equal pairs are
+compared once. BLEU is computed by sacrebleu. ROUGE-L uses the tokens of rouge-score and gives the same
+values, but the longest common subsequence is computed with a bit-parallel algorithm instead of a table.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def bleu(first: Texts, second: Texts) -> Series:
     formula = BLEU(lowercase=True, smooth_method="floor", smooth_value=SMOOTHING, effective_order=True)
 
     def score(a: str, b: str) -> float:
-        return min(
-            1.0, *(formula.sentence_score(one, [other]).score / 100.0 for one, other in ((a, b), (b, a)))
-        )
+        forwards = formula.sentence_score(a, [b]).score / 100.0
+        backwards = formula.sentence_score(b, [a]).score / 100.0
+        return min(1.0, forwards, backwards)
 
     return _score_pairs("bleu", first, second, lambda text: text if text.strip() else None, score)
 
@@ -103,9 +103,8 @@ def rouge_l(first: Texts, second: Texts) -> Series:
         from rouge_score.tokenize import tokenize
     except ImportError:
         raise _needed("ROUGE-L", "rouge-score") from None
-    stemmer = SimpleNamespace(
-        stem=cache(PorterStemmer().stem)
-    )  # stem each word once, because stemming takes most of the time
+    # Stem each word once, because stemming takes most of the time.
+    stemmer = SimpleNamespace(stem=cache(PorterStemmer().stem))
 
     def split(text: str) -> list[str] | None:
         words: list[str] = tokenize(text, stemmer)
@@ -120,30 +119,40 @@ def rouge_l(first: Texts, second: Texts) -> Series:
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
-    Source: Hyyrö (2004), "Bit-parallel LCS-length computation revisited". A 0 at bit i of `row` means that
-    the subsequence grows at i.
+    A 0 at bit i of `row` means that the subsequence grows at i.
+
+    References
+    ----------
+    Hyyrö (2004), "Bit-parallel LCS-length computation revisited".
     """
     places: dict[str, list[int]] = {word: [] for word in b}
     for place, word in enumerate(a):
         if word in places:
             places[word].append(place)
+
     # Positions of a word as bits. The cache is limited, because the masks of all words of a long text would
     # need too much memory.
-    masks = lru_cache(maxsize=max(1, _BITS // len(a)))(lambda word: _bits(places[word], len(a)))
+    @lru_cache(maxsize=max(1, _BITS // len(a)))
+    def mask_of(word: str) -> int:
+        return _bits(places[word], len(a))
+
     full = (1 << len(a)) - 1
     row = full
     for word in b:
-        if places[word] and (matching := row & masks(word)):
+        if not places[word]:
+            continue
+        matching = row & mask_of(word)
+        if matching:
             row = ((row + matching) | (row - matching)) & full
     return len(a) - row.bit_count()
 
 
 def _bits(places: Sequence[int], count: int) -> int:
     """Return a number of `count` bits in which the bits at the given positions are set."""
-    made = bytearray(count // 8 + 1)
+    octets = bytearray(count // 8 + 1)
     for place in places:
-        made[place >> 3] |= 1 << (place & 7)
-    return int.from_bytes(made, "little")
+        octets[place >> 3] |= 1 << (place & 7)
+    return int.from_bytes(octets, "little")
 
 
 def _score_pairs(
@@ -157,16 +166,21 @@ def _score_pairs(
 
     Each text is split once, and each pair of distinct texts is compared once.
     """
-    part = cache(split)
+    words_of = cache(split)
 
     @cache
     def compared(a: str, b: str) -> float | None:
-        one, other = part(a), part(b)
-        return None if one is None or other is None else score(one, other)
+        words_a, words_b = words_of(a), words_of(b)
+        if words_a is None or words_b is None:
+            return None
+        return score(words_a, words_b)
 
-    # Both measures are symmetric, so a pair and its reverse have the same score.
-    pairs = zip(first, second, strict=True)
-    scores = [None if a is None or b is None else compared(min(a, b), max(a, b)) for a, b in pairs]
+    def score_of(a: str | None, b: str | None) -> float | None:
+        if a is None or b is None:
+            return None
+        return compared(min(a, b), max(a, b))  # symmetric: a pair and its reverse have the same score
+
+    scores = [score_of(a, b) for a, b in zip(first, second, strict=True)]
     return Series(name, scores, dtype=Float64)
 
 
@@ -188,15 +202,18 @@ def cosine(first: ArrayLike, second: ArrayLike) -> Series:
         n values in [-1, 1]; null if a vector is zero or contains a value that is not finite.
     """
     a, b = np.asarray(first), np.asarray(second)
-    found = np.empty(len(a))
+    similarities = np.empty(len(a))
     for begin in range(0, len(a), BLOCK_ROWS):  # converts to double precision in steps, without a full copy
-        x, y = (side[begin : begin + BLOCK_ROWS].astype(np.float64) for side in (a, b))
-        x[~(np.isfinite(x) & np.isfinite(y)).all(axis=1)] = 0.0  # undefined, like a vector of zeros
+        block = slice(begin, begin + BLOCK_ROWS)
+        x, y = a[block].astype(np.float64), b[block].astype(np.float64)
+        finite = (np.isfinite(x) & np.isfinite(y)).all(axis=1)
+        x[~finite] = 0.0  # undefined, like a vector of zeros
         y[(x == 0.0).all(axis=1)] = 0.0
         dots = np.einsum("ij,ij->i", x, y)
-        lengths = np.sqrt(np.einsum("ij,ij->i", x, x) * np.einsum("ij,ij->i", y, y))
-        found[begin : begin + BLOCK_ROWS] = np.clip(ratio(dots, lengths), -1.0, 1.0)
-    return Series("cosine", found).fill_nan(None)
+        squares_x, squares_y = np.einsum("ij,ij->i", x, x), np.einsum("ij,ij->i", y, y)
+        lengths = np.sqrt(squares_x * squares_y)
+        similarities[block] = np.clip(ratio(dots, lengths), -1.0, 1.0)
+    return Series("cosine", similarities).fill_nan(None)
 
 
 def mask_words(texts: Series, words: Mapping[str, str] | Sequence[str]) -> Series:
@@ -217,21 +234,24 @@ def mask_words(texts: Series, words: Mapping[str, str] | Sequence[str]) -> Serie
     InputError
         A word is empty, or no words are given.
     """
-    given = dict.fromkeys(words, MASK) if not isinstance(words, Mapping) else dict(words)
-    if isinstance(words, str) or not given or not all(word.strip() for word in given):
+    replacements = dict(words) if isinstance(words, Mapping) else dict.fromkeys(words, MASK)
+    if isinstance(words, str) or not replacements or not all(word.strip() for word in replacements):
         raise InputError(
             "words to mask must be a list of words or a mapping of words to replacements, none of them empty"
         )
-    instead = {" ".join(word.lower().split()): replacement for word, replacement in given.items()}
-    longest = sorted(instead, key=len, reverse=True)
-    found = re.compile(
-        r"(?<!\w)(?:" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest) + r")(?!\w)",
-        re.IGNORECASE,
-    )
+    by_word = {_lower_on_one_line(word): replacement for word, replacement in replacements.items()}
+    longest_first = sorted(by_word, key=len, reverse=True)
+    alternatives = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest_first)
+    pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
 
-    def replacement(match: re.Match[str]) -> str:
-        return instead.get(" ".join(match.group().lower().split()), MASK)
+    def replacement_of(match: re.Match[str]) -> str:
+        return by_word.get(_lower_on_one_line(match.group()), MASK)
 
     distinct = texts.drop_nulls().unique()
-    masked = Series([found.sub(replacement, text) for text in distinct], dtype=String)
+    masked = Series([pattern.sub(replacement_of, text) for text in distinct], dtype=String)
     return texts.replace_strict(distinct, masked, default=None, return_dtype=String)
+
+
+def _lower_on_one_line(word: str) -> str:
+    """Return a word or phrase in lower case, with single blanks."""
+    return " ".join(word.lower().split())

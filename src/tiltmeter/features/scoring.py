@@ -62,20 +62,18 @@ class DistinctTexts(NamedTuple):
 
 def number_texts(texts: Series, baselines: Series | None = None) -> DistinctTexts:
     """Assign numbers to the distinct texts of two columns of equal length."""
-    every = [one.cast(String).alias("text") for one in (texts, baselines) if one is not None]
-    table = (
-        pl.concat(every, rechunk=True).to_frame().select(when(col.text.str.strip_chars() != "").then("text"))
-    )
-    known = table.drop_nulls().unique(maintain_order=True).with_row_index("number")
-    numbers = (
-        table.join(known, on="text", how="left", maintain_order="left")["number"]
-        .cast(Int64)
-        .fill_null(-1)
-        .to_numpy()
-    )
+    columns = [texts] if baselines is None else [texts, baselines]
+    strings = [column.cast(String).alias("text") for column in columns]
+    not_blank = when(col.text.str.strip_chars() != "").then("text")
+    table = pl.concat(strings, rechunk=True).to_frame().select(not_blank)
+    distinct = table.drop_nulls().unique(maintain_order=True).with_row_index("number")
+    numbered = table.join(distinct, on="text", how="left", maintain_order="left")
+    numbers = numbered["number"].cast(Int64).fill_null(-1).to_numpy()
     rows = len(texts)
     return DistinctTexts(
-        known["text"].to_list(), numbers[:rows], None if baselines is None else numbers[rows:]
+        distinct=distinct["text"].to_list(),
+        texts=numbers[:rows],
+        baselines=None if baselines is None else numbers[rows:],
     )
 
 
@@ -121,23 +119,27 @@ def score_all(
     reasons: list[str] = []
     # Sort long texts first, so that the texts of a batch have similar lengths.
     order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
-    waiting = [order[start : start + AT_ONCE] for start in range(0, len(order), AT_ONCE)][::-1]
-    while waiting:
-        some = waiting.pop()
+    batches = [order[start : start + AT_ONCE] for start in range(0, len(order), AT_ONCE)]
+    batches.reverse()  # the last one is scored next
+    while batches:
+        batch = batches.pop()
         try:
-            values[some] = rows([texts[number] for number in some])
+            values[batch] = rows([texts[number] for number in batch])
         except TiltmeterError:
             raise
         except (Exception, SystemExit) as error:  # a user's function may call sys.exit
-            if len(some) == 1:
+            if len(batch) == 1:
                 reasons.append(failure_on_one_line(error))
             else:
-                waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
+                middle = len(batch) // 2
+                batches += [batch[middle:], batch[:middle]]
     usable = (np.abs(values) <= LARGEST).all(axis=1)  # false for NaN and infinite numbers
     values[~usable] = np.nan
     failed = int(len(texts) - usable.sum())
-    wrong = f"the model returned a number that is not finite or more than {LARGEST:g}"
-    return TextScores(values, failed, next(iter(reasons), wrong) if failed else None)
+    if not failed:
+        return TextScores(values, 0, None)
+    unusable = f"the model returned a number that is not finite or more than {LARGEST:g}"
+    return TextScores(values, failed, reasons[0] if reasons else unusable)
 
 
 def failure_on_one_line(error: BaseException) -> str:

@@ -18,17 +18,7 @@ import polars as pl
 from polars import DataFrame, String, col
 
 from tiltmeter.datasets import Library
-from tiltmeter.engine import (
-    Engine,
-    Keys,
-    Limits,
-    Prices,
-    Request,
-    Tally,
-    open_display,
-    open_engine,
-    open_journal,
-)
+from tiltmeter.engine import Keys, Limits, Prices, Request, Tally, open_display
 from tiltmeter.errors import ProviderError, TiltmeterError
 from tiltmeter.models import Classifier, Encoder, Message, Model, Sampling
 from tiltmeter.models.base import SERVED
@@ -38,7 +28,7 @@ from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import NotRun, find_encoder
 
 if TYPE_CHECKING:
-    from tiltmeter.engine import Journal
+    from tiltmeter.engine import Engine, Journal
 
 _DECLINED = ("bad_request", "not_found", "server", "bad_response")
 """Kinds of failures that may be the rejection of a JSON schema; routers report that no endpoint was found,
@@ -80,6 +70,8 @@ class Asking:
     @contextmanager
     def open(self) -> Iterator[Asker]:
         """Open an `Asker` with these settings within the block."""
+        from tiltmeter.engine import open_engine
+
         with ExitStack() as stack:
             yield Asker(self, stack.enter_context(open_engine(self.engine, self.engine_options)), stack)
 
@@ -107,6 +99,8 @@ class Asker:
     @cached_property
     def journal(self) -> Journal:
         """The response cache."""
+        from tiltmeter.engine import open_journal  # loads SQLAlchemy
+
         return self._stack.enter_context(open_journal(journal_of_runs(self._asking.journal)))
 
     @cached_property
@@ -305,6 +299,8 @@ class RunTools:
     """
 
     def __init__(self, library: Library, judge: RunJudge | None = None, engine: Engine | None = None) -> None:
+        from tiltmeter.engine import Engine
+
         self.judge = judge
         self._library, self._engine = library, engine or Engine()
         self.problems: list[str] = []

@@ -8,13 +8,12 @@ request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Expr, LazyFrame, col
 
 from tiltmeter import stats
-from tiltmeter.engine import Journal
 from tiltmeter.files.paths import is_file
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs.asking import LONGEST
@@ -23,6 +22,9 @@ from tiltmeter.runs.folder import RunFolder
 from tiltmeter.sanitising import printable, redacted
 from tiltmeter.schema import REFUSED
 from tiltmeter.study import MeasuredPart, Part, Settings
+
+if TYPE_CHECKING:
+    from tiltmeter.engine import Journal
 
 MARGIN = 0.1
 """Largest difference of the shares of refusals for which constrained answers need no caveat."""

@@ -1,4 +1,7 @@
-"""Statistics on arrays: resampling, confidence intervals, significance tests and regression slopes, based on NumPy and SciPy."""
+"""Statistics on arrays: resampling, confidence intervals, significance tests and regression slopes.
+
+Everything is based on NumPy and SciPy.
+"""
 
 import lazy_loader
 

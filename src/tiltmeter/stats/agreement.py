@@ -1,4 +1,4 @@
-"""Agreement of decisions with the truth, of repeated answers with each other, and of clusters with known classes."""
+"""Agreement of decisions with the truth, of repeated answers, and of clusters with known classes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ def decision_outcomes(truth: ArrayLike, found: ArrayLike) -> Floats:
     (n, 4) indicators (0 or 1) in the order above.
     """
     correct, decided = np.asarray(truth, dtype=bool), np.asarray(found, dtype=bool)
-    return np.stack(
-        [correct & decided, correct & ~decided, ~correct & decided, ~correct & ~decided], axis=1
-    ).astype(np.float64)
+    true_positive = correct & decided
+    false_negative = correct & ~decided
+    false_positive = ~correct & decided
+    true_negative = ~correct & ~decided
+    outcomes = np.stack([true_positive, false_negative, false_positive, true_negative], axis=1)
+    return outcomes.astype(np.float64)
 
 
 def cohen_kappa(counts: ArrayLike) -> Floats:
-    """Compute Cohen's kappa, the agreement of decisions with the truth beyond chance, for each row of outcome counts.
+    """Compute Cohen's kappa, the agreement of decisions with the truth beyond chance.
 
     Parameters
     ----------
@@ -51,8 +54,9 @@ def cohen_kappa(counts: ArrayLike) -> Floats:
     """
     tp, fn, fp, tn = np.moveaxis(floats(counts), -1, 0)
     n = tp + fn + fp + tn
+    accuracy = ratio(tp + tn, n)
     chance = ratio((tp + fn) * (tp + fp) + (tn + fn) * (tn + fp), n * n)
-    return ratio(ratio(tp + tn, n) - chance, 1.0 - chance)
+    return ratio(accuracy - chance, 1.0 - chance)
 
 
 class Repeats(NamedTuple):
@@ -85,11 +89,13 @@ def nominal_columns(counts: ArrayLike) -> Floats:
     (U, 3 + K): ordered pairs of equal answers, ordered pairs of answers, pairs of equal answers divided by
     (answers - 1), and the counts.
     """
-    n = floats(counts)
-    n = np.where(n.sum(axis=1, keepdims=True) > 1, n, 0.0)
-    m = n.sum(axis=1)
-    equal = (n * (n - 1.0)).sum(axis=1)
-    return np.column_stack([equal, m * (m - 1.0), np.nan_to_num(ratio(equal, m - 1.0)), n])
+    labels = floats(counts)
+    labels = np.where(labels.sum(axis=1, keepdims=True) > 1, labels, 0.0)
+    answers = labels.sum(axis=1)
+    equal = (labels * (labels - 1.0)).sum(axis=1)
+    pairs = answers * (answers - 1.0)
+    weighted = np.nan_to_num(ratio(equal, answers - 1.0))
+    return np.column_stack([equal, pairs, weighted, labels])
 
 
 def nominal_repeats(totals: ArrayLike) -> Repeats:
@@ -113,7 +119,10 @@ def nominal_repeats(totals: ArrayLike) -> Repeats:
     equal, pairs, weighted = np.moveaxis(values[..., :3], -1, 0)
     labels = values[..., 3:]
     n = labels.sum(axis=-1)
-    return _repeats(equal, pairs, n, n - weighted, n * n - (labels * labels).sum(axis=-1), n * n)
+    observed = n - weighted
+    scale = n * n
+    expected = scale - (labels * labels).sum(axis=-1)
+    return _repeats(equal, pairs, n, observed, expected, scale)
 
 
 def interval_columns(answers: ArrayLike, total: ArrayLike, squares: ArrayLike, equal: ArrayLike) -> Floats:
@@ -135,10 +144,12 @@ def interval_columns(answers: ArrayLike, total: ArrayLike, squares: ArrayLike, e
     (U, 6): pairs of equal answers, pairs of answers, squared differences within the question, answers, their
     sum and sum of squares.
     """
-    given = np.array([answers, total, squares, equal], dtype=np.float64)
-    m, s, ss, same = np.where(given[0] > 1, given, 0.0)
-    apart = np.nan_to_num(ratio(np.maximum(2.0 * (m * ss - s * s), 0.0), m - 1.0))
-    return np.column_stack([same, m * (m - 1.0), apart, m, s, ss])
+    sums = np.array([answers, total, squares, equal], dtype=np.float64)
+    m, s, ss, same = np.where(sums[0] > 1, sums, 0.0)
+    pairs = m * (m - 1.0)
+    differences = np.maximum(2.0 * (m * ss - s * s), 0.0)
+    apart = np.nan_to_num(ratio(differences, m - 1.0))
+    return np.column_stack([same, pairs, apart, m, s, ss])
 
 
 def interval_repeats(totals: ArrayLike) -> Repeats:
@@ -158,7 +169,9 @@ def interval_repeats(totals: ArrayLike) -> Repeats:
     Krippendorff (2011), "Computing Krippendorff's alpha-reliability", interval metric.
     """
     equal, pairs, apart, n, s, ss = np.moveaxis(floats(totals), -1, 0)
-    return _repeats(equal, pairs, n, apart, 2.0 * (n * ss - s * s), n * ss)
+    scale = n * ss
+    expected = 2.0 * (scale - s * s)
+    return _repeats(equal, pairs, n, apart, expected, scale)
 
 
 def _repeats(
@@ -168,10 +181,9 @@ def _repeats(
 
     Expected disagreement below rounding error of `scale` is 0.
     """
-    return Repeats(
-        ratio(equal, pairs),
-        1.0 - ratio((n - 1.0) * observed, np.where(expected > 1e-9 * scale, expected, 0.0)),
-    )
+    significant = np.where(expected > 1e-9 * scale, expected, 0.0)
+    alpha = 1.0 - ratio((n - 1.0) * observed, significant)
+    return Repeats(identical=ratio(equal, pairs), alpha=alpha)
 
 
 class VMeasure(NamedTuple):
@@ -191,7 +203,9 @@ class BCubed(NamedTuple):
 
 
 def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
-    """Compute homogeneity (each cluster holds one class), completeness (each class is contained in one cluster) and the V-measure.
+    """Compute homogeneity, completeness and the V-measure of clusters.
+
+    Clusters are homogeneous if each holds one class, and complete if each class lies in one cluster.
 
     Parameters
     ----------
@@ -207,7 +221,9 @@ def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
     """
     from sklearn.metrics import homogeneity_completeness_v_measure
 
-    return VMeasure(*map(float, homogeneity_completeness_v_measure(np.asarray(truth), np.asarray(found))))
+    measures = homogeneity_completeness_v_measure(np.asarray(truth), np.asarray(found))
+    homogeneity, completeness, v = map(float, measures)
+    return VMeasure(homogeneity, completeness, v)
 
 
 def b_cubed(truth: ArrayLike, found: ArrayLike) -> BCubed:
@@ -230,7 +246,8 @@ def b_cubed(truth: ArrayLike, found: ArrayLike) -> BCubed:
     from sklearn.metrics.cluster import contingency_matrix
 
     table = contingency_matrix(np.asarray(truth), np.asarray(found), sparse=True)
-    precision, recall = (
-        float((table.multiply(table) / table.sum(axis=axis)).sum() / table.sum()) for axis in (0, 1)
-    )
-    return BCubed(precision, recall, 2 * precision * recall / (precision + recall))
+    squares, elements = table.multiply(table), table.sum()
+    precision = float((squares / table.sum(axis=0)).sum() / elements)
+    recall = float((squares / table.sum(axis=1)).sum() / elements)
+    f = 2 * precision * recall / (precision + recall)
+    return BCubed(precision, recall, f)

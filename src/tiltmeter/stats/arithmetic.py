@@ -1,4 +1,7 @@
-"""Elementwise arithmetic and reductions over the last axis in which missing data are NaN and raise no warning."""
+"""Elementwise arithmetic, and reductions over the last axis.
+
+Missing values are NaN and raise no warning.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ CONSTANT = 1e-13
 def ratio(a: ArrayLike, b: ArrayLike) -> Floats:
     """Divide a by b elementwise, with broadcasting; NaN where b is 0 or either is NaN."""
     top, bottom = float_arrays(a, b)
-    found = np.full(top.shape, np.nan)
-    np.divide(top, bottom, out=found, where=bottom != 0)
-    return found
+    quotients = np.full(top.shape, np.nan)
+    np.divide(top, bottom, out=quotients, where=bottom != 0)
+    return quotients
 
 
 def floats(values: ArrayLike) -> Floats:
@@ -37,7 +40,10 @@ def float_arrays(*values: ArrayLike) -> tuple[Floats, ...]:
 
 
 def nan_mean(*arrays: ArrayLike) -> Floats:
-    """Compute the elementwise mean of the given arrays, broadcast to one shape and skipping NaN; NaN where all are NaN."""
+    """Compute the elementwise mean of arrays, broadcast to one shape and skipping NaN.
+
+    NaN where all are NaN.
+    """
     return mean_present(np.stack(float_arrays(*arrays), axis=-1))
 
 
@@ -58,5 +64,6 @@ def sorted_quantile(ordered: Floats, count: Floats | Index, share: float) -> Flo
     place = last * share
     low = np.floor(place).astype(np.intp)
     high = np.minimum(low + 1, last.astype(np.intp))
-    below, above = (np.take_along_axis(ordered, at[..., None], axis=-1)[..., 0] for at in (low, high))
+    below = np.take_along_axis(ordered, low[..., None], axis=-1)[..., 0]
+    above = np.take_along_axis(ordered, high[..., None], axis=-1)[..., 0]
     return below + (above - below) * (place - low)

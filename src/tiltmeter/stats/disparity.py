@@ -58,7 +58,10 @@ class GroupValues:
 
     @cached_property
     def z(self) -> Floats:
-        """Z-score of each group, shape (..., G), with divisor G for the standard deviation; NaN where all values are equal."""
+        """Z-score of each group, shape (..., G); NaN where all values are equal.
+
+        The standard deviation has the divisor G.
+        """
         sd = np.sqrt(self.squares / self.count)
         sd = np.where(sd > ROUNDING * np.abs(self.mean), sd, np.nan)
         return (self.values - self.mean[..., None]) / sd[..., None]
@@ -75,15 +78,19 @@ class GroupValues:
     def dixon(self) -> DixonTest:
         """Dixon's ratios of both ends, and the two-sided critical value at 5%."""
         # Values that differ by rounding error only count as equal.
-        equal = self.max - self.min <= ROUNDING * np.maximum(np.abs(self.max), np.abs(self.min))
-        return dixon_test(np.where(equal[..., None] & ~np.isnan(self.values), 0.0, self.values))
+        size = np.maximum(np.abs(self.max), np.abs(self.min))
+        equal = self.max - self.min <= ROUNDING * size
+        present = ~np.isnan(self.values)
+        return dixon_test(np.where(equal[..., None] & present, 0.0, self.values))
 
     def among_several(self, value: Floats) -> Floats:
         """Mask a comparison that needs two groups with NaN.
 
         The original formulas also compare a single group with itself.
         """
-        return np.where(self.count > 1, value, np.nan) if self.formulas.proper_comparisons else value
+        if not self.formulas.proper_comparisons:
+            return value
+        return np.where(self.count > 1, value, np.nan)
 
 
 def _range(groups: GroupValues) -> Floats:
@@ -93,8 +100,12 @@ def _range(groups: GroupValues) -> Floats:
 def _smallest_ratio(groups: GroupValues) -> Floats:
     # The ratio is defined for non-negative values with a positive maximum; the original formula also accepts
     # negative values.
-    defined = (groups.max > 0) & (groups.min >= 0) if groups.formulas.proper_comparisons else groups.max != 0
-    return groups.among_several(ratio(groups.min, np.where(defined, groups.max, 0.0)))
+    if groups.formulas.proper_comparisons:
+        defined = (groups.max > 0) & (groups.min >= 0)
+    else:
+        defined = groups.max != 0
+    denominator = np.where(defined, groups.max, 0.0)
+    return groups.among_several(ratio(groups.min, denominator))
 
 
 def _sd(groups: GroupValues) -> Floats:
@@ -103,6 +114,18 @@ def _sd(groups: GroupValues) -> Floats:
 
 def _dixon_q(groups: GroupValues) -> Floats:
     return np.fmax(groups.dixon.low, groups.dixon.high)
+
+
+def _dixon_margin(groups: GroupValues) -> Floats:
+    return _dixon_q(groups) - groups.dixon.critical
+
+
+def _max_z(groups: GroupValues) -> Floats:
+    return groups.among_several(np.fmax.reduce(groups.z, axis=-1))
+
+
+def _max_abs_z(groups: GroupValues) -> Floats:
+    return groups.among_several(np.fmax.reduce(np.abs(groups.z), axis=-1))
 
 
 class DisparityMeasure(NamedTuple):
@@ -135,23 +158,17 @@ COMPARISONS: Mapping[str, DisparityMeasure] = {
     "ratio": DisparityMeasure(_smallest_ratio, none=1.0, extreme=-1),
     "average": DisparityMeasure(lambda groups: groups.mean),
     "sd": DisparityMeasure(_sd, none=0.0, extreme=1),
-    "max_z": DisparityMeasure(
-        lambda groups: groups.among_several(np.fmax.reduce(groups.z, axis=-1)), extreme=1, group="max"
-    ),
-    "max_abs_z": DisparityMeasure(
-        lambda groups: groups.among_several(np.fmax.reduce(np.abs(groups.z), axis=-1)), extreme=1, group="z"
-    ),
+    "max_z": DisparityMeasure(_max_z, extreme=1, group="max"),
+    "max_abs_z": DisparityMeasure(_max_abs_z, extreme=1, group="z"),
     "dixon_low": DisparityMeasure(lambda groups: groups.dixon.low, extreme=1, group="min"),
     "dixon_high": DisparityMeasure(lambda groups: groups.dixon.high, extreme=1, group="max"),
     "dixon_q": DisparityMeasure(_dixon_q, extreme=1, group="end"),
-    "dixon_margin": DisparityMeasure(
-        lambda groups: _dixon_q(groups) - groups.dixon.critical, extreme=1, group="end"
-    ),
+    "dixon_margin": DisparityMeasure(_dixon_margin, extreme=1, group="end"),
 }
 
 
 def studentise(means: ArrayLike, errors: ArrayLike) -> Floats:
-    """Compute the difference of each group's mean from the mean of all groups, in standard errors of the group.
+    """Compute the difference of each group's mean from that of all groups, in standard errors of the group.
 
     The mean of all groups weighs each by the inverse of its squared standard error. The sum of the squares of
     the result is the Welch-James statistic, whose permutation distribution is close to its distribution
@@ -171,8 +188,9 @@ def studentise(means: ArrayLike, errors: ArrayLike) -> Floats:
     asymptotically robust permutation tests".
     """
     values, weights = floats(means), 1.0 / floats(errors)
-    known = np.where(np.isnan(values), 0.0, weights)
-    centre = ratio((known * np.nan_to_num(values)).sum(axis=-1), known.sum(axis=-1))
+    weights_present = np.where(np.isnan(values), 0.0, weights)
+    weighted = weights_present * np.nan_to_num(values)
+    centre = ratio(weighted.sum(axis=-1), weights_present.sum(axis=-1))
     return np.asarray((values - centre[..., None]) * np.sqrt(weights))
 
 
@@ -203,22 +221,26 @@ def welch_p(statistic: ArrayLike, errors: ArrayLike, counts: ArrayLike) -> Float
     groups = count_present(inverse).astype(np.float64)
     freedom = floats(counts) - 1.0
     uncertainty = (1.0 - ratio(weights, weights.sum(axis=-1, keepdims=True))) ** 2
-    spread = np.where((freedom > 0) & (weights > 0), ratio(uncertainty, freedom), 0.0).sum(axis=-1)
+    estimated = (freedom > 0) & (weights > 0)
+    spread = np.where(estimated, ratio(uncertainty, freedom), 0.0).sum(axis=-1)
     scale = ratio(2.0 * (groups - 2.0) * spread, groups**2 - 1.0) + 1.0
-    f = ratio(floats(statistic), (groups - 1.0) * scale)
+    numerator = groups - 1.0  # degrees of freedom
+    f = ratio(floats(statistic), numerator * scale)
     denominator = np.where(spread > 0, ratio(groups**2 - 1.0, 3.0 * spread), np.inf)
+    unlimited = np.isinf(denominator)
     # The survival function of F as an incomplete beta function.
-    share = np.where(np.isinf(denominator), np.nan, ratio(denominator, denominator + (groups - 1.0) * f))
-    p: Floats = np.where(
-        np.isinf(denominator),
-        special.chdtrc(groups - 1.0, (groups - 1.0) * f),
-        special.betainc(denominator / 2.0, (groups - 1.0) / 2.0, share),
-    )
+    share = np.where(unlimited, np.nan, ratio(denominator, denominator + numerator * f))
+    of_chi_squared = special.chdtrc(numerator, numerator * f)
+    of_f = special.betainc(denominator / 2.0, numerator / 2.0, share)
+    p: Floats = np.where(unlimited, of_chi_squared, of_f)
     return np.where(groups > 1, p, np.nan)
 
 
 class DixonTest(NamedTuple):
-    """Dixon's ratios of the smallest and the largest value, and the critical value for the larger ratio; NaN where undefined."""
+    """Dixon's ratios of the smallest and the largest value, and the critical value for the larger ratio.
+
+    NaN where undefined.
+    """
 
     low: Floats
     high: Floats
@@ -246,45 +268,55 @@ def dixon_test(values: ArrayLike) -> DixonTest:
     Dixon (1951), "Ratios involving extreme values"; Rorabacher (1991), "Statistical treatment for rejection
     of deviant values".
     """
-    given = floats(values)
-    low, high, critical = np.full((3, *given.shape[:-1]), np.nan)
+    samples = floats(values)
+    low, high, critical = np.full((3, *samples.shape[:-1]), np.nan)
     alphas, rows = critical_values_of("dixon_critical.csv")
-    for n, chosen, x in _by_count(given):
+    for n, chosen, x in _by_count(samples):
         step = 1 + (n >= 11)  # position of the neighbour, counted from the tested end
         cut = (n >= 8) + (n >= 14)  # values ignored at the opposite end
-        with np.errstate(invalid="ignore", divide="ignore"):
-            below = (x[:, step] - x[:, 0]) / (x[:, n - 1 - cut] - x[:, 0])
-            above = (x[:, n - 1] - x[:, n - 1 - step]) / (x[:, n - 1] - x[:, cut])
-        # If all other values are equal, the ratio is 1; if the end equals them too, it is NaN.
-        low[chosen], high[chosen] = (np.where(np.isinf(part), 1.0, part) for part in (below, above))
+        low[chosen] = _gap_ratio(x[:, 0], x[:, step], x[:, n - 1 - cut])
+        high[chosen] = _gap_ratio(x[:, n - 1], x[:, n - 1 - step], x[:, cut])
         critical[chosen] = rows[n][alphas.index(0.05)]
     return DixonTest(low, high, critical)
 
 
+def _gap_ratio(end: Floats, neighbour: Floats, opposite: Floats) -> Floats:
+    """Compute the distance of one end of the sorted values to its neighbour, relative to the range.
+
+    If all other values are equal, the ratio is 1; if the end equals them too, it is NaN.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = np.abs(neighbour - end) / np.abs(opposite - end)
+    return np.where(np.isinf(ratios), 1.0, ratios)
+
+
 def original_verdicts(values: ArrayLike) -> Objects:
-    """Reproduce the verdict of the package `sagedbias` on (..., n) values: a text with the smallest significance level reached.
+    """Reproduce the verdict of the package `sagedbias`: a text with the smallest significance level reached.
+
+    `values` have the shape (..., n).
 
     The package tests the smallest value only and divides by the whole range. For 4 to 7 values its ratio is
     always 0. It has critical values for 8 to 20, 25 and 30 values only (Rorabacher 1991, in
     `dixon_published.csv`); other numbers of values are never significant. NaN is missing.
     """
-    given = floats(values)
-    verdicts = np.full(given.shape[:-1], NOT_APPLICABLE, dtype=object)
+    samples = floats(values)
+    verdicts = np.full(samples.shape[:-1], NOT_APPLICABLE, dtype=object)
     alphas, rows = critical_values_of("dixon_published.csv")
-    for n, chosen, x in _by_count(given):
+    for n, chosen, x in _by_count(samples):
         if n == SMALLEST:
             continue
         step = (n >= 8) + (n >= 11)
         share = np.nan_to_num(ratio(x[:, step] - x[:, 0], x[:, n - 1] - x[:, 0]))
         texts = np.full(share.shape, NOT_SIGNIFICANT, dtype=object)
-        for alpha, critical in sorted(zip(alphas, rows.get(n, ()), strict=False), reverse=True):
-            texts[share > critical] = f"significance at {alpha:g}"
+        if n in rows:
+            for alpha, critical in sorted(zip(alphas, rows[n], strict=True), reverse=True):
+                texts[share > critical] = f"significance at {alpha:g}"
         verdicts[chosen] = texts
     return verdicts
 
 
 def _by_count(values: Floats) -> Iterator[tuple[int, Booleans, Floats]]:
-    """Yield each sample size of Dixon's test that occurs, a mask of the samples of that size, and their sorted values."""
+    """Yield each sample size of Dixon's test that occurs, a mask of its samples, and their sorted values."""
     ordered = np.sort(values, axis=-1)
     count = count_present(ordered)
     for n in range(SMALLEST, min(LARGEST, values.shape[-1]) + 1):

@@ -1,4 +1,7 @@
-"""False discovery rate control over families of tests: selection of families, and of tests within the selected families."""
+"""False discovery rate control over families of tests.
+
+First families are selected, then tests within the selected families.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tiltmeter.stats.tests import benjamini_hochberg
 
 
 def hierarchical_q(p: ArrayLike, family: ArrayLike) -> Floats:
-    """Compute q-values that control the false discovery rate of families, and of tests within selected families.
+    """Compute q-values that control the false discovery rate of families, and of tests within them.
 
     The procedure at a level selects families by Benjamini and Hochberg (1995) on their p-values after Simes
     (1986), which are valid for independent and positively dependent tests: those whose adjusted p-value is
@@ -52,7 +55,9 @@ def hierarchical_q(p: ArrayLike, family: ArrayLike) -> Floats:
 
 
 def _smallest_levels(within: Floats, of_family: Floats) -> Floats:
-    """Compute the smallest level at which enough families are selected for each test, if its own family is one of them.
+    """Compute the smallest level at which enough families are selected for each test.
+
+    The family of the test is taken as one of the selected ones.
 
     At a level between the adjusted p-values of the R-th and the next family, R of F families are selected,
     and a test with the value w within its family is selected above the level w F / R. The result is the
@@ -76,7 +81,10 @@ def _smallest_levels(within: Floats, of_family: Floats) -> Floats:
 
 
 def _adjusted(p: Floats, family: Index) -> Floats:
-    """Compute Benjamini-Hochberg adjusted p-values within each family, shape (F, size of the largest family); NaN fills the rest."""
+    """Compute Benjamini-Hochberg adjusted p-values within each family.
+
+    The shape is (F, size of the largest family); NaN fills the rest.
+    """
     sizes = np.bincount(family)
     table = np.full((len(sizes), int(sizes.max(initial=0))), np.nan)
     table[family, _places(family)] = p
@@ -86,6 +94,7 @@ def _adjusted(p: Floats, family: Index) -> Floats:
 def _places(family: Index) -> Index:
     """Return the number of each test within its family, from 0, shape (T,)."""
     order, sizes = np.argsort(family, kind="stable"), np.bincount(family)
+    first = np.cumsum(sizes) - sizes
     places = np.empty_like(family)
-    places[order] = np.arange(len(family)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    places[order] = np.arange(len(family)) - np.repeat(first, sizes)
     return places

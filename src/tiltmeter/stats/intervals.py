@@ -87,9 +87,15 @@ def normal_interval(samples: ArrayLike, level: float) -> Interval:
 
 
 def is_constant(samples: ArrayLike) -> bool:
-    """Check whether all resamples (R,) with a value have the same value, up to rounding; False if none has a value."""
+    """Check whether all resamples (R,) with a value have the same value, up to rounding.
+
+    False if none has a value.
+    """
     values = _present_values(samples)
-    return bool(values.size and np.ptp(values) <= ROUNDING * max(1.0, float(np.abs(values).max())))
+    if not values.size:
+        return False
+    largest = max(1.0, float(np.abs(values).max()))
+    return bool(np.ptp(values) <= ROUNDING * largest)
 
 
 def rare_event_interval(estimate: float, n: float, low: float, high: float, level: float) -> Interval:
@@ -119,7 +125,8 @@ def rare_event_interval(estimate: float, n: float, low: float, high: float, leve
     """
     if math.isnan(estimate):
         return NO_INTERVAL
-    slack = (high - low) * (1.0 - ((1.0 - level) / 2.0) ** (1.0 / n) if n > 0 else 1.0)
+    share = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / n) if n > 0 else 1.0
+    slack = (high - low) * share
     return Interval(max(low, estimate - slack), min(high, estimate + slack))
 
 
@@ -149,9 +156,11 @@ def maximum_interval(
 
     - p = (1 + #{null >= raw}) / (1 + N): the share of random relabellings with a maximum at least as large.
     - estimate = max(0, raw - B), B = (mean(samples) - raw) / (sqrt(2) - 1), at most mean(null).
-    - low = 0 unless p < 1 - level; then the larger of estimate - (the longer half of the bootstrap percentile interval around its
-      median) and raw - (critical value of the relabellings), so that low > 0 if and only if p < 1 - level.
-    - high = raw + (the upper half of the bootstrap interval), without correction: noise of that size could hide a true maximum.
+    - low = 0 unless p < 1 - level; then the larger of estimate - (the longer half of the bootstrap percentile
+      interval around its median) and raw - (critical value of the relabellings), so that low > 0 if and only
+      if p < 1 - level.
+    - high = raw + (the upper half of the bootstrap interval), without correction: noise of that size could
+      hide a true maximum.
 
     The method is specific to Tiltmeter. `docs/maxima.md` reports its coverage and the alternatives that were
     tested.
@@ -181,23 +190,31 @@ def maximum_interval(
     Arrays of shape (...) with low <= estimate <= high. All are NaN where there is no raw value or no
     resample; p is NaN and low is 0 where there is no relabelling.
     """
-    raw, resampled, null = (floats(one) for one in (estimate_raw, samples, null_samples))
+    raw = floats(estimate_raw)
+    resampled, null = floats(samples), floats(null_samples)
     lower, median, upper = column_quantiles(resampled, level)
     tested = excess_p(raw, null, 1) if p is None else floats(p)
     # Without relabellings their mean is NaN, which fmin ignores.
-    lift = np.fmin(np.maximum(0.0, mean_present(resampled) - raw) / RESAMPLING_SHARE, mean_present(null))
-    least = (
-        np.where(tested < 1.0 - level, raw - stretch * critical_values(null, level), 0.0)
-        if floor is None
-        else np.minimum(floor, raw)
-    )
+    resampling_bias = np.maximum(0.0, mean_present(resampled) - raw)
+    lift = np.fmin(resampling_bias / RESAMPLING_SHARE, mean_present(null))
     estimate = np.maximum(0.0, raw - lift)
-    low = np.where(
-        least > 0.0, np.maximum(least, estimate - stretch * np.maximum(upper - median, median - lower)), 0.0
-    )
+    if floor is None:
+        bound = raw - stretch * critical_values(null, level)
+        least = np.where(tested < 1.0 - level, bound, 0.0)
+    else:
+        least = np.minimum(floor, raw)
+    longer_half = np.maximum(upper - median, median - lower)
+    low = np.where(least > 0.0, np.maximum(least, estimate - stretch * longer_half), 0.0)
+    high = raw + stretch * (upper - median)
     unknown = np.isnan(raw) | np.isnan(median)
-    parts = (np.maximum(estimate, low), low, raw + stretch * (upper - median), tested)
-    return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in parts))
+
+    def defined(values: Floats) -> Floats:
+        masked: Floats = np.where(unknown, np.nan, values)[()]
+        return masked
+
+    return MaximumEstimate(
+        estimate=defined(np.maximum(estimate, low)), low=defined(low), high=defined(high), p=defined(tested)
+    )
 
 
 def lifted_interval(
@@ -211,17 +228,21 @@ def lifted_interval(
 
 
 def column_quantiles(samples: Floats, level: float) -> tuple[Floats, ...]:
-    """Compute the lower end of the central `level`, the median and the upper end of (..., R) resamples, each of shape (...)."""
+    """Compute the lower end of the central `level`, the median and the upper end of (..., R) resamples.
+
+    Each has the shape (...).
+    """
     ordered, count = np.sort(samples, axis=-1), count_present(samples)
     tail = (1.0 - level) / 2.0
     return tuple(sorted_quantile(ordered, count, share) for share in (tail, 0.5, 1.0 - tail))
 
 
 def excess_p(raw: Floats | np.float64, null: Floats, extreme: int) -> Floats:
-    """Compute p = (1 + #{null at least as extreme}) / (1 + N) for raw (...) and null (..., N), ignoring NaN among the null values.
+    """Compute p = (1 + #{null at least as extreme}) / (1 + N) for raw (...) and null (..., N).
 
-    `extreme` is +1 if large values indicate a difference, -1 if small values do. The p-value of a Monte Carlo
-    permutation test: Davison and Hinkley (1997), "Bootstrap Methods and their Application", section 4.2.
+    NaN among the null values is ignored. `extreme` is +1 if large values indicate a difference, -1 if small
+    values do. The p-value of a Monte Carlo permutation test: Davison and Hinkley (1997), "Bootstrap Methods
+    and their Application", section 4.2.
     """
     signed, reached = raw * extreme, null * extreme
     # A relabelling that reproduces the data must count as equal, whatever the rounding of its sums.
@@ -267,13 +288,15 @@ def relabelling_t_p(raw: float, null: Floats, freedom: float) -> float:
 
 
 def _counted_t_p(raw: float, relabelled: Floats, freedom: float) -> float:
-    """Compute the p-value of `relabelling_t_p` from how many relabelled values (N,), in ascending order, reach the observed one."""
+    """Compute the p-value of `relabelling_t_p` from how many relabelled values reach the observed one.
+
+    The relabelled values (N,) are in ascending order.
+    """
     if math.isinf(freedom):
         return float(excess_p(np.float64(raw), relabelled, 1))
     errors = np.arange(1, relabelled.size + 1) / (relabelled.size + 1)
-    stretch = scipy.special.stdtrit(min(freedom, MOST_FREEDOM), 1 - errors / 2) / scipy.special.ndtri(
-        1 - errors / 2
-    )
+    of_t = scipy.special.stdtrit(min(freedom, MOST_FREEDOM), 1 - errors / 2)
+    stretch = of_t / scipy.special.ndtri(1 - errors / 2)
     reach = raw - ROUNDING * max(1.0, abs(raw))
     as_large = relabelled.size - np.searchsorted(relabelled, reach / stretch)
     significant = as_large + 1 <= errors * (relabelled.size + 1) + ROUNDING
@@ -281,14 +304,17 @@ def _counted_t_p(raw: float, relabelled: Floats, freedom: float) -> float:
 
 
 def critical_values(null: Floats, level: float) -> Floats:
-    """Compute the critical values of (..., N) relabellings: a larger observed value has p < 1 - level (see `excess_p`)."""
+    """Compute the critical values of (..., N) relabellings.
+
+    A larger observed value has p < 1 - level (see `excess_p`).
+    """
     tested = count_present(null)
     if not null.shape[-1]:
         return np.full(tested.shape, np.nan)
     spare = np.ceil((1.0 - level) * (1.0 + tested)) - 2.0
     place = np.clip(tested - 1 - spare, 0, null.shape[-1] - 1).astype(np.intp)
-    found: Floats = np.take_along_axis(np.sort(null, axis=-1), place[..., None], axis=-1)[..., 0]
-    return found
+    critical: Floats = np.take_along_axis(np.sort(null, axis=-1), place[..., None], axis=-1)[..., 0]
+    return critical
 
 
 class ExpectedError(NamedTuple):
@@ -325,8 +351,8 @@ def detectable(errors: Sequence[ExpectedError], level: float = 0.95, power: floa
     Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences", normal approximation of the
     estimate.
     """
-    deviations = np.array([one.error for one in errors])
-    critical = np.array([one.half_width(level) for one in errors])
+    deviations = np.array([expected.error for expected in errors])
+    critical = np.array([expected.half_width(level) for expected in errors])
     sufficient = float((critical + NormalDist().inv_cdf(power) * deviations).max())
     if len(errors) == 1 or sufficient == 0:
         return sufficient
@@ -335,13 +361,14 @@ def detectable(errors: Sequence[ExpectedError], level: float = 0.95, power: floa
         detected = scipy.special.ndtr(ratio(effect - critical, deviations))
         return float(np.where(deviations == 0, 1.0, detected).mean() - power)
 
-    return (
-        0.0 if excess_power(0.0) >= 0 else float(scipy.optimize.brentq(excess_power, 0.0, 2 * sufficient))
-    )  # twice, because of rounding
+    if excess_power(0.0) >= 0:
+        return 0.0
+    upper = 2 * sufficient  # twice, because of rounding
+    return float(scipy.optimize.brentq(excess_power, 0.0, upper))
 
 
 def half_width(se: float, level: float = 0.95) -> float:
-    """Compute half the width of the two-sided normal interval at `level` for an estimate with standard error `se`."""
+    """Compute half the width of the two-sided normal interval at `level`; `se` is the standard error."""
     return two_sided_z(level) * se
 
 
@@ -368,11 +395,9 @@ def student_quantile(level: float, freedom: Floats) -> Floats:
 
 def two_sided_t_p(t: float, freedom: float) -> float:
     """Compute the two-sided p-value of Student's t."""
-    return (
-        math.erfc(abs(t) / math.sqrt(2))
-        if math.isinf(freedom)
-        else float(2 * scipy.special.stdtr(freedom, -abs(t)))
-    )
+    if math.isinf(freedom):
+        return math.erfc(abs(t) / math.sqrt(2))
+    return float(2 * scipy.special.stdtr(freedom, -abs(t)))
 
 
 def t_tail(t: float, freedom: float) -> float:
@@ -381,7 +406,9 @@ def t_tail(t: float, freedom: float) -> float:
 
 
 def p_of_intervals(excess: Callable[[float], float]) -> float:
-    """Compute the p-value that belongs to the intervals of an estimate: the smallest error 1 - L at which that of the level L excludes 0.
+    """Compute the p-value that belongs to the intervals of an estimate.
+
+    p is the smallest error 1 - L at which the interval of the level L excludes 0.
 
     Parameters
     ----------
@@ -401,9 +428,11 @@ def p_of_intervals(excess: Callable[[float], float]) -> float:
         return 1.0
     if excess(1.0 - SMALLEST_P) > 0:
         return SMALLEST_P
-    return math.exp(
-        scipy.optimize.brentq(lambda log_error: excess(1.0 - math.exp(log_error)), math.log(SMALLEST_P), 0.0)
-    )
+
+    def excess_at(log_error: float) -> float:
+        return excess(1.0 - math.exp(log_error))
+
+    return math.exp(scipy.optimize.brentq(excess_at, math.log(SMALLEST_P), 0.0))
 
 
 def _present_values(samples: ArrayLike) -> Floats:
@@ -431,15 +460,16 @@ def paired_difference(
     reach: ArrayLike,
     level: float,
 ) -> PairedDifference:
-    """Compute interval and p-value of differences from a bootstrap of units and a permutation test that exchanges the sides.
+    """Compute interval and p-value of differences from a bootstrap of units and an exchange of the sides.
 
-    - The interval is observed ± t * (bootstrap standard error), with units - 1 degrees of freedom. Where all resamples agree, it is the
-      exact bound of `rare_event_interval` for that number of units.
-    - p is the larger of the interval's p-value and that of the permutation test, (1 + #{|exchanged| >= |observed|}) / (1 + N). If no
-      exchange reaches the observed difference, the latter is the normal tail probability, if smaller than 1 /
-      (1 + N).
-    - Where the permutation test is not significant, the interval is extended to 0. It therefore excludes 0 if and only if p < 1 - level;
-      without any difference between the sides, it excludes 0 in no more than 1 - level of the cases.
+    - The interval is observed ± t * (bootstrap standard error), with units - 1 degrees of freedom. Where all
+      resamples agree, it is the exact bound of `rare_event_interval` for that number of units.
+    - p is the larger of the interval's p-value and that of the permutation test that exchanges the sides,
+      (1 + #{|exchanged| >= |observed|}) / (1 + N). If no exchange reaches the observed difference, the latter
+      is the normal tail probability, if smaller than 1 / (1 + N).
+    - Where the permutation test is not significant, the interval is extended to 0. It therefore excludes 0 if
+      and only if p < 1 - level; without any difference between the sides, it excludes 0 in no more than
+      1 - level of the cases.
 
     Parameters
     ----------
@@ -463,29 +493,26 @@ def paired_difference(
     Parametric, and Bootstrap Tests of Hypotheses"; Clopper and Pearson (1934).
     """
     value = floats(observed)
-    count, bound = (np.broadcast_to(floats(one), value.shape) for one in (units, reach))
-    found = _by_resampling(value, floats(resampled), count, bound, level)
+    count = np.broadcast_to(floats(units), value.shape)
+    bound = np.broadcast_to(floats(reach), value.shape)
+    low, high, p = _by_resampling(value, floats(resampled), count, bound, level)
     if exchanged is not None:
         chance = _exchange_p(value, floats(exchanged))
-        found = PairedDifference(
-            *_extended_to_zero(found, chance >= 1.0 - level),
-            np.fmax(found.p, np.where(np.isnan(found.p), np.nan, chance)),
-        )
-    unknown = np.isnan(value)
-    low, high = np.maximum(found.low, -bound), np.minimum(found.high, bound)
-    return PairedDifference(*(np.where(unknown, np.nan, one) for one in (low, high, found.p)))
+        low, high = _extended_to_zero(low, high, chance >= 1.0 - level)
+        p = np.fmax(p, np.where(np.isnan(p), np.nan, chance))
+    return _masked(np.isnan(value), np.maximum(low, -bound), np.minimum(high, bound), p)
 
 
 def exchange_difference(
     observed: ArrayLike, found: PairedDifference, tested: ArrayLike, exchanged: ArrayLike, level: float
 ) -> PairedDifference:
-    """Test differences of upward-biased statistics, such as ranges over groups, by exchanging the sides, and adapt their intervals.
+    """Test differences of upward-biased statistics by exchanging the sides, and adapt their intervals.
 
-    Under exchange both sides have the same bias, so p is valid under the null hypothesis. The given interval
-    is extended to 0 unless p < 1 - level and the corrected difference has the same sign; in that case it
-    excludes 0, and its end nearest to 0 is moved to the observed difference minus the critical value of the
-    exchange, if that is farther from 0. If the signs differ, p is at least 1 - TEST_LEVEL; it does not depend
-    on `level`.
+    Such statistics are for example ranges over groups. Under exchange both sides have the same bias, so p is
+    valid under the null hypothesis. The given interval is extended to 0 unless p < 1 - level and the
+    corrected difference has the same sign; in that case it excludes 0, and its end nearest to 0 is moved to
+    the observed difference minus the critical value of the exchange, if that is farther from 0. If the signs
+    differ, p is at least 1 - TEST_LEVEL; it does not depend on `level`.
 
     Parameters
     ----------
@@ -500,28 +527,35 @@ def exchange_difference(
     level
         Confidence level.
     """
-    value, raw, moved = (floats(one) for one in (observed, tested, exchanged))
+    value, raw = floats(observed), floats(tested)
+    moved = floats(exchanged)
     p = _exchange_p(raw, moved)
     beyond = np.abs(raw) - critical_values(np.abs(moved), level)
     same_sign = np.sign(value) == np.sign(raw)
-    surely = (p < 1.0 - level) & (beyond > 0) & same_sign
-    low, high = _extended_to_zero(found, ~surely)
+    significant = (p < 1.0 - level) & (beyond > 0) & same_sign
+    low, high = _extended_to_zero(found.low, found.high, ~significant)
     floor = np.minimum(beyond, np.abs(value))
-    low = np.where(surely & (raw > 0), np.maximum(low, floor), low)
-    high = np.where(surely & (raw < 0), np.minimum(high, -floor), high)
+    low = np.where(significant & (raw > 0), np.maximum(low, floor), low)
+    high = np.where(significant & (raw < 0), np.minimum(high, -floor), high)
     unknown = np.isnan(value + found.low + found.high) | np.isnan(moved).all(axis=-1)
-    p = np.where(
-        same_sign & (np.abs(raw) > critical_values(np.abs(moved), TEST_LEVEL)),
-        p,
-        np.maximum(p, 1.0 - TEST_LEVEL),
-    )
-    return PairedDifference(*(np.where(unknown, np.nan, one) for one in (low, high, p)))
+    exceeds = np.abs(raw) > critical_values(np.abs(moved), TEST_LEVEL)
+    p = np.where(same_sign & exceeds, p, np.maximum(p, 1.0 - TEST_LEVEL))
+    return _masked(unknown, low, high, p)
 
 
-def _extended_to_zero(found: PairedDifference, to_zero: Booleans) -> tuple[Floats, Floats]:
+def _extended_to_zero(low: Floats, high: Floats, to_zero: Booleans) -> tuple[Floats, Floats]:
     """Extend the intervals to 0 where `to_zero` is true."""
-    return np.where(to_zero, np.minimum(found.low, 0.0), found.low), np.where(
-        to_zero, np.maximum(found.high, 0.0), found.high
+    extended_low = np.where(to_zero, np.minimum(low, 0.0), low)
+    extended_high = np.where(to_zero, np.maximum(high, 0.0), high)
+    return extended_low, extended_high
+
+
+def _masked(unknown: Booleans, low: Floats, high: Floats, p: Floats) -> PairedDifference:
+    """Return the intervals and p-values, all NaN where `unknown` is true."""
+    return PairedDifference(
+        low=np.where(unknown, np.nan, low),
+        high=np.where(unknown, np.nan, high),
+        p=np.where(unknown, np.nan, p),
     )
 
 
@@ -549,13 +583,16 @@ def independent_difference(
     ----------
     Zou and Donner (2008), "Construction of confidence limits about effect measures".
     """
-    value, low, high = (floats(one) for one in (estimates, lows, highs))
+    value = floats(estimates)
     d = value[..., 1] - value[..., 0]
-    down, up = value - low, high - value
-    below, above = np.hypot(down[..., 1], up[..., 0]), np.hypot(up[..., 1], down[..., 0])
-    reach = two_sided_z(level) * ratio(np.abs(d), np.where(d > 0, below, above))
-    p = np.where(d == 0, 1.0, 2.0 * scipy.special.ndtr(-reach))
-    return PairedDifference(d - below, d + above, np.where(np.isnan(below + above), np.nan, p))
+    down, up = value - floats(lows), floats(highs) - value
+    below = np.hypot(down[..., 1], up[..., 0])
+    above = np.hypot(up[..., 1], down[..., 0])
+    towards_zero = np.where(d > 0, below, above)
+    z = two_sided_z(level) * ratio(np.abs(d), towards_zero)
+    p = np.where(d == 0, 1.0, 2.0 * scipy.special.ndtr(-z))
+    p = np.where(np.isnan(below + above), np.nan, p)
+    return PairedDifference(low=d - below, high=d + above, p=p)
 
 
 def _by_resampling(
@@ -567,17 +604,20 @@ def _by_resampling(
     """
     mean, count = mean_present(samples), count_present(samples)
     squares = np.nansum((samples - mean[..., None]) ** 2, axis=-1)
-    spread = np.sqrt(ratio(squares, np.where(count >= FEWEST, count - 1, 0)))
+    divisor = np.where(count >= FEWEST, count - 1, 0)
+    error = np.sqrt(ratio(squares, divisor))
     free = np.maximum(units - 1.0, 1.0)
-    half = scipy.special.stdtrit(free, (1.0 + level) / 2.0) * spread
-    p = 2.0 * scipy.special.stdtr(free, -ratio(np.abs(value), spread))
-    rigid = spread <= ROUNDING * np.fmax(1.0, np.abs(mean))
+    half = scipy.special.stdtrit(free, (1.0 + level) / 2.0) * error
+    p = 2.0 * scipy.special.stdtr(free, -ratio(np.abs(value), error))
+    constant = error <= ROUNDING * np.fmax(1.0, np.abs(mean))
     span = np.where(np.isfinite(reach), 2.0 * reach, np.nan)
-    some = np.maximum(units, 1.0)
-    slack = span * (1.0 - ((1.0 - level) / 2.0) ** (1.0 / some))
-    rare = np.minimum(1.0, 2.0 * (1.0 - np.clip(ratio(np.abs(value), span), 0.0, 1.0)) ** some)
-    half, p = np.where(rigid, slack, half), np.where(rigid, rare, p)
-    return PairedDifference(value - half, value + half, p)
+    trials = np.maximum(units, 1.0)
+    rare_half = span * (1.0 - ((1.0 - level) / 2.0) ** (1.0 / trials))
+    changed = np.clip(ratio(np.abs(value), span), 0.0, 1.0)  # smallest share of units with a difference
+    rare_p = np.minimum(1.0, 2.0 * (1.0 - changed) ** trials)
+    half = np.where(constant, rare_half, half)
+    p = np.where(constant, rare_p, p)
+    return PairedDifference(low=value - half, high=value + half, p=p)
 
 
 def _exchange_p(tested: Floats, exchanged: Floats) -> Floats:
@@ -588,5 +628,7 @@ def _exchange_p(tested: Floats, exchanged: Floats) -> Floats:
     chance = excess_p(np.abs(tested), np.abs(exchanged), 1)
     count = count_present(exchanged)
     floor = 1.0 / (1.0 + count)
-    beyond = 2.0 * scipy.special.ndtr(-ratio(np.abs(tested), np.sqrt(mean_present(exchanged**2))))
-    return np.where(count == 0, 1.0, np.where(chance > floor, chance, np.fmin(floor, beyond)))
+    error = np.sqrt(mean_present(exchanged**2))
+    tail = 2.0 * scipy.special.ndtr(-ratio(np.abs(tested), error))
+    p = np.where(chance > floor, chance, np.fmin(floor, tail))
+    return np.where(count == 0, 1.0, p)

@@ -1,4 +1,4 @@
-"""Rates by group: intervals of rates, differences of rates, log-odds of words, and regression slopes of a rate on a score.
+"""Rates by group: intervals, differences, log-odds of words, and regression slopes of a rate on a score.
 
 Counts are `a` of `n` in one group and `c` of `m` in the other. All functions of counts are vectorised and
 take whole counts. Regression lines y ~ a*s + b, with a in [-1, 1] and b in [0, 1], and correlations are
@@ -29,7 +29,7 @@ TOUCH = 1e-11
 
 
 class Difference(NamedTuple):
-    """Rate of the group minus rate of the others, with the ends of the interval; NaN where a group is empty."""
+    """Rate of the group minus rate of the others, with its interval; NaN where a group is empty."""
 
     estimate: Floats
     low: Floats
@@ -37,13 +37,14 @@ class Difference(NamedTuple):
 
 
 class LogOdds(NamedTuple):
-    """Log-odds ratio (natural logarithm) of each group against all others pooled, and its z-score (estimate / standard error)."""
+    """Log-odds ratio (natural logarithm) of each group against all others pooled."""
 
     estimate: Floats
     z: Floats
+    """Estimate / standard error."""
 
 
-def counts_and_sizes(*given: ArrayLike) -> tuple[Floats, ...]:
+def counts_and_sizes(*counts: ArrayLike) -> tuple[Floats, ...]:
     """Convert alternating counts and sizes to float64 arrays of one shape and check them.
 
     Whole numbers are exact up to 2**53.
@@ -53,7 +54,7 @@ def counts_and_sizes(*given: ArrayLike) -> tuple[Floats, ...]:
     ValueError
         If a count is negative or above its size.
     """
-    arrays = float_arrays(*given)
+    arrays = float_arrays(*counts)
     for count, size in zip(arrays[::2], arrays[1::2], strict=True):
         if (count < 0).any() or (count > size).any():  # NaN, an unknown count, is accepted
             raise ValueError("counts must lie between 0 and the size of their group")
@@ -94,9 +95,10 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, level: float) -> tuple[F
 
 
 def share_interval(share: float, error: float, critical: float) -> tuple[float, float]:
-    """Compute Wilson's score interval of a share that was estimated with a standard error from dependent or weighted observations.
+    """Compute Wilson's score interval of a share that was estimated with a standard error.
 
-    The number of trials is the effective sample size, share * (1 - share) / error**2.
+    The observations may be dependent or weighted. The number of trials is the effective sample size, share *
+    (1 - share) / error**2.
 
     Parameters
     ----------
@@ -122,17 +124,22 @@ def share_interval(share: float, error: float, critical: float) -> tuple[float, 
 
 
 def effective_size(share: float, error: float) -> float:
-    """Return the number of independent trials for which a share has this standard error; 0 for a share of 0 or 1."""
+    """Return the number of independent trials for which a share has this standard error.
+
+    0 for a share of 0 or 1.
+    """
     return share * (1 - share) / error**2
 
 
 def size_from_width(share: float, half: float, critical: float) -> float:
-    """Return the sample size at which Wilson's interval of a share has this half-width, above 0 and below 1/2.
+    """Return the sample size at which Wilson's interval of a share has this half-width.
 
-    `critical` is the quantile of the interval. With u = critical^2 / n, half * (1 + u) = sqrt(share * (1 -
-    share) * u + u^2 / 4), which is quadratic in u.
+    The half-width lies between 0 and 1/2. `critical` is the quantile of the interval. With u = critical^2 /
+    n, half * (1 + u) = sqrt(share * (1 - share) * u + u^2 / 4), which is quadratic in u.
     """
-    a, b, c = half**2 - 0.25, 2 * half**2 - share * (1 - share), half**2
+    a = half**2 - 0.25
+    b = 2 * half**2 - share * (1 - share)
+    c = half**2
     u = (-b - math.sqrt(b**2 - 4 * a * c)) / (2 * a)
     return critical**2 / u
 
@@ -140,7 +147,9 @@ def size_from_width(share: float, half: float, critical: float) -> float:
 def detectable_excess(
     size: float, boundary: float, level: float, power: float = 0.8, freedom: float = math.inf
 ) -> float:
-    """Compute by how much a share must exceed a boundary so that its one-sided score test is significant with probability `power`.
+    """Compute by how much a share must exceed a boundary so that its one-sided score test is significant.
+
+    It is significant with probability `power`.
 
     Parameters
     ----------
@@ -164,20 +173,25 @@ def detectable_excess(
     Fleiss, Levin and Paik (2003), "Statistical Methods for Rates and Proportions", section 2.5, without the
     correction for continuity.
     """
-    critical = student_quantile(2 * level - 1, floats(freedom)) * math.sqrt(boundary * (1 - boundary) / size)
+    error = math.sqrt(boundary * (1 - boundary) / size)
+    critical = student_quantile(2 * level - 1, floats(freedom)) * error
 
-    def missing(share: float) -> float:
-        return float(
-            share - boundary - critical - scipy.special.ndtri(power) * math.sqrt(share * (1 - share) / size)
-        )
+    def surplus(share: float) -> float:
+        """Return by how much the share is more than sufficient; negative if it is not."""
+        margin = scipy.special.ndtri(power) * math.sqrt(share * (1 - share) / size)
+        return float(share - boundary - critical - margin)
 
-    return float(scipy.optimize.brentq(missing, boundary, 1.0)) - boundary if missing(1.0) > 0 else math.inf
+    if not surplus(1.0) > 0:
+        return math.inf
+    return float(scipy.optimize.brentq(surplus, boundary, 1.0)) - boundary
 
 
 def rate_difference(
     a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike, level: float = 0.95
 ) -> Difference:
-    """Compute a/n - c/m with Newcombe's hybrid score interval (method 10), which combines the two Wilson intervals.
+    """Compute a/n - c/m with Newcombe's hybrid score interval (method 10).
+
+    It combines the two Wilson intervals.
 
     Parameters
     ----------
@@ -265,38 +279,47 @@ def stratified_rate_difference(
     rate, down, up = _weighted_wilson(a, n, weight, z)
     rate_others, down_others, up_others = _weighted_wilson(c, m, weight, z)
     estimate = rate - rate_others
-    return Difference(estimate, estimate - np.hypot(down, up_others), estimate + np.hypot(up, down_others))
+    low = estimate - np.hypot(down, up_others)
+    high = estimate + np.hypot(up, down_others)
+    return Difference(estimate, low, high)
 
 
 def _weighted_wilson(a: Floats, n: Floats, weight: Floats, z: Floats) -> tuple[Floats, Floats, Floats]:
     """Compute the weighted rate and the lower and upper half-widths of its Wilson interval."""
     size = np.maximum(n, 1)
-    each = a / size
-    rate = (weight * each).sum(axis=-1)
+    rates = a / size
+    rate = (weight * rates).sum(axis=-1)
     share = weight**2 / size
     # The stratified rate has a smaller variance than a binomial with the mean rate; a stratum of one trial
     # gives no variance estimate.
     pooled = rate * (1 - rate)
-    within = np.where(size > 1, each * (1 - each) * size / np.maximum(size - 1, 1), pooled[..., None])
+    estimated = rates * (1 - rates) * size / np.maximum(size - 1, 1)
+    within = np.where(size > 1, estimated, pooled[..., None])
     trials = 1.0 / share.sum(axis=-1)
-    gain = np.clip(
-        np.nan_to_num(ratio(pooled, (share * within).sum(axis=-1) * trials), nan=1.0), 1.0, MOST_GAIN
-    )
+    stratified = (share * within).sum(axis=-1) * trials
+    gain = np.clip(np.nan_to_num(ratio(pooled, stratified), nan=1.0), 1.0, MOST_GAIN)
     # The rate of each stratum is estimated as well, which costs one degree of freedom each.
-    known = 1.0 - ratio((weight > 0).sum(axis=-1), np.where(weight > 0, n, 0).sum(axis=-1))
-    low, high = _wilson_ends(rate, trials * (1.0 + (gain - 1.0) * np.nan_to_num(known)), z)
+    weighted = weight > 0
+    strata, members = weighted.sum(axis=-1), np.where(weighted, n, 0).sum(axis=-1)
+    freedom = 1.0 - ratio(strata, members)  # a share
+    effective = trials * (1.0 + (gain - 1.0) * np.nan_to_num(freedom))
+    low, high = _wilson_ends(rate, effective, z)
     return rate, np.maximum(rate - low, 0), np.maximum(high - rate, 0)
 
 
 def _wilson_ends(rate: Floats, n: Floats, z: Floats | float) -> tuple[Floats, Floats]:
-    """Compute Wilson's interval of a rate in n trials, which need not be a whole number; NaN where the rate is NaN."""
+    """Compute Wilson's interval of a rate in n trials; NaN where the rate is NaN.
+
+    The number of trials need not be a whole number.
+    """
     centre = (rate * n + z * z / 2) / (n + z * z)
-    half = z / (n + z * z) * np.sqrt(np.maximum(rate * (1 - rate), 0) * n + z * z / 4)
+    variance = np.maximum(rate * (1 - rate), 0) * n
+    half = z / (n + z * z) * np.sqrt(variance + z * z / 4)
     return centre - half, centre + half
 
 
 def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
-    """Compute log-odds ratios of each group against all others pooled, with an informative Dirichlet prior.
+    """Compute log-odds ratios of each group against all others, with an informative Dirichlet prior.
 
     The prior shrinks the estimates of rare words towards their frequency in the language at large.
 
@@ -327,21 +350,23 @@ def log_odds(counts: ArrayLike, totals: ArrayLike, prior: ArrayLike) -> LogOdds:
     """
     counts, totals = counts_and_sizes(counts, totals)
     prior = floats(prior)
-    word, everything = prior[..., :1], prior[..., 1:]
-    others, others_totals = (
-        counts.sum(axis=-1, keepdims=True) - counts,
-        totals.sum(axis=-1, keepdims=True) - totals,
-    )
-    uses, uses_others = counts + word, others + word
-    rest, rest_others = totals + everything - uses, others_totals + everything - uses_others
-    defined = (uses > 0) & (uses_others > 0) & (rest > 0) & (rest_others > 0)
-    estimate = np.log(ratio(uses * rest_others, np.where(defined, rest * uses_others, 0.0)))
+    of_word, of_all_words = prior[..., :1], prior[..., 1:]
+    counts_others = counts.sum(axis=-1, keepdims=True) - counts
+    totals_others = totals.sum(axis=-1, keepdims=True) - totals
+    uses, uses_others = counts + of_word, counts_others + of_word
+    without = totals + of_all_words - uses  # uses of other words
+    without_others = totals_others + of_all_words - uses_others
+    defined = (uses > 0) & (uses_others > 0) & (without > 0) & (without_others > 0)
+    denominator = np.where(defined, without * uses_others, 0.0)
+    estimate = np.log(ratio(uses * without_others, denominator))
     variance = ratio(uses + uses_others, uses * uses_others)
-    return LogOdds(estimate, estimate / np.sqrt(variance))
+    return LogOdds(estimate, z=estimate / np.sqrt(variance))
 
 
 def line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, sxy: ArrayLike) -> Floats:
-    """Compute the slope of the ordinary least-squares line from count and sums; NaN where n is 0 or x does not vary.
+    """Compute the slope of the ordinary least-squares line from count and sums.
+
+    NaN where n is 0 or x does not vary.
 
     Parameters
     ----------
@@ -369,27 +394,22 @@ def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, s
     """
     n, sx, sy, sxx, sxy = float_arrays(n, sx, sy, sxx, sxy)
     slope, intercept = _unbounded(n, sx, sy, sxx, sxy)
-    a = np.stack(
-        [
-            *(np.full(slope.shape, end) for end in SLOPE),
-            *(np.clip(ratio(sxy - end * sx, sxx), *SLOPE) for end in INTERCEPT),
-        ]
-    )
-    b = np.stack(
-        [
-            *(np.clip(ratio(sy - end * sx, n), *INTERCEPT) for end in SLOPE),
-            *(np.full(slope.shape, end) for end in INTERCEPT),
-        ]
-    )
+    # The best point on each of the four edges: two with a fixed slope, two with a fixed intercept.
+    fixed_slopes = [np.full(slope.shape, end) for end in SLOPE]
+    best_intercepts = [np.clip(ratio(sy - end * sx, n), *INTERCEPT) for end in SLOPE]
+    fixed_intercepts = [np.full(slope.shape, end) for end in INTERCEPT]
+    best_slopes = [np.clip(ratio(sxy - end * sx, sxx), *SLOPE) for end in INTERCEPT]
+    a = np.stack(fixed_slopes + best_slopes)
+    b = np.stack(best_intercepts + fixed_intercepts)
     # Excess squared error over the unbounded line, as a sum of squares: no cancellation of large sums.
     da, db = a - slope, b - intercept
     mean = ratio(sx, n)
-    excess = (da * mean + db) ** 2 + da * da * (ratio(sxx, n) - mean * mean)
+    variance = ratio(sxx, n) - mean * mean
+    excess = (da * mean + db) ** 2 + da * da * variance
     best = np.argmin(np.where(np.isnan(excess), np.inf, excess), axis=0)
-    bounded = np.take_along_axis(a, best[None, ...], axis=0)[0]
-    return np.where(
-        np.isnan(slope), np.nan, np.where(_inside(slope, intercept), np.clip(slope, *SLOPE), bounded)
-    )
+    on_edge = np.take_along_axis(a, best[None, ...], axis=0)[0]
+    bounded = np.where(_inside(slope, intercept), np.clip(slope, *SLOPE), on_edge)
+    return np.where(np.isnan(slope), np.nan, bounded)
 
 
 def lsq_linear_slope(
@@ -422,7 +442,7 @@ def lsq_linear_slope(
 
 
 def _interior_search(grams: Floats) -> Floats:
-    """Run `lsq_linear` for each (3, 3) matrix of inner products of the columns s, 1, y and return the slopes."""
+    """Run `lsq_linear` for each (3, 3) matrix of inner products of the columns s, 1, y; return the slopes."""
     from scipy.optimize import lsq_linear
 
     # The inner products of the rows of sqrt(values) * vectors.T are the Gram matrix, even if it is singular.
@@ -437,13 +457,16 @@ def _unbounded(n: Floats, sx: Floats, sy: Floats, sxx: Floats, sxy: Floats) -> t
     mx, my = ratio(sx, n), ratio(sy, n)
     mean_square = ratio(sxx, n)
     variance = mean_square - mx * mx
-    slope = ratio(ratio(sxy, n) - mx * my, np.where(variance > CONSTANT * mean_square, variance, 0.0))
+    covariance = ratio(sxy, n) - mx * my
+    varying = np.where(variance > CONSTANT * mean_square, variance, 0.0)
+    slope = ratio(covariance, varying)
     return slope, my - slope * mx
 
 
 def _inside(slope: Floats, intercept: Floats) -> Booleans:
     within_slope = (slope >= SLOPE[0] - TOUCH) & (slope <= SLOPE[1] + TOUCH)
-    return within_slope & (intercept >= INTERCEPT[0] - TOUCH) & (intercept <= INTERCEPT[1] + TOUCH)
+    within_intercept = (intercept >= INTERCEPT[0] - TOUCH) & (intercept <= INTERCEPT[1] + TOUCH)
+    return within_slope & within_intercept
 
 
 def pearson_from_sums(
@@ -454,7 +477,9 @@ def pearson_from_sums(
     Arrays of any shape, broadcast together. NaN where either variable is constant or n is 0. Clipped to [-1,
     1] against rounding.
     """
-    mx, my, mxx, mxy, myy = (ratio(total, n) for total in (sx, sy, sxx, sxy, syy))
+    mx, my = ratio(sx, n), ratio(sy, n)
+    mxx, myy = ratio(sxx, n), ratio(syy, n)
+    mxy = ratio(sxy, n)
     vx, vy = mxx - mx * mx, myy - my * my
     varies = (vx > CONSTANT * mxx) & (vy > CONSTANT * myy)
     spread = np.sqrt(np.where(varies, vx, 0.0)) * np.sqrt(np.where(varies, vy, 0.0))

@@ -10,7 +10,7 @@ from tiltmeter.stats.intervals import Interval
 
 
 def weighted_sum_interval(weights: ArrayLike, largest: float, level: float) -> Interval:
-    """Compute the interval of the expected sum of the weights of rare events, each of which was observed once.
+    """Compute the interval of the expected sum of weights of rare events, each of which was observed once.
 
     The interval is exact for equal weights (that of a Poisson count) and conservative otherwise.
 
@@ -37,14 +37,13 @@ def weighted_sum_interval(weights: ArrayLike, largest: float, level: float) -> I
 
     def quantile(share: float, mean: float, variance: float) -> float:
         """Return a quantile of the scaled chi-squared distribution with this mean and variance."""
-        return (
-            float(variance / (2 * mean) * scipy.stats.chi2.ppf(share, 2 * mean**2 / variance))
-            if mean > 0
-            else 0.0
-        )
+        if not mean > 0:
+            return 0.0
+        freedom = 2 * mean**2 / variance
+        return float(variance / (2 * mean) * scipy.stats.chi2.ppf(share, freedom))
 
     values, tail = floats(weights), (1 - level) / 2
     total, variance = values.sum(), (values**2).sum()
-    return Interval(
-        quantile(tail, total, variance), quantile(1 - tail, total + largest, variance + largest**2)
-    )
+    low = quantile(tail, total, variance)
+    high = quantile(1 - tail, total + largest, variance + largest**2)
+    return Interval(low, high)

@@ -67,19 +67,22 @@ def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLi
     scales = sizes / np.maximum(sizes - 1, 1)
     # With a common scale, the product uses whole multiplicities (exact for counts) and is scaled afterwards.
     common = np.unique(scales[sizes > 1])
-    factor, weighted = (
-        (common[0], values) if common.size == 1 else (1.0, values * np.repeat(scales, sizes)[:, None])
-    )
+    if common.size == 1:
+        factor, weighted = float(common[0]), values
+    else:
+        factor, weighted = 1.0, values * np.repeat(scales, sizes)[:, None]
     # All draws are one flat array, n_h - 1 per stratum, which avoids a loop over thousands of small strata.
-    first, pool = np.repeat(np.cumsum(sizes) - sizes, sizes - 1), np.repeat(sizes, sizes - 1)
+    starts = np.cumsum(sizes) - sizes
+    first, pool = np.repeat(starts, sizes - 1), np.repeat(sizes, sizes - 1)
     generator = np.random.Generator(np.random.PCG64(seed))
-    totals = _drawn_totals(
-        weighted,
-        resamples,
-        lambda rows: (first + generator.random((rows, first.size)) * pool).astype(np.intp),
-    )
-    lone: Floats = values[np.repeat(sizes == 1, sizes)].sum(axis=0)
-    return totals * factor + lone
+
+    def draw(rows: int) -> Index:
+        positions: Index = (first + generator.random((rows, first.size)) * pool).astype(np.intp)
+        return positions
+
+    totals = _drawn_totals(weighted, resamples, draw)
+    single: Floats = values[np.repeat(sizes == 1, sizes)].sum(axis=0)
+    return totals * factor + single
 
 
 def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
@@ -113,16 +116,19 @@ def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> Floats:
     *key, position = random.Random(seed).getstate()[1]
     stream = np.random.RandomState()
     stream.set_state(("MT19937", np.array(key, dtype=np.uint32), position, 0, 0.0))
-    return _drawn_totals(
-        values, resamples, lambda rows: (stream.random_sample((rows, n)) * n).astype(np.intp)
-    )
+
+    def draw(rows: int) -> Index:
+        positions: Index = (stream.random_sample((rows, n)) * n).astype(np.intp)
+        return positions
+
+    return _drawn_totals(values, resamples, draw)
 
 
 def exchanged_totals(first: ArrayLike, second: ArrayLike, *, draws: int, seed: int) -> tuple[Floats, Floats]:
-    """Compute the column totals of two sides after exchanging the sides of each item at random, with probability one half.
+    """Compute the column totals of two sides after exchanging the sides of each item at random.
 
-    Under the null hypothesis of no difference, the two answers to an item are exchangeable, so these totals
-    are as probable as the observed ones.
+    Each item is exchanged with probability one half. Under the null hypothesis of no difference, the two
+    answers to an item are exchangeable, so these totals are as probable as the observed ones.
 
     Parameters
     ----------
@@ -184,8 +190,9 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
         )
     generator = np.random.Generator(np.random.PCG64(seed))
     # Each order contributes its difference from the last order.
-    *orders, last = (values[:, order].reshape(n, groups * columns) for order in permutations(range(groups)))
-    changes = [ordered - last for ordered in orders]
+    orders = [list(order) for order in permutations(range(groups))]
+    *ordered, last = [values[:, order].reshape(n, groups * columns) for order in orders]
+    changes = [table - last for table in ordered]
     totals = np.tile(last.sum(axis=0), (draws, 1))
     for block in blocks_of(draws, n):
         chosen = np.array([generator.integers(len(changes) + 1, size=n, dtype=np.uint8) for _ in block])
@@ -204,8 +211,8 @@ def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) 
 
     def weights(rows: int) -> Index:
         """Return how often each item occurs in the next resamples, shape (rows, n)."""
-        place = draw(rows) + n * np.arange(rows)[:, None]
-        return np.bincount(place.ravel(), minlength=n * rows).reshape(rows, n)
+        positions = draw(rows) + n * np.arange(rows)[:, None]
+        return np.bincount(positions.ravel(), minlength=n * rows).reshape(rows, n)
 
     with _loaded_libraries().limit(limits=1, user_api="blas"):
         return np.concatenate([weights(len(block)) @ values for block in blocks_of(resamples, n)])
@@ -218,22 +225,27 @@ def _loaded_libraries() -> ThreadpoolController:
 
 
 def blocks_of(draws: int, cells: int) -> Iterator[range]:
-    """Split the draws into consecutive blocks that hold at most BLOCK_CELLS weights, with `cells` weights per draw.
+    """Split the draws into consecutive blocks that hold at most BLOCK_CELLS weights.
 
-    Each draw takes its own numbers from the generator, so results do not depend on the block size.
+    A draw has `cells` weights. Each draw takes its own numbers from the generator, so results do not depend
+    on the block size.
     """
     rows = max(1, BLOCK_CELLS // max(1, cells))
     return (range(begin, min(begin + rows, draws)) for begin in range(0, draws, rows))
 
 
 def _finite_values(x: ArrayLike, *, axes: int) -> Floats:
-    """Convert per-item values to a contiguous float64 array and reject NaN and infinity, which would affect every resample."""
+    """Convert per-item values to a contiguous float64 array and reject NaN and infinity.
+
+    They would affect every resample.
+    """
     values = np.ascontiguousarray(x, dtype=np.float64)
     if values.ndim != axes:
         raise ValueError(f"per-item values must have {axes} axes, not {values.ndim}")
     if not np.isfinite(values).all():
         raise ValueError(
-            "per-item values must be finite; where an item has no value, set both its sum and its count column to 0"
+            "per-item values must be finite; "
+            "where an item has no value, set both its sum and its count column to 0"
         )
     return values
 
@@ -246,6 +258,8 @@ def normals_from_hashes(hashes: ArrayLike) -> Floats:
     Box and Muller (1958), "A note on the generation of random normal deviates".
     """
     codes = np.asarray(hashes, dtype=np.uint64)
-    one, two = ((half + 0.5) / 2**32 for half in (codes >> np.uint64(32), codes & np.uint64(2**32 - 1)))
-    found: Floats = np.sqrt(-2 * np.log(one)) * np.cos(2 * np.pi * two)
-    return found
+    high, low = codes >> np.uint64(32), codes & np.uint64(2**32 - 1)
+    radius_uniform = (high + 0.5) / 2**32
+    angle_uniform = (low + 0.5) / 2**32
+    normals: Floats = np.sqrt(-2 * np.log(radius_uniform)) * np.cos(2 * np.pi * angle_uniform)
+    return normals

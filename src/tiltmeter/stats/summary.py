@@ -114,9 +114,9 @@ class SummaryOptions:
     method: str = "larger"
 
 
-def _name_and_number(given: str) -> tuple[str, float | None]:
+def _name_and_number(setting: str) -> tuple[str, float | None]:
     """Split a setting such as "quantile=0.25" into its name and number."""
-    name, _, value = given.partition("=")
+    name, _, value = setting.partition("=")
     return name, float(value) if value else None
 
 
@@ -132,18 +132,27 @@ class Sample:
         formulas: Formulas = DEFAULT_FORMULAS,
         decisions: Booleans | None = None,
     ) -> None:
-        """Store `values` (C, ..., n), `baseline` of the same shape or None, and `standard`, which broadcasts; NaN is missing.
+        """Store values and settings; NaN is missing.
 
-        `decisions` has the shape of `standard`: whether the values are shares of positive decisions; None:
-        they are not.
+        Parameters
+        ----------
+        values
+            Values of the group, shape (C, ..., n).
+        baseline
+            Baseline of each value, of the same shape; None: there is none.
+        standard
+            Standard of the selection rate, which broadcasts.
+        options, formulas
+            Options and definition of the statistics.
+        decisions
+            Whether the values are shares of positive decisions, in the shape of `standard`; None: they are
+            not.
         """
-        self.values, self.baseline, self.standard, self.options, self.formulas = (
-            values,
-            baseline,
-            standard,
-            options,
-            formulas,
-        )
+        self.values = values
+        self.baseline = baseline
+        self.standard = standard
+        self.options = options
+        self.formulas = formulas
         self.decisions = decisions
         self._shared: tuple[Floats, Index] | None = None
 
@@ -184,8 +193,10 @@ class Sample:
     @cached_property
     def count(self) -> Floats:
         """Number of values present."""
+        if not self.complete:
+            return floats(self.present.sum(axis=-1))
         shape = self.values.shape
-        return np.full(shape[:-1], float(shape[-1])) if self.complete else floats(self.present.sum(axis=-1))
+        return np.full(shape[:-1], float(shape[-1]))
 
     @cached_property
     def mean(self) -> Floats:
@@ -259,7 +270,8 @@ def bin_numbers(x: Floats, start: Floats, step: Floats) -> Floats:
     # Rounding matters near an edge only; there the value is compared with the edge itself.
     near = np.flatnonzero(np.abs(place, out=place) < 1e-9)
     lane, number = near // x.shape[-1], nearest.ravel()[near]
-    bins.ravel()[near] = number - (x.ravel()[near] < start.ravel()[lane] + number * step.ravel()[lane])
+    edge = start.ravel()[lane] + number * step.ravel()[lane]
+    bins.ravel()[near] = number - (x.ravel()[near] < edge)
     return bins
 
 
@@ -281,10 +293,10 @@ def fullest_bin(ordered: Floats, width: float) -> Floats:
 
 
 def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFAULT_FORMULAS) -> Floats:
-    """Compute the standard of the selection rate for each row of (C, N) values of all groups together, shape (C,).
+    """Compute the standard of the selection rate for each row of (C, N) values, shape (C,).
 
-    If the formulas do not skip missing values, a missing value makes the standard NaN; for the mode it counts
-    as larger than all others.
+    The values are those of all groups together. If the formulas do not skip missing values, a missing value
+    makes the standard NaN; for the mode it counts as larger than all others.
     """
     name, value = _name_and_number(options.standard)
     if name == "fixed":
@@ -293,25 +305,44 @@ def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFA
     if name == "mode":
         width = value or 0.1
         if not formulas.skips_missing:
-            low, high = (end.reduce(values, axis=-1, keepdims=True) for end in (np.fmin, np.fmax))
-            values = np.where(sample.present, values, low + width * np.ceil((high - low) / width))
+            low = np.fmin.reduce(values, axis=-1, keepdims=True)
+            high = np.fmax.reduce(values, axis=-1, keepdims=True)
+            beyond = low + width * np.ceil((high - low) / width)
+            values = np.where(sample.present, values, beyond)
         return fullest_bin(np.sort(values, axis=-1), width)
     if name == "mean":
-        found = mean_present(values)
+        standard = mean_present(values)
+    elif value is None:
+        standard = sample.quantile(0.5)
+    elif name == "percentile":
+        standard = sample.quantile(value / 100.0)
     else:
-        found = sample.quantile(0.5 if value is None else value / 100.0 if name == "percentile" else value)
-    return found if formulas.skips_missing else np.where(sample.present.all(axis=-1), found, np.nan)
+        standard = sample.quantile(value)
+    if formulas.skips_missing:
+        return standard
+    return np.where(sample.present.all(axis=-1), standard, np.nan)
 
 
 class Statistic(NamedTuple):
-    """One statistic: its function, and whether it needs a baseline, is a share (0 to 1), or depends on the order of the values only.
+    """One statistic: its function and its properties.
 
-    `compute` takes a `Sample` and returns an array of shape `sample.values.shape[:-1]`, NaN where the
-    statistic is undefined. It is called for many features, groups and resamples at once. For `ranked`
-    statistics, the values are `order_codes`. `bounds` are the smallest and the largest possible value of a
-    smooth statistic, whose sampling distribution is close to normal; None: not smooth. `terms` computes the
-    number of each row (NaN where missing) of which the statistic is the mean, so that its standard error is
-    known; None: unknown.
+    Attributes
+    ----------
+    compute
+        Function of a `Sample`, which returns an array of shape `sample.values.shape[:-1]`, NaN where the
+        statistic is undefined. It is called for many features, groups and resamples at once.
+    paired
+        Whether it needs a baseline.
+    share
+        Whether it is a share, from 0 to 1.
+    ranked
+        Whether it depends on the order of the values only; `compute` then gets `order_codes` as values.
+    bounds
+        Smallest and largest possible value of a smooth statistic, whose sampling distribution is close to
+        normal; None: not smooth.
+    terms
+        Function that computes the number of each row (NaN where missing) of which the statistic is the mean,
+        so that its standard error is known; None: unknown.
     """
 
     compute: Callable[[Sample], Floats]
@@ -323,20 +354,19 @@ class Statistic(NamedTuple):
 
 
 def _variance(sample: Sample) -> Floats:
+    if not sample.formulas.adjusted:
+        return sample.spread
     n = sample.count
-    return (
-        np.where(n > 1, sample.spread * n / (n - 1.0), np.nan) if sample.formulas.adjusted else sample.spread
-    )
+    return np.where(n > 1, sample.spread * n / (n - 1.0), np.nan)
 
 
 def _skewness(sample: Sample) -> Floats:
     n, third = sample.count, np.einsum("...n,...n->...", sample.squares, sample.deviations)
     biased = np.where(sample.constant, np.nan, third / n / sample.spread**1.5)
-    return (
-        np.where(n > 2, biased * np.sqrt(n * (n - 1.0)) / (n - 2.0), np.nan)
-        if sample.formulas.adjusted
-        else biased
-    )
+    if not sample.formulas.adjusted:
+        return biased
+    adjusted = biased * np.sqrt(n * (n - 1.0)) / (n - 2.0)
+    return np.where(n > 2, adjusted, np.nan)
 
 
 def _kurtosis(sample: Sample) -> Floats:
@@ -344,7 +374,8 @@ def _kurtosis(sample: Sample) -> Floats:
     biased = np.where(sample.constant, np.nan, fourth / n / sample.spread**2 - 3.0)
     if not sample.formulas.adjusted:
         return biased
-    return np.where(n > 3, (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * biased + 6.0), np.nan)
+    adjusted = (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * biased + 6.0)
+    return np.where(n > 3, adjusted, np.nan)
 
 
 def _range_between(sample: Sample, low: float, high: float) -> Floats:
@@ -354,16 +385,29 @@ def _range_between(sample: Sample, low: float, high: float) -> Floats:
 def _divergence(sample: Sample) -> Floats:
     """Compute the Kullback-Leibler divergence of the group's histogram from the baseline's, in nats."""
     assert sample.baseline is not None
-    sides = sample.values, sample.baseline
-    lows, highs = ([end(side, axis=-1) for side in sides] for end in (np.fmin.reduce, np.fmax.reduce))
+    bins = sample.options.bins
+    low, high = _ends(sample.values)
+    baseline_low, baseline_high = _ends(sample.baseline)
     if sample.formulas.common_bins:
-        lows, highs = [np.minimum(*lows)] * 2, [np.maximum(*highs)] * 2
-    p, q = (_bin_shares(*side, sample.options.bins) for side in zip(sides, lows, highs, strict=True))
+        low = baseline_low = np.minimum(low, baseline_low)
+        high = baseline_high = np.maximum(high, baseline_high)
+    p = _bin_shares(sample.values, low, high, bins)
+    q = _bin_shares(sample.baseline, baseline_low, baseline_high, bins)
     return np.asarray((p * np.log(p / q)).sum(axis=-1))
 
 
+def _ends(values: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest of (..., n) values, shape (...)."""
+    low: Floats = np.fmin.reduce(values, axis=-1)
+    high: Floats = np.fmax.reduce(values, axis=-1)
+    return low, high
+
+
 def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
-    """Compute the share of the values in each bin of equal width, as np.histogram counts them (the last bin includes its upper edge)."""
+    """Compute the share of the values in each bin of equal width, as np.histogram counts them.
+
+    The last bin includes its upper edge.
+    """
     even = 0.5 * (low == high)
     start, stop = (low - even)[..., None], (high + even)[..., None]
     numbers = bin_numbers(x, start, (stop - start) / bins)
@@ -372,13 +416,13 @@ def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
         numbers[missing] = bins + 1
     # Two further bins: for values on the upper edge, and for missing values.
     numbers += (bins + 2) * np.arange(low.size).reshape(start.shape)
-    counts = np.bincount(numbers.ravel().astype(np.intp), minlength=(bins + 2) * low.size).reshape(
-        *low.shape, -1
-    )
+    counts = np.bincount(numbers.ravel().astype(np.intp), minlength=(bins + 2) * low.size)
+    counts = counts.reshape(*low.shape, -1)
     counts[..., bins - 1] += counts[..., bins]
     counts = counts[..., :bins]
     total = counts.sum(axis=-1, keepdims=True)
-    return np.where(counts > 0, counts / total, np.where(total > 0, SMALLEST_SHARE, np.nan))
+    share_of_empty = np.where(total > 0, SMALLEST_SHARE, np.nan)
+    return np.where(counts > 0, counts / total, share_of_empty)
 
 
 def _precision(sample: Sample) -> Floats:
@@ -386,9 +430,8 @@ def _precision(sample: Sample) -> Floats:
     away = sample.values - sample.baseline
     within = np.abs(away, out=away) <= sample.options.tolerance
     pairs = sample.pairs[0] if sample.formulas.pairs_only else sample.values
-    return np.asarray(
-        np.count_nonzero(within, axis=-1) / (sample.count if pairs is sample.values else count_present(pairs))
-    )
+    count = sample.count if pairs is sample.values else count_present(pairs)
+    return np.asarray(np.count_nonzero(within, axis=-1) / count)
 
 
 def _selected(sample: Sample) -> Booleans:
@@ -400,7 +443,8 @@ def _selected(sample: Sample) -> Booleans:
     if name == "smaller":
         return np.asarray(x <= standard)
     assert value is not None
-    return np.asarray(np.abs(x - standard) <= (value if name == "within-range" else value * standard))
+    largest_distance = value if name == "within-range" else value * standard
+    return np.asarray(np.abs(x - standard) <= largest_distance)
 
 
 def _selection_rate(sample: Sample) -> Floats:
@@ -419,37 +463,50 @@ def _selections(sample: Sample) -> Floats:
 
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
-    """Compute Pearson's correlation of (..., n) pairs, in which both or neither are NaN; NaN where one side is constant."""
+    """Compute Pearson's correlation of (..., n) pairs, in which both or neither are NaN.
+
+    NaN where one side is constant.
+    """
     present = x == x  # False for NaN
-    count, complete = present.sum(axis=-1), present.all()
-    means = [(side if complete else np.where(present, side, 0.0)).sum(axis=-1) / count for side in (x, y)]
-    dx, dy = (side - mean[..., None] for side, mean in zip((x, y), means, strict=True))
-    if not complete:
-        dx, dy = (np.where(present, away, 0.0) for away in (dx, dy))
-    sxx, syy, sxy = (np.einsum("...n,...n->...", a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
-    # Sums of squares up to these are rounding error of a constant.
-    floors = [count * (EPSILON * mean) ** 2 for mean in means]
-    varies = (count > 1) & (sxx > floors[0]) & (syy > floors[1])
-    return np.where(varies, np.clip(sxy / np.sqrt(sxx * syy), -1.0, 1.0), np.nan)
+    count, complete = present.sum(axis=-1), bool(present.all())
+
+    def centred(side: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the mean, and the deviations from it; 0 where missing."""
+        mean = (side if complete else np.where(present, side, 0.0)).sum(axis=-1) / count
+        deviations = side - mean[..., None]
+        return mean, deviations if complete else np.where(present, deviations, 0.0)
+
+    mean_x, dx = centred(x)
+    mean_y, dy = centred(y)
+    sxx = np.einsum("...n,...n->...", dx, dx)
+    syy = np.einsum("...n,...n->...", dy, dy)
+    sxy = np.einsum("...n,...n->...", dx, dy)
+    # Smaller sums of squares are rounding error of a constant.
+    floor_x = count * (EPSILON * mean_x) ** 2
+    floor_y = count * (EPSILON * mean_y) ** 2
+    varies = (count > 1) & (sxx > floor_x) & (syy > floor_y)
+    r = np.clip(sxy / np.sqrt(sxx * syy), -1.0, 1.0)
+    return np.where(varies, r, np.nan)
 
 
 def order_codes(values: Floats) -> Floats:
-    """Compute dense ranks of (..., n) values: whole numbers with the same order and the same ties; NaN stays NaN."""
+    """Compute dense ranks of (..., n) values: whole numbers with the same order and ties; NaN stays NaN."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(values, method="dense", axis=-1, nan_policy="omit"))
 
 
 def _twice_ranks(codes: Floats) -> NDArray[Any]:
-    """Compute twice the ranks 1, 2, ... of (..., n) whole numbers, with mean ranks for ties; NaN stays NaN, in an array of floats.
+    """Compute twice the ranks 1, 2, ... of (..., n) whole numbers, with mean ranks for ties.
 
-    Number and position are packed into one integer and sorted together, then position and rank: several times
-    faster than `argsort`.
+    NaN stays NaN, in an array of floats. Number and position are packed into one integer and sorted together,
+    then position and rank: several times faster than `argsort`.
     """
     n, missing = codes.shape[-1], np.isnan(codes)
     bits, top = n.bit_length(), np.fmax.reduce(codes, axis=None, initial=n) + 1
-    whole: Any = np.uint32 if top * 2**bits < 2**32 else np.uint64
-    digits, mask, places = whole(bits), whole((1 << bits) - 1), np.arange(n, dtype=whole)
+    integer: Any = np.uint32 if top * 2**bits < 2**32 else np.uint64
+    digits, mask = integer(bits), integer((1 << bits) - 1)
+    places = np.arange(n, dtype=integer)
 
     def placed(numbers: NDArray[Any]) -> NDArray[Any]:
         """Return the position of each number in sorted order, ties in order of appearance."""
@@ -463,40 +520,62 @@ def _twice_ranks(codes: Floats) -> NDArray[Any]:
         keys &= mask
         return keys
 
-    numbers = np.where(missing, top, codes).astype(whole)
+    numbers = np.where(missing, top, codes).astype(integer)
     # The sum of the positions from both ends is the same for all ties.
-    twice = placed(numbers) + placed(numbers[..., ::-1])[..., ::-1] + whole(2)
+    twice = placed(numbers) + placed(numbers[..., ::-1])[..., ::-1] + integer(2)
     return np.where(missing, np.nan, twice) if missing.any() else twice
 
 
 def _kendall(sample: Sample) -> Floats:
-    """Compute Kendall's tau-b from all pairs, one distance between positions at a time; NaN where one side is constant.
+    """Compute Kendall's tau-b from all pairs, one distance between positions at a time.
 
+    NaN where one side is constant.
+
+    References
+    ----------
     Kendall (1945), "The treatment of ties in ranking problems".
     """
     n = sample.values.shape[-1]
-    sides = (np.ascontiguousarray(np.moveaxis(ranks, -1, 0)) for ranks in sample.pair_ranks)
-    x, y = (side if side.dtype.kind == "f" else side.astype(np.min_scalar_type(2 * n)) for side in sides)
-    products, left, right = np.zeros((3, *x.shape), dtype=np.min_scalar_type(-n))
-    if all(
-        (np.square(side, dtype=np.float64).sum(axis=0) == 2 * n * (n + 1) * (2 * n + 1) / 3).all()
-        for side in (x, y)
-    ):
-        # The sum of squared ranks shows that there are no ties, so each pair is either concordant or
-        # discordant.
+    first, second = sample.pair_ranks
+    x, y = _position_first(first), _position_first(second)
+    small = np.min_scalar_type(-n)
+    products = np.zeros(x.shape, dtype=small)  # per position, each added over all distances
+    if _without_ties(x) and _without_ties(y):
+        # Each pair is either concordant or discordant.
         for step in range(1, n):
             products[step:] += (x[step:] > x[:-step]) == (y[step:] > y[:-step])
-        return floats(4.0 * products.sum(axis=0, dtype=np.float64) / (n * (n - 1)) - 1.0)
+        concordant = products.sum(axis=0, dtype=np.float64)
+        return floats(4.0 * concordant / (n * (n - 1)) - 1.0)
+    untied_x, untied_y = np.zeros((2, *x.shape), dtype=small)
     for step in range(1, n):
-        a, b = (
-            (side[step:] > side[:-step]).view(np.int8) - (side[step:] < side[:-step]).view(np.int8)
-            for side in (x, y)
-        )
-        products[step:] += a * b
-        left[step:] += a != 0
-        right[step:] += b != 0
-    agreeing, varies, varies_too = (part.sum(axis=0, dtype=np.float64) for part in (products, left, right))
-    return np.where(varies * varies_too > 0, agreeing / np.sqrt(varies * varies_too), np.nan)
+        signs_x, signs_y = _signs(x, step), _signs(y, step)
+        products[step:] += signs_x * signs_y
+        untied_x[step:] += signs_x != 0
+        untied_y[step:] += signs_y != 0
+    agreement = products.sum(axis=0, dtype=np.float64)
+    pairs = untied_x.sum(axis=0, dtype=np.float64) * untied_y.sum(axis=0, dtype=np.float64)
+    return np.where(pairs > 0, agreement / np.sqrt(pairs), np.nan)
+
+
+def _position_first(twice_ranks: NDArray[Any]) -> NDArray[Any]:
+    """Return (..., n) doubled ranks as a contiguous array (n, ...), in the smallest type of whole numbers."""
+    moved = np.ascontiguousarray(np.moveaxis(twice_ranks, -1, 0))
+    if moved.dtype.kind == "f":  # with NaN
+        return moved
+    return moved.astype(np.min_scalar_type(2 * len(moved)))
+
+
+def _without_ties(twice_ranks: NDArray[Any]) -> bool:
+    """Check that no column of (n, ...) doubled ranks has ties: these make the sum of squares smaller."""
+    n = len(twice_ranks)
+    squares = np.square(twice_ranks, dtype=np.float64).sum(axis=0)
+    return bool((squares == 2 * n * (n + 1) * (2 * n + 1) / 3).all())
+
+
+def _signs(ranks: NDArray[Any], step: int) -> NDArray[np.int8]:
+    """Return the signs of the differences between the ranks `step` positions apart."""
+    later, earlier = ranks[step:], ranks[:-step]
+    return (later > earlier).view(np.int8) - (later < earlier).view(np.int8)
 
 
 STATISTICS: Mapping[str, Statistic] = {
@@ -543,6 +622,11 @@ def summarise(
     baseline are omitted if the sample has none.
     """
     with np.errstate(all="ignore"):  # undefined statistics arise as 0/0 and become NaN
-        asked = {name: known[name] for name in names if sample.baseline is not None or not known[name].paired}
-        coded = sample.coded() if any(one.ranked for one in asked.values()) else sample
-        return {name: one.compute(coded if one.ranked else sample) for name, one in asked.items()}
+        wanted = {name: known[name] for name in names}
+        if sample.baseline is None:
+            wanted = {name: statistic for name, statistic in wanted.items() if not statistic.paired}
+        coded = sample.coded() if any(statistic.ranked for statistic in wanted.values()) else sample
+        return {
+            name: statistic.compute(coded if statistic.ranked else sample)
+            for name, statistic in wanted.items()
+        }

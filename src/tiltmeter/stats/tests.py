@@ -1,4 +1,6 @@
-"""Significance tests of counts, vectorised over many tests: one-sided comparisons of rates, independence, and multiple testing.
+"""Significance tests of counts, vectorised over many tests.
+
+One-sided comparisons of rates, independence, and multiple testing.
 
 Counts are `a` of `n` in one group and `c` of `m` in the other. All functions take whole counts and return p =
 1 where the margins leave nothing to test (an empty group, no successes, or successes only). `greater` is the
@@ -50,7 +52,8 @@ def independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
     gap = np.abs(np.stack([does, size - does]) - expected)
     gap -= np.where((free == 1)[..., None], np.minimum(0.5, gap), 0.0)
     statistic = np.nansum(ratio(gap**2, expected), axis=(0, -1))
-    return np.where(free > 0, scipy.special.chdtrc(np.maximum(free, 1), statistic), 1.0)
+    p = scipy.special.chdtrc(np.maximum(free, 1), statistic)
+    return np.where(free > 0, p, 1.0)
 
 
 def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
@@ -88,10 +91,10 @@ def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
 
 
 def z_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
-    """Compute one-sided p-values for a/n greater than c/m by the normal approximation with continuity correction.
+    """Compute one-sided p-values for a/n greater than c/m by the normal approximation.
 
-    Arguments and result are those of `greater`. The p-value is half that of `independence_p` where a exceeds
-    its expectation by at least half a count.
+    It has a continuity correction. Arguments and result are those of `greater`. The p-value is half that of
+    `independence_p` where a exceeds its expectation by at least half a count.
 
     References
     ----------
@@ -100,7 +103,9 @@ def z_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
     a, n, c, m = counts_and_sizes(a, n, c, m)
     does, total = a + c, np.maximum(n + m, 1)
     sd = np.sqrt(n * m * does * (n + m - does) / total**3)
-    return np.where(sd > 0, scipy.special.ndtr(-ratio(a - 0.5 - does * n / total, sd)), 1.0)
+    expected = does * n / total
+    z = ratio(a - 0.5 - expected, sd)
+    return np.where(sd > 0, scipy.special.ndtr(-z), 1.0)
 
 
 def exact_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
@@ -115,14 +120,14 @@ def exact_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Flo
     """
     a, n, c, m = counts_and_sizes(a, n, c, m)
     # Each different table is computed once: many concepts have the same small counts.
-    tables, place = np.unique(
-        np.stack([a - 1, *_margins(a, n, c, m)]).reshape(4, -1), axis=1, return_inverse=True
-    )
-    return np.asarray(scipy.stats.hypergeom.sf(*tables)[place]).reshape(a.shape)
+    parameters = np.stack([a - 1, *_margins(a, n, c, m)]).reshape(4, -1)
+    tables, place = np.unique(parameters, axis=1, return_inverse=True)
+    p = scipy.stats.hypergeom.sf(*tables)
+    return np.asarray(p[place]).reshape(a.shape)
 
 
 def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
-    """Compute one-sided p-values for a group's rate greater than that of the others, compared within strata only.
+    """Compute one-sided p-values for a group's rate greater than that of the others, within strata only.
 
     Strata in which one of the two is empty are ignored. The Cochran-Mantel-Haenszel normal approximation with
     continuity correction is used where the sum of the counts can deviate from its expectation by at least 5
@@ -159,11 +164,14 @@ def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -
     a, n, c, m = counts_and_sizes(a, n, c, m)
     does, total = a + c, np.maximum(n + m, 1)
     expected = does * n / total
-    variance = (n * m * does * (total - does) / (total**2 * np.maximum(total - 1, 1))).sum(axis=-1)
+    variances = n * m * does * (total - does) / (total**2 * np.maximum(total - 1, 1))
+    variance = variances.sum(axis=-1)
     lowest, highest = np.maximum(does - m, 0), np.minimum(n, does)
-    room = np.minimum((expected - lowest).sum(axis=-1), (highest - expected).sum(axis=-1))
-    normal = scipy.special.ndtr(-ratio((a - expected).sum(axis=-1) - 0.5, np.sqrt(variance)))
-    p = np.where((room >= SMALL) & (variance > 0), normal, 1.0)
+    room_below = (expected - lowest).sum(axis=-1)
+    room_above = (highest - expected).sum(axis=-1)
+    room = np.minimum(room_below, room_above)
+    z = ratio((a - expected).sum(axis=-1) - 0.5, np.sqrt(variance))
+    p = np.where((room >= SMALL) & (variance > 0), scipy.special.ndtr(-z), 1.0)
     # Strata with a single possible count have probability 1 for it and do not change the convolution.
     exact = (room < SMALL) & (variance > 0)
     p[exact] = _convolved_tail(a[exact], n[exact], c[exact], m[exact])
@@ -171,13 +179,13 @@ def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -
 
 
 def exact_independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
-    """Compute exact p-values of the test of independence for tables of k groups of equal size x (success, failure).
+    """Compute exact p-values of the test of independence for groups of equal size.
 
-    The p-value is the probability, given the margins, of a chi-squared statistic at least as large as the
-    observed one. It is intended for small counts, where the chi-squared approximation is unreliable. For
-    groups of equal size, the statistic increases with the sum of squared counts, whose distribution is a
-    convolution of (sum, sum of squares) over the groups: for each distinct margin, k * total steps on arrays
-    of at most total**3 / 2 elements.
+    The tables are k groups x (success, failure). The p-value is the probability, given the margins, of a
+    chi-squared statistic at least as large as the observed one. It is intended for small counts, where the
+    chi-squared approximation is unreliable. For groups of equal size, the statistic increases with the sum of
+    squared counts, whose distribution is a convolution of (sum, sum of squares) over the groups: for each
+    distinct margin, k * total steps on arrays of at most total**3 / 2 elements.
 
     Parameters
     ----------
@@ -196,24 +204,26 @@ def exact_independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
     """
     counts, size = np.asarray(a, dtype=np.int64), np.asarray(n, dtype=np.int64)
     # Successes and failures are interchangeable; the rarer of the two gives the shorter convolution.
-    rarer = np.where(
-        (2 * counts.sum(axis=1) > counts.shape[1] * size)[:, None], size[:, None] - counts, counts
-    )
-    margins, test = np.unique(np.column_stack([rarer.sum(axis=1), size]), axis=0, return_inverse=True)
+    groups = counts.shape[1]
+    failures_rarer = 2 * counts.sum(axis=1) > groups * size
+    rarer = np.where(failures_rarer[:, None], size[:, None] - counts, counts)
+    totals_and_sizes = np.column_stack([rarer.sum(axis=1), size])
+    margins, margin_of = np.unique(totals_and_sizes, axis=0, return_inverse=True)
     squares = (rarer * rarer).sum(axis=1)
     p = np.empty(len(counts))
-    for index, (total, of) in enumerate(margins.tolist()):
-        mine = test.ravel() == index
-        tail = np.cumsum(_square_sums(total, of, counts.shape[1])[::-1])[::-1]
-        p[mine] = tail[squares[mine]] / tail[0]
+    for index, (total, group_size) in enumerate(margins.tolist()):
+        tests = margin_of.ravel() == index
+        chances = _square_sums(total, group_size, groups)
+        tail = np.cumsum(chances[::-1])[::-1]
+        p[tests] = tail[squares[tests]] / tail[0]
     return np.minimum(p, 1.0)
 
 
 def permuted_independence_p(a: ArrayLike, n: ArrayLike, *, draws: int = 9999, seed: int) -> float:
-    """Compute the p-value of the permutation test of independence for one table of k groups x (success, failure).
+    """Compute the p-value of the permutation test of independence for one table.
 
-    The statistic is chi-squared; its null distribution is estimated by assigning the successes to the groups
-    at random, with fixed margins.
+    The table is k groups x (success, failure). The statistic is chi-squared; its null distribution is
+    estimated by assigning the successes to the groups at random, with fixed margins.
 
     Parameters
     ----------
@@ -240,11 +250,15 @@ def permuted_independence_p(a: ArrayLike, n: ArrayLike, *, draws: int = 9999, se
     dealt = generator.multivariate_hypergeometric(size, int(does.sum()), size=draws, method="marginals")
     # With fixed margins, chi-squared increases with this sum. The factor 1 - 1e-9 allows for rounding errors.
     observed = float((does**2 / size).sum())
-    return float((1 + ((dealt**2 / size).sum(axis=1) >= observed * (1 - 1e-9)).sum()) / (draws + 1))
+    permuted = (dealt**2 / size).sum(axis=1)
+    as_large = (permuted >= observed * (1 - 1e-9)).sum()
+    return float((1 + as_large) / (draws + 1))
 
 
 def benjamini_hochberg(p: ArrayLike, axis: int | None = None) -> Floats:
-    """Compute the q-value of each p-value: the smallest false discovery rate at which the test would be reported.
+    """Compute the q-value of each p-value.
+
+    It is the smallest false discovery rate at which the test would be reported.
 
     Parameters
     ----------
@@ -267,52 +281,61 @@ def benjamini_hochberg(p: ArrayLike, axis: int | None = None) -> Floats:
     Benjamini and Hochberg (1995), "Controlling the false discovery rate: a practical and powerful approach to
     multiple testing".
     """
-    given = floats(p)
-    if ((given < 0) | (given > 1)).any():
+    values = floats(p)
+    if ((values < 0) | (values > 1)).any():
         raise ValueError("p-values must lie within 0 and 1")
-    families = given.reshape(1, -1) if axis is None else np.moveaxis(given, axis, -1)
+    families = values.reshape(1, -1) if axis is None else np.moveaxis(values, axis, -1)
     # SciPy's `false_discovery_control` does not accept NaN, and importing it takes longer than most analyses.
     order = np.argsort(families, axis=-1)  # NaN comes last
     tested = count_present(families)[..., None]
-    scaled = np.take_along_axis(families, order, axis=-1) * tested / np.arange(1, families.shape[-1] + 1)
+    ranks = np.arange(1, families.shape[-1] + 1)
+    scaled = np.take_along_axis(families, order, axis=-1) * tested / ranks
+    smallest = np.fmin.accumulate(scaled[..., ::-1], axis=-1)[..., ::-1]  # of this and all larger p-values
     q = np.empty_like(families)
-    np.put_along_axis(q, order, np.fmin.accumulate(scaled[..., ::-1], axis=-1)[..., ::-1], axis=-1)
+    np.put_along_axis(q, order, smallest, axis=-1)
     q = np.where(np.isnan(families), np.nan, np.minimum(q, 1.0))
-    return q.reshape(given.shape) if axis is None else np.moveaxis(q, -1, axis)
+    return q.reshape(values.shape) if axis is None else np.moveaxis(q, -1, axis)
 
 
 def _margins(a: Floats, n: Floats, c: Floats, m: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the parameters M, n and N of SciPy's hypergeometric distribution: total size (at least 1), group size, successes."""
+    """Return the parameters M, n and N of SciPy's hypergeometric distribution.
+
+    They are the total size (at least 1), the size of the group, and the successes.
+    """
     return np.maximum(n + m, 1), n, a + c
 
 
 def _convolved_tail(a: Floats, n: Floats, c: Floats, m: Floats) -> Floats:
-    """Compute the probability, given all margins, of a sum of counts at least as large as observed: (tests, strata) -> (tests,)."""
+    """Compute the probability, given all margins, of a sum of counts at least as large as observed.
+
+    The shape is (tests, strata) -> (tests,).
+    """
     p = np.ones(len(a))
     lowest = np.maximum(a + c - m, 0)
     widths = (np.minimum(n, a + c) - lowest).max(axis=-1, initial=0).astype(np.intp) + 1
     # Group tests of similar width, so that one wide table does not enlarge the arrays of all.
     blocks = 1 + a.size * int(widths.max(initial=1)) // TABLE_CELLS
-    for some in np.array_split(np.argsort(widths, kind="stable"), blocks):
-        p[some] = _block_tail(
-            a[some], n[some], c[some], m[some], lowest[some], int(widths[some].max(initial=1))
-        )
+    for tests in np.array_split(np.argsort(widths, kind="stable"), blocks):
+        width = int(widths[tests].max(initial=1))
+        p[tests] = _block_tail(a[tests], n[tests], c[tests], m[tests], lowest[tests], width)
     return p
 
 
 def _block_tail(a: Floats, n: Floats, c: Floats, m: Floats, lowest: Floats, width: int) -> Floats:
-    """Compute `_convolved_tail` for tests whose strata allow at most `width` different counts, starting at `lowest`."""
+    """Compute `_convolved_tail` for tests whose strata allow at most `width` counts, from `lowest` on."""
     tests, strata = a.shape
     x = lowest[..., None] + np.arange(width)
+    margins = [margin[..., None] for margin in _margins(a, n, c, m)]
     # Fifty times faster than `pmf`, and accurate to nine digits for groups of up to 20,000 members.
-    chance = np.exp(scipy.stats.hypergeom.logpmf(x, *(margin[..., None] for margin in _margins(a, n, c, m))))
+    chance = np.exp(scipy.stats.hypergeom.logpmf(x, *margins))
     sums = np.zeros((tests, strata * (width - 1) + 1))
     sums[:, 0] = 1.0
     for stratum in range(strata):
         added = np.zeros_like(sums)
         reach = stratum * (width - 1) + 1
         for step in range(width):
-            added[:, step : step + reach] += sums[:, :reach] * chance[:, stratum, step, None]
+            chance_of_step = chance[:, stratum, step, None]
+            added[:, step : step + reach] += sums[:, :reach] * chance_of_step
         sums = added
     start = (a - lowest).sum(axis=-1).astype(np.intp)
     # Sum from the upper end, smallest terms first.
@@ -321,21 +344,21 @@ def _block_tail(a: Floats, n: Floats, c: Floats, m: Floats, lowest: Floats, widt
 
 
 def _square_sums(total: int, size: int, groups: int) -> Floats:
-    """Compute the relative probability of each sum of squares, shape (total**2 + 1,), of `groups` counts that add up to `total`."""
+    """Compute the relative probability of each sum of squares of `groups` counts that add up to `total`.
+
+    The shape is (total**2 + 1,).
+    """
     ways = np.arange(min(total, size) + 1)
-    log = (
-        scipy.special.gammaln(size + 1.0)
-        - scipy.special.gammaln(ways + 1.0)
-        - scipy.special.gammaln(size - ways + 1.0)
-    )
+    log_factorial, log_factorial_ways = scipy.special.gammaln(size + 1.0), scipy.special.gammaln(ways + 1.0)
+    log = log_factorial - log_factorial_ways - scipy.special.gammaln(size - ways + 1.0)
     weight = np.exp(log - log.max())
     chance = np.zeros((total + 1, total * total + 1))
     chance[0, 0] = 1.0
     for _ in range(groups):
         grown = np.zeros_like(chance)
         for count, share in enumerate(weight):
-            grown[count:, count * count :] += (
-                share * chance[: total + 1 - count, : total * total + 1 - count * count]
-            )
+            square = count * count
+            reachable = chance[: total + 1 - count, : total * total + 1 - square]
+            grown[count:, square:] += share * reachable
         chance = grown / grown.max()
     return np.asarray(chance[total])
