@@ -13,7 +13,7 @@ from tiltmeter.blocks import MARKS, UNGRADED, Graded
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.gating.verdict import Check
 from tiltmeter.reports.words import level_words, mark_words
-from tiltmeter.runs.opened_run import NARROW
+from tiltmeter.runs.selecting import NARROW
 from tiltmeter.schema import SHOWN_BELOW
 
 MARK_INTERVALS: Final = {"default": "90% interval"}

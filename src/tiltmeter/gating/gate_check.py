@@ -17,7 +17,6 @@ from tiltmeter.runs import Run, sentences
 from tiltmeter.runs.caveats import caveats
 from tiltmeter.runs.checksums import unmatched_tables
 from tiltmeter.runs.planning import total_items
-from tiltmeter.runs.selecting import NARROW, OF_THE_WHOLE
 from tiltmeter.runs.sides import opened
 from tiltmeter.schema import metric_name
 

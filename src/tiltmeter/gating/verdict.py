@@ -24,7 +24,7 @@ from tiltmeter.blocks import (
 )
 from tiltmeter.errors import EXIT_GATE, EXIT_OK, EXIT_UNDECIDED
 from tiltmeter.reports import Result
-from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
+from tiltmeter.runs.selecting import NARROW, OF_THE_WHOLE
 
 FAILING: Final = ("failed", "ungraded", "undecided")
 """Status of checks that do not pass, the most serious first."""
