@@ -846,8 +846,10 @@ def gate(
 
 def _limit(size: str | None, limit: Limit | None) -> Limit | None:
     """Return the limit, or the size if there is no limit; raises InputError for an unknown size."""
+    from tiltmeter.designs.limits import SIZES
+
     if size is not None:
-        check_known(size, runs.SIZES, f"unknown size {size!r}")
+        check_known(size, SIZES, f"unknown size {size!r}")
     return size if limit is None else limit
 
 

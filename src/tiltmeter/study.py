@@ -16,6 +16,7 @@ import polars as pl
 from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.models import Classifier, Encoder, Message, Sampling
 from tiltmeter.readers.outcomes import free_texts
 from tiltmeter.schema import (
@@ -62,21 +63,21 @@ class Settings:
 
     All defaults are filled in, so two runs with equal settings are the same study.
 
-    `limit` is None (all items), an int (items per part), a float in (0, 1] (share of the items) or a (first,
-    last) pair of item numbers; `limits` has the limits of single parts that override it. `judge` is the name
+    `limit` selects items of each part (None: all items); `limits` has the limits of single parts that override
+    it. `judge` is the name
     of the model that annotates answers, or None. `params` are the parameters of the method (`-P key=value`).
     """
 
     definition: str = "default"
     seed: int = 123
-    limit: int | float | tuple[int, int] | None = None
+    limit: ItemLimit | None = None
     repeats: int | None = None
     resamples: int = 1000
     level: float = 0.95
     system_message: str | None = None
     judge: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, int | float | tuple[int, int]] = field(default_factory=dict)
+    limits: Mapping[str, ItemLimit] = field(default_factory=dict)
     replace: Mapping[str, str] = field(default_factory=dict)
     """User files that replace tables of stages: paths by table name."""
 

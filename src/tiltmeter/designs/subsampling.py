@@ -5,18 +5,17 @@ from __future__ import annotations
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col
 
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
 
 
-def keep_limit(
-    prompts: DataFrame, limit: int | float | tuple[int, int] | None, seed: int, name: str
-) -> DataFrame:
+def keep_limit(prompts: DataFrame, limit: ItemLimit | None, seed: int, name: str) -> DataFrame:
     """Return the prompts of the selected items, in the original order.
 
-    An int keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a
+    A number keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a
     limited study estimates the same quantities as the full study. Items are drawn at random with a seed, and
     a smaller limit keeps a subset of a larger one, so that extending a study only requests the added items. A
-    float keeps that share, and a pair keeps the items numbered first to last (inclusive).
+    share keeps that share of the items, and a range the items numbered first to last (inclusive).
 
     Parameters
     ----------
@@ -27,16 +26,17 @@ def keep_limit(
     """
     if limit is None:
         return prompts
-    if isinstance(limit, tuple):
-        selected = prompts.filter(col.item.is_between(*limit))
+    if isinstance(limit.selection, tuple):
+        selected = prompts.filter(col.item.is_between(*limit.selection))
         if selected.is_empty():
             raise InputError(
-                f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, "
-                "numbered from 0"
+                f"--limit {limit}: {name} has only {prompts['item'].n_unique()} items, numbered from 0"
             )
         return selected
     items = prompts.group_by("item", maintain_order=True).agg(col.stratum.first())
-    count = max(1, round(limit * items.height)) if isinstance(limit, float) else limit
+    count = limit.selection
+    if isinstance(count, float):
+        count = max(1, round(count * items.height))
     if count >= items.height:
         return prompts
     import numpy as np

@@ -16,9 +16,7 @@ from .places import runs_place as runs_place, runs_root as runs_root
 from .planning import Plan as Plan, make_plan as make_plan
 from .presenting import blocks_of as blocks_of, method_tables as method_tables, report_of as report_of
 from .resolving import (
-    SIZES as SIZES,
     Resolved as Resolved,
-    parse_limit as parse_limit,
     refuse_code as refuse_code,
     resolve as resolve,
     resolve_stored as resolve_stored,

@@ -14,6 +14,7 @@ from polars import DataFrame, Float64, Int64, String, col
 from tiltmeter import stats
 from tiltmeter.blocks import REPEATED_LOOKS, Bars, Block, Callout, Kind, Table, columns_of
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.engine import Cost, Limits, Prices
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
@@ -443,9 +444,10 @@ def _limit_words(limits: Mapping[str, int], parts: DataFrame, resolved: Resolved
     """
     settings = resolved.settings
     if parts.height > 1:
-        settings = replace(settings, limits={**settings.limits, **limits})
+        of_parts = {part: ItemLimit(items) for part, items in limits.items()}
+        settings = replace(settings, limits={**settings.limits, **of_parts})
     else:
-        settings = replace(settings, limit=max(limits.values()))
+        settings = replace(settings, limit=ItemLimit(max(limits.values())))
     return str(replace(resolved, settings=settings).as_document()["limit"])
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from polars import String
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
+from tiltmeter.designs.limits import SIZES, ItemLimit, StudyLimit
 from tiltmeter.errors import InputError, check_known, did_you_mean, error_prefix
 from tiltmeter.files.paths import is_file, is_folder, sha256
 from tiltmeter.files.reading import table_of
@@ -154,11 +155,8 @@ class Resolved:
         settings = dataclasses.asdict(self.settings)
         if not settings["replace"]:
             del settings["replace"]
-        limit, limits = self.settings.limit, settings.pop("limits")
-        if limits or isinstance(limit, tuple) or any(part.sizes for part in self.study.parts):
-            of_all = SIZES[-1] if limit is None else _limit_text(limit)
-            of_parts = [f"{part}={_limit_text(of_part)}" for part, of_part in limits.items()]
-            settings["limit"] = ",".join([of_all, *of_parts])
+        del settings["limits"]
+        settings["limit"] = self._limit_in_document()
         sampling = dataclasses.asdict(self.sampling)
         sampling |= {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
         document = {
@@ -170,6 +168,16 @@ class Resolved:
         if self.inputs:
             document["inputs"] = dict(self.inputs)
         return document
+
+
+    def _limit_in_document(self) -> int | float | str | None:
+        """Return the limit as study.yaml has it: a number where that says all, otherwise the text of `--limit`."""
+        limit, limits = self.settings.limit, self.settings.limits
+        if limits or any(part.sizes for part in self.study.parts):
+            return str(StudyLimit(SIZES[-1] if limit is None else limit, dict(limits)))
+        if limit is None:
+            return None
+        return str(limit) if isinstance(limit.selection, tuple) else limit.selection
 
 
 def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
@@ -189,61 +197,6 @@ def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
     params = {name: path for name, path in settings.params.items() if name not in study.params}
     of_params = {name: path for name, path in params.items() if name in replaceable}
     return {**of_params, **settings.replace}
-
-
-Limit = int | float | tuple[int, int]
-SIZES: Final = ("quick", "standard", "full")
-"""Sizes of a study, which can be given as a limit; each part has its own limits for them (`Part.sizes`)."""
-
-
-def _limit_text(limit: Limit) -> str:
-    return "{}-{}".format(*limit) if isinstance(limit, tuple) else str(limit)
-
-
-def parse_limit(text: str) -> Limit:
-    """Parse a limit: `N` items, `A-B` for the items numbered A to B, or a share such as `0.1`."""
-    if text in SIZES:
-        raise InputError(
-            f"--limit {text}: a size applies to all parts; give a part a number of items, a range or a share"
-        )
-    first, dash, last = text.partition("-")
-    try:
-        if dash:
-            low, high = int(first), int(last)
-            if 0 <= low <= high:
-                return low, high
-        elif "." in text:
-            if 0 < float(text) <= 1:
-                return float(text)
-        elif int(text) > 0:
-            return int(text)
-    except ValueError:
-        pass
-    raise InputError(
-        f"--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1)"
-        f" or a size ({', '.join(SIZES)})"
-    )
-
-
-def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | str | None, dict[str, Limit]]:
-    """Parse the limit or size of all parts and the limits of single parts, such as `100,hiring_an=2000`."""
-    of_all: Limit | str | None = None
-    limits: dict[str, Limit] = {}
-    for piece in text.split(","):
-        name, equals, value = piece.rpartition("=")
-        part, value = name.strip(), value.strip()
-        if not equals:
-            limit = value if value in SIZES else parse_limit(value)
-            if of_all is not None:
-                raise InputError(f"--limit {text!r} gives two limits for all parts; give one")
-            of_all = limit
-            continue
-        limit_of_part = parse_limit(value)
-        check_known(part, parts, f"--limit {piece.strip()}: the study has no part {part!r}")
-        if part in limits:
-            raise InputError(f"--limit {text!r} gives {part} two limits; give one")
-        limits[part] = limit_of_part
-    return of_all, limits
 
 
 Asked = str | Path | Study | Part
@@ -331,18 +284,17 @@ def _parts_of(family: str) -> list[str]:
 def _settings(values: Mapping[str, Any], study: Study) -> Settings:
     """Return settings with these values and the limits of the size that applies."""
     values = {key: value for key, value in values.items() if key in _SETTINGS}
-    limit: Limit | str | None = None
-    limits: dict[str, Limit] = {}
-    if "limit" in values:
-        limit, limits = _parse_limits(str(values.pop("limit")), [part.name for part in study.parts])
-    if limit is None:
-        limit = "standard" if values.get("definition", "default") == "default" else "full"
-    if isinstance(limit, str):
-        sized: dict[str, Limit] = {
-            part.name: part.sizes[limit] for part in study.parts if limit in part.sizes
-        }
-        limit, limits = None, sized | limits
-    return Settings(**values, limit=limit, limits=limits)
+    limit = StudyLimit.parse(str(values.pop("limit"))) if "limit" in values else StudyLimit()
+    parts = [part.name for part in study.parts]
+    for part, limit_of_part in limit.of_parts.items():
+        check_known(part, parts, f"--limit {part}={limit_of_part}: the study has no part {part!r}")
+    of_all = limit.of_all
+    if of_all is None:
+        of_all = "standard" if values.get("definition", "default") == "default" else "full"
+    if isinstance(of_all, ItemLimit):
+        return Settings(**values, limit=of_all, limits=limit.of_parts)
+    of_size = {part.name: ItemLimit(part.sizes[of_all]) for part in study.parts if of_all in part.sizes}
+    return Settings(**values, limits=of_size | limit.of_parts)
 
 
 def _sampling(base: Sampling, overrides: Mapping[str, Any]) -> Sampling:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars import DataFrame, Series, String, col, lit
 
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import DEFINITIONS, HARMS, Probe
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.runs.conditions import ConditionError, parsed_condition
@@ -59,7 +60,7 @@ def check_probe(probe: Any, library: Library | None = None, *, limit: int = 60) 
     )
     _check_card(probe, require, library)
     for definition in DEFINITIONS:
-        settings = Settings(definition=definition, limit=limit, resamples=RESAMPLES)
+        settings = Settings(definition=definition, limit=ItemLimit(limit), resamples=RESAMPLES)
         full = probe.design(library, Settings(definition=definition))
         design = probe.design(library, settings)
         _check_design(require, full, design)
