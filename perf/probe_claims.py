@@ -276,11 +276,7 @@ def studies_of(
         counted = studied.count(rng, bias, metric, sds)
         total = total + counted.values.sum(axis=0)
         settings = Settings(resamples=studied.settings.resamples, seed=number)
-        (one,) = (
-            one
-            for one in estimate_metrics(counted, DEFAULT, settings)
-            if one.named.name == metric
-        )
+        (one,) = (one for one in estimate_metrics(counted, DEFAULT, settings) if one.named.name == metric)
         mark = DEFAULT.mark(one, named.metric.bands, 1.0)
         found["interval"].append((one.low, one.high))
         found["items"].append((one.low_items, one.high_items))
