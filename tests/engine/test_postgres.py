@@ -111,7 +111,9 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
         for start in range(0, 600, 50):
             begin = (start + 75 * number) % 600
             taken = either_journal.claim(keys[begin : begin + 50], owner)
-            either_journal.record([Row(one, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for one in taken.claimed])
+            either_journal.record(
+                [Row(one, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for one in taken.claimed]
+            )
             mine += len(taken.claimed)
         either_journal.release(owner)
         return mine
