@@ -117,7 +117,7 @@ _COLUMNS_OF_EVERY_SCHEMA = {
     "meta": {"name", "value"},
     "completions": {"key", "model", "sample", "status", "attempts", "created_at", "text"},
 }
-"""Tables and columns that the journals of every schema version have, but not the databases of other programs."""
+"""Tables and columns of the journals of every schema version; a database without them is no journal."""
 
 _BUSY_SECONDS = 30.0
 _PARAMETERS = 900
