@@ -278,7 +278,11 @@ def studies_of(
         counted = studied.count(rng, bias, metric, sds)
         total = total + counted.values.sum(axis=0)
         settings = Settings(resamples=studied.settings.resamples, seed=number)
-        (estimate,) = (estimate for estimate in estimate_metrics(counted, DEFAULT, settings) if estimate.named.name == metric)
+        (estimate,) = (
+            estimate
+            for estimate in estimate_metrics(counted, DEFAULT, settings)
+            if estimate.named.name == metric
+        )
         mark = DEFAULT.mark(estimate, named.metric.bands, 1.0)
         columns["interval"].append((estimate.low, estimate.high))
         columns["items"].append((estimate.low_items, estimate.high_items))
