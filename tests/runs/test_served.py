@@ -12,6 +12,7 @@ import pytest
 
 import tiltmeter as tm
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of, status
+from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
 from tiltmeter.models.base import SERVED
 from tiltmeter.models.served import is_another_model
@@ -184,19 +185,22 @@ def test_many_combinations_are_counted_and_not_all_listed() -> None:
     assert "and 3 more" in tm.caveats(run).filter(code="served-models")["sentence"][0]
 
 
-def test_a_run_of_an_earlier_version_is_read_as_before() -> None:
+def test_responses_of_an_earlier_version_are_refused_with_the_remedy() -> None:
     run = run_with(CASES["another model"][1])
-    folder = Path(run.place)
-    old = pl.read_parquet(folder / "responses.parquet").drop(SERVED)
-    old.write_parquet(folder / "responses.parquet")
-    about = json.loads((folder / "run.json").read_text())
+    path = Path(run.place) / "responses.parquet"
+    pl.read_parquet(path).drop(SERVED).write_parquet(path)
+    with pytest.raises(InputError, match="lacks the required column 'served_model'; run the study again"):
+        _ = tm.load(run.place).responses
+
+
+def test_a_run_json_without_served_models_has_no_caveat_about_them() -> None:
+    run = run_with(CASES["another model"][1])
+    path = Path(run.place) / "run.json"
+    about = json.loads(path.read_text())
     for entry in about["models"]:
         del entry["served"]
-    (folder / "run.json").write_text(json.dumps(about))
-    again = tm.load(folder)
-    assert again.responses["served_model"].null_count() == 6
-    assert tm.caveats(again).filter(code="served-models").is_empty()
-    assert again.report().is_file()
+    path.write_text(json.dumps(about))
+    assert tm.caveats(tm.load(run.place)).filter(code="served-models").is_empty()
 
 
 SAME = [
