@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import polars as pl
 import pytest
@@ -42,7 +44,7 @@ def told(
     concept 0 more often by `lift`.
     """
     rng = np.random.default_rng(seed)
-    pairs = [(group, group) for place, group in enumerate(groups) for group in groups[place + 1 :]]
+    pairs = list(itertools.combinations(groups, 2))
     who = np.array([pairs[number % len(pairs)][:: 1 if number % 2 else -1] for number in range(stories)])
     name = rng.integers(names, size=(stories, 2))
     effect = rng.normal(0, name_sd, (concepts, len(groups) if not crossed else 1, names))

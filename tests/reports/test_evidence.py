@@ -161,7 +161,8 @@ def test_a_counterfactual_pair_shows_the_direction_of_its_finding(pages: dict[st
     """
     pairs = tm.load(pages["probes"].parent).counterfactual_pairs().filter(model="sim/biased")
     assert (pairs["influence"] > 0).all()
-    labels = {part: (row, row) for part, row, row in pairs.select("part", "label", "other_label").iter_rows()}
+    rows = pairs.select("part", "label", "other_label").iter_rows()
+    labels = {part: (label, other_label) for part, label, other_label in rows}
     assert set(labels["diversity_med_qa"]) == {"correct", "incorrect"}
     assert labels["relationship_levy"] == ("male", "male")
 
