@@ -15,23 +15,23 @@ ROOT = Path(__file__).parent.parent
 
 def main() -> int:
     """Measure the readers named, or all of them."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--bytes", type=int, default=1_000_000)
-    asked.add_argument("--most", type=float, default=5.0, help="seconds")
-    asked.add_argument("readers", nargs="*", metavar="READER", help="names, or the beginnings of names")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bytes", type=int, default=1_000_000)
+    parser.add_argument("--most", type=float, default=5.0, help="seconds")
+    parser.add_argument("readers", nargs="*", metavar="READER", help="names, or the beginnings of names")
+    options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tests"))
     from support.fuzzing.growth import PATTERNS, READERS, seconds, text_of
 
     slow = False
     for name, reader in READERS.items():
-        if given.readers and not name.startswith(tuple(given.readers)):
+        if options.readers and not name.startswith(tuple(options.readers)):
             continue
         seconds(reader, "Emily is a kind woman.")
-        taken = {one: seconds(reader, text_of(pattern, given.bytes)) for one, pattern in PATTERNS.items()}
-        worst = max(taken, key=lambda one: taken[one])
-        slow = slow or taken[worst] > given.most
-        print(f"{name}: {taken[worst]:.2f} s for {worst!r}", flush=True)
+        times = {one: seconds(reader, text_of(pattern, options.bytes)) for one, pattern in PATTERNS.items()}
+        worst = max(times, key=lambda name: times[name])
+        slow = slow or times[worst] > options.most
+        print(f"{name}: {times[worst]:.2f} s for {worst!r}", flush=True)
     return int(slow)
 
 

@@ -137,10 +137,10 @@ class AnswerLength(MeasuredPart):
                 }
             )
         observed, differences = means[1] - means[0], resampled[:, 1] - resampled[:, 0]
-        found = stats.paired_difference(
+        difference = stats.paired_difference(
             observed, differences, None, units=len(items), reach=np.inf, level=settings.level
         )
-        interval = {"low": float(found.low), "high": float(found.high), "p": float(found.p)}
+        interval = {"low": float(difference.low), "high": float(difference.high), "p": float(difference.p)}
         rows.append(
             {
                 "metric": "difference_of_words",
@@ -225,7 +225,7 @@ class AnswerLengthSuite:
         of_group = means.select(
             pl.lit("words"), pl.format("{}, {}", "model", "group"), "estimate", "low", "high"
         ).iter_rows()
-        chart = Intervals("Mean number of words", [IntervalRow(*one) for one in of_group], level)
+        chart = Intervals("Mean number of words", [IntervalRow(*group) for group in of_group], level)
         return [Headline(self.title), *sentences, table, chart]
 
 

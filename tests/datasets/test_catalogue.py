@@ -15,9 +15,9 @@ from tiltmeter.datasets import Entry, load_catalogue
 from tiltmeter.datasets.catalogue import HubSource, PackageSource, UrlSource
 
 INVENTORIES = [
-    f"gender_inventories/{who}/{what}.txt"
+    f"gender_inventories/{who}/{gender}.txt"
     for who in ("bsri", "epaq", "gaucher", "nicolas", "wan")
-    for what in ("female", "male")
+    for gender in ("female", "male")
 ]
 ENCODER = {
     *(

@@ -53,8 +53,8 @@ def test_a_copy_of_the_user_is_used_and_named_by_the_model(
     assert pickle.loads(pickle.dumps(model)).catalogued == MODELS[NAME]
     assert library.entry(MODELS[NAME]).sha256 in model.fingerprint
     (tmp_path / "mine" / Path(MODELS[NAME]).name).write_bytes(b"GGUF and something else")
-    other = Library(listed, folders=[tmp_path / "mine"], cache=tmp_path / "cache")
-    monkeypatch.setattr(Library, "default", lambda progress=None: other)
+    second = Library(listed, folders=[tmp_path / "mine"], cache=tmp_path / "cache")
+    monkeypatch.setattr(Library, "default", lambda progress=None: second)
     with pytest.raises(InputError, match="replace it with the original"):
         create_model(f"hf/{NAME}")
 

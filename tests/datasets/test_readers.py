@@ -55,19 +55,19 @@ def test_tables(holding: Reader) -> None:
     ],
 )
 def test_lines(holding: Reader, data: bytes, lines: list[str]) -> None:
-    held = holding("a.txt", data)
-    assert held.lines("a.txt") == lines
-    assert held.lines("a.txt", strip=True) == [line.strip() for line in lines]
+    files = holding("a.txt", data)
+    assert files.lines("a.txt") == lines
+    assert files.lines("a.txt", strip=True) == [line.strip() for line in lines]
 
 
 def test_used_files_are_remembered_in_order(library: MakeLibrary, tmp_path: Path) -> None:
     names = ["a.txt", "b.txt", "c.txt"]
     for name in names:
         (tmp_path / name).write_bytes(SAMPLE)
-    held = library(*(record(name, SAMPLE) for name in names), folders=[tmp_path])
+    files = library(*(record(name, SAMPLE) for name in names), folders=[tmp_path])
     for name in ("c.txt", "a.txt", "c.txt"):
-        held.text(name)
-    assert [entry.name for entry in held.used] == ["c.txt", "a.txt"]
+        files.text(name)
+    assert [entry.name for entry in files.used] == ["c.txt", "a.txt"]
 
 
 EVIL = """
@@ -86,15 +86,15 @@ repeated = "a" * 10**9
 
 def test_only_literals_are_read_and_nothing_is_run(holding: Reader, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    held = holding("evil.py", EVIL.format(marker=str(marker)).encode())
-    assert held.literal("evil.py", "safe") == {"a": [1, 2.5, None, True, ("x",)]}
-    assert held.literal("evil.py", "typed") == [1]
+    files = holding("evil.py", EVIL.format(marker=str(marker)).encode())
+    assert files.literal("evil.py", "safe") == {"a": [1, 2.5, None, True, ("x",)]}
+    assert files.literal("evil.py", "typed") == [1]
     for variable in ("call", "formatted", "comprehension", "attribute", "repeated", "f"):
         with pytest.raises(
             InputError,
             match=rf"evil\.py does not assign a literal to '{variable}' .*Tiltmeter never executes data",
         ):
-            held.literal("evil.py", variable)
+            files.literal("evil.py", variable)
     assert not marker.exists()
 
 

@@ -72,8 +72,8 @@ def address(shared: Path, made: Path) -> Iterator[str]:
             ("benchmarks", {}),
         ):
             assert learn_study(model, study, **params) == []
-        own = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
-        for study, params in own.items():
+        files = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
+        for study, params in files.items():
             assert learn_study(model, f"{made}/{study}", **params) == []
         assert learn_study(model, "associations/age", grid=f"{made}/grid.yaml") == []
     with running(model) as url:
@@ -156,8 +156,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 def write_log(prompt: dict[str, Any], path: Path) -> None:
     """A log of Inspect with one answer."""
     path.parent.mkdir()
-    said = {"choices": [{"message": {"role": "assistant", "content": "(a)"}, "stop_reason": "stop"}]}
-    sample = {"id": prompt["prompt_id"], "epoch": 1, "input": prompt["prompt"], "output": said}
+    answer = {"choices": [{"message": {"role": "assistant", "content": "(a)"}, "stop_reason": "stop"}]}
+    sample = {"id": prompt["prompt_id"], "epoch": 1, "input": prompt["prompt"], "output": answer}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("samples/1_epoch_1.json", json.dumps(sample))
         header = {"version": 2, "status": "success", "eval": {"task": "mine", "model": "openai/gpt-4o-mini"}}
@@ -175,13 +175,13 @@ def place(
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
         monkeypatch.setenv(f"{name}_BASE_URL", address)
     places = {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
-    told = {
+    options = {
         "ANTHROPIC_BASE_URL": anthropic,
         "TILTMETER_LIMIT": "2",
         "TILTMETER_DISPLAY": "none",
         "ADDRESS": address,
     }
-    for name, value in (places | told).items():
+    for name, value in (places | options).items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return home
@@ -247,13 +247,13 @@ def filled(words: list[str]) -> list[str]:
     """The placeholders of a command, filled in."""
     address = os.environ["ADDRESS"]
     if "CONCEPT" in words:  # one that the model did attach to somebody
-        found = (
+        concept = (
             tm.load("STORIES")
             .findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null())
             .row(0, named=True)
         )
         words = [
-            {"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["group"]}.get(word, word)
+            {"RUN": "STORIES", "CONCEPT": concept["concept"], "female": concept["group"]}.get(word, word)
             for word in words
         ]
     elif "RUN" in words and words[1] == "gate" and any("association" in word for word in words):

@@ -29,9 +29,9 @@ def test_a_notebook(path: Path, workplace: Path) -> None:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs for cell in cells), "every cell shows something"
     first = cells[0].outputs
-    progress = [one["data"]["text/plain"] for one in first if one.output_type == "display_data"]
+    progress = [output["data"]["text/plain"] for output in first if output.output_type == "display_data"]
     assert any("done" in line for line in progress), "progress is one line below the cell"
-    assert any("text/html" in one["data"] for one in first if one.output_type == "execute_result")
+    assert any("text/html" in output["data"] for output in first if output.output_type == "execute_result")
 
 
 def test_nothing_a_cell_gave_is_kept() -> None:

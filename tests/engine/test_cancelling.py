@@ -42,9 +42,9 @@ async def is_ended_by_cancelling(journal: Journal, number: int) -> bool:
     loop = asyncio.get_running_loop()
     answers, steps = 1 + number // STEPS, number % STEPS
 
-    def cancel_in(left: int) -> None:
-        if left:
-            loop.call_soon(cancel_in, left - 1)
+    def cancel_in(steps: int) -> None:
+        if steps:
+            loop.call_soon(cancel_in, steps - 1)
         else:
             run.cancel()
 

@@ -142,7 +142,9 @@ def test_one_prompt_that_a_firewall_rejects_does_not_end_the_model(
     with MisbehavingServer(script) as server:
         tally, table = ask(server, journal, prompts(20), max_connections=connections)
         assert (tally.answered, tally.failed, tally.stopped) == (19, {"auth": 1}, None)
-        assert table["status"].to_list() == ["failed" if one == number else "ok" for one in range(20)]
+        assert table["status"].to_list() == [
+            "failed" if position == number else "ok" for position in range(20)
+        ]
         again, _ = ask(server, journal, prompts(20), max_connections=connections)
     assert (again.held, again.failed) == (19, {"auth": 1})
     assert set(server.paid.values()) == {1}
@@ -243,8 +245,8 @@ def test_two_processes_share_a_journal_and_each_answer_is_paid_once(tmp_path: Pa
         for process in both:
             go_on(process)
         outputs = [process.communicate(timeout=60) for process in both]
-        answered, held = ([int(out.split()[place]) for out, _ in outputs] for place in (0, 1))
-        assert sum(answered) == sum(held) == count, outputs
+        answered, stored = ([int(out.split()[place]) for out, _ in outputs] for place in (0, 1))
+        assert sum(answered) == sum(stored) == count, outputs
         assert min(answered) > 0
         assert (server.requests, set(server.paid.values())) == (count, {1})
         assert texts(server, path, count) == echoes(count)
@@ -253,11 +255,11 @@ def test_two_processes_share_a_journal_and_each_answer_is_paid_once(tmp_path: Pa
 def test_one_of_two_processes_is_killed_and_the_other_takes_over(tmp_path: Path) -> None:
     path, count = tmp_path / "j.db", 500
     with late(0.04) as server:
-        doomed, other = child(server, path, count), child(server, path, count)
+        doomed, survivor = child(server, path, count), child(server, path, count)
         kill(doomed, server, after=150)
-        out, errors = other.communicate(timeout=60)
-        answered, held = map(int, out.split()[:2])
-        assert answered + held == count, errors
+        out, errors = survivor.communicate(timeout=60)
+        answered, stored = map(int, out.split()[:2])
+        assert answered + stored == count, errors
         assert texts(server, path, count) == echoes(count)
 
 

@@ -131,7 +131,7 @@ def test_a_providers_slip_is_a_failed_row_without_its_words(journal: Journal) ->
 
 
 @pytest.mark.parametrize(
-    ("error", "count", "said", "fewer_than"),
+    ("error", "count", "message", "fewer_than"),
     [
         (
             ModelError("auth", "the key is wrong", scope="fatal", status=401),
@@ -154,13 +154,13 @@ def test_what_spoils_everything_is_one_sentence_before_all_is_tried(
     journal: Journal,
     error: ModelError,
     count: int,
-    said: str,
+    message: str,
     fewer_than: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tiltmeter.engine.rate_limit.NO_SERVER_AFTER", 0.3)
     model = failing(error, lambda prompt, nth: True, delay=0.01, endpoint="http://localhost:9")
-    with pytest.raises(ProviderError, match=said):
+    with pytest.raises(ProviderError, match=message):
         ask(model, count, journal)
     assert model.asked.total() < fewer_than
     assert journal.counts()["ok"] == 0
@@ -284,27 +284,29 @@ async def test_inside_a_running_loop_it_uses_a_thread(journal: Journal) -> None:
 
 
 async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> None:
-    one, two = Adder(delay=0.002), Adder(delay=0.002)
+    first, second = Adder(delay=0.002), Adder(delay=0.002)
     most = 0
 
     async def watch() -> None:
         nonlocal most
         while True:
-            most = max(most, one.now + two.now)
+            most = max(most, first.now + second.now)
             await asyncio.sleep(0.0005)
 
     watching = asyncio.create_task(watch())
     limits = Limits(max_connections=10)
-    halves = (run_of(model, sums(200, 200 * n), journal, limits).go() for n, model in enumerate((one, two)))
+    halves = (
+        run_of(model, sums(200, 200 * n), journal, limits).go() for n, model in enumerate((first, second))
+    )
     tallies = await asyncio.gather(*halves)
     watching.cancel()
     assert ([tally.answered for tally in tallies], most) == ([200, 200], 10)
 
 
 async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -> None:
-    one, two = Adder(delay=0.002), Adder(delay=0.002)
+    first_model, second_model = Adder(delay=0.002), Adder(delay=0.002)
     first, second = await asyncio.gather(
-        *(run_of(model, sums(600), either_journal).go() for model in (one, two))
+        *(run_of(model, sums(600), either_journal).go() for model in (first_model, second_model))
     )
     assert (first.total, second.total, first.answered + second.answered, first.held + second.held) == (
         600,
@@ -312,7 +314,7 @@ async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -
         600,
         600,
     )
-    assert set((one.asked + two.asked).values()) == {1}
+    assert set((first_model.asked + second_model.asked).values()) == {1}
 
 
 async def test_cancelling_keeps_what_was_answered(either_journal: Journal) -> None:
@@ -352,11 +354,11 @@ def test_the_iterable_is_read_lazily(journal: Journal) -> None:
 
 
 def test_progress_is_shown_and_the_money_counted(journal: Journal) -> None:
-    seen: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
 
     class Watcher(Display):
         def update(self, snapshot: Snapshot) -> None:
-            seen.append((snapshot.tally.done, snapshot.in_flight))
+            reports.append((snapshot.tally.done, snapshot.in_flight))
 
     tally = generate(
         Adder(delay=0.05),
@@ -366,8 +368,8 @@ def test_progress_is_shown_and_the_money_counted(journal: Journal) -> None:
         progress=Watcher(),
         limits=Limits(max_connections=8),
     )
-    assert len(seen) >= 3
-    assert (seen[-1][0], max(in_flight for _, in_flight in seen)) == (100, 8)
+    assert len(reports) >= 3
+    assert (reports[-1][0], max(in_flight for _, in_flight in reports)) == (100, 8)
     assert tally.cost == 0.0
     unknown = Adder()
     unknown.name = "nobody/knows"

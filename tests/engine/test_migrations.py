@@ -152,13 +152,16 @@ def test_a_damaged_file_of_an_earlier_version_is_recovered(tmp_path: Path) -> No
 
 def shape(engine: Engine) -> dict[str, Any]:
     """Every table with its columns, their types and its key."""
-    found = inspect(engine)
+    inspector = inspect(engine)
     return {
         name: (
-            [(one["name"], str(one["type"]), one["nullable"]) for one in found.get_columns(name)],
-            found.get_pk_constraint(name),
+            [
+                (column["name"], str(column["type"]), column["nullable"])
+                for column in inspector.get_columns(name)
+            ],
+            inspector.get_pk_constraint(name),
         )
-        for name in sorted(found.get_table_names())
+        for name in sorted(inspector.get_table_names())
     }
 
 

@@ -37,21 +37,21 @@ def test_every_text_and_null_comes_back(database: str, count: int) -> None:
         for batch in (rows, bare, rows[::-1]):
             journal.record(batch)
         table = journal.fetch([key(n) for n in range(2 * count)])
-        shown = [text.replace("\0", "�").replace("\ud800", "�") for text in ODD]
-        assert table["text"].to_list() == [shown[n % len(ODD)] for n in range(count)] + [None] * count
+        texts = [text.replace("\0", "�").replace("\ud800", "�") for text in ODD]
+        assert table["text"].to_list() == [texts[n % len(ODD)] for n in range(count)] + [None] * count
         assert (
-            table["thinking"].to_list() == [shown[-1 - n % len(ODD)] for n in range(count)] + [None] * count
+            table["thinking"].to_list() == [texts[-1 - n % len(ODD)] for n in range(count)] + [None] * count
         )
         assert table["latency"].to_list() == [n / 3 for n in range(count)] + [None] * count
         assert table["input_tokens"].null_count() == 2 * count
-        assert table["error"].to_list()[count:] == [f"server: {shown[n % len(ODD)]}" for n in range(count)]
+        assert table["error"].to_list()[count:] == [f"server: {texts[n % len(ODD)]}" for n in range(count)]
 
 
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 
 
 @settings(max_examples=15, suppress_health_check=PER_TEST_FIXTURES)
-@given(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
+@attempts(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
 def test_a_batch_is_kept_as_if_row_by_row(
     either_journal: Journal, rows: list[tuple[int, str | None]], copied: bool
 ) -> None:
@@ -62,10 +62,10 @@ def test_a_batch_is_kept_as_if_row_by_row(
             remaining[number] = answer
     base = int.from_bytes(os.urandom(8), "big") << 32
     filler = [row(base + number, "filler") for number in range(1000, 2100)] if copied else []
-    given = (
+    attempts = (
         failure(base + number) if answer is None else row(base + number, answer) for number, answer in rows
     )
-    either_journal.record([*filler, *given])
+    either_journal.record([*filler, *attempts])
     table = either_journal.fetch([key(base + number) for number in remaining])
     assert table["text"].to_list() == list(remaining.values())
     assert table["status"].to_list() == [
@@ -109,16 +109,16 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
     keys = [key(number) for number in range(600)]
 
     def work(number: int) -> int:
-        owner, mine = new_owner(), 0
+        owner, count = new_owner(), 0
         for start in range(0, 600, 50):
             begin = (start + 75 * number) % 600
-            taken = either_journal.claim(keys[begin : begin + 50], owner)
+            claims = either_journal.claim(keys[begin : begin + 50], owner)
             either_journal.record(
-                [Row(one, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for one in taken.claimed]
+                [Row(claimed, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for claimed in claims.claimed]
             )
-            mine += len(taken.claimed)
+            count += len(claims.claimed)
         either_journal.release(owner)
-        return mine
+        return count
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(work, range(8))) == 600
@@ -127,12 +127,12 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
 
 def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, where: str) -> None:
     with open_journal(where) as second:
-        one, two = new_owner(), new_owner()
-        assert either_journal.claim([key(1)], one).claimed == {key(1)}
+        first_owner, second_owner = new_owner(), new_owner()
+        assert either_journal.claim([key(1)], first_owner).claimed == {key(1)}
         second.record([failure(1)])
-        assert second.claim([key(1)], two).awaited == {key(1)}
+        assert second.claim([key(1)], second_owner).awaited == {key(1)}
         second.record([row(1)])
-        assert second.claim([key(1)], two).answered == {key(1)}
+        assert second.claim([key(1)], second_owner).answered == {key(1)}
 
 
 WRITERS = """
@@ -167,8 +167,8 @@ def test_sixteen_processes_ask_every_prompt_once(database: str, tmp_path: Path) 
     folder.mkdir()
     done = run_code(WRITERS, database, folder, timeout=120)
     assert done.stdout == f"{[0] * 16}\n", done.stderr
-    asked = Counter(line for path in folder.iterdir() for line in path.read_text().splitlines())
-    assert asked == Counter({f"prompt {number}": 1 for number in range(25 * 15 + 300)})
+    requests = Counter(line for path in folder.iterdir() for line in path.read_text().splitlines())
+    assert requests == Counter({f"prompt {number}": 1 for number in range(25 * 15 + 300)})
     with open_journal(database) as journal:
         assert journal.counts() == {"ok": 25 * 15 + 300, "failed": 0}
 

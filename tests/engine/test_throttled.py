@@ -178,11 +178,11 @@ def test_a_model_that_was_left_is_continued_and_its_counts_are_added(
     prompts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.2)
-    seen: list[str] = []
+    asked_models: list[str] = []
 
     def script(model: str, nth: int) -> Behaviour | str:
-        seen.append(model)
-        throttled = model == "first" and seen.count("first") > 3 and "second" not in seen
+        asked_models.append(model)
+        throttled = model == "first" and asked_models.count("first") > 3 and "second" not in asked_models
         return bad.rate_limited(0.05) if throttled else "Yes"
 
     run, order = run_both(prompts, script, max_connections=1)
@@ -208,18 +208,18 @@ PERMANENT = {
 
 
 @QUIET
-@pytest.mark.parametrize("what", PERMANENT)
-def test_a_permanent_failure_is_not_advised_to_be_repeated(what: str, prompts: str) -> None:
+@pytest.mark.parametrize("case", PERMANENT)
+def test_a_permanent_failure_is_not_advised_to_be_repeated(case: str, prompts: str) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return (
-            PERMANENT[what] if prompt_of(request).startswith("Anna asks for a day off in week 2") else "Yes"
+            PERMANENT[case] if prompt_of(request).startswith("Anna asks for a day off in week 2") else "Yes"
         )
 
     with MisbehavingServer(script) as server:
         run = tm.run(prompts, model="compatible/m", base_url=server.url, display="none", journal="j.sqlite")
     (problem,) = run.problems
     assert "1 of them will fail again unless the cause is corrected (" in problem
-    assert json.loads(PERMANENT[what].body or b"")["error"]["message"] in problem
+    assert json.loads(PERMANENT[case].body or b"")["error"]["message"] in problem
     assert "run the same command again" not in problem
 
 

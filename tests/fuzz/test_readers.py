@@ -63,8 +63,8 @@ def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
     def holds(seed: bytes, number: int, noise: bytes, kind: int) -> None:
         data = noise if kind == 0 else mutated(seed, target.kind, Random(number))
         with tempfile.TemporaryDirectory() as folder:
-            found = examine(target, data, Path(folder))
-        assert found is None, (found, data[:2000])
+            finding = examine(target, data, Path(folder))
+        assert finding is None, (finding, data[:2000])
 
     holds()
 
@@ -73,8 +73,8 @@ def test_every_kind_of_finding_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     """The contract itself: an error, a sentence that is none, names nothing or obeys a terminal, and a reader that takes too long."""
 
     def of(read: Callable[[bytes, Path], object]) -> str | None:
-        found = examine(Target("x", read, lambda: [b""], "text", (LookupError,), "given"), b"", tmp_path)
-        return found and found.what.split(":")[0]
+        finding = examine(Target("x", read, lambda: [b""], "text", (LookupError,), "given"), b"", tmp_path)
+        return finding and finding.what.split(":")[0]
 
     def refuse(error: BaseException) -> str | None:
         def read(data: bytes, folder: Path) -> object:

@@ -259,20 +259,20 @@ async def test_the_key_goes_to_the_server_and_nowhere_else(
             for _ in leaks:
                 with pytest.raises(ModelError) as caught:
                     await ask(model)
-                shown = (
+                message = (
                     "".join(traceback.format_exception(caught.value))
                     + caught.value.detail
                     + repr(caught.value)
                 )
-                assert KEY not in shown
+                assert KEY not in message
     assert KEY not in caplog.text
     assert any(KEY in value for value in server.headers[0].values())
 
 
 async def test_the_fingerprint_tells_models_and_places_apart(make: Make) -> None:
-    with MisbehavingServer() as one, MisbehavingServer() as other:
-        assert make(one).fingerprint == make(one).fingerprint != make(other).fingerprint
-        assert make(one).endpoint != make(other).endpoint
+    with MisbehavingServer() as first, MisbehavingServer() as second:
+        assert make(first).fingerprint == make(first).fingerprint != make(second).fingerprint
+        assert make(first).endpoint != make(second).endpoint
 
 
 async def test_asking_before_entering_is_a_mistake_in_the_program(make: Make) -> None:

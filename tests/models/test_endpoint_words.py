@@ -97,13 +97,13 @@ IN_A_200: dict[str, tuple[dict[str, Any], str]] = {
 
 
 async def test_the_text_of_an_error_in_a_200_is_shown() -> None:
-    kept = await failures({name: mis.status(200, body=body) for name, (body, _) in IN_A_200.items()})
-    assert {name: error.kind for name, error in kept.items()} == {
+    errors = await failures({name: mis.status(200, body=body) for name, (body, _) in IN_A_200.items()})
+    assert {name: error.kind for name, error in errors.items()} == {
         name: kind for name, (_, kind) in IN_A_200.items()
     }
-    assert [name for name, error in kept.items() if "lorem ipsum" not in error.detail] == []
-    assert "answered 200 with an error 400: lorem ipsum" in kept["vLLM"].detail
-    assert "answered 200 with an error: lorem ipsum" in kept["a text"].detail
+    assert [name for name, error in errors.items() if "lorem ipsum" not in error.detail] == []
+    assert "answered 200 with an error 400: lorem ipsum" in errors["vLLM"].detail
+    assert "answered 200 with an error: lorem ipsum" in errors["a text"].detail
 
 
 async def test_the_text_of_an_error_in_a_200_of_anthropic_is_shown() -> None:
@@ -114,9 +114,9 @@ async def test_the_text_of_an_error_in_a_200_of_anthropic_is_shown() -> None:
         "a text": mis.status(200, body={"error": "lorem ipsum"}),
         "FastAPI": mis.status(200, body={"detail": "lorem ipsum"}),
     }
-    kept = await failures(shapes, "anthropic/m")
-    assert [error.kind for error in kept.values()] == ["overloaded", "bad_response", "bad_response"]
-    assert all("lorem ipsum" in error.detail for error in kept.values())
+    errors = await failures(shapes, "anthropic/m")
+    assert [error.kind for error in errors.values()] == ["overloaded", "bad_response", "bad_response"]
+    assert all("lorem ipsum" in error.detail for error in errors.values())
 
 
 CONTEXT = {
@@ -127,10 +127,10 @@ CONTEXT = {
 
 
 async def test_a_context_error_sent_as_500_is_not_retried() -> None:
-    kept = await failures(
+    errors = await failures(
         {name: mis.status(500, body={"error": {"message": text}}) for name, text in CONTEXT.items()}
     )
-    assert {name: (error.kind, error.scope) for name, error in kept.items()} == dict.fromkeys(
+    assert {name: (error.kind, error.scope) for name, error in errors.items()} == dict.fromkeys(
         CONTEXT, ("context_length", "permanent")
     )
 
@@ -477,9 +477,9 @@ async def test_every_status_of_success_means_the_same(status: int) -> None:
         "an error": {"error": "lorem"},
         "nothing": {},
     }
-    kept = await failures({name: mis.status(status, body=body) for name, body in shapes.items()})
-    assert [error.kind for error in kept.values()] == ["rate_limit", "bad_response", "bad_response"]
-    assert f"answered {status} with an error 429: lorem" in kept["429 inside"].detail
+    errors = await failures({name: mis.status(status, body=body) for name, body in shapes.items()})
+    assert [error.kind for error in errors.values()] == ["rate_limit", "bad_response", "bad_response"]
+    assert f"answered {status} with an error 429: lorem" in errors["429 inside"].detail
 
 
 DECLINED_PROMPTS: dict[str, dict[str, Any]] = {
@@ -509,8 +509,8 @@ OTHER_COMPLAINTS: dict[str, dict[str, Any]] = {
 
 async def test_prompts_that_other_filters_decline_are_refused() -> None:
     bodies = DECLINED_PROMPTS | OTHER_COMPLAINTS
-    kept = await failures({name: mis.status(400, body=body) for name, body in bodies.items()})
-    assert list(kept) == list(OTHER_COMPLAINTS)
+    errors = await failures({name: mis.status(400, body=body) for name, body in bodies.items()})
+    assert list(errors) == list(OTHER_COMPLAINTS)
 
 
 LOCAL = [

@@ -184,9 +184,9 @@ ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", ANSWERS)
-async def test_what_is_kept_of_an_answer(what: str) -> None:
-    behaviour, remaining = ANSWERS[what]
+@pytest.mark.parametrize("case", ANSWERS)
+async def test_what_is_kept_of_an_answer(case: str) -> None:
+    behaviour, remaining = ANSWERS[case]
     with MisbehavingServer(lambda request, nth: behaviour) as server:
         completion = await ask(server)
     assert {name: getattr(completion, name) for name in remaining} == remaining
@@ -239,10 +239,10 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("what", FAILURES)
-async def test_what_is_said_of_a_failure(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", FAILURES)
+async def test_what_is_said_of_a_failure(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.models.http.LARGEST_BODY", 1 << 20)
-    behaviour, kind, scope, message = FAILURES[what]
+    behaviour, kind, scope, message = FAILURES[case]
     error = await failure_of(behaviour, max_tokens=9)
     assert (error.kind, error.scope) == (kind, scope)
     assert message in error.detail

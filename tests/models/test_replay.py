@@ -117,9 +117,9 @@ async def test_a_conversation_cannot_be_replayed(tmp_path: Path) -> None:
 
 def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    one, moved = table(tmp_path, ROWS), table(tmp_path / "other", ROWS)
+    original, moved = table(tmp_path, ROWS), table(tmp_path / "other", ROWS)
     assert (
-        one.fingerprint
+        original.fingerprint
         == moved.fingerprint
         != table(tmp_path, {**ROWS, "answer": ["1", "2", "3"]}).fingerprint
     )

@@ -69,11 +69,11 @@ def test_rows_are_of_length_one_and_in_order(
 ) -> None:
     monkeypatch.setattr(SentenceEncoder, "batch_size", 2)
     encoder = SentenceEncoder(tiny, store=tmp_path / "vectors.sqlite")
-    made = encoder.encode(TEXTS)
-    assert (made.shape, str(made.dtype)) == ((6, 16), "float32")
-    np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1, atol=1e-6)
-    assert (made[0] == made[2]).all()
-    for text, row in zip(TEXTS, made, strict=True):
+    vectors = encoder.encode(TEXTS)
+    assert (vectors.shape, str(vectors.dtype)) == ((6, 16), "float32")
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    assert (vectors[0] == vectors[2]).all()
+    for text, row in zip(TEXTS, vectors, strict=True):
         np.testing.assert_allclose(SentenceEncoder(tiny, store=None).encode([text])[0], row, atol=1e-6)
     assert encoder.encode([]).shape == (0, 16)
 
@@ -96,9 +96,9 @@ def test_what_is_kept_needs_no_weights(tiny: Path, tmp_path: Path, monkeypatch: 
 def test_names_tell_weights_apart(tiny: Path, tmp_path: Path) -> None:
     name = SentenceEncoder(tiny, store=None).name
     assert SentenceEncoder(shutil.copytree(tiny, tmp_path / tiny.name), store=None).name == name
-    other = shutil.copytree(tiny, tmp_path / "other" / tiny.name)
-    (other / "1_Pooling" / "config.json").write_text((tiny / "1_Pooling" / "config.json").read_text() + " ")
-    assert SentenceEncoder(other, store=None).name != name, "the pooling is part of an encoder"
+    copy = shutil.copytree(tiny, tmp_path / "other" / tiny.name)
+    (copy / "1_Pooling" / "config.json").write_text((tiny / "1_Pooling" / "config.json").read_text() + " ")
+    assert SentenceEncoder(copy, store=None).name != name, "the pooling is part of an encoder"
 
 
 def test_what_is_no_encoder_says_so(tiny: Path, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ Script = Callable[[str, int], Completion | ModelError]
 
 
 def add(prompt: str, _nth: int = 1) -> Completion:
-    left, _, right = prompt.partition("+")
-    text = str(int(left) + int(right))
+    first, _, second = prompt.partition("+")
+    text = str(int(first) + int(second))
     return Completion(text, "stop", input_tokens=len(prompt), output_tokens=len(text), latency=0.001)
 
 

@@ -24,12 +24,12 @@ def answers(
     """
 
     async def main() -> list[Completion]:
-        requests = [(Message("user", one),) if isinstance(one, str) else one for one in conversations]
+        requests = [(Message("user", conversation),) if isinstance(conversation, str) else conversation for conversation in conversations]
         async with model:
             awaited = [
                 model.complete(messages, sampling, sample) for sample in samples for messages in requests
             ]
-            return list(await asyncio.gather(*awaited)) if together else [await one for one in awaited]
+            return list(await asyncio.gather(*awaited)) if together else [await request for request in awaited]
 
     return asyncio.run(main())
 

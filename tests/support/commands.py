@@ -33,14 +33,14 @@ SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, Resource
 
 def user_environment(shared: Path, runs: Path) -> dict[str, str]:
     """The environment of a user who has the data, with runs and journal in a folder of their own and no key of ours."""
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")
     }
     cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
     return (
-        kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
+        variables | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
     )
 
 
@@ -81,7 +81,7 @@ def _here(
 
     Modules of the folder are forgotten.
     """
-    said, complained = (
+    output, complained = (
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
     )
     known, path = dict(os.environ), [*sys.path]
@@ -89,7 +89,7 @@ def _here(
     np.random.seed()  # the generator of code without one of its own
     with (
         pytest.MonkeyPatch.context() as patched,
-        redirect_stdout(said),
+        redirect_stdout(output),
         redirect_stderr(complained),
         warnings.catch_warnings(),
     ):
@@ -114,7 +114,7 @@ def _here(
             forget_modules_of(folder)
     status = ended.value.code
     status = status if isinstance(status, int) else int(status is not None)
-    return subprocess.CompletedProcess([*arguments], status, _text(said), _text(complained))
+    return subprocess.CompletedProcess([*arguments], status, _text(output), _text(complained))
 
 
 def forget_modules_of(folder: Path) -> None:

@@ -125,18 +125,18 @@ def faults(entries: Mapping[str, Components], names: Mapping[str, Mapping[str, s
     """
     sentences = []
     for label, components in entries.items():
-        mine, record = digests(components), names.get(label)
+        computed, record = digests(components), names.get(label)
         if record is None:
             sentences.append(
                 f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
             )
             continue
-        new = [name for name in mine if name.startswith(RESULTS) and name not in record]
-        former = [name for name in record if name.startswith(RESULTS) and name not in mine]
+        new = [name for name in computed if name.startswith(RESULTS) and name not in record]
+        former = [name for name in record if name.startswith(RESULTS) and name not in computed]
         compared = [
-            name for name in dict.fromkeys((*mine, *record)) if name not in new and name not in former
+            name for name in dict.fromkeys((*computed, *record)) if name not in new and name not in former
         ]
-        changed = [name for name in compared if mine.get(name) != record.get(name)]
+        changed = [name for name in compared if computed.get(name) != record.get(name)]
         if new:
             sentences.append(
                 f"{label} has no recorded {', '.join(new)}. If only the responses are new, record the results on them: "
@@ -168,11 +168,11 @@ def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
     if definition.corrected:
         fields.append("tested_by")
     computed = {
-        f"{name}/{one.name}": one for name, probe in probes.items() for one in _metrics_of(probe, definition)
+        f"{name}/{metric.name}": metric for name, probe in probes.items() for metric in _metrics_of(probe, definition)
     }
     return {
-        "tiers": {name: definition.bands(one) for name, one in computed.items()},
-        "metrics": {name: [getattr(one, field) for field in fields] for name, one in computed.items()},
+        "tiers": {name: definition.bands(metric) for name, metric in computed.items()},
+        "metrics": {name: [getattr(metric, field) for field in fields] for name, metric in computed.items()},
         "formulas": {
             name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")
         },
@@ -185,7 +185,7 @@ def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
             "tables": _tables("readers/data") if definition.corrected else _patterns(genderbench),
         },
         "exclusions": _exclusions_of_probes(definition),
-        "data": {name: [library.entry(one).sha256 for one in probe.data] for name, probe in probes.items()},
+        "data": {name: [library.entry(dataset).sha256 for dataset in probe.data] for name, probe in probes.items()},
     }
 
 
@@ -216,7 +216,7 @@ def _exclusions_of_probes(definition: probe_definitions.ProbeDefinition) -> Comp
 def of_associations(rules: association_definitions.AssociationRules) -> Components:
     """Return the components of a definition of associations."""
     terms = _yaml("associations/terms.yaml")
-    kept = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
+    tables = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
     names = {"names": _yaml("associations/names.yaml")} if rules.deals_names else {}
     return {
         "rules": _fields(rules),
@@ -228,7 +228,7 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
         ],
         "stages": association_definitions.STAGES,
         "wordings": _yaml("associations/wordings.yaml"),
-        "exclusions": kept,
+        "exclusions": tables,
         "readers": {
             "content words": _yaml("readers/content_words.yaml"),
             "refusals": _yaml("readers/data/refusals.yaml"),
@@ -254,9 +254,9 @@ def of_benchmarks(definition: definitions.DisparityDefinition) -> Components:
 def _results_of(definition: str) -> Components:
     """Return the numbers of each recorded study under a definition, "METHOD/NAME", by the study and the digest of its responses."""
     results = {}
-    for name, given in STUDIES.items():
-        method = METHODS[str(given["study"]).partition("/")[0]]
-        if f"{method}/{given.get('definition', 'default')}" == definition:
+    for name, settings in STUDIES.items():
+        method = METHODS[str(settings["study"]).partition("/")[0]]
+        if f"{method}/{settings.get('definition', 'default')}" == definition:
             answers = (
                 answers_of(name).sort("model", "digest").with_columns(pl.col("digest").bin.encode("hex"))
             )
@@ -284,7 +284,7 @@ def described(function: Callable[..., Any]) -> Any:
     made_with = [cell.cell_contents for cell in function.__closure__ or ()]
     return [
         sorted(function.__code__.co_names),
-        [described(one) if callable(one) else one for one in made_with],
+        [described(argument) if callable(argument) else argument for argument in made_with],
     ]
 
 

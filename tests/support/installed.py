@@ -19,7 +19,7 @@ def install(site: Path, name: str, points: Points, **modules: str) -> Path:
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = [
-        f"[{group}]\n" + "".join(f"{one} = {value}\n" for one, value in named.items())
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items())
         for group, named in points.items()
     ]
     (about / "entry_points.txt").write_text("\n".join(lines))

@@ -24,7 +24,7 @@ def key(number: int) -> bytes:
 
 
 def row(number: int, text: str | None = None, **values: Any) -> Row:
-    made = Row(
+    row = Row(
         key(number),
         NANO,
         0,
@@ -39,7 +39,7 @@ def row(number: int, text: str | None = None, **values: Any) -> Row:
         4,
         0.5,
     )
-    return made._replace(**values)
+    return row._replace(**values)
 
 
 def failure(number: int, kind: str = "server", **values: Any) -> Row:
@@ -58,10 +58,10 @@ def rows_of(where: str | Path) -> dict[bytes, Row]:
     engine = connect(where)
     try:
         with engine.connect() as connection:
-            found = connection.execute(select(*(completions.c[name] for name in Row._fields))).all()
+            rows = connection.execute(select(*(completions.c[name] for name in Row._fields))).all()
     finally:
         engine.dispose()
-    return {one[0]: Row._make(one) for one in found}
+    return {row[0]: Row._make(row) for row in rows}
 
 
 def execute(where: str | Path, statement: str, **values: Any) -> None:

@@ -23,9 +23,9 @@ def altered(
     """A copy of a run whose findings and run.json were changed, both whole and fitting each other."""
     shutil.copytree(run.path, to)
     change(run.findings).write_parquet(to / "findings.parquet")
-    known = run.about | dict(about or {})
-    known["tables"] |= {"findings": {"sha256": sha256(to / "findings.parquet")}}
-    (to / "run.json").write_text(json.dumps(known))
+    about_run = run.about | dict(about or {})
+    about_run["tables"] |= {"findings": {"sha256": sha256(to / "findings.parquet")}}
+    (to / "run.json").write_text(json.dumps(about_run))
     return load(to)
 
 
@@ -33,9 +33,9 @@ def number(**values: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
     """The key finding alone, with other values."""
 
     def change(findings: pl.DataFrame) -> pl.DataFrame:
-        one = findings.filter("key").head(1)
-        return one.with_columns(
-            pl.lit(value, dtype=one.schema[name]).alias(name) for name, value in values.items()
+        finding = findings.filter("key").head(1)
+        return finding.with_columns(
+            pl.lit(value, dtype=finding.schema[name]).alias(name) for name, value in values.items()
         )
 
     return change

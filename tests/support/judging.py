@@ -77,13 +77,13 @@ class EngineJudge:
         keys = [Keys(self._model.fingerprint, with_them)(messages, 0) for messages in conversations]
         requests = [Request(messages, 0) for messages in conversations]
         if self._budget is not None:
-            held = self._journal.held(keys)
-            new = [request for request, key in zip(requests, keys, strict=True) if key not in held][
+            stored = self._journal.held(keys)
+            new = [request for request, key in zip(requests, keys, strict=True) if key not in stored][
                 : self._budget
             ]
             self._budget -= len(new)
             requests = new
         if requests:
             generate(self._model, requests, with_them, journal=self._journal)
-        found = self._journal.fetch(keys)
-        return found.select("key", "status", answer="text", error="error")
+        completions = self._journal.fetch(keys)
+        return completions.select("key", "status", answer="text", error="error")

@@ -318,12 +318,12 @@ async def _cut(
 
 
 def _openai(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
-    further = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
+    fields = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
     message = {"role": "assistant", "content": behaviour.text} | {
-        key: text for key, text in further.items() if text is not None
+        key: text for key, text in fields.items() if text is not None
     }
-    said = behaviour.text or ""
-    words = len(said.split() if isinstance(said, str) else said)
+    text = behaviour.text or ""
+    words = len(text.split() if isinstance(text, str) else text)
     usage = {
         "prompt_tokens": len(prompt.split()),
         "completion_tokens": max(1, words),

@@ -27,7 +27,7 @@ def _namespace() -> tuple[str, ...] | None:
 
 
 def within(
-    place: Path, options: str, script: str, *given: object, variables: Mapping[str, str] | None = None
+    place: Path, options: str, script: str, *arguments: object, variables: Mapping[str, str] | None = None
 ) -> list[str]:
     """Run a shell script in the folder `place`, on which a tmpfs with these options lies.
 
@@ -39,9 +39,9 @@ def within(
     if command is None:
         pytest.skip("no file system may be mounted here")
     place.mkdir(exist_ok=True)
-    whole = f'mount -t tmpfs -o {options} tmpfs "{place}" || exit 99\ncd "{place}"\n{script}'
+    commands = f'mount -t tmpfs -o {options} tmpfs "{place}" || exit 99\ncd "{place}"\n{script}'
     done = subprocess.run(
-        [*command, "sh", "-c", whole, "sh", *map(str, given)],
+        [*command, "sh", "-c", commands, "sh", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

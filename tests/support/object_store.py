@@ -43,8 +43,8 @@ class ObjectStore:
 
     def asked(self) -> list[str]:
         """The requests since `calm`, as "METHOD PATH", also those that are still being answered."""
-        found: list[str] = self._call(None)
-        return found
+        requests: list[str] = self._call(None)
+        return requests
 
     def put(self, path: str, content: bytes) -> None:
         """Put an object ("bucket/key"), or make a bucket."""
@@ -121,9 +121,9 @@ class Unruly:
             with self._lock:
                 self._asked.append(f"{method} {path}")
                 message = (
-                    one for one in self._rules if one["method"] == method and path.endswith(one["name"])
+                    rule for rule in self._rules if rule["method"] == method and path.endswith(rule["name"])
                 )
-                rule = next((one for one in message if one["times"] > 0), None)
+                rule = next((candidate for candidate in message if candidate["times"] > 0), None)
                 if rule is not None:
                     rule["times"] -= 1
             if rule is not None:
@@ -135,12 +135,12 @@ class Unruly:
 
     def _told(self, message: Any, start: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
-            asked = list(self._asked)
+            requests = list(self._asked)
             if message is not None and "calm" in message:
                 self._rules, self._asked = [], []
             elif message is not None:
                 self._rules.append(message)
-        body = json.dumps(asked).encode()
+        body = json.dumps(requests).encode()
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]
 

@@ -57,8 +57,8 @@ def _user() -> str | None:
     """Who runs the server: PostgreSQL refuses to run as root. None: whoever runs the tests."""
     if os.geteuid() != 0:
         return None
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in known else "nobody"
+    users = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in users else "nobody"
 
 
 class PostgresServer:

@@ -64,8 +64,8 @@ class _Wrapped(InProcess):
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         digest = _digest(messages, sample)
         if self._asked is not None:
-            given = await self._asked.complete(messages, sampling, sample)
-            sentences = (given.text, given.thinking, given.finish_reason, given.refusal)
+            completion = await self._asked.complete(messages, sampling, sample)
+            sentences = (completion.text, completion.thinking, completion.finish_reason, completion.refusal)
             assert self.said.setdefault(digest, sentences) == sentences
         if digest not in self.said:
             raise ModelError("not_recorded", f"{self.name} was never asked this", scope="permanent")
@@ -78,7 +78,7 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
 
     Gives the run and what was answered.
     """
-    given = dict(STUDIES[name])
+    settings = dict(STUDIES[name])
     wrapped = {
         model: _Wrapped(
             model,
@@ -87,18 +87,18 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
         )
         for model in (*MODELS, JUDGE)
     }
-    judge = {"judge": wrapped[JUDGE]} if "judge" in given else {}
+    judge = {"judge": wrapped[JUDGE]} if "judge" in settings else {}
     requests: list[Any] = [wrapped[model] for model in MODELS]
     run = tm.run(
-        given.pop("study"),
+        settings.pop("study"),
         model=requests,
-        **given | judge,
+        **settings | judge,
         journal=str(folder / "journal.sqlite"),
         out=folder / "run",
         display="none",
     )
     rows = [
-        (model, digest, *message) for model, one in wrapped.items() for digest, message in one.said.items()
+        (model, digest, *message) for model, recorder in wrapped.items() for digest, message in recorder.said.items()
     ]
     return run, pl.DataFrame(
         rows,

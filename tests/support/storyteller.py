@@ -29,8 +29,8 @@ def concepts() -> list[str]:
 
 def planted(category: str) -> dict[str, dict[str, float]]:
     """identity -> concept -> effect: how much more often the concept is told of this identity than of any other."""
-    found: dict[str, dict[str, float]] = table()["planted"][category]
-    return found
+    effects: dict[str, dict[str, float]] = table()["planted"][category]
+    return effects
 
 
 def planted_rates(identity: str | None) -> dict[str, float]:
@@ -51,11 +51,11 @@ def _form(template: str) -> str:
 
 @cache
 def _forms() -> tuple[list[re.Pattern[str]], Mapping[str, list[re.Pattern[str]]]]:
-    told = table()["sentences"]
+    forms_of_sentences = table()["sentences"]
     return (
-        [re.compile(_form(one)) for one in table()["openings"]],
-        {kind: [re.compile(_form(one)) for one in forms] for kind, forms in told.items() if kind != "nothing"}
-        | {"nothing": [re.compile(_form(told["nothing"]))]},
+        [re.compile(_form(opening)) for opening in table()["openings"]],
+        {kind: [re.compile(_form(form)) for form in forms] for kind, forms in forms_of_sentences.items() if kind != "nothing"}
+        | {"nothing": [re.compile(_form(forms_of_sentences["nothing"]))]},
     )
 
 
@@ -66,11 +66,11 @@ def told(story: str) -> dict[str, list[str]]:
     be readable whole.
     """
     openings, forms = _forms()
-    opening, *rest = re.findall(r"[^.]+\.", story.strip())
-    if not any(one.fullmatch(opening) for one in openings):
+    opening, *sentences = re.findall(r"[^.]+\.", story.strip())
+    if not any(pattern.fullmatch(opening) for pattern in openings):
         raise ValueError(f"no opening: {opening!r} in {story!r}")
     by_name: dict[str, list[str]] = {}
-    for sentence in (one.strip() for one in rest):
+    for sentence in (text.strip() for text in sentences):
         name, items = _sentence(sentence, forms)
         by_name.setdefault(name, []).extend(items)
     if "".join(re.findall(r"[^.]+\.", story.strip())) != story.strip() or not by_name:
@@ -111,10 +111,10 @@ def load() -> tuple[Any, Any]:
 
 def rendered(tokenizer: Any, user: str, opening: str = "") -> str:
     """A prompt as the chat template writes it, with what the answer is made to begin with."""
-    asked: str = tokenizer.apply_chat_template(
+    prompt: str = tokenizer.apply_chat_template(
         [{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True
     )
-    return asked + opening
+    return prompt + opening
 
 
 def write(
@@ -144,8 +144,8 @@ def write(
         padded = tokenizer.pad({"input_ids": ids[part]}, return_tensors="pt")
         width = padded["input_ids"].shape[1]
         with torch.inference_mode(), around(part) if around else nullcontext():
-            said = model.generate(
+            generated = model.generate(
                 **padded, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=160
             )
-        stories += tokenizer.batch_decode(said[:, width:], skip_special_tokens=True)
+        stories += tokenizer.batch_decode(generated[:, width:], skip_special_tokens=True)
     return stories

@@ -49,11 +49,11 @@ def tokenizer(template: str | None = CHATML) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer.from_str(_tokenizer_json())
-    made = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=words, eos_token="<|im_end|>", pad_token="<|pad|>", model_max_length=4096
     )
-    made.chat_template = template
-    return made
+    tokenizer.chat_template = template
+    return tokenizer
 
 
 def config(kind: str, positions: int = 256) -> Any:
@@ -180,8 +180,8 @@ def save_gguf(
                 weights = (
                     weights.reshape(count, 2, -1, shape.hidden_size).swapaxes(1, 2).reshape(weights.shape)
                 )
-        for ours, theirs in _GGUF_NAMES.items():
-            name = name.replace(ours, theirs)
+        for ours, gguf_name in _GGUF_NAMES.items():
+            name = name.replace(ours, gguf_name)
         kind = gguf.GGMLQuantizationType[quantised or "F32"]
         if quantised and weights.ndim == 2:
             writer.add_tensor(name, gguf.quants.quantize(weights, kind), raw_dtype=kind)
@@ -198,12 +198,12 @@ def _bert_words() -> Any:
     """The same tokenizer as an encoder has it: a token at the start and one at the end of a text."""
     from tokenizers.processors import TemplateProcessing
 
-    made = tokenizer(None)
+    words = tokenizer(None)
     special = [("<|im_start|>", 1), ("<|im_end|>", 0)]
-    made.backend_tokenizer.post_processor = TemplateProcessing(
+    words.backend_tokenizer.post_processor = TemplateProcessing(
         single="<|im_start|> $A <|im_end|>", special_tokens=special
     )
-    return made
+    return words
 
 
 def _bert(**more: Any) -> Any:

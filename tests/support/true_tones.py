@@ -33,10 +33,10 @@ def true_tones(
     group, in the order of the design: the columns of `by`, `answers` (asked for), `mean`, `deviation` (of a
     single answer), `selection_rate`, `standard`; range and impact ratio follow from the columns.
     """
-    kept = list(dict.fromkeys(by))
+    columns = list(dict.fromkeys(by))
     plans = planted_tones(design, dials).drop("prompt", "system")
     weighted = (
-        pl.concat([design.select(pl.struct(kept).alias("group"), "repetitions"), plans], how="horizontal")
+        pl.concat([design.select(pl.struct(columns).alias("group"), "repetitions"), plans], how="horizontal")
         .explode("outcomes", "odds")
         .with_columns(weight=pl.col("odds") * pl.col("repetitions"))
     )
@@ -54,7 +54,7 @@ def true_tones(
         )
         .unnest("group")
         .with_columns(deviation=(pl.col("square") - pl.col("mean") ** 2).clip(0).sqrt(), standard=pl.lit(bar))
-        .select(*kept, "answers", "mean", "deviation", "selection_rate", "standard")
+        .select(*columns, "answers", "mean", "deviation", "selection_rate", "standard")
     )
 
 

@@ -111,9 +111,9 @@ def test_a_model_that_fails_ends_only_itself_with_the_sentence_of_the_local_engi
 ) -> None:
     with MisbehavingServer(lambda request, nth: wrong_key()) as server:
         model, message = create_model("compatible/m", base_url=server.url), []
-        for asked in (generate, engine.generate):
+        for generation in (generate, engine.generate):
             with pytest.raises(ProviderError, match="answered 401") as failure:
-                asked(model, prompts(500, "key"), GREEDY, journal=journal)
+                generation(model, prompts(500, "key"), GREEDY, journal=journal)
             message.append(str(failure.value))
         assert message[0] == message[1]
         assert server.requests <= 2 * 64
@@ -153,8 +153,8 @@ def test_an_interrupted_run_keeps_its_answers_and_resumes(
         assert tally.interrupted
         assert 100 <= tally.answered == journal.counts()["ok"] == server.paid.total() < 800
         assert f"asking: {tally.answered:,}/800 done" in capfd.readouterr().err
-        rest = engine.generate(model, iter(requests), GREEDY, journal=journal)
-        assert (rest.held, rest.answered) == (tally.answered, 800 - tally.answered)
+        completions = engine.generate(model, iter(requests), GREEDY, journal=journal)
+        assert (completions.held, completions.answered) == (tally.answered, 800 - tally.answered)
         assert set(server.paid.values()) == {1}
 
 
@@ -162,12 +162,12 @@ def test_vectors_and_scores_are_those_of_this_process_to_the_last_bit(
     engine: RayEngine, tmp_path: Path
 ) -> None:
     folder, store = save_encoder(tmp_path / "encoder"), tmp_path / "vectors.sqlite"
-    here, there = SentenceEncoder(folder, store=None), engine.encoder(folder, store=store)
-    assert there.name == here.name
-    assert np.array_equal(there.encode(TEXTS), here.encode(TEXTS))
-    assert np.array_equal(there.cut(TEXTS), here.cut(TEXTS))
-    assert here.cut(TEXTS).any()
-    assert np.array_equal(SentenceEncoder(folder, store=store).encode(TEXTS[:9]), here.encode(TEXTS)[:9])
+    local, remote = SentenceEncoder(folder, store=None), engine.encoder(folder, store=store)
+    assert remote.name == local.name
+    assert np.array_equal(remote.encode(TEXTS), local.encode(TEXTS))
+    assert np.array_equal(remote.cut(TEXTS), local.cut(TEXTS))
+    assert local.cut(TEXTS).any()
+    assert np.array_equal(SentenceEncoder(folder, store=store).encode(TEXTS[:9]), local.encode(TEXTS)[:9])
     folder = save_classifier(tmp_path / "classifier", ["kind", "not"])
     labels, scores = (
         TextClassifier(folder, store=None),

@@ -79,12 +79,12 @@ def test_claims_of_the_dead_go_and_the_living_are_left_alone(where: str) -> None
         assert len(stats(where).claimants) == 1
         assert prune(where, apply=True).claims == 1
         assert stats(where).claimants == []
-        mine = new_owner()
-        journal.claim([key(8)], mine)
+        owner = new_owner()
+        journal.claim([key(8)], owner)
         with pytest.raises(InputError, match="a run is using it"):
             prune(where, failed=True, apply=True)
         assert len(rows_of(where)) == 1
-        journal.release(mine)
+        journal.release(owner)
     assert prune(where, failed=True, apply=True).failed == 1
 
 
@@ -103,14 +103,14 @@ def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch)
 
         heart = threading.Thread(target=live)
         heart.start()
-        said: list[str] = []
+        messages: list[str] = []
         try:
             with pytest.raises(InputError, match="is using it \\(another-host, process"):
-                prune(where, failed=True, apply=True, say=said.append)
+                prune(where, failed=True, apply=True, say=messages.append)
         finally:
             ended.set()
             heart.join()
-        assert (len(said), len(rows_of(where))) == (1, 1)
+        assert (len(messages), len(rows_of(where))) == (1, 1)
         assert prune(where, failed=True, apply=True).claims == 1
     assert rows_of(where) == {}
 
@@ -163,26 +163,31 @@ def test_by_model(where: str) -> None:
     )
     with open_journal(where) as journal:
         journal.name_model(SIM, "sim/mine")
-    found = stats(where)
+    statistics = stats(where)
     nano = ModelStats(
         NANO, None, 12, {"timeout": 3, "server": 2}, 11 * 3, 11 * 4, 1, 10 * 4 + 3 + 7, 1000.0, 1032.0
     )
-    assert found.models == [nano, ModelStats(SIM, "sim/mine", 1, {}, 3, 4, 0, 2, 5.0, 5.0)]
-    assert list(found.models[0].failed) == ["timeout", "server"]
-    assert (found.answers, found.failed, found.schema, found.claimants) == (13, 5, SCHEMA, [])
-    assert found.size > 10_000
-    assert "hunter2" not in repr(found)
+    assert statistics.models == [nano, ModelStats(SIM, "sim/mine", 1, {}, 3, 4, 0, 2, 5.0, 5.0)]
+    assert list(statistics.models[0].failed) == ["timeout", "server"]
+    assert (statistics.answers, statistics.failed, statistics.schema, statistics.claimants) == (
+        13,
+        5,
+        SCHEMA,
+        [],
+    )
+    assert statistics.size > 10_000
+    assert "hunter2" not in repr(statistics)
 
 
 def test_who_claims(where: str) -> None:
-    mine, dead, far = new_owner(), dead_owner(), far_owner()
+    owner, dead, far = new_owner(), dead_owner(), far_owner()
     with open_journal(where) as journal:
-        journal.claim([key(1), key(2)], mine)
+        journal.claim([key(1), key(2)], owner)
         journal.claim([key(3)], far)
         journal.claim([key(4)], dead)
-        by_name = {one.owner: one for one in stats(where).claimants}
-    states = {mine.token: ("alive", 2), "far": ("elsewhere", 1), "dead": ("dead", 1)}
-    assert {token: (one.state, one.claims) for token, one in by_name.items()} == states
+        by_name = {claimant.owner: claimant for claimant in stats(where).claimants}
+    states = {owner.token: ("alive", 2), "far": ("elsewhere", 1), "dead": ("dead", 1)}
+    assert {token: (claimant.state, claimant.claims) for token, claimant in by_name.items()} == states
     assert by_name["far"].process == f"another-host, process {os.getpid()}"
 
 
@@ -200,5 +205,5 @@ def test_a_journal_that_is_not_there_is_not_made(tmp_path: Path, database: str) 
 
 def test_an_empty_journal(where: str) -> None:
     fill(where, [])
-    found = stats(where)
-    assert (found.models, found.answers, found.failed) == ([], 0, 0)
+    statistics = stats(where)
+    assert (statistics.models, statistics.answers, statistics.failed) == ([], 0, 0)

@@ -50,10 +50,10 @@ def expected(folder: Path, prompt: str, allowed: TokenList, temperature: float) 
     net, words = AutoModelForCausalLM.from_pretrained(folder), tokenizer()
     start = words(f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n")["input_ids"]
     end = words.eos_token_id
-    found: Counter[str] = Counter()
-    left = [(start, START, 1.0)]
-    while left:
-        ids, place, chance = left.pop()
+    probabilities: Counter[str] = Counter()
+    stack = [(start, START, 1.0)]
+    while stack:
+        ids, place, chance = stack.pop()
         tokens = allowed.tokens(place, [end])
         with torch.inference_mode():
             logits = net(torch.tensor([ids])).logits[0, -1]
@@ -61,13 +61,13 @@ def expected(folder: Path, prompt: str, allowed: TokenList, temperature: float) 
             after = place if token == end else allowed.steps[place][token]
             complete = allowed.complete(after)
             if complete is not None and (token == end or not allowed.tokens(after, ())):
-                found[complete] += chance * share
+                probabilities[complete] += chance * share
             else:
-                left.append(([*ids, token], after, chance * share))
-    return dict(found)
+                stack.append(([*ids, token], after, chance * share))
+    return dict(probabilities)
 
 
-@pytest.mark.parametrize("allowed", LISTS, ids=lambda one: one[0])
+@pytest.mark.parametrize("allowed", LISTS, ids=lambda case: case[0])
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_every_answer_is_on_the_list(chat_model: Make, kind: str, allowed: tuple[str, ...]) -> None:
     model = local(chat_model(kind))
@@ -122,8 +122,8 @@ def test_answers_do_not_depend_on_the_batch(chat_model: Make) -> None:
         answers(model, mixed, FREE, range(3)),
         answers(model, mixed, FREE, range(3), together=False),
     )
-    assert [one.text for one in together] == [one.text for one in alone]
-    assert len({one.text for one in together[1::5]}) == 3
+    assert [answer.text for answer in together] == [answer.text for answer in alone]
+    assert len({answer.text for answer in together[1::5]}) == 3
     assert [answer.text for answer in answers(model, mixed, FREE, range(3))] == [
         answer.text for answer in together
     ]
@@ -133,8 +133,8 @@ def test_samples_and_seeds_differ(chat_model: Make) -> None:
     model = local(chat_model())
     drawn = [choice(answer) for answer in answers(model, [asked("Who?", LISTS[2])], FREE, range(60))]
     assert len(set(drawn)) > 1
-    other = answers(model, [asked("Who?", LISTS[2])], Sampling(temperature=1.0, seed=6), range(60))
-    assert [choice(one) for one in other] != drawn
+    of_other_seed = answers(model, [asked("Who?", LISTS[2])], Sampling(temperature=1.0, seed=6), range(60))
+    assert [choice(answer) for answer in of_other_seed] != drawn
 
 
 def test_an_answer_that_is_cut_off_is_free(chat_model: Make) -> None:
@@ -150,10 +150,10 @@ def test_an_answer_that_is_cut_off_is_free(chat_model: Make) -> None:
 
 def test_a_thinking_section_is_closed_before_the_answer(chat_model: Make) -> None:
     model = local(chat_model(template=THINKS))
-    (one,) = answers(model, [asked("Who?", LISTS[0])], FREE)
-    assert choice(one) in LISTS[0]
+    (answer,) = answers(model, [asked("Who?", LISTS[0])], FREE)
+    assert choice(answer) in LISTS[0]
     (free,) = answers(model, ["Who?"], FREE)
-    assert (one.input_tokens or 0) > (free.input_tokens or 0)
+    assert (answer.input_tokens or 0) > (free.input_tokens or 0)
 
 
 @pytest.mark.parametrize("mark", ["think", "thinking"])
@@ -192,10 +192,10 @@ def words_with_blanks() -> Any:
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {word: number for number, word in enumerate(["<end>", "<unk>", "▁a", "▁yes", "▁sir", "▁no"])}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.decoder = decoders.Metaspace()
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", unk_token="<unk>")
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", unk_token="<unk>")
 
 
 @pytest.mark.parametrize("allowed", list(permutations(("yes", "yes sir", "no"))), ids=", ".join)

@@ -55,9 +55,9 @@ def without_latency(completions: list[Completion]) -> list[tuple[Any, ...]]:
 
 
 def test_a_file_answers_as_the_folder_that_it_was_made_from(chat_model: Make, gguf_file: Path) -> None:
-    asked = (PROMPTS, Sampling(temperature=1.0, max_tokens=12, seed=3), range(3))
-    assert without_latency(answers(local(gguf_file), *asked)) == without_latency(
-        answers(local(chat_model()), *asked)
+    arguments = (PROMPTS, Sampling(temperature=1.0, max_tokens=12, seed=3), range(3))
+    assert without_latency(answers(local(gguf_file), *arguments)) == without_latency(
+        answers(local(chat_model()), *arguments)
     )
 
 
@@ -70,15 +70,16 @@ def test_quantised_weights_are_those_of_the_file(chat_model: Make, tmp_path: Pat
     (copy,) = copies(cache)
     weights = load_file(copy / "model.safetensors")
     stored = {
-        one.name: gguf.quants.dequantize(one.data, one.tensor_type) for one in gguf.GGUFReader(file).tensors
+        tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        for tensor in gguf.GGUFReader(file).tensors
     }
-    for name, ours in (
+    for name, module in (
         ("ffn_up", "mlp.up_proj"),
         ("attn_v", "self_attn.v_proj"),
         ("attn_norm", "input_layernorm"),
     ):
         for layer in range(4):
-            values = weights[f"model.layers.{layer}.{ours}.weight"].to(torch.float32)
+            values = weights[f"model.layers.{layer}.{module}.weight"].to(torch.float32)
             assert torch.equal(values.flatten(), torch.tensor(stored[f"blk.{layer}.{name}.weight"]).flatten())
     types = {str(values.dtype) for values in weights.values()}
     assert types == {"torch.float32", "torch.bfloat16"}, "norms of one are exact in 16 bits"
@@ -95,12 +96,12 @@ def test_the_copy_is_made_once_and_belongs_to_the_content(
     assert str(gguf_file) not in first.fingerprint
     enter(first)
     (copy,) = copies(cache)
-    made = (copy / "model.safetensors").stat()
+    saved = (copy / "model.safetensors").stat()
     enter(second)
     assert copies(cache) == [copy]
-    assert (copy / "model.safetensors").stat().st_mtime_ns == made.st_mtime_ns
-    other = save_gguf(tmp_path / "other.gguf", chat_model(seed=1))
-    assert local(other).fingerprint != first.fingerprint
+    assert (copy / "model.safetensors").stat().st_mtime_ns == saved.st_mtime_ns
+    different = save_gguf(tmp_path / "other.gguf", chat_model(seed=1))
+    assert local(different).fingerprint != first.fingerprint
     assert local(gguf_file, dtype="bfloat16").fingerprint != first.fingerprint
 
 
@@ -169,9 +170,9 @@ def test_an_end_token_outside_the_vocabulary(
     chat_model: Make, tmp_path: Path, cache: Path, turn_end: int | str | bool
 ) -> None:
     file = save_gguf(tmp_path / "odd.gguf", chat_model(), turn_end=turn_end)
-    shown = re.escape(repr(turn_end))
-    said = rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {shown}, which is none of the [\d,]+ tokens of its vocabulary; correct the file"
-    with pytest.raises(InputError, match=said):
+    token = re.escape(repr(turn_end))
+    message = rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {token}, which is none of the [\d,]+ tokens of its vocabulary; correct the file"
+    with pytest.raises(InputError, match=message):
         enter(local(file))
     assert copies(cache) == []
 
@@ -186,7 +187,7 @@ def test_the_end_of_a_turn_ends_an_answer(chat_model: Make, tmp_path: Path, cach
 
 
 def raising(error: Exception) -> Callable[..., Any]:
-    def fail(*_given: Any, **_named: Any) -> Any:
+    def fail(*_arguments: Any, **_named: Any) -> Any:
         raise error
 
     return fail

@@ -40,29 +40,29 @@ def test_the_fingerprint_is_what_is_in_the_folder_not_where_it_is(chat_model: Ma
     (moved / "README.md").write_text("notes change nothing")
     for options in ({}, {"device": "cpu"}, {"batch_size": "3"}, {"dtype": "float32"}):
         assert print_of(moved, **options) == print_of(folder)
-    others = {print_of(folder), print_of(chat_model(seed=1))}
+    fingerprints = {print_of(folder), print_of(chat_model(seed=1))}
     for options in (
         {"dtype": "bfloat16"},
         {"source_layer": "1"},
         {"target_layer": "2"},
         {"placeholder": "Y"},
     ):
-        others.add(print_of(moved, **options))
+        fingerprints.add(print_of(moved, **options))
     (moved / "generation_config.json").write_text("{}")
-    assert len({*others, print_of(moved)}) == 7
+    assert len({*fingerprints, print_of(moved)}) == 7
 
 
 def test_options_are_taken_and_the_rest_is_sampling() -> None:
-    given = {
+    options = {
         "batch_size": "8",
         "dtype": "float16",
         "temperature": "0.9",
         "frequency_penalty": "0.6",
         "source_layer": "1",
     }
-    fields, own = sampling_from_options("hf/somewhere", given)
+    fields, model_options = sampling_from_options("hf/somewhere", options)
     assert fields == {"temperature": 0.9, "extra": {"frequency_penalty": 0.6}}
-    assert own == {"batch_size": "8", "dtype": "float16", "source_layer": "1"}
+    assert model_options == {"batch_size": "8", "dtype": "float16", "source_layer": "1"}
 
 
 @pytest.mark.parametrize(

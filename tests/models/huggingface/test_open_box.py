@@ -20,12 +20,12 @@ NURSE, PILOT = "the nurse and Emily at school", "John the pilot"
 
 
 def asked(span: str, target: str = TARGET, opening: str | None = None) -> tuple[Message, ...]:
-    given = (
+    messages = (
         Message("source", f"a story about {span} or one"),
         Message("span", span),
         Message("user", target),
     )
-    return given if opening is None else (*given, Message("assistant", opening))
+    return messages if opening is None else (*messages, Message("assistant", opening))
 
 
 answers = partial(all_answers, sampling=GREEDY)
@@ -55,17 +55,17 @@ def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> 
     alone = [
         answers(local(chat_model(kind), batch_size="1"), [request], sampling=FREE)[0] for request in requests
     ]
-    assert [one.text for one in together] == [one.text for one in alone]
+    assert [answer.text for answer in together] == [answer.text for answer in alone]
 
 
 def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
-    one, other = local(chat_model()), local(chat_model(), source_layer="0")
-    assert one.fingerprint != other.fingerprint
-    assert answers(one, [asked(NURSE)])[0].text != answers(other, [asked(NURSE)])[0].text
+    first, second = local(chat_model()), local(chat_model(), source_layer="0")
+    assert first.fingerprint != second.fingerprint
+    assert answers(first, [asked(NURSE)])[0].text != answers(second, [asked(NURSE)])[0].text
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (("Emily", "John", TARGET), "must occur exactly once in the source prompt"),
         (("one one", "one", TARGET), "must occur exactly once in the source prompt"),
@@ -73,10 +73,10 @@ def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
     ],
 )
 def test_requests_that_cannot_be_carried_out(
-    chat_model: Make, given: tuple[str, str, str], message: str
+    chat_model: Make, arguments: tuple[str, str, str], message: str
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        answers(local(chat_model()), [tuple(map(Message, ("source", "span", "user"), given))])
+        answers(local(chat_model()), [tuple(map(Message, ("source", "span", "user"), arguments))])
     assert caught.value.scope == "permanent"
 
 

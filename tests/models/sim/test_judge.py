@@ -78,15 +78,15 @@ def test_what_is_planted_in_a_story_is_found_and_nothing_else(wording: str, verb
             name: [concept for concept in concepts if draws.unit() < 0.3] for name in ("Emily", "John")
         }
         plans = [
-            AnswerPlan("story", tuple(told), (1.0,) * len(told), name, "library")
-            for name, told in planted.items()
+            AnswerPlan("story", tuple(stories), (1.0,) * len(stories), name, "library")
+            for name, stories in planted.items()
         ]
         answer = say(
             sim(verbosity=verbosity),
             wording.format(story=answer_text(plans, 1, draws), names='["Emily", "John"]'),
         )
-        found = lists(json.dumps(read_json(answer)))
-        assert {name: sorted(listed) for name, listed in found.items()} == {
+        labelled = lists(json.dumps(read_json(answer)))
+        assert {name: sorted(listed) for name, listed in labelled.items()} == {
             name: sorted(listed) for name, listed in planted.items()
         }
 
@@ -105,7 +105,7 @@ def test_sentences_of_all_forms_are_read() -> None:
 
 
 def test_later_stages_give_the_lists_back_clean() -> None:
-    given = json.dumps(
+    prompt = json.dumps(
         {
             "characters": [
                 {"name": "Emily", "concepts": [" calm", "Calm", "kind"]},
@@ -113,7 +113,7 @@ def test_later_stages_give_the_lists_back_clean() -> None:
             ]
         }
     )
-    answer = say(sim(), LATER.format(story="Emily is restless.", lists=given))
+    answer = say(sim(), LATER.format(story="Emily is restless.", lists=prompt))
     assert lists(answer) == {"Emily": ["calm", "kind"], "John": []}
 
 

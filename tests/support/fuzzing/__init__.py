@@ -12,7 +12,7 @@ from support.fuzzing.mutate import mutated
 __all__ = ["TARGETS", "Finding", "Target", "examine", "mutated"]
 
 TARGETS = {
-    one.name: one
+    target.name: target
     for home in (_answers, _endpoints, _tables, _documents, _stores, _pages)
-    for one in home.targets()
+    for target in home.targets()
 }

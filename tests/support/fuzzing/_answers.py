@@ -45,31 +45,31 @@ def _answers() -> Sequence[bytes]:
 
 
 def _measures(text: str) -> object:
-    one = pl.Series([text])
+    texts = pl.Series([text])
     options = pl.Series([["the man", "the woman", "cannot be determined"]])
     emotions = ["anger", "joy", "fear"]
     words = {"f": {"calm", "warm"}}
     read = [
-        readers.read_yes_no(one), readers.read_choice(one, options), readers.read_decision(one), readers.read_emotion(one, emotions),
-        readers.read_character(one), readers.read_first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])),
-        readers.count_vocabulary(one, words, words),
+        readers.read_yes_no(texts), readers.read_choice(texts, options), readers.read_decision(texts), readers.read_emotion(texts, emotions),
+        readers.read_character(texts), readers.read_first_ranked(texts, pl.Series([["John"]]), pl.Series([["Anna"]])),
+        readers.count_vocabulary(texts, words, words),
     ]  # fmt: skip
     assert all(table.height == 1 for table in read)
-    return read, readers.refused(one)
+    return read, readers.refused(texts)
 
 
 def _published(text: str) -> object:
-    one, words = pl.Series([text]), {"f": {"calm"}}
+    texts, words = pl.Series([text]), {"f": {"calm"}}
     return [
-        published.letter_choice(one), published.yes_no(one), published.character_gender(one), published.decision(one),
-        published.first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])), published.emotion(one, ["joy"]),
-        published.vocabulary(one, words, words),
+        published.letter_choice(texts), published.yes_no(texts), published.character_gender(texts), published.decision(texts),
+        published.first_ranked(texts, pl.Series([["John"]]), pl.Series([["Anna"]])), published.emotion(texts, ["joy"]),
+        published.vocabulary(texts, words, words),
     ]  # fmt: skip
 
 
 def _grammar(text: str) -> object:
-    found = grammar.tokens(text)
-    return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in found[:100]])
+    tokens = grammar.tokens(text)
+    return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in tokens[:100]])
 
 
 def _words(text: str) -> object:
@@ -105,9 +105,9 @@ def _judge_answers() -> Sequence[bytes]:
             {"name": "Jim", "concepts": []},
         ]
     }
-    whole = json.dumps(lists)
+    text = json.dumps(lists)
     in_words = "Emily: calm; brave\n**Jim**:\n- strong;\n- kind"
-    return _said(whole, f"Sure:\n```json\n{whole}\n```", in_words, whole.replace('"', "'"), "[1] {'a': “b”,}")
+    return _said(text, f"Sure:\n```json\n{text}\n```", in_words, text.replace('"', "'"), "[1] {'a': “b”,}")
 
 
 def _exclusive(text: str) -> object:

@@ -20,7 +20,7 @@ def _body(value: object) -> bytes:
 
 
 def _openai() -> Sequence[bytes]:
-    said = {"role": "assistant", "content": "Yes.", "refusal": None, "reasoning_content": "hm"}
+    message = {"role": "assistant", "content": "Yes.", "refusal": None, "reasoning_content": "hm"}
     parts = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "Yes."},
@@ -35,7 +35,7 @@ def _openai() -> Sequence[bytes]:
         "innererror": {"code": "y"},
     }
     return [
-        _body({"choices": [{"message": said, "finish_reason": "stop"}], "usage": usage}),
+        _body({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}),
         _body({"choices": [{"message": {"content": parts}, "finish_reason": "length"}], "usage": usage}),
         _body({"error": error}),
     ]
@@ -57,7 +57,7 @@ def _anthropic() -> Sequence[bytes]:
 
 
 def _complaints() -> Sequence[bytes]:
-    one = {
+    answer = {
         "error": {
             "message": "context length exceeded",
             "code": "context_length_exceeded",
@@ -65,7 +65,7 @@ def _complaints() -> Sequence[bytes]:
             "param": "seed",
         }
     }
-    return [_body(one), _body([one]), b"<html><title>502 Bad Gateway</title></html>"]
+    return [_body(answer), _body([answer]), b"<html><title>502 Bad Gateway</title></html>"]
 
 
 def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: bytes) -> object:
@@ -85,11 +85,11 @@ def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: b
 
 def _endpoint(name: str, model: str, seeds: Any, statuses: Sequence[int]) -> Target:
     def read(data: bytes, folder: Path) -> object:
-        made = create_model(model, base_url="http://127.0.0.1:9/v1")
-        assert isinstance(made, HttpModel)
+        endpoint = create_model(model, base_url="http://127.0.0.1:9/v1")
+        assert isinstance(endpoint, HttpModel)
         status = statuses[len(data) % len(statuses)]
-        said = {"Retry-After": data[:20].decode("latin-1"), "Location": data[:50].decode("latin-1")}
-        return _answered(made, status, said, data)
+        headers = {"Retry-After": data[:20].decode("latin-1"), "Location": data[:50].decode("latin-1")}
+        return _answered(endpoint, status, headers, data)
 
     return Target(name, read, seeds, "json", refuses=(ModelError,))
 

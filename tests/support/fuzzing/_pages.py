@@ -31,14 +31,14 @@ def _pdf() -> bytes:
 
 def _document(kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
-        made = read_document(data, kind, "latin-1")
-        made.text.encode()  # no lone surrogates: tables cannot hold them
-        (made.title or "").encode()
-        return made
+        document = read_document(data, kind, "latin-1")
+        document.text.encode()  # no lone surrogates: tables cannot hold them
+        (document.title or "").encode()
+        return document
 
     seeds: dict[str, bytes] = {"html": _HTML, "md": _MARKDOWN, "txt": "Chad\u2029is\na land[1].".encode()}
-    given = [seeds[kind]] if kind in seeds else [_pdf()]
-    return Target(f"source .{kind}", read, lambda: given, "text")
+    documents = [seeds[kind]] if kind in seeds else [_pdf()]
+    return Target(f"source .{kind}", read, lambda: documents, "text")
 
 
 def _files(data: bytes, folder: Path) -> object:

@@ -101,13 +101,13 @@ def _journal(path: Path) -> object:
     with open_journal(path) as journal:
         journal.counts()
         journal.held(keys)
-        found = journal.fetch(keys)
-        assert found.height == len(keys)
+        table = journal.fetch(keys)
+        assert table.height == len(keys)
         journal.claim(keys[40:], Owner("token", "process"))
         journal.record([Row(keys[45], "m", 0, "ok", 1, 1.0, "kept")])
         remaining = journal.fetch(keys[45:46])["text"].to_list()
-        assert remaining == ["kept"] or found["status"][45] == "ok", remaining
-        return found
+        assert remaining == ["kept"] or table["status"][45] == "ok", remaining
+        return table
 
 
 def _vectors(path: Path) -> object:
@@ -152,7 +152,7 @@ _KEPT = {
 def _stage(name: str, kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
         table = StageTable(SENTENCES, required=("concept", "sentence"))
-        stage = Stage("sentences", {"sentences": table}, (), lambda *given: pl.DataFrame())
+        stage = Stage("sentences", {"sentences": table}, (), lambda *tables: pl.DataFrame())
         store = StageStore(folder, {}, of_run=False)
         with store.carrying_out(stage, {"a": 1}):
             pass  # a table without rows

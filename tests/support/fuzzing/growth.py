@@ -69,7 +69,7 @@ _PIECES = (
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ", "yes", "no", "option a ", "(a) (b) ", "answer: ", "**answer** ",
     "\\boxed{", "1) ", "not not very good, but ",
 )  # fmt: skip
-PATTERNS = {one: one for one in (*_MARKS, *_PIECES)}
+PATTERNS = {pattern: pattern for pattern in (*_MARKS, *_PIECES)}
 """By name: what is repeated."""
 
 
@@ -112,11 +112,11 @@ def _written(text: str) -> bytes:
     for start in range(0, len(lines), 60):
         page = writer.add_blank_page(600, 800)
         stream = DecodedStreamObject()
-        shown = b"".join(
+        streams = b"".join(
             b"(%s) Tj 0 -12 Td\n" % line.replace(b"\r", b" ").replace(b"\n", b" ")
             for line in lines[start : start + 60]
         )
-        stream.set_data(b"BT /F1 10 Tf 20 780 Td\n" + shown + b"ET")
+        stream.set_data(b"BT /F1 10 Tf 20 780 Td\n" + streams + b"ET")
         page[NameObject("/Contents")] = writer._add_object(stream)
         page[NameObject("/Resources")] = DictionaryObject(
             {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
@@ -137,16 +137,16 @@ _PAGES = _table(PAGES, _CHAD | {"source": "s", "source_tag": "t", "title": "x", 
 def _cut(text: str) -> object:
     row = _CHAD | {"keyword": "Chad", "source": "s", "position": 0}
     table = _table(
-        SENTENCES, *(row | {"sentence": one} for one in (text, text + ".", "Chad is a large land in Africa."))
+        SENTENCES, *(row | {"sentence": sentence} for sentence in (text, text + ".", "Chad is a large land in Africa."))
     )
     return continuations(table), continuations(table, definition="saged")
 
 
 def _scraped(text: str) -> object:
     keywords = _table(
-        KEYWORDS, *(_CHAD | {"keyword": one} for one in ("Chad", "Emily", "a", "of the", "0", "[", "("))
+        KEYWORDS, *(_CHAD | {"keyword": keyword} for keyword in ("Chad", "Emily", "a", "of the", "0", "[", "("))
     )
-    return scrape(_PAGES, {"s": f"{text} Chad"}, keywords, split=lambda one: [one])
+    return scrape(_PAGES, {"s": f"{text} Chad"}, keywords, split=lambda sentence: [sentence])
 
 
 def _replaced(text: str) -> object:
@@ -165,8 +165,8 @@ def _replaced(text: str) -> object:
 def _branched(text: str) -> object:
     row = {"kind": "given", "baseline": text}
     rows = (
-        row | {"key": one, "root": one, "concept": one, "keyword": one, "prompt": f"{one} {text}"}
-        for one in ("Chad", "Emily")
+        row | {"key": name, "root": name, "concept": name, "keyword": name, "prompt": f"{name} {text}"}
+        for name in ("Chad", "Emily")
     )
     prompts = _table(BENCHMARK, *rows)
     by_name = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
@@ -182,8 +182,8 @@ class _Encoder:
 
 def _keywords(text: str) -> object:
     linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
-    found = PageSet(_PAGES, {"s": text + " Chad"}, {"s": linked})
-    entries: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
+    pages = PageSet(_PAGES, {"s": text + " Chad"}, {"s": linked})
+    entries: list[object] = [similar_keywords(pages, n=5, encoder=_Encoder()), linked_keywords(pages)]
     with suppress(InputError):  # there is no word in it
         judge: Any = None  # asked for a threshold only
         entries.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), judge, threshold=0.5))
@@ -201,10 +201,10 @@ def _counterfactual(text: str) -> object:
 
 
 def _overlap(text: str) -> object:
-    other = text[::-1]
+    reversed_text = text[::-1]
     return (
-        bleu([text, text], [other, "a b"]),
-        rouge_l([text, text], [other, "a b"]),
+        bleu([text, text], [reversed_text, "a b"]),
+        rouge_l([text, text], [reversed_text, "a b"]),
         mask_words(pl.Series([text]), ["she", "he said", "a"]),
     )
 

@@ -65,8 +65,8 @@ def _patterns(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
     if isinstance(value, re.Pattern):
         yield value
     elif depth < 3 and isinstance(value, list | tuple | set | frozenset | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _patterns(one, depth + 1)
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _patterns(entry, depth + 1)
 
 
 @cache
@@ -97,25 +97,25 @@ def _written() -> Iterator[tuple[re.Pattern[str], str, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
                 continue
-            owner, given = node.func.value, node.args[0]
+            owner, argument = node.func.value, node.args[0]
             if (
                 isinstance(owner, ast.Name)
                 and owner.id == "re"
                 and node.func.attr in _METHODS
-                and isinstance(given, ast.Constant)
+                and isinstance(argument, ast.Constant)
             ):
                 flags = re.DOTALL if "re.DOTALL" in ast.unparse(node) else 0
-                yield re.compile(str(given.value), flags), f"{path.name}:{node.lineno}", node.func.attr
+                yield re.compile(str(argument.value), flags), f"{path.name}:{node.lineno}", node.func.attr
 
 
 def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
     """Texts of about so many characters: for each repetition of the expression what leads to it, its body many times, and an end."""
-    found: dict[tuple[str, str], None] = dict.fromkeys(("", one) for one in _EVERYWHERE)
+    pairs: dict[tuple[str, str], None] = dict.fromkeys(("", text) for text in _EVERYWHERE)
     tree = list(parser.parse(pattern.pattern, pattern.flags))
-    _repetitions(tree, "", found)
-    whole = _example(tree, 0)
-    found |= dict.fromkeys((("", whole), ("", whole[:-1])))
-    for before, body in found:
+    _repetitions(tree, "", pairs)
+    example = _example(tree, 0)
+    pairs |= dict.fromkeys((("", example), ("", example[:-1])))
+    for before, body in pairs:
         if body:
             for end in _ENDS:
                 yield before + body * max(1, length // len(body)) + end
@@ -140,12 +140,12 @@ def _parts(code: str, value: Any) -> list[Any]:
     return []
 
 
-def _repetitions(items: Any, before: str, found: dict[tuple[str, str], None]) -> None:
+def _repetitions(items: Any, before: str, pairs: dict[tuple[str, str], None]) -> None:
     for code, value in items:
         if str(code) in _REPEATS and (value[1] == opcodes.MAXREPEAT or value[1] > 20):
-            found |= dict.fromkeys((before[-80:], _example(value[2], turn)) for turn in range(4))
+            pairs |= dict.fromkeys((before[-80:], _example(value[2], turn)) for turn in range(4))
         for part in _parts(str(code), value):
-            _repetitions(part, before, found)
+            _repetitions(part, before, pairs)
         before += _example([(code, value)], 0)
 
 
@@ -172,7 +172,7 @@ def _example(items: Any, turn: int) -> str:
 def _of_class(members: Any) -> str:
     if str(members[0][0]) == "NEGATE":
         return next(
-            (one for one in "a !1-\"'A.\né" if not any(_belongs(one, member) for member in members[1:])), "é"
+            (character for character in "a !1-\"'A.\né" if not any(_belongs(character, member) for member in members[1:])), "é"
         )
     code, value = members[0]
     if str(code) in ("LITERAL", "RANGE"):
@@ -196,13 +196,13 @@ def seconds(expression: Expression, text: str) -> float:
     """Processor time of the slowest of the uses of an expression."""
     slowest = 0.0
     pattern: re.Pattern[Any] = expression.pattern
-    given: str | bytes = text.encode() if isinstance(pattern.pattern, bytes) else text
+    subject: str | bytes = text.encode() if isinstance(pattern.pattern, bytes) else text
     for method in expression.methods:
         began = time.process_time()
         if method in _ONCE:
-            getattr(pattern, method)(given)
+            getattr(pattern, method)(subject)
         else:
-            for _ in pattern.finditer(given):
+            for _ in pattern.finditer(subject):
                 pass
         slowest = max(slowest, time.process_time() - began)
     return slowest
