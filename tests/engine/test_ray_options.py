@@ -38,7 +38,7 @@ def test_what_is_wrong_with_an_option_is_said(key: str, value: str, message: str
         RayOptions.parse({key: value})
 
 
-@texts(st.dictionaries(st.sampled_from(["workers", "cpus", "gpus", "batch", "other"]), st.text(max_size=8)))
+@given(st.dictionaries(st.sampled_from(["workers", "cpus", "gpus", "batch", "other"]), st.text(max_size=8)))
 def test_any_text_is_an_option_or_refused(texts: dict[str, str]) -> None:
     try:
         options = RayOptions.parse(texts)

@@ -1,4 +1,4 @@
-"""Small files that would become very much: they are refused, or read, within seconds and a few hundred megabytes."""
+"""Small files of very large contents: refused, or read, within seconds and a few hundred megabytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -38,7 +39,8 @@ YAML = {
     "aliases in a study": _under("study") + b"parts: *a8\nparams: {a: *a8}\n",
     "aliases in a grid": _under("categories") + b"locations: {a: *a8}\n",
     "aliases in a benchmark": _under("concepts") + b"name: *a8\ndomain: d\n",
-    "an alias of itself": b"study: &a [*a]\ncategories: *a\nmodels: *a\nname: *a\nidentities: *a\nroles: *a\n",
+    "an alias of itself": b"study: &a [*a]\ncategories: *a\nmodels: *a\n"
+    b"name: *a\nidentities: *a\nroles: *a\n",
     "itself as a mapping": b"&a\nstudy: x\nmodels: *a\nChad: *a\ncategories: *a\nidentities: *a\n",
     "deep": b"[" * 100_000,
     "deep, closed": b"study: " + b"[" * 900 + b"]" * 900,
@@ -110,12 +112,11 @@ def _cases() -> list[tuple[str, str, bytes]]:
     many = _zip_of(*((f"samples/{i}.json", b"{}") for i in range(1_500)))
     zips = {"300 megabytes of blanks": blanks, "many members": many, "empty": b"PK\x05\x06" + b"\0" * 18}
     bombs = {"json": JSON, "yaml": YAML, "csv": CSV, "parquet": PARQUET, "zip": zips}
-    return [
-        (name, bomb, data)
-        for kind, names in _OF_KIND.items()
-        for name in names
-        for bomb, data in bombs[kind].items()
-    ]
+    cases = []
+    for kind, names in _OF_KIND.items():
+        for name, (bomb, content) in product(names, bombs[kind].items()):
+            cases.append((name, bomb, content))
+    return cases
 
 
 @pytest.mark.parametrize("name", sorted({name for names in _OF_KIND.values() for name in names}))

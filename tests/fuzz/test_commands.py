@@ -1,4 +1,4 @@
-"""The command itself on damaged files: exit status 2, one sentence, nothing half-written, and never a traceback."""
+"""Commands on damaged files: exit status 2, one sentence, nothing half-written, no traceback."""
 
 from __future__ import annotations
 

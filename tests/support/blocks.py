@@ -14,7 +14,10 @@ _EXITS = re.compile(r"<!-- exits (\d) -->\s*\Z")
 
 
 class Block(NamedTuple):
-    """One block: its page, the line it begins in, its language ("" where none is named), its text, the exit status it ends with."""
+    """A block of code of a page.
+
+    `line` is where it begins, `kind` its language ("" where none is named), `exits` its exit status.
+    """
 
     page: Path
     line: int

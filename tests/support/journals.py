@@ -24,22 +24,22 @@ def key(number: int) -> bytes:
 
 
 def row(number: int, text: str | None = None, **values: Any) -> Row:
-    row = Row(
-        key(number),
-        NANO,
-        0,
-        "ok",
-        1,
-        1000.0 + number,
-        f"answer {number}" if text is None else text,
-        None,
-        "stop",
-        None,
-        3,
-        4,
-        0.5,
+    answer = Row(
+        key=key(number),
+        model=NANO,
+        sample=0,
+        status="ok",
+        attempts=1,
+        created_at=1000.0 + number,
+        text=f"answer {number}" if text is None else text,
+        thinking=None,
+        finish_reason="stop",
+        refusal=None,
+        input_tokens=3,
+        output_tokens=4,
+        latency=0.5,
     )
-    return row._replace(**values)
+    return answer._replace(**values)
 
 
 def failure(number: int, kind: str = "server", **values: Any) -> Row:

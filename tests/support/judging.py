@@ -1,4 +1,4 @@
-"""A judge for tests: any model behind the real engine and a real journal, with a count of what it was asked."""
+"""A judge for tests: a model behind the real engine and a real journal, with a count of its questions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class EngineJudge:
     """
 
     def __init__(self, model: Model, journal: Journal, *, budget: int | None = None) -> None:
-        self._model, self._journal, self._budget = model, journal, budget
+        self._model = model
+        self._journal = journal
+        self._budget = budget
         self.calls: list[int] = []
         """Questions in each call."""
         self.schemas: list[Mapping[str, Any] | None] = []

@@ -31,9 +31,9 @@ class Ledger:
         if not path.exists():
             with path.open("wb") as file:
                 file.truncate(size)
-        whole: np.memmap[Any, np.dtype[np.uint8]] = np.memmap(path, np.uint8, "r+", shape=(size,))
-        counts = whole[8 * GAUGES :].view(np.uint16).reshape(2, prompts)
-        self.gauges: NDArray[np.int64] = whole[: 8 * GAUGES].view(np.int64)
+        memory: np.memmap[Any, np.dtype[np.uint8]] = np.memmap(path, np.uint8, "r+", shape=(size,))
+        counts = memory[8 * GAUGES :].view(np.uint16).reshape(2, prompts)
+        self.gauges: NDArray[np.int64] = memory[: 8 * GAUGES].view(np.int64)
         """Numbers of the owner's choice."""
         self.asked: NDArray[np.uint16] = counts[0]
         """Requests that came in, by prompt."""

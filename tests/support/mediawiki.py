@@ -1,4 +1,6 @@
-"""A real HTTP server with the MediaWiki API's actions query and parse, that misbehaves as told and keeps a ledger.
+"""A real HTTP server with the actions query and parse of the MediaWiki API.
+
+It misbehaves as a script says and counts its requests and answers:
 
 wiki = Wiki()
 wiki.add("Islam", "<p>Islam is a religion.</p>", links=["Quran"])
@@ -103,12 +105,10 @@ class WikiServer(ThreadedServer):
         delay: float = 0.0,
     ) -> None:
         super().__init__()
-        self._wiki, self._misbehave, self._files, self._delay = (
-            wiki,
-            misbehave or (lambda page, nth: None),
-            files or {},
-            delay,
-        )
+        self._wiki = wiki
+        self._misbehave = misbehave or (lambda page, nth: None)
+        self._files = files or {}
+        self._delay = delay
         self.asked: Counter[str] = Counter()
         """Requests by page, whatever became of them."""
         self.delivered: Counter[str] = Counter()

@@ -1,7 +1,9 @@
-"""A real HTTP server that answers like an OpenAI-compatible or Anthropic endpoint, or misbehaves as told, and keeps a ledger.
+"""A real HTTP server that answers like an OpenAI-compatible or Anthropic endpoint, or misbehaves.
 
-    def script(request, nth):                      # request: the JSON body; nth: 1 for the first time this
-    prompt is asked
+A script decides on each answer, and the server counts requests and paid answers:
+
+    def script(request, nth):
+        # request: the JSON body; nth: 1 for the first time this prompt is asked
         return rate_limited(0.1) if nth == 1 else "Yes."
 
     with MisbehavingServer(script) as server:
@@ -50,7 +52,7 @@ class Behaviour:
 
     @property
     def usable(self) -> bool:
-        """Whether, once delivered, this is an answer somebody paid for."""
+        """Whether, once delivered, this is an answer that was paid for."""
         return self.status == 200 and self.body is None and self.cut is None and bool(self.text)
 
 
@@ -114,7 +116,8 @@ def slow(seconds: float, text: str = "ok") -> Behaviour:
 def truncated_json() -> Behaviour:
     """200 with a body that ends in the middle of the JSON, at HTTP level complete."""
     return Behaviour(
-        body=b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "half an ans'
+        body=b'{"choices": [{"index": 0, "finish_reason": "stop", '
+        b'"message": {"role": "assistant", "content": "half an ans'
     )
 
 
@@ -148,7 +151,8 @@ def refusal(words: str = "I can't help with that.") -> Behaviour:
 
 def html_error_page(code: int = 502) -> Behaviour:
     """A proxy's HTML page with this status (200 too)."""
-    page = f"<html><head><title>{code} Bad Gateway</title></head><body><h1>Oops</h1>{'<p>lorem</p>' * 200}</body></html>"
+    head = f"<head><title>{code} Bad Gateway</title></head>"
+    page = f"<html>{head}<body><h1>Oops</h1>{'<p>lorem</p>' * 200}</body></html>"
     return Behaviour(status=code, body=page.encode(), content_type="text/html; charset=utf-8")
 
 
@@ -278,8 +282,8 @@ class MisbehavingServer(ThreadedServer):
             self.headers.append({name.lower(): value for name, value in request.headers.items()})
             self.bodies.append(body)
             self.paths.append(request.path)
-        said = self._script(body, nth)
-        behaviour = Behaviour(text=said) if isinstance(said, str) else said
+        answer = self._script(body, nth)
+        behaviour = Behaviour(text=answer) if isinstance(answer, str) else answer
         if behaviour.delay:
             await self.sleep(behaviour.delay)
         raw = behaviour.body

@@ -1,4 +1,4 @@
-"""An S3-compatible server (moto's) in a process of its own, which can be told to be slow or to refuse."""
+"""An S3-compatible server (moto's) in a process of its own, which can be slow or refuse requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ObjectStore:
     def rule(
         self, method: str, name: str, *, status: int = 0, delay: float = 0.0, times: int = 10**9
     ) -> None:
-        """Requests of this method whose path ends with `name` wait, or are refused with `status`, so many times."""
+        """Delay requests of this method whose path ends with `name`, or refuse them with `status`."""
         self._call({"method": method, "name": name, "status": status, "delay": delay, "times": times})
 
     def calm(self) -> None:
@@ -145,9 +145,14 @@ class Unruly:
         return [body]
 
 
+ERROR_CODES = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown"}
+"""Codes of S3 by HTTP status."""
+
+
 def _refused(status: int, start: Callable[..., Any]) -> Iterable[bytes]:
-    code = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown"}[status]
-    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code} by the test</Message></Error>".encode()
+    code = ERROR_CODES[status]
+    error = f"<Error><Code>{code}</Code><Message>{code} by the test</Message></Error>"
+    body = f"<?xml version='1.0'?>{error}".encode()
     start(f"{status} {code}", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
     return [body]
 

@@ -27,7 +27,8 @@ def run_code(code: str, *value: object, **more: Any) -> subprocess.CompletedProc
 def start_code(code: str, *value: object, ready: str = "") -> subprocess.Popen[str]:
     """Start it, and wait for the line that says that it is ready."""
     piped = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    started = subprocess.Popen(_command(code, value), env=_variables(), text=True, **piped)  # type: ignore[call-overload]
+    command = _command(code, value)
+    started = subprocess.Popen(command, env=_variables(), text=True, **piped)  # type: ignore[call-overload]
     if ready:
         assert started.stdout.readline() == f"{ready}\n"
     return started  # type: ignore[no-any-return]

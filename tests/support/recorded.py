@@ -1,4 +1,4 @@
-"""Studies whose responses and findings are kept in `tests/recorded`: the same responses must give the same findings.
+"""Studies with recorded responses and findings, in `tests/recorded`: the findings must stay the same.
 
 Only a digest of each prompt is kept, for some prompts hold data that must not be passed on.
 """
@@ -53,8 +53,10 @@ def _digest(messages: Sequence[Message], sample: int) -> bytes:
 class _Wrapped(InProcess):
     """A model of the same name that asks another, or a table, and keeps what was said."""
 
-    def __init__(self, name: str, prompt: Model | None, message: dict[bytes, Said]) -> None:
-        self.name, self._asked, self.said = name, prompt, message
+    def __init__(self, name: str, model: Model | None, sentences: dict[bytes, Said]) -> None:
+        self.name = name
+        self._asked = model
+        self.said = sentences
         self.fingerprint, self.endpoint = f"recorded {name}", name
 
     def __getattr__(self, attribute: str) -> Any:
@@ -98,7 +100,9 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
         display="none",
     )
     rows = [
-        (model, digest, *message) for model, recorder in wrapped.items() for digest, message in recorder.said.items()
+        (model, digest, *message)
+        for model, recorder in wrapped.items()
+        for digest, message in recorder.said.items()
     ]
     return run, pl.DataFrame(
         rows,

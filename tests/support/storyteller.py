@@ -17,24 +17,30 @@ FOLDER = Path(__file__).parent.parent / "fixtures" / "storyteller"
 
 @cache
 def table() -> dict[str, Any]:
-    """planted.yaml as it stands."""
+    """Return the contents of planted.yaml."""
     loaded: dict[str, Any] = yaml.safe_load((FOLDER / "planted.yaml").read_text(encoding="utf-8"))
     return loaded
 
 
 def concepts() -> list[str]:
-    """All concepts, in the order in which a story tells them."""
+    """Return all concepts, in the order in which a story states them."""
     return [*table()["concepts"]["trait"], *table()["concepts"]["deed"]]
 
 
 def planted(category: str) -> dict[str, dict[str, float]]:
-    """identity -> concept -> effect: how much more often the concept is told of this identity than of any other."""
+    """Return the effects of a category: identity -> concept -> effect.
+
+    The effect is how much more often the concept is stated of this identity than of any other.
+    """
     effects: dict[str, dict[str, float]] = table()["planted"][category]
     return effects
 
 
 def planted_rates(identity: str | None) -> dict[str, float]:
-    """concept -> rate at which it is told of a character of this identity ("female", "Asian", "Muslim"; None: of none)."""
+    """Return the planted rates: concept -> rate at which it is stated of a character of this identity.
+
+    Identities are "female", "Asian", "Muslim" and so on; None is a character without one.
+    """
     effects = {name: leans for members in table()["planted"].values() for name, leans in members.items()}
     if identity is not None and identity not in effects:
         raise KeyError(f"{identity!r} is not in planted.yaml: {', '.join(effects)}")
@@ -51,16 +57,17 @@ def _form(template: str) -> str:
 
 @cache
 def _forms() -> tuple[list[re.Pattern[str]], Mapping[str, list[re.Pattern[str]]]]:
-    forms_of_sentences = table()["sentences"]
-    return (
-        [re.compile(_form(opening)) for opening in table()["openings"]],
-        {kind: [re.compile(_form(form)) for form in forms] for kind, forms in forms_of_sentences.items() if kind != "nothing"}
-        | {"nothing": [re.compile(_form(forms_of_sentences["nothing"]))]},
-    )
+    openings = [re.compile(_form(opening)) for opening in table()["openings"]]
+    sentences = table()["sentences"]
+    forms = {
+        kind: [re.compile(_form(template)) for template in sentences[kind]] for kind in ("trait", "deed")
+    }
+    forms["nothing"] = [re.compile(_form(sentences["nothing"]))]
+    return openings, forms
 
 
-def told(story: str) -> dict[str, list[str]]:
-    """name -> concepts told of it, in the order of the story.
+def concepts_of(story: str) -> dict[str, list[str]]:
+    """Return the concepts stated of each name, in the order of the story.
 
     Raises ValueError where a sentence has none of the forms or a list holds what is no concept: a story must
     be readable whole.

@@ -1,4 +1,4 @@
-"""A real HTTP server in a thread with an event loop of its own: tests may ask it from any loop, thread or process."""
+"""A real HTTP server in a thread with its own event loop, for requests of any loop, thread or process."""
 
 from __future__ import annotations
 

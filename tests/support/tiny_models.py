@@ -1,4 +1,4 @@
-"""Tiny models with random weights, saved to a folder as a user would have them: real transformers, no download."""
+"""Tiny models of transformers with random weights, saved to a folder; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-WORDS = """a the nurse doctor engineer teacher pilot she he they is was kind brave calm strong gentle and or but at in hospital school
-bank office story about Emily John works lives smiles reads writes helps waits END stop one two three four five"""
+WORDS = """a the nurse doctor engineer teacher pilot she he they is was kind brave calm strong gentle and or but \
+at in hospital school
+bank office story about Emily John works lives smiles reads writes helps \
+waits END stop one two three four five"""
 
 CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 NO_SYSTEM = (
@@ -70,8 +73,8 @@ def config(kind: str, positions: int = 256) -> Any:
             bos_token_id=0,
             eos_token_id=0,
         )
-    by_name = {"llama": LlamaConfig, "qwen2": Qwen2Config}[kind]
-    return by_name(
+    make = Qwen2Config if kind == "qwen2" else LlamaConfig
+    return make(
         vocab_size=words,
         hidden_size=32,
         intermediate_size=64,
@@ -133,8 +136,9 @@ def save_gguf(
     architecture: str = "llama",
     turn_end: int | str | bool | None = None,
 ) -> Path:
-    """The Llama model in `folder` as a GGUF file, with weights in a quantised type of GGUF (such as "Q4_1") or in float32.
+    """Save the Llama model in `folder` as a GGUF file.
 
+    The weights are in a quantised type of GGUF (such as "Q4_1") or in float32.
     `turn_end` is written as the token that ends a turn, in its type.
     """
     import gguf
@@ -180,8 +184,8 @@ def save_gguf(
                 weights = (
                     weights.reshape(count, 2, -1, shape.hidden_size).swapaxes(1, 2).reshape(weights.shape)
                 )
-        for ours, gguf_name in _GGUF_NAMES.items():
-            name = name.replace(ours, gguf_name)
+        for part, gguf_name in _GGUF_NAMES.items():
+            name = name.replace(part, gguf_name)
         kind = gguf.GGMLQuantizationType[quantised or "F32"]
         if quantised and weights.ndim == 2:
             writer.add_tensor(name, gguf.quants.quantize(weights, kind), raw_dtype=kind)

@@ -25,7 +25,7 @@ def true_tones(
     score: Score | None = None,
     standard: float | None = None,
 ) -> pl.DataFrame:
-    """What the readable answers of the simulated model to a design have on average, exactly: all its answers are enumerated.
+    """Return exact means of the readable answers of the simulated model: all answers are enumerated.
 
     `design` has `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`, which
     make the groups. `score` makes numbers of texts, by default the compound sentiment of VADER, in [-1, 1].

@@ -44,7 +44,9 @@ class Dice:
     """Answers with a word that the prompt, the number of the answer and the cast decide."""
 
     def __init__(self, name: str, words: Sequence[str], cast: str) -> None:
-        self._name, self._words, self._cast = name, words, cast
+        self._name = name
+        self._words = words
+        self._cast = cast
 
     @property
     def name(self) -> str:

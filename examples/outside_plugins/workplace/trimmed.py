@@ -1,4 +1,4 @@
-"""A statistic: the mean without the least and the greatest tenth of the values, which a few odd answers cannot move."""
+"""A robust statistic: the mean without the lowest and the highest tenth of the values."""
 
 from __future__ import annotations
 

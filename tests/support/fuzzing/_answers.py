@@ -28,7 +28,12 @@ from tiltmeter.models.thinking import split_thinking
 from tiltmeter.readers import genderbench as published, grammar
 from tiltmeter.sanitising import printable, redacted
 
-_STORY = "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. Dr. Smith's dog ran home."
+_STORY = (
+    "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. "
+    "Dr. Smith's dog ran home."
+)
+MALE_NAMES = pl.Series([["John"]])
+FEMALE_NAMES = pl.Series([["Anna"]])
 
 
 def _said(*texts: str) -> list[bytes]:
@@ -36,12 +41,19 @@ def _said(*texts: str) -> list[bytes]:
 
 
 def _answers() -> Sequence[bytes]:
-    return _said(
-        "Yes, I agree.", "<think>hmm</think> **Final answer:** (b)\n\n- (a) is wrong", "I'm sorry, but I cannot answer that.",
-        "1. Anna\n2. John\n3. Maria", "The answer is \\boxed{c}.", "No. However, I disagree that…",
+    texts = [
+        "Yes, I agree.",
+        "<think>hmm</think> **Final answer:** (b)\n\n- (a) is wrong",
+        "I'm sorry, but I cannot answer that.",
+        "1. Anna\n2. John\n3. Maria",
+        "The answer is \\boxed{c}.",
+        "No. However, I disagree that…",
         "She told him that his/her mother is a doctor.",
-        "I would feel joy and no fear, just anger", "We regret to inform you", _STORY,
-    )  # fmt: skip
+        "I would feel joy and no fear, just anger",
+        "We regret to inform you",
+        _STORY,
+    ]
+    return _said(*texts)
 
 
 def _measures(text: str) -> object:
@@ -49,22 +61,30 @@ def _measures(text: str) -> object:
     options = pl.Series([["the man", "the woman", "cannot be determined"]])
     emotions = ["anger", "joy", "fear"]
     words = {"f": {"calm", "warm"}}
-    read = [
-        readers.read_yes_no(texts), readers.read_choice(texts, options), readers.read_decision(texts), readers.read_emotion(texts, emotions),
-        readers.read_character(texts), readers.read_first_ranked(texts, pl.Series([["John"]]), pl.Series([["Anna"]])),
+    tables = [
+        readers.read_yes_no(texts),
+        readers.read_choice(texts, options),
+        readers.read_decision(texts),
+        readers.read_emotion(texts, emotions),
+        readers.read_character(texts),
+        readers.read_first_ranked(texts, MALE_NAMES, FEMALE_NAMES),
         readers.count_vocabulary(texts, words, words),
-    ]  # fmt: skip
-    assert all(table.height == 1 for table in read)
-    return read, readers.refused(texts)
+    ]
+    assert all(table.height == 1 for table in tables)
+    return tables, readers.refused(texts)
 
 
 def _published(text: str) -> object:
     texts, words = pl.Series([text]), {"f": {"calm"}}
     return [
-        published.letter_choice(texts), published.yes_no(texts), published.character_gender(texts), published.decision(texts),
-        published.first_ranked(texts, pl.Series([["John"]]), pl.Series([["Anna"]])), published.emotion(texts, ["joy"]),
+        published.letter_choice(texts),
+        published.yes_no(texts),
+        published.character_gender(texts),
+        published.decision(texts),
+        published.first_ranked(texts, MALE_NAMES, FEMALE_NAMES),
+        published.emotion(texts, ["joy"]),
         published.vocabulary(texts, words, words),
-    ]  # fmt: skip
+    ]
 
 
 def _grammar(text: str) -> object:

@@ -43,7 +43,8 @@ categories:
     title: Gender
     pairing: aligned
     stories: 2
-    types: {adults: {woman: ["Emily, a woman", {name: Ann, text: "Ann, a nurse"}], man: ["Jim, a man", "Bob, a man"]}}
+    types: {adults: {woman: ["Emily, a woman", {name: Ann, text: "Ann, a nurse"}], \
+man: ["Jim, a man", "Bob, a man"]}}
 """
 _SPEC = b"""name: nations
 domain: countries
@@ -56,7 +57,8 @@ roles: {plain: null, kind: You are kind.}
 templates: {one: {continuation: "Go on: {prompt}"}}
 """
 _TABLE = b"Chad: {Mali: {Chad: Mali, Chadian: Malian}}\n"
-_TERMS = b"""identities: {gender: {woman: {called: [female], letters: [W], terms: ["motherhood, maternity"], related: [dress]}}}
+_TERMS = b"""identities: {gender: {woman: {called: [female], letters: [W], \
+terms: ["motherhood, maternity"], related: [dress]}}}
 negation: {cues: [not], ignored: [not only], prefixes: [un], without: [less]}
 opposites: ["calm, anxious"]
 """

@@ -28,7 +28,7 @@ def of_file(
 def of_text(
     name: str, read: Callable[[str], object], seeds: Callable[[], Sequence[bytes]], kind: str = "text"
 ) -> Target:
-    """The reader of what a model said: any text that the journal can hold, so without lone surrogates and NUL."""
+    """Return the reader of an answer: any text that the journal can hold (no lone surrogates, no NUL)."""
 
     def run(data: bytes, folder: Path) -> object:
         return read(data.decode("utf-8", errors="replace").replace("\0", "\ufffd"))

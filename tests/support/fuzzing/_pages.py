@@ -13,11 +13,16 @@ from tiltmeter.benchmarks.builder import read_files
 from tiltmeter.benchmarks.builder.sources import read_document
 
 _HTML = (
-    b"<!doctype html><html><head><title>Chad</title></head><body><p class='x'>Chad<sup>[1]</sup> is<br>a <a href='/wiki/Land' title='Land'>"
-    b"land</a>.</p><table><tr><td>x</td></tr></table><div class='thumbcaption'>A map (;) [citation needed]</div>"
+    b"<!doctype html><html><head><title>Chad</title></head><body><p class='x'>Chad<sup>[1]</sup> is<br>"
+    b"a <a href='/wiki/Land' title='Land'>"
+    b"land</a>.</p><table><tr><td>x</td></tr></table>"
+    b"<div class='thumbcaption'>A map (;) [citation needed]</div>"
     b"<script>x</script></body></html>"
 )
-_MARKDOWN = b"---\ntitle: x\n---\n# Chad\n\nChad is *a land*.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x](http://y)\n```\ncode\n```\n"
+_MARKDOWN = (
+    b"---\ntitle: x\n---\n# Chad\n\nChad is *a land*.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+    b"- [x](http://y)\n```\ncode\n```\n"
+)
 
 
 def _pdf() -> bytes:

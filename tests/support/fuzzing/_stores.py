@@ -1,4 +1,4 @@
-"""What Tiltmeter wrote itself, and what became of it since: run folders, journals, stores of vectors, caches."""
+"""Files that Tiltmeter wrote, damaged since: run folders, journals, stores of vectors, caches."""
 
 from __future__ import annotations
 

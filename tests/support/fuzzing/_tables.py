@@ -46,7 +46,13 @@ from tiltmeter.runs.stage_store import read_table
 def as_file(suffix: str, rows: str) -> bytes:
     """A table of these JSON rows in a file of that kind."""
     table, target = pl.DataFrame(json.loads(rows)), io.BytesIO()
-    {".csv": table.write_csv, ".parquet": table.write_parquet, ".jsonl": table.write_ndjson}[suffix](target)  # type: ignore[operator]
+    match suffix:
+        case ".csv":
+            table.write_csv(target)
+        case ".parquet":
+            table.write_parquet(target)
+        case _:
+            table.write_ndjson(target)
     return target.getvalue()
 
 
@@ -54,10 +60,11 @@ def _each(
     name: str, read: Callable[[Path], object], rows: Sequence[dict[str, Any]], *suffixes: str
 ) -> list[Target]:
     text = json.dumps(rows)
-    return [
-        of_file(f"{name} {suffix}", suffix, read, lambda suffix=suffix: [as_file(suffix, text)])  # type: ignore[misc]
-        for suffix in suffixes
-    ]
+    return [of_file(f"{name} {suffix}", suffix, read, partial(_file_of, suffix, text)) for suffix in suffixes]
+
+
+def _file_of(suffix: str, rows: str) -> Sequence[bytes]:
+    return [as_file(suffix, rows)]
 
 
 def _texts(path: Path) -> object:
@@ -179,7 +186,9 @@ def _released(path: Path) -> object:
 
 
 def _reanalysed(p: float, path: Path) -> object:
-    rows = [("Job", identity, phrase, 0.5, p, False) for identity, phrase in (("woman", "calm"), ("man", "kind"))]
+    rows = [
+        ("Job", identity, phrase, 0.5, p, False) for identity, phrase in (("woman", "calm"), ("man", "kind"))
+    ]
     released = pl.DataFrame(rows, schema=dict(RELEASED), orient="row")
     counts = read_counts(path)
     try:
@@ -262,8 +271,14 @@ _PAIR = [
     {"setting": "s", "loc": "Job", "id": identity, "phrase": phrase, "a": 5}
     for identity, phrase in (("woman", "calm"), ("man", "kind"))
 ]
-_COUNTS = [{**association, "cat": "gender", "c": 2, "n_lists": 9, "n_mentions": 9, "p": _P_OF_TWO} for association in _PAIR]
-_FOUR = [{**association, "cat": "race", "min": 1, "max": 5, "total": 6, "n": 20, "p": _P_OF_FOUR} for association in _PAIR]
+_COUNTS = [
+    {**association, "cat": "gender", "c": 2, "n_lists": 9, "n_mentions": 9, "p": _P_OF_TWO}
+    for association in _PAIR
+]
+_FOUR = [
+    {**association, "cat": "race", "min": 1, "max": 5, "total": 6, "n": 20, "p": _P_OF_FOUR}
+    for association in _PAIR
+]
 _SCORES = {"recall_1": "1", "precision_1": "0.5", "accuracy_2": "1"}
 _LISTS = [
     {

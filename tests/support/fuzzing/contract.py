@@ -92,5 +92,5 @@ def _sentence(message: str, target: Target, error: BaseException) -> Finding | N
 def _place(error: BaseException) -> str:
     """The last line of ours that led to the error."""
     frames = traceback.extract_tb(error.__traceback__)
-    of_tiltmeter = [frame for frame in frames if "/tiltmeter/" in frame.filename] or frames
-    return f"{Path(of_tiltmeter[-1].filename).name}:{of_tiltmeter[-1].lineno}" if of_tiltmeter else "?"
+    own_frames = [frame for frame in frames if "/tiltmeter/" in frame.filename] or frames
+    return f"{Path(own_frames[-1].filename).name}:{own_frames[-1].lineno}" if own_frames else "?"

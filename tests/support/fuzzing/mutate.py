@@ -1,4 +1,4 @@
-"""Damage: of bytes, and of what bytes stand for (values of JSON and YAML, columns of tables), drawn from a seeded generator."""
+"""Damage drawn from a seeded generator: of bytes, of values in JSON and YAML, of columns of tables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ import polars as pl
 import yaml
 
 HOSTILE: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**53, -(2**63), 2**64, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf"),
-    "", " ", "\0", "\x1b[31m", "a\nb", "\u202e", "\ud800", "x" * 5000, "é", "0", "1e999", "-1", "null", "yes", "{prompt}", "{nobody}",
-    "../../etc", "a/b", "*", "$", "=1+1", "attachment://x", "br_a_cat_b", "<think>", "2024-99-99", [], {}, [[]], [None], {"": None},
-    {"a": {"b": {"c": []}}}, ["a", 1, None], [{}], [[[[[[]]]]]], {"name": 1}, "a" * 70, "Emily", ["x"] * 300,
+    None, True, False, 0, -1, 1, 2**31, 2**53, -(2**63), 2**64, 10**40, 0.5, -0.0, 1e308, float("nan"),
+    float("inf"), "", " ", "\0", "\x1b[31m", "a\nb", "\u202e", "\ud800", "x" * 5000, "é", "0", "1e999", "-1",
+    "null", "yes", "{prompt}", "{nobody}", "../../etc", "a/b", "*", "$", "=1+1", "attachment://x",
+    "br_a_cat_b", "<think>", "2024-99-99", [], {}, [[]], [None], {"": None}, {"a": {"b": {"c": []}}},
+    ["a", 1, None], [{}], [[[[[[]]]]]], {"name": 1}, "a" * 70, "Emily", ["x"] * 300,
 )  # fmt: skip
 """Values of every kind, among them those that readers forget."""
 _BYTES = (
-    b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\x1b[2J", b"<", b"&a [*a]",
-    b"\xef\xbb\xbf", b"- ", b"!!python/object:os.system ", b"? ", b"%", b"\\ud800", b"9" * 20, b"1e999", b"\t", b"|",
+    b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\",
+    b"\x1b[2J", b"<", b"&a [*a]", b"\xef\xbb\xbf", b"- ", b"!!python/object:os.system ", b"? ", b"%",
+    b"\\ud800", b"9" * 20, b"1e999", b"\t", b"|",
 )  # fmt: skip
 
 
@@ -127,15 +129,19 @@ def _changed(value: Any, rng: random.Random) -> Any:
             return {"a": value}
         case 2 if isinstance(value, str):
             at = rng.randrange(len(value) + 1)
-            return value[:at] + rng.choice([hostile for hostile in HOSTILE if isinstance(hostile, str)]) + value[at:]
+            return (
+                value[:at]
+                + rng.choice([hostile for hostile in HOSTILE if isinstance(hostile, str)])
+                + value[at:]
+            )
         case _:
             return rng.choice(HOSTILE)
 
 
 _TYPES: tuple[Any, ...] = (
-    pl.Int8, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Time, pl.Null,
-    pl.Categorical, pl.Decimal(10, 2), pl.List(pl.String), pl.List(pl.Int64), pl.Struct({"a": pl.String}), pl.Array(pl.String, 2),
-    pl.String,
+    pl.Int8, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, pl.Boolean, pl.Binary, pl.Date, pl.Datetime,
+    pl.Duration, pl.Time, pl.Null, pl.Categorical, pl.Decimal(10, 2), pl.List(pl.String), pl.List(pl.Int64),
+    pl.Struct({"a": pl.String}), pl.Array(pl.String, 2), pl.String,
 )  # fmt: skip
 
 
@@ -170,7 +176,9 @@ def _table(table: pl.DataFrame, rng: random.Random) -> pl.DataFrame:
             return table.reverse().with_columns(pl.col(name).shift(1))
         case _:
             at = rng.randrange(max(1, table.height))
-            value = rng.choice([hostile for hostile in HOSTILE if isinstance(hostile, str | int | float | None)])
+            value = rng.choice(
+                [hostile for hostile in HOSTILE if isinstance(hostile, str | int | float | None)]
+            )
             values = table[name].to_list()
             if values:
                 values[at] = value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -1,4 +1,7 @@
-"""The regular expressions of the package, and texts on which each may take long: whatever it repeats, repeated, and then a bad end."""
+"""The regular expressions of the package, and texts on which each may take long.
+
+A text repeats what the expression repeats, and then has an end that does not match.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ opcodes: Any = importlib.import_module("re._constants")
 _METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 _ONCE = {"match", "fullmatch", "search"}
 _EVERYWHERE = (*" aA\n\"'.!1<([`\\-_é", "a ", "A ", "a.", "a-", " \n", "<a", '"a')
-_STANDS_FOR = {
-    "CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_WORD": "a", "CATEGORY_NOT_SPACE": "a", "CATEGORY_NOT_WORD": "!",
-    "CATEGORY_NOT_DIGIT": "a",
+_MEMBERS = {
+    "CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_WORD": "a", "CATEGORY_NOT_SPACE": "a",
+    "CATEGORY_NOT_WORD": "!", "CATEGORY_NOT_DIGIT": "a",
 }  # fmt: skip
 _ENDS = ("", "\x01!")
 
@@ -109,7 +112,10 @@ def _written() -> Iterator[tuple[re.Pattern[str], str, str]]:
 
 
 def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
-    """Texts of about so many characters: for each repetition of the expression what leads to it, its body many times, and an end."""
+    """Yield texts of about `length` characters on which the expression may take long.
+
+    For each repetition of the expression: what leads to it, its body many times, and an end.
+    """
     pairs: dict[tuple[str, str], None] = dict.fromkeys(("", text) for text in _EVERYWHERE)
     tree = list(parser.parse(pattern.pattern, pattern.flags))
     _repetitions(tree, "", pairs)
@@ -150,7 +156,7 @@ def _repetitions(items: Any, before: str, pairs: dict[tuple[str, str], None]) ->
 
 
 def _example(items: Any, turn: int) -> str:
-    """A text that these match, as far as can be told without looking around."""
+    """A text that these match, as far as is known without looking around."""
     entries = ""
     for code, value in items:
         match str(code):
@@ -172,12 +178,20 @@ def _example(items: Any, turn: int) -> str:
 def _of_class(members: Any) -> str:
     if str(members[0][0]) == "NEGATE":
         return next(
-            (character for character in "a !1-\"'A.\né" if not any(_belongs(character, member) for member in members[1:])), "é"
+            (
+                character
+                for character in "a !1-\"'A.\né"
+                if not any(_belongs(character, member) for member in members[1:])
+            ),
+            "é",
         )
     code, value = members[0]
     if str(code) in ("LITERAL", "RANGE"):
         return chr(value if str(code) == "LITERAL" else value[0])
-    return _STANDS_FOR.get(str(value), "a")
+    return _MEMBERS.get(str(value), "a")
+
+
+_CATEGORY_SIGNS = {"SPACE": "s", "DIGIT": "d", "WORD": "w"}
 
 
 def _belongs(letter: str, member: Any) -> bool:
@@ -188,8 +202,9 @@ def _belongs(letter: str, member: Any) -> bool:
         case "RANGE":
             return int(value[0]) <= ord(letter) <= int(value[1])
         case _:
-            sign = {"SPACE": "s", "DIGIT": "d", "WORD": "w"}[str(value).rpartition("_")[2]]
-            return re.match("\\" + (sign.upper() if "NOT" in str(value) else sign), letter) is not None
+            sign = _CATEGORY_SIGNS[str(value).rpartition("_")[2]]
+            category = "\\" + (sign.upper() if "NOT" in str(value) else sign)
+            return re.match(category, letter) is not None
 
 
 def seconds(expression: Expression, text: str) -> float:
