@@ -46,7 +46,7 @@ def test_files_of_several_places_are_brought_together(package: Path, tmp_path: P
     (folder / "config.json").write_text("{}")
     encoder_folder(Library(folders=[user_folder], cache=cache))
     assert (folder / "config.json").read_bytes() == (package / "model" / "config.json").read_bytes(), (
-        "what was damaged is mended"
+        "what was damaged is repaired"
     )
 
 

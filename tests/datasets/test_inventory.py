@@ -34,7 +34,10 @@ FAIR_USE: Record = {"restricted": "fair use claim", "licence": "none stated", "l
 
 @pytest.fixture
 def mixed(library: MakeLibrary, site: Site, tmp_path: Path) -> Library:
-    """One own copy (also cached, damaged there), one cached, one missing everywhere, one read by nothing, two fetched on demand."""
+    """Return a library of a local, a cached, a missing and an unused file, and two fetched on demand.
+
+    The local file also has a damaged copy in the cache.
+    """
     user_folder, cached = tmp_path / "user_folder", tmp_path / "cache" / "datasets"
     for folder in (user_folder, cached):
         folder.mkdir(parents=True)
@@ -56,23 +59,41 @@ def mixed(library: MakeLibrary, site: Site, tmp_path: Path) -> Library:
 
 def test_status_gives_the_copy_that_would_be_used(mixed: Library, tmp_path: Path) -> None:
     local, cached, gone, idle, *_ = status(mixed)
-    assert local == Copy("own.txt", "local", tmp_path / "mine" / "own.txt", 31, "CC0-1.0", None, True, None)
-    assert cached == Copy(
-        "kept.txt",
-        "cache",
-        tmp_path / "cache" / "datasets" / "kept.txt",
-        31,
-        "none stated",
-        "fair use claim",
-        True,
-        None,
+    assert local == Copy(
+        name="own.txt",
+        where="local",
+        path=tmp_path / "mine" / "own.txt",
+        size=31,
+        licence="CC0-1.0",
+        restricted=None,
+        ok=True,
+        problem=None,
     )
-    assert gone == Copy("gone.txt", "missing", None, 31, "CC0-1.0", None, None, None)
+    assert cached == Copy(
+        name="kept.txt",
+        where="cache",
+        path=tmp_path / "cache" / "datasets" / "kept.txt",
+        size=31,
+        licence="none stated",
+        restricted="fair use claim",
+        ok=True,
+        problem=None,
+    )
+    assert gone == Copy(
+        name="gone.txt",
+        where="missing",
+        path=None,
+        size=31,
+        licence="CC0-1.0",
+        restricted=None,
+        ok=None,
+        problem=None,
+    )
     assert idle.where == "missing"
     assert mixed.used == []
 
 
-def test_check_verifies_every_copy_anew(mixed: Library) -> None:
+def test_check_verifies_every_copy_again(mixed: Library) -> None:
     mixed.path("kept.txt").write_bytes(SAMPLE[::-1])
     entries = [(copy.name, copy.where, copy.ok) for copy in check(mixed, ["own.txt", "kept.txt", "gone.txt"])]
     assert entries == [
@@ -96,7 +117,7 @@ def test_fetching_goes_on_past_what_cannot_be_had(mixed: Library, site: Site) ->
     assert fetch_all(mixed, ["gone.txt"]) == [Fetched("gone.txt", mixed.path("gone.txt"), None, None)]
 
 
-def test_a_folder_stands_for_the_files_in_it(mixed: Library, site: Site) -> None:
+def test_the_name_of_a_folder_means_the_files_in_it(mixed: Library, site: Site) -> None:
     for name in ("one.bin", "two.bin"):
         site.serve(f"/{name}", SAMPLE)
     for folder in ("large", "large/"):
@@ -128,8 +149,8 @@ def test_a_notice_names_restriction_licence_files_and_origin(library: MakeLibrar
     text = notice(library(FREE, *BOTH).entries)
     assert text is not None
     assert (
-        "non-commercial share-alike (licence: CC-BY-NC-SA-3.0). Not for sale.\n  a.txt: A sample, https://example.org/sample"
-        in text
+        "non-commercial share-alike (licence: CC-BY-NC-SA-3.0). Not for sale.\n"
+        "  a.txt: A sample, https://example.org/sample" in text
     )
     assert "fair use claim (licence: none stated). A claim only.\n  b.txt" in text
     assert "free.txt" not in text

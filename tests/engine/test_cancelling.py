@@ -14,7 +14,9 @@ from support.adder import Adder, add, run_of, sums
 from tiltmeter.engine import Journal, Limits, open_journal
 from tiltmeter.models import Completion
 
-CANCELLATIONS, SIDE_BY_SIDE, REQUESTS = 480, 4, 200
+CANCELLATIONS = 480
+SIDE_BY_SIDE = 4
+REQUESTS = 200
 STEPS = 6
 """Of the event loop between an answer and the cancellation: 480 runs are one for each number of answers from
 1 to 80 and of steps.
@@ -22,9 +24,8 @@ STEPS = 6
 Requests are claimed a few at a time: after 80 answers, several claims have been made, and further requests
 wait for theirs.
 """
-ENDS_WITHIN = (
-    120.0  # seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do
-)
+ENDS_WITHIN = 120.0
+"""Seconds; a cancelled run ends in milliseconds, on a machine that has nothing else to do."""
 
 
 @pytest.fixture
@@ -38,7 +39,10 @@ def load() -> Iterator[None]:
 
 
 async def is_ended_by_cancelling(journal: Journal, number: int) -> bool:
-    """Start a run, cancel it in a step of the event loop after some answers that `number` chooses, and tell whether it ended."""
+    """Start a run, cancel it, and return whether it ended.
+
+    `number` chooses the number of answers before, and the step of the event loop.
+    """
     loop = asyncio.get_running_loop()
     answers, steps = 1 + number // STEPS, number % STEPS
 

@@ -1,4 +1,4 @@
-"""Faults of real servers, real processes and real kills: nothing lost, nothing asked twice, nothing invented."""
+"""Faults of servers and killed processes: nothing is lost, asked twice or invented."""
 
 from __future__ import annotations
 
@@ -219,7 +219,9 @@ def texts(server: MisbehavingServer, path: Path, count: int) -> list[str | None]
 
 
 def test_kill_9_loses_at_most_half_a_second_and_a_second_run_completes(tmp_path: Path) -> None:
-    path, count, delay = tmp_path / "j.db", 600, 0.04
+    path = tmp_path / "j.db"
+    count = 600
+    delay = 0.04
     with late(delay) as server:
         kill(child(server, path, count), server, after=count // 2)
         time.sleep(0.2)
@@ -245,7 +247,8 @@ def test_two_processes_share_a_journal_and_each_answer_is_paid_once(tmp_path: Pa
         for process in both:
             go_on(process)
         outputs = [process.communicate(timeout=60) for process in both]
-        answered, stored = ([int(out.split()[place]) for out, _ in outputs] for place in (0, 1))
+        answered = [int(out.split()[0]) for out, _ in outputs]
+        stored = [int(out.split()[1]) for out, _ in outputs]
         assert sum(answered) == sum(stored) == count, outputs
         assert min(answered) > 0
         assert (server.requests, set(server.paid.values())) == (count, {1})

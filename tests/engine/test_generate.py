@@ -372,7 +372,7 @@ def test_progress_is_shown_and_the_money_counted(journal: Journal) -> None:
     assert (reports[-1][0], max(in_flight for _, in_flight in reports)) == (100, 8)
     assert tally.cost == 0.0
     unknown = Adder()
-    unknown.name = "nobody/knows"
+    unknown.name = "unknown/model"
     assert generate(unknown, sums(1, 500), GREEDY, journal=journal, prices=Prices.load()).cost is None
 
 

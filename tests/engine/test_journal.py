@@ -107,13 +107,14 @@ def test_missing_folders_are_made_and_a_journal_in_memory_works(tmp_path: Path) 
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path: Path) -> None:
-    # The limit on file size stands in for a full disk: the writing of a batch fails in the middle.
+    # The limit on file size has the effect of a full disk: the writing of a batch fails in the middle.
     code = """
         import resource, sys
         from tiltmeter.engine import Row, open_journal
         from tiltmeter.errors import InputError
         def rows(first, count):
-            return [Row(n.to_bytes(32, "big"), "sim/m", 0, "ok", 1, 1.0, "x" * 1000) for n in range(first, first + count)]
+            keys = [number.to_bytes(32, "big") for number in range(first, first + count)]
+            return [Row(key, "sim/m", 0, "ok", 1, 1.0, "x" * 1000) for key in keys]
         with open_journal(sys.argv[1]) as journal:
             journal.record(rows(0, 100))
             resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""Numbers and rows from endpoints that are wrong: bounded where they are summed, booked and stored, and no other answer is spoiled."""
+"""Wrong numbers and rows of endpoints are bounded, and cost no other answer."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ class Odd(NamedModel):
         self._odd = odd
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        return self._odd if messages[0].content == "prompt 0" else Completion("Yes", "stop")  # type: ignore[return-value]
+        if messages[0].content == "prompt 0":
+            return self._odd  # type: ignore[return-value]
+        return Completion("Yes", "stop")
 
 
 NUMPY_COUNTS: dict[str, Any] = {"input_tokens": np.int64(3), "output_tokens": np.int32(4)}
@@ -135,7 +137,10 @@ def test_an_answer_with_odd_numbers_is_kept(case: str, journal: Journal, tmp_pat
 LOST = {
     "nothing": (Completion(None), 'its status is "ok" but it has no answer'),
     "a text that is a number": (Completion(5, "stop"), "its text is not valid"),  # type: ignore[arg-type]
-    "a reason that is a list": (Completion("Yes", ["stop"]), "its finish_reason is not valid"),  # type: ignore[arg-type]
+    "a reason that is a list": (
+        Completion("Yes", ["stop"]),  # type: ignore[arg-type]
+        "its finish_reason is not valid",
+    ),
     "no completion": ("Yes", "the provider failed with AttributeError"),
 }
 

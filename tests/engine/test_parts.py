@@ -153,7 +153,8 @@ async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
 async def test_a_turn_given_to_one_who_left_is_passed_on() -> None:
     pace = RateLimit(Limits(max_connections=1))
     await pace.enter(0)
-    first, second = (asyncio.create_task(pace.enter(0)) for _ in range(2))
+    first = asyncio.create_task(pace.enter(0))
+    second = asyncio.create_task(pace.enter(0))
     await asyncio.sleep(0)
     pace.leave()
     first.cancel()
@@ -240,5 +241,6 @@ def test_no_display_and_no_such_display(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_importing_the_engine_imports_nothing_heavy() -> None:
     heavy = "{'sqlalchemy', 'rich', 'polars', 'aiohttp', 'yaml'}"
-    code = f"import sys, tiltmeter.engine; tiltmeter.engine.Limits, tiltmeter.engine.Prices; print({heavy} & set(sys.modules))"
+    names = "tiltmeter.engine.Limits, tiltmeter.engine.Prices"
+    code = f"import sys, tiltmeter.engine; {names}; print({heavy} & set(sys.modules))"
     assert run_code(code).stdout.strip() == "set()"

@@ -1,4 +1,4 @@
-"""A journal on a server: bulk, many threads and processes, and what is said when the server cannot be used."""
+"""A journal on a server: bulk, many threads and processes, and errors of a server that cannot be used."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ WRITERS = """
             requests = [Request((Message("user", f"prompt {n}"),)) for n in range(first, first + 300)]
             with open_journal(where) as journal:
                 model = create_model("python/support.asked:answer")
-                tally = generate(model, requests, Sampling(temperature=0.0), journal=journal, limits=Limits(max_connections=8))
+                limits = Limits(max_connections=8)
+                tally = generate(model, requests, Sampling(temperature=0.0), journal=journal, limits=limits)
             os._exit(0 if tally.complete and not tally.errors else 3)
         finally:
             os._exit(4)

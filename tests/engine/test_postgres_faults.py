@@ -1,4 +1,4 @@
-"""A server that goes away and comes back: nothing lost, nothing doubled, and one sentence when it stays away."""
+"""A server that goes away and comes back: nothing is lost or doubled; if it stays away, one sentence."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_claims_outlive_the_server_and_their_owner(
         monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
         postgres.kill()
         postgres.start()
-        # Nobody could hear a heart beat while the server was away: watching begins anew.
+        # No process could see a heart beat while the server was away: watching begins again.
         assert second.claim([key(1)], near).awaited == {key(1)}
         assert journal.claim([key(1), key(2)], elsewhere).claimed == {key(1), key(2)}
         journal.record([row(1)])
@@ -140,7 +140,8 @@ def last_commit_unheard(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    first_owner, second_owner, keys = new_owner(), new_owner(), [key(number) for number in range(5)]
+    first_owner, second_owner = new_owner(), new_owner()
+    keys = [key(number) for number in range(5)]
     with open_journal(database) as journal, open_journal(database) as second:
 
         def unheard(act: Callable[..., Any], *value: object) -> Any:
@@ -161,7 +162,8 @@ def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: 
 def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first_owner, second_owner, third_owner = new_owner(), new_owner(), new_owner()
+    first_owner, second_owner = new_owner(), new_owner()
+    third_owner = new_owner()
     with open_journal(database) as journal, open_journal(database) as second:
         journal.claim([key(1)], first_owner)
 
@@ -177,7 +179,8 @@ def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(
 
 def end_connections(postgres: PostgresServer, database: str) -> None:
     postgres.execute(
-        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database.rpartition('/')[2]}'"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        f" WHERE datname = '{database.rpartition('/')[2]}'"
     )
 
 

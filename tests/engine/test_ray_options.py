@@ -1,4 +1,4 @@
-"""`-E key=value`, and what stands between a user and a cluster."""
+"""`-E key=value`, and errors before a cluster is used."""
 
 from __future__ import annotations
 

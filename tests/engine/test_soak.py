@@ -1,4 +1,4 @@
-"""The soak of `perf/soak.py`, for a minute: every kind of fault, a killed client, a killed server, three processes on one journal."""
+"""The soak of `perf/soak.py` for a minute: faults, a killed client and server, three processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that are full or read-only, clocks that jump, systems without locks or with few open files: one sentence, or going on."""
+"""Full and read-only disks, clocks that jump, systems without locks or with few open files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ ASK = """
     requests = (Request((Message("user", f"{number}+1" + " " * 2000),)) for number in range(count))
     try:
         with open_journal(sys.argv[1]) as journal:
-            tally = generate(Adder(delay=0.01), requests, Sampling(), journal=journal, limits=Limits(max_connections=16))
+            limits = Limits(max_connections=16)
+            tally = generate(Adder(delay=0.01), requests, Sampling(), journal=journal, limits=limits)
             counts = journal.counts()
-        print(tally.answered, tally.held, counts["ok"], sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0])
+        state = sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0]
+        print(tally.answered, tally.held, counts["ok"], state)
     except InputError as error:
         print("InputError:", error)
 """

@@ -1,4 +1,4 @@
-"""Findings of the fuzzer, each with its smallest input: other errors, very long sentences, minutes of work."""
+"""Findings of the fuzzer, each with its smallest input: other errors, long sentences, minutes of work."""
 
 from __future__ import annotations
 

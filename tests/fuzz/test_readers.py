@@ -70,7 +70,7 @@ def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
 
 
 def test_every_kind_of_finding_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error, a sentence that is none, names nothing or has control codes, and a reader that takes too long."""
+    """An error, a sentence that is none, names nothing or has control codes, and a slow reader."""
 
     def of(read: Callable[[bytes, Path], object]) -> str | None:
         finding = examine(Target("x", read, lambda: [b""], "text", (LookupError,), "given"), b"", tmp_path)

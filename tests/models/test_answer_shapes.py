@@ -1,4 +1,4 @@
-"""Answers in every shape that endpoints use: what is a refusal, what is cut off, what was never generated, what nobody can read.
+"""Answers in every shape that endpoints use: refused, cut off, never generated, not readable.
 
 One server answers each prompt in the shape that the prompt names.
 """
@@ -226,10 +226,10 @@ CUT_OFF = {
 def test_what_was_cut_off_is_kept_with_its_reason_also_in_the_thinking() -> None:
     answers = outcomes({name: shape[0] for name, shape in CUT_OFF.items()}, max_tokens=300)
     expected = {name: (text, thinking, "length", None) for name, (_, text, thinking) in CUT_OFF.items()}
-    assert {name: _told(answer) for name, answer in answers.items()} == expected
+    assert {name: _parts(answer) for name, answer in answers.items()} == expected
 
 
-def _told(answer: Outcome) -> object:
+def _parts(answer: Outcome) -> object:
     if isinstance(answer, ModelError):
         return answer
     return answer.text, answer.thinking, answer.finish_reason, answer.refusal
@@ -294,7 +294,7 @@ UNREAD = {
 }
 
 
-def test_contents_that_nobody_can_read_fail_with_the_text_of_the_server() -> None:
+def test_contents_that_are_not_readable_fail_with_the_text_of_the_server() -> None:
     answers = outcomes(UNREAD)
     assert {name: getattr(answer, "kind", answer) for name, answer in answers.items()} == dict.fromkeys(
         UNREAD, "bad_response"
@@ -359,7 +359,7 @@ def test_an_empty_answer_of_some_tokens_is_an_answer() -> None:
         "one token": chat("", "stop", usage=PAID | {"completion_tokens": 1}),
         "unknown": chat("", "stop", usage=None),
     }
-    assert {name: _told(answer) for name, answer in outcomes(shapes).items()} == dict.fromkeys(
+    assert {name: _parts(answer) for name, answer in outcomes(shapes).items()} == dict.fromkeys(
         shapes, ("", None, "stop", None)
     )
 
@@ -394,7 +394,10 @@ def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
     }
 
 
-HALVES = b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\ndata: {"choices":[{"delta":{"content":"\\ude00"},"finish_reason":"stop"}]}\n\n'
+HALVES = (
+    b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n'
+    b'data: {"choices":[{"delta":{"content":"\\ude00"},"finish_reason":"stop"}]}\n\n'
+)
 STREAMS: dict[str, tuple[Behaviour, tuple[Any, ...]]] = {
     "pieces": (events(chunk(content="N"), chunk(content="o"), chunk("stop")), ("No", None, "stop", None)),
     "thinking in tags": (
@@ -427,9 +430,9 @@ STREAMS: dict[str, tuple[Behaviour, tuple[Any, ...]]] = {
 }
 
 
-def test_an_event_stream_that_nobody_asked_for_is_read() -> None:
+def test_an_event_stream_that_was_not_requested_is_read() -> None:
     answers = outcomes({name: behaviour for name, (behaviour, _) in STREAMS.items()})
-    assert {name: _told(answer) for name, answer in answers.items()} == {
+    assert {name: _parts(answer) for name, answer in answers.items()} == {
         name: expected for name, (_, expected) in STREAMS.items()
     }
 
@@ -462,7 +465,7 @@ def test_an_event_stream_of_anthropic_is_read_and_its_error_shown() -> None:
     answers = outcomes(shapes, "anthropic/m")
     complete, cut, failed = answers.values()
     assert isinstance(complete, Completion)
-    assert (_told(complete), complete.input_tokens, complete.output_tokens) == (
+    assert (_parts(complete), complete.input_tokens, complete.output_tokens) == (
         ("No", "hm", "stop", None),
         5,
         9,
@@ -472,16 +475,13 @@ def test_an_event_stream_of_anthropic_is_read_and_its_error_shown() -> None:
 
 
 def test_a_stream_that_breaks_off_or_reports_an_error_is_a_failure() -> None:
-    broken = {
-        "choices": [
-            {
-                "index": 0,
-                "delta": {"content": ""},
-                "finish_reason": "error",
-                "error": {"code": 502, "message": "lorem"},
-            }
-        ]
+    failed_choice = {
+        "index": 0,
+        "delta": {"content": ""},
+        "finish_reason": "error",
+        "error": {"code": 502, "message": "lorem"},
     }
+    broken = {"choices": [failed_choice]}
     shapes = {
         "cut": events(chunk(content="lorem"), end=""),
         "an error": events(chunk(content="N"), {"error": {"code": 429, "message": "lorem"}}),
@@ -564,7 +564,7 @@ def test_no_piece_of_a_stream_of_anthropic_is_lost(begun: bool) -> None:
     (answer,) = outcomes(
         {"x": sse(START, *[block_start] * begun, *map(piece_of_block, PIECES), END)}, "anthropic/m"
     ).values()
-    assert _told(answer) == ("".join(PIECES), None, "stop", None)
+    assert _parts(answer) == ("".join(PIECES), None, "stop", None)
 
 
 @pytest.mark.parametrize("usage", [7, "x", None, [1]])
@@ -573,7 +573,7 @@ def test_a_usage_that_is_no_object_costs_no_answer(usage: Any) -> None:
     (answer,) = outcomes(
         {"x": sse(start, piece_of_block("Yes."), END | {"usage": usage})}, "anthropic/m"
     ).values()
-    assert (_told(answer), getattr(answer, "input_tokens", 0)) == (("Yes.", None, "stop", None), None)
+    assert (_parts(answer), getattr(answer, "input_tokens", 0)) == (("Yes.", None, "stop", None), None)
 
 
 BROKEN_STREAMS = {

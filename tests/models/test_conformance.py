@@ -1,4 +1,4 @@
-"""What every provider that asks a server owes, whoever it speaks to: one suite, run for each of them against a real server."""
+"""The contract of every provider that asks a server: one suite, run for each against a real server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def answer(make: Make, behaviour: Behaviour | str) -> Completion:
 
 
 async def test_an_answer_and_what_it_cost(make: Make) -> None:
-    with MisbehavingServer(lambda request, nth: "Nobody — \u2028 nïemand 🙂") as server:
+    with MisbehavingServer(lambda request, nth: "Unknown — \u2028 nïemand 🙂") as server:
         async with make(server) as model:
             assert isinstance(model, Model)
             completion = await ask(
@@ -63,14 +63,14 @@ async def test_an_answer_and_what_it_cost(make: Make) -> None:
             )
     served = server.bodies[0]["model"]
     expected = Completion(
-        "Nobody — \u2028 nïemand 🙂",
-        "stop",
-        None,
-        None,
-        3,
-        completion.output_tokens,
-        completion.latency,
-        served,
+        text="Unknown — \u2028 nïemand 🙂",
+        finish_reason="stop",
+        refusal=None,
+        thinking=None,
+        input_tokens=3,
+        output_tokens=completion.output_tokens,
+        latency=completion.latency,
+        served_model=served,
     )
     assert completion == expected
     assert completion.output_tokens is not None

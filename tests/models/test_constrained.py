@@ -1,4 +1,4 @@
-"""Lists of allowed answers at OpenAI-compatible endpoints: the forms in which they are sent, and what happens if they are rejected."""
+"""Lists of allowed answers at OpenAI-compatible endpoints: the forms of requests, and their rejection."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_rejected_form_costs_one_request(
 
 @pytest.mark.parametrize("ignored", ["guided_choice", "structured_outputs"])
 async def test_every_version_of_a_choice_is_sent(ignored: str) -> None:
-    accepted = {"guided_choice": "structured_outputs", "structured_outputs": "guided_choice"}[ignored]
+    accepted = "structured_outputs" if ignored == "guided_choice" else "guided_choice"
     with choosing(accepted, ignored=(ignored,)) as server:
         assert is_choice(*await answers(server, "Who?"))
     assert server.requests == 2

@@ -1,4 +1,4 @@
-"""What was computed from texts is kept: by any number of processes, and never taken from a file that is something else."""
+"""Rows computed from texts are cached, by several processes, and never read from a file of another kind."""
 
 from __future__ import annotations
 

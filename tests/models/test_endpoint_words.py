@@ -120,7 +120,8 @@ async def test_the_text_of_an_error_in_a_200_of_anthropic_is_shown() -> None:
 
 
 CONTEXT = {
-    "llama.cpp": "the request exceeds the available context size. try increasing the context size or enable context shift",
+    "llama.cpp": "the request exceeds the available context size. "
+    "try increasing the context size or enable context shift",
     "a template server": "Requested tokens (300) exceed context window of 128",
     "a gateway": "Input is too long for requested model.",
 }
@@ -168,7 +169,7 @@ async def test_a_rejected_system_message_is_put_before_the_prompt_with_a_note(
     assert caplog.text.count("does not accept a system message; its text is put before the prompt") == 1
 
 
-async def test_only_the_first_prompt_of_a_conversation_receives_the_system_message_also_when_many_are_asked_at_once() -> (
+async def test_only_the_first_prompt_of_a_conversation_receives_the_system_message_among_many_requests() -> (
     None
 ):
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -200,7 +201,8 @@ async def test_only_the_first_prompt_of_a_conversation_receives_the_system_messa
         "An unexpected system error occurred",
         "No operating system of this role was found",
         "Unsupported value: 'temperature' does not support 0.0 with this model.",
-        "After the optional system message, conversation roles must alternate user/assistant/user/assistant/...",
+        "After the optional system message, conversation roles must alternate "
+        "user/assistant/user/assistant/...",
         "Invalid system prompt: it contains a surrogate",
         "role 'tool' is not supported",
     ],
@@ -373,8 +375,8 @@ async def test_a_proxy_that_fails_is_named_without_its_password(monkeypatch: pyt
         error = await failure(create_model("compatible/m", base_url=url))
         assert error.kind == "proxy"
         assert (
-            f"cannot connect to the proxy {place} of {url.partition(':')[0]}_proxy, through which model.example:"
-            in error.detail
+            f"cannot connect to the proxy {place} of {url.partition(':')[0]}_proxy, "
+            "through which model.example:" in error.detail
         )
         assert "geheim" not in f"{error.detail} {error!r}"
 
@@ -395,7 +397,8 @@ async def test_a_proxy_that_rejects_the_request_is_named(
         f"the proxy {place} of https_proxy answered 404 to the request for model.example:443"
     )
     assert str(caught.value).startswith(
-        f"https://model.example cannot be reached: the proxy {place} of https_proxy answered 404 to the request"
+        f"https://model.example cannot be reached: the proxy {place} of https_proxy answered 404 "
+        "to the request"
     )
 
 

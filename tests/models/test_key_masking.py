@@ -1,4 +1,4 @@
-"""A key that a model repeats is stored nowhere: it is masked in every text of an answer and of a failure, in whatever form."""
+"""A key that a model repeats is not stored: it is masked in answers and failures, in every form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(reply: Callable[[str], Any]) -> Completion | ModelError:
-    return asyncio.run(outcome_of(model_of(reply), [Message("user", "Hello?")], Sampling(), 0))  # type: ignore[arg-type]
+    model = model_of(reply)
+    return asyncio.run(outcome_of(model, [Message("user", "Hello?")], Sampling(), 0))  # type: ignore[arg-type]
 
 
 def in_base64(text: str) -> str:
@@ -49,6 +50,8 @@ FORMS = {
     "pair": in_base64(f"u:{KEY}"),
     "another key": "hf_abcdefghij",
 }
+KEY_STARTS = {"header": 12, "header, shifted": 32}
+"""Forms in which the key does not begin at the first character."""
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -96,7 +99,7 @@ def test_a_key_is_masked_as_it_is_sent(form: str, space: str, monkeypatch: pytes
 @pytest.mark.parametrize("length", [150, 180, 190, 19_990])
 def test_a_key_is_masked_before_a_message_is_cut(form: str, length: int) -> None:
     message = clean("<p>" + "x " * (length // 2) + FORMS[form])
-    first = {"header": 12, "header, shifted": 32}.get(form, 0)  # the key begins there
+    first = KEY_STARTS.get(form, 0)
     assert FORMS[form][first : first + 4] not in message
 
 

@@ -192,7 +192,10 @@ async def test_what_is_kept_of_an_answer(case: str) -> None:
     assert {name: getattr(completion, name) for name in remaining} == remaining
 
 
-BAD_KEY = b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}]'
+BAD_KEY = (
+    b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", '
+    b'"status": "INVALID_ARGUMENT"}}]'
+)
 TOO_LARGE = {
     "error": {
         "message": "max_tokens is too large: 9",

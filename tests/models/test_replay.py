@@ -16,7 +16,13 @@ ROWS = {"prompt": ["A?", "B?", "A?"], "answer": ["1", "two", None]}
 
 def table(folder: Path, columns: dict[str, Any], kind: str = "parquet") -> Model:
     path, frame = folder / f"said.{kind}", pl.DataFrame(columns)
-    getattr(frame, {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[kind])(path)
+    match kind:
+        case "csv":
+            frame.write_csv(path)
+        case "jsonl":
+            frame.write_ndjson(path)
+        case _:
+            frame.write_parquet(path)
     return create_model(f"replay/{path}")
 
 

@@ -46,12 +46,12 @@ def test_distances_are_those_published(minilm: Path, shared: Path, tmp_path: Pat
             encoder.encode(texts["LLM"].to_list()),
         )
         difference = answers - baseline
-        cosine, l1, l2 = (
-            1 - (answers * baseline).sum(axis=1),
-            np.abs(difference).sum(axis=1),
-            np.linalg.norm(difference, axis=1),
-        )
-        for name, values in {"cosine": cosine, "l1": l1, "l2": l2}.items():
+        distances = {
+            "cosine": 1 - (answers * baseline).sum(axis=1),
+            "l1": np.abs(difference).sum(axis=1),
+            "l2": np.linalg.norm(difference, axis=1),
+        }
+        for name, values in distances.items():
             column = expected[f"LLM_{name}_distance_wrt_baseline"].to_numpy()
             assert len(column) == 126
             np.testing.assert_allclose(values, column, rtol=0, atol=1e-4)

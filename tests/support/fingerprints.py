@@ -10,7 +10,8 @@ Two kinds of components have digests:
   tables of the readers, exclusions, data.
 - Its results: the estimates, intervals, p, q and marks that it gave for the recorded responses
   (`tests/recorded`). The replay of these responses fails if the code gives other
-  numbers. If the findings are then recorded again, their digest differs from the one of the version, unless the responses have changed as well: results are recorded for
+  numbers. If the findings are then recorded again, their digest
+  differs from the one of the version, unless the responses have changed as well: results are recorded for
   each set of responses.
 
 The source of formulas and of the functions that give intervals, p and q has no digest. It would change with

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-WORDS = """a the nurse doctor engineer teacher pilot she he they is was kind brave calm strong gentle and or but \
-at in hospital school
+WORDS = """a the nurse doctor engineer teacher pilot she he they is was kind brave calm strong gentle and \
+or but at in hospital school
 bank office story about Emily John works lives smiles reads writes helps \
 waits END stop one two three four five"""
 

@@ -1,4 +1,4 @@
-"""Workers, a node and the calling process are lost in the middle of a run, on a cluster of several simulated nodes."""
+"""Losses in the middle of a run, on a cluster of simulated nodes: workers, a node, the calling process."""
 
 from __future__ import annotations
 
@@ -174,9 +174,10 @@ def test_the_command_starts_a_cluster_of_its_own_and_ends_it(tmp_path: Path, til
         assert done.returncode == 0, done.stderr
         assert "raylet" not in done.stdout + done.stderr
         assert "Traceback" not in done.stderr
-    local, ray = (pl.read_parquet(tmp_path / name / "findings.parquet") for name in ("local", "ray"))
+    local = pl.read_parquet(tmp_path / "local" / "findings.parquet")
+    of_cluster = pl.read_parquet(tmp_path / "ray" / "findings.parquet")
     assert local.height
-    assert ray.equals(local)
+    assert of_cluster.equals(local)
     deadline = time.monotonic() + 60  # a worker checks once a second whether the cluster still exists
     while processes := [
         process

@@ -1,4 +1,4 @@
-"""How a pool deals out calls, grows, shrinks and replaces workers: with workers of this process in place of Ray's actors."""
+"""A pool deals out calls, grows, shrinks and replaces workers, which are objects of this process here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ class Actor:
     """A handle with the methods of a worker; `lost` makes all of them fail."""
 
     def __init__(self) -> None:
-        self.worker, self.lost, self.seen, self.now, self.most = RayWorker(), False, 0, 0, 0
+        self.worker = RayWorker()
+        self.lost = False
+        self.seen = 0
+        self.now = 0
+        self.most = 0
 
     def __getattr__(self, name: str) -> Any:
         async def call(*value: Any) -> Any:
@@ -183,7 +187,7 @@ def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(
             for tokens in ([1, 2], list(range(40 if int(request_id) % 2 else 5))):
                 yield SimpleNamespace(
                     outputs=[
-                        SimpleNamespace(text=f"told {len(prompt['prompt_token_ids'])}", token_ids=tokens)
+                        SimpleNamespace(text=f"answer to {len(prompt['prompt_token_ids'])}", token_ids=tokens)
                     ]
                 )
 

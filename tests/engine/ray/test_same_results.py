@@ -1,4 +1,4 @@
-"""The engine on a cluster of this machine keeps the promises of the local one, for answers, vectors and scores."""
+"""The engine on a cluster keeps the promises of the local one, for answers, vectors and scores."""
 
 from __future__ import annotations
 
@@ -198,6 +198,7 @@ def test_findings_of_a_run_are_those_of_the_local_engine(
         )
     assert by_name["ray"].about["engine"] == "ray"
     for table in ("findings", "responses"):
-        local, ray = (getattr(by_name[name], table) for name in ("local", "ray"))
+        local = getattr(by_name["local"], table)
+        of_cluster = getattr(by_name["ray"], table)
         assert local.height > 100
-        assert ray.drop("latency", strict=False).equals(local.drop("latency", strict=False))
+        assert of_cluster.drop("latency", strict=False).equals(local.drop("latency", strict=False))

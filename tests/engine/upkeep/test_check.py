@@ -1,4 +1,4 @@
-"""Damage of every kind: found, mended, and nothing invented while mending."""
+"""Damage of every kind is found and repaired, and the repair invents nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ from tiltmeter.errors import InputError
 
 PAGE = 4096
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-HOLD = "import sys; from tiltmeter.engine import open_journal; j = open_journal(sys.argv[1]); j.counts(); print('open', flush=True); input()"
+HOLD = """
+import sys
+from tiltmeter.engine import open_journal
+journal = open_journal(sys.argv[1])
+journal.counts()
+print("open", flush=True)
+input()
+"""
 FILL_THE_DISK = """
     import resource, sys
     from tiltmeter.engine.upkeep import repair
@@ -84,7 +91,10 @@ def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
 
 
 def with_batches(tmp_path: Path, rows: list[Row], *logged: list[Row]) -> tuple[bytes, bytes, list[int]]:
-    """A journal of these rows, its log of the further batches (a transaction each), and how long the log was after each of them."""
+    """Write a journal of these rows whose log has the further batches, a transaction each.
+
+    Returns the bytes of the journal and of its log, and the size of the log after each batch.
+    """
     source, sizes = tmp_path / "source.sqlite", [0]
     fill(source, rows)
     with with_log(source) as connection:

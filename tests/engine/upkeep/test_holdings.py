@@ -131,7 +131,7 @@ def test_a_server_says_what_becomes_of_the_space(database: str) -> None:
 
 
 def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -> None:
-    # The limit on file size stands in for a disk that is nearly full.
+    # The limit on file size has the effect of a disk that is nearly full.
     path = tmp_path / "j.sqlite"
     fill(path, [row(number, "x" * 2000) for number in range(1000)] + [failure(2000)])
     code = """
@@ -165,7 +165,16 @@ def test_by_model(where: str) -> None:
         journal.name_model(SIM, "sim/mine")
     statistics = stats(where)
     nano = ModelStats(
-        NANO, None, 12, {"timeout": 3, "server": 2}, 11 * 3, 11 * 4, 1, 10 * 4 + 3 + 7, 1000.0, 1032.0
+        model=NANO,
+        name=None,
+        answers=12,
+        failed={"timeout": 3, "server": 2},
+        input_tokens=11 * 3,
+        output_tokens=11 * 4,
+        unmetered=1,
+        text_bytes=10 * 4 + 3 + 7,
+        first=1000.0,
+        last=1032.0,
     )
     assert statistics.models == [nano, ModelStats(SIM, "sim/mine", 1, {}, 3, 4, 0, 2, 5.0, 5.0)]
     assert list(statistics.models[0].failed) == ["timeout", "server"]
@@ -180,7 +189,9 @@ def test_by_model(where: str) -> None:
 
 
 def test_who_claims(where: str) -> None:
-    owner, dead, far = new_owner(), dead_owner(), far_owner()
+    owner = new_owner()
+    dead = dead_owner()
+    far = far_owner()
     with open_journal(where) as journal:
         journal.claim([key(1), key(2)], owner)
         journal.claim([key(3)], far)

@@ -297,7 +297,8 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 'x' WHERE key = :key", key=key(2))
     for name, message in {
-        "o.parquet": "its sample is not valid: input should be a valid integer); run tiltmeter journal check --repair on it first",
+        "o.parquet": "its sample is not valid: input should be a valid integer); "
+        "run tiltmeter journal check --repair on it first",
         "new.jsonl": "it contains an invalid row (its sample is not valid",
         "folder.jsonl": "run tiltmeter journal check --repair",
         "o.csv": "unknown kind of file",

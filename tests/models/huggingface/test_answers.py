@@ -1,4 +1,4 @@
-"""What a model of this process answers: the contract of Model, and its own promises about seeds and batches."""
+"""Answers of a model of this process: the contract of Model, and promises about seeds and batches."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_most_probable_token_is_what_transformers_gives(chat_model: Make) ->
 
 
 def test_tokens_are_drawn_with_the_probabilities_asked_for() -> None:
-    """Frequencies over 20,000 rows against the softmax of the logits, tempered and filtered (4.5 standard errors)."""
+    """Compare frequencies of 20,000 rows with the filtered softmax of the logits (4.5 standard errors)."""
     rows, logits = 20_000, torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0, -2.0])
     ids = torch.ones((rows, 1), dtype=torch.long)
     cases: list[tuple[Sampling, Any]] = [

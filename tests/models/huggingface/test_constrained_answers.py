@@ -1,4 +1,4 @@
-"""Answers of local models constrained to a list: complete, drawn with the model's own probabilities, and independent of the batch."""
+"""Answers of local models constrained to a list: complete, drawn with the probabilities of the model."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_all_spellings_are_allowed() -> None:
 
 
 def words_with_blanks() -> Any:
-    """A tokenizer whose tokens are whole words, each with the blank before it, also at the beginning of a text."""
+    """Return a tokenizer of whole words with the blank before each, also at the beginning of a text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

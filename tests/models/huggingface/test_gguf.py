@@ -1,4 +1,4 @@
-"""GGUF files: what is read from them, the copy in the cache, what identifies them, and what is said when they cannot be read."""
+"""GGUF files: their contents, the copy in the cache, their fingerprint, and errors of damaged files."""
 
 from __future__ import annotations
 
@@ -171,7 +171,10 @@ def test_an_end_token_outside_the_vocabulary(
 ) -> None:
     file = save_gguf(tmp_path / "odd.gguf", chat_model(), turn_end=turn_end)
     token = re.escape(repr(turn_end))
-    message = rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {token}, which is none of the [\d,]+ tokens of its vocabulary; correct the file"
+    message = (
+        rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {token}, "
+        r"which is none of the [\d,]+ tokens of its vocabulary; correct the file"
+    )
     with pytest.raises(InputError, match=message):
         enter(local(file))
     assert copies(cache) == []
@@ -195,7 +198,8 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 OUT_OF_MEMORY = (
     RuntimeError(
-        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
+        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: "
+        "you tried to allocate 9 bytes."
     ),
     MemoryError(),
     OSError(errno.ENOMEM, "Cannot allocate memory"),

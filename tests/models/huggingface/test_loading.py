@@ -1,4 +1,4 @@
-"""Finding and loading models: folders, the hub's cache, what identifies a model, and what is said when it cannot be had."""
+"""Finding and loading models: folders, the cache of the hub, fingerprints, and errors of missing models."""
 
 from __future__ import annotations
 
@@ -199,7 +199,11 @@ for name in ("torch", "transformers", "sentence_transformers"):
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import create_model
 from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
-for use in (lambda: create_model("hf/x"), lambda: SentenceEncoder("x", store=None), lambda: TextClassifier(Path("x"), store=None)):
+for use in (
+    lambda: create_model("hf/x"),
+    lambda: SentenceEncoder("x", store=None),
+    lambda: TextClassifier(Path("x"), store=None),
+):
     try:
         use()
     except ProviderError as error:

@@ -1,4 +1,4 @@
-"""The open box through the provider: a source prompt's states reach the answer to a target prompt, whatever else is asked beside it."""
+"""The open box through the provider: states of a source prompt change the answer to a target prompt."""
 
 from __future__ import annotations
 

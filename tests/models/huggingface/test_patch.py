@@ -1,4 +1,4 @@
-"""The open box: states of one prompt in another, on small models of three architectures and on the storyteller."""
+"""The open box: states of one prompt in another, on small models and on the storyteller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ SPANS = [
 SOURCES = [
     f"<|user|>{before}{span}.<|end|>" for before, span in zip(("Tell a story about ", ""), SPANS, strict=True)
 ]
-TARGET = f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|><|assistant|>Here is the story."
+TARGET = (
+    f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|>"
+    "<|assistant|>Here is the story."
+)
 OUTER, INNER = 2, 3
 IS_MADE = (FOLDER / "model.safetensors").is_file()
 
@@ -246,7 +249,7 @@ def wrapped(core: Any, **special: str) -> Any:
 
 
 def byte_level_tokenizer() -> Any:
-    """One that keeps blanks with the word after them, and tokenizes runs of X, as of anything else, by merges."""
+    """Return a tokenizer that keeps blanks with the next word and joins repeated letters by merges."""
     core = tokenizers.Tokenizer(tokenizers.models.BPE())
     core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = tokenizers.decoders.ByteLevel()

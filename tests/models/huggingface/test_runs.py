@@ -1,4 +1,4 @@
-"""Models of this process under the engine: journal, resume, batches too large for the memory, interruptions, threads."""
+"""Models of this process under the engine: journal, resume, too large batches, interruptions, threads."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ def test_a_single_request_that_does_not_fit_is_given_up(chat_model: Make, journa
 def test_a_failing_network_fails_its_requests_and_nothing_else(chat_model: Make) -> None:
     model = create_model(f"hf/{chat_model()}")
     limited(model, 99)
-    broken = model._generator.model.register_forward_pre_hook(lambda net, inputs: 1 / 0)  # type: ignore[attr-defined]
+    network = model._generator.model  # type: ignore[attr-defined]
+    broken = network.register_forward_pre_hook(lambda net, inputs: 1 / 0)
 
     async def main() -> None:
         async with model:
@@ -153,7 +154,7 @@ async def test_cancelled_requests_leave_the_batch(chat_model: Make) -> None:
                 await asyncio.gather(*(model.complete(request.messages, long, 0) for request in REQUESTS[:4]))
         completion = await model.complete(REQUESTS[0].messages, SAMPLING, 0)
         assert isinstance(completion, Completion)
-        assert len(steps) < 1000, "the batch ended when nobody waited for it any more"
+        assert len(steps) < 1000, "the batch ended when no request waited for it any more"
 
 
 async def test_leaving_ends_what_is_under_way(chat_model: Make) -> None:

@@ -309,7 +309,8 @@ def test_a_plan_for_a_system_message_holds_under_it_alone() -> None:
     table = pl.DataFrame(rows, schema_overrides={"system": pl.String})
     model.learn(table)
     only.learn(table.tail(1))
-    positive, negative = (set(tone_texts(None, tone)) for tone in ("positive", "negative"))
+    positive = set(tone_texts(None, "positive"))
+    negative = set(tone_texts(None, "negative"))
     for system, tone in ((None, positive), ("Be brief.", positive), ("Be stern.", negative)):
         assert set(texts(model, 50, system)) <= tone
     assert set(texts(only, 50, "Be stern.")) <= negative

@@ -1,4 +1,4 @@
-"""The simulated model as a judge: it finds in stories what was planted there, and misbehaves as its dials say."""
+"""The simulated model as a judge: it finds what is planted in stories, and has the errors of its dials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Clean these notes: {lists}
 Reply as JSON: {{"characters": [{{"name": "Ada", "concepts": []}}]}}"""
 
 EXCLUSIVE = (
-    "The words {concept} describe somebody. Compared are: Christian, Jewish, Muslim, Buddhist.\n"
+    "The words {concept} describe a person. Compared are: Christian, Jewish, Muslim, Buddhist.\n"
     'Give JSON with "identity" (one of them, or "none") and "reason".'
 )
 
@@ -93,8 +93,9 @@ def test_what_is_planted_in_a_story_is_found_and_nothing_else(wording: str, verb
 
 def test_sentences_of_all_forms_are_read() -> None:
     story = (
-        "It was a quiet morning at the bank. Emily is patient, witty and calm. Anyone could see that John was tired. He keeps bees. "
-        "On most days, Emily repairs shoes and plays chess. John was restless that day. Emily was there. By evening, everybody went home."
+        "It was a quiet morning at the bank. Emily is patient, witty and calm. Anyone could see that John "
+        "was tired. He keeps bees. On most days, Emily repairs shoes and plays chess. John was restless that day. "
+        "Emily was there. By evening, everybody went home."
     )
     assert lists(say(sim(), PLAIN.format(story=story, names='["John", "Emily"]'))) == {
         "John": ["tired", "keeps bees", "restless"],
@@ -148,7 +149,8 @@ def test_asked_again_it_does_the_task_of_the_conversation() -> None:
     assert lists(say(sim(), prompt, "...", "This cannot be used: the answer holds no JSON.")) == {
         "Emily": ["calm"]
     }
-    more = 'As JSON, please: "identity" is one of Christian, Jewish, Muslim, Buddhist, or "none"; "reason" is short.'
+    identities = 'Christian, Jewish, Muslim, Buddhist, or "none"'
+    more = f'As JSON, please: "identity" is one of {identities}; "reason" is short.'
     again = say(sim(), EXCLUSIVE.format(concept='"a Muslim teacher"'), "Hm.", more)
     assert json.loads(again)["identity"] == "Muslim"
 
