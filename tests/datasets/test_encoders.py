@@ -32,7 +32,7 @@ def test_an_unpacked_package_is_used_where_it_lies(package: Path, tmp_path: Path
 
 
 def test_files_of_several_places_are_brought_together(package: Path, tmp_path: Path) -> None:
-    user_folder, cache = tmp_path / "user_folder", tmp_path / "cache"
+    user_folder, cache = tmp_path / "mine", tmp_path / "cache"
     for file in FILES:
         root = user_folder if file.name == "model.safetensors" else cache / "datasets"
         (root / NAME / file).parent.mkdir(parents=True, exist_ok=True)

@@ -38,21 +38,22 @@ def mixed(library: MakeLibrary, site: Site, tmp_path: Path) -> Library:
 
     The local file also has a damaged copy in the cache.
     """
-    user_folder, cached = tmp_path / "user_folder", tmp_path / "cache" / "datasets"
+    user_folder, cached = tmp_path / "mine", tmp_path / "cache" / "datasets"
     for folder in (user_folder, cached):
         folder.mkdir(parents=True)
     (user_folder / "own.txt").write_bytes(SAMPLE)
     (cached / "own.txt").write_bytes(b"damaged")
     (cached / "kept.txt").write_bytes(SAMPLE)
+    on_demand = [
+        record(f"large/{name}", SAMPLE, {"url": f"{site.address}/{name[-7:]}"}, on_demand=True)
+        for name in ("one.bin", "in/two.bin")
+    ]
     return library(
         record("own.txt", SAMPLE),
         record("kept.txt", SAMPLE, **FAIR_USE),
         record("gone.txt", SAMPLE, {"url": f"{site.address}/gone.txt"}),
         record("idle.txt", SAMPLE, unused=True),
-        *(
-            record(f"large/{name}", SAMPLE, {"url": f"{site.address}/{name[-7:]}"}, on_demand=True)
-            for name in ("one.bin", "in/two.bin")
-        ),
+        *on_demand,
         folders=[user_folder],
     )
 

@@ -26,7 +26,8 @@ SCHEMA_1 = """
     CREATE TABLE completions (
         "key" {blob} NOT NULL, model TEXT NOT NULL, sample INTEGER NOT NULL, status VARCHAR(8) NOT NULL,
         attempts INTEGER NOT NULL, created_at FLOAT NOT NULL, text TEXT, thinking TEXT, finish_reason TEXT,
-        refusal TEXT, input_tokens INTEGER, output_tokens INTEGER, latency FLOAT, error_kind TEXT, error_detail TEXT, PRIMARY KEY ("key")
+        refusal TEXT, input_tokens INTEGER, output_tokens INTEGER, latency FLOAT, error_kind TEXT,
+        error_detail TEXT, PRIMARY KEY ("key")
     );
     CREATE TABLE claims ("key" {blob} NOT NULL, owner VARCHAR(32) NOT NULL, PRIMARY KEY ("key")){claims};
     CREATE TABLE meta (name VARCHAR(64) NOT NULL, value VARCHAR(255) NOT NULL, PRIMARY KEY (name));

@@ -186,7 +186,7 @@ def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, d
     postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
     for url, message in {
         postgres.url_of(name, password="hunter2-no"): "the user or the password",
-        postgres.url_of(name, user="nobody"): "the user or the password",
+        postgres.url_of(name, user="stranger"): "the user or the password",
         postgres.url_of(name).replace(f":{PASSWORD}", ""): "requires a password",
         postgres.url_of("nosuch"): "no such database",
         f"postgresql://u:{PASSWORD}@127.0.0.1:1/x": "no server answers",

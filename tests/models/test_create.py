@@ -149,9 +149,9 @@ def test_without_any_llm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 @with_any_llm
 def test_an_unknown_vendor() -> None:
     with pytest.raises(
-        InputError, match=r"any-llm does not support the provider 'nobody'; it supports .*mistral"
+        InputError, match=r"any-llm does not support the provider 'unheard'; it supports .*mistral"
     ):
-        create_model("any/nobody:m")
+        create_model("any/unheard:m")
 
 
 @with_any_llm

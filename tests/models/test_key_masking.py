@@ -33,7 +33,8 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outcome(reply: Callable[[str], Any]) -> Completion | ModelError:
     model = model_of(reply)
-    return asyncio.run(outcome_of(model, [Message("user", "Hello?")], Sampling(), 0))  # type: ignore[arg-type]
+    messages = [Message("user", "Hello?")]
+    return asyncio.run(outcome_of(model, messages, Sampling(), 0))  # type: ignore[arg-type]
 
 
 def in_base64(text: str) -> str:

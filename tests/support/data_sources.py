@@ -31,7 +31,7 @@ def record(name: str, data: bytes, *sources: Mapping[str, str], **changes: Any) 
         "licence": "CC0-1.0",
         "restricted": None,
         "licence_note": "Free.",
-        "citation": "Nobody (2025). A sample.",
+        "citation": "Author (2025). A sample.",
         "sha256": hashlib.sha256(data).hexdigest(),
         "size": len(data),
         "language": "en",

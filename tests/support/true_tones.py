@@ -45,15 +45,16 @@ def true_tones(
     bar = float(weighted.select(_mean("score")).item()) if standard is None else standard
     weighted = _with_means(weighted, scored, selected=lambda values: values >= bar)
     groups = weighted.group_by("group", maintain_order=True)
+    means = groups.agg(
+        answers=pl.col("weight").sum().round().cast(pl.Int64),
+        mean=_mean("score"),
+        square=_mean("square"),
+        selection_rate=_mean("selected"),
+    )
+    variance = pl.col("square") - pl.col("mean") ** 2
     return (
-        groups.agg(
-            answers=pl.col("weight").sum().round().cast(pl.Int64),
-            mean=_mean("score"),
-            square=_mean("square"),
-            selection_rate=_mean("selected"),
-        )
-        .unnest("group")
-        .with_columns(deviation=(pl.col("square") - pl.col("mean") ** 2).clip(0).sqrt(), standard=pl.lit(bar))
+        means.unnest("group")
+        .with_columns(deviation=variance.clip(0).sqrt(), standard=pl.lit(bar))
         .select(*columns, "answers", "mean", "deviation", "selection_rate", "standard")
     )
 

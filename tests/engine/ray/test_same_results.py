@@ -46,9 +46,9 @@ def test_answers_are_those_of_the_local_engine_and_asked_once(
     model, requests = create_model("sim/mild"), prompts(1500, "same")
     keys = [Keys(model.fingerprint, GREEDY)(*request) for request in requests]
     spread = engine.generate(model, iter(requests * 2), GREEDY, journal=journal)
-    with open_journal(tmp_path / "local.db") as other:
-        local = generate(model, iter(requests * 2), GREEDY, journal=other)
-        assert other.fetch(keys).equals(journal.fetch(keys))
+    with open_journal(tmp_path / "local.db") as local_journal:
+        local = generate(model, iter(requests * 2), GREEDY, journal=local_journal)
+        assert local_journal.fetch(keys).equals(journal.fetch(keys))
     for name in (
         "total",
         "answered",

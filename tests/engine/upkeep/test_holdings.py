@@ -176,14 +176,22 @@ def test_by_model(where: str) -> None:
         first=1000.0,
         last=1032.0,
     )
-    assert statistics.models == [nano, ModelStats(SIM, "sim/mine", 1, {}, 3, 4, 0, 2, 5.0, 5.0)]
-    assert list(statistics.models[0].failed) == ["timeout", "server"]
-    assert (statistics.answers, statistics.failed, statistics.schema, statistics.claimants) == (
-        13,
-        5,
-        SCHEMA,
-        [],
+    simulated = ModelStats(
+        model=SIM,
+        name="sim/mine",
+        answers=1,
+        failed={},
+        input_tokens=3,
+        output_tokens=4,
+        unmetered=0,
+        text_bytes=2,
+        first=5.0,
+        last=5.0,
     )
+    assert statistics.models == [nano, simulated]
+    assert list(statistics.models[0].failed) == ["timeout", "server"]
+    assert (statistics.answers, statistics.failed) == (13, 5)
+    assert (statistics.schema, statistics.claimants) == (SCHEMA, [])
     assert statistics.size > 10_000
     assert "hunter2" not in repr(statistics)
 

@@ -94,8 +94,8 @@ def test_what_is_planted_in_a_story_is_found_and_nothing_else(wording: str, verb
 def test_sentences_of_all_forms_are_read() -> None:
     story = (
         "It was a quiet morning at the bank. Emily is patient, witty and calm. Anyone could see that John "
-        "was tired. He keeps bees. On most days, Emily repairs shoes and plays chess. John was restless that day. "
-        "Emily was there. By evening, everybody went home."
+        "was tired. He keeps bees. On most days, Emily repairs shoes and plays chess. John was restless "
+        "that day. Emily was there. By evening, everybody went home."
     )
     assert lists(say(sim(), PLAIN.format(story=story, names='["John", "Emily"]'))) == {
         "John": ["tired", "keeps bees", "restless"],
