@@ -85,7 +85,7 @@ def test_checksums_are_those_of_the_specification(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", load_catalogue().entries, ids=lambda entry: entry.name)
-def test_entry_is_complete(entry: Entry) -> None:
+def test_each_entry_of_the_catalogue_is_complete(entry: Entry) -> None:
     assert entry.restricted == RESTRICTED.get(entry.name)
     assert (entry.licence in FREE) == (entry.restricted is None)
     assert re.search(r"\((19|20)\d\d\)\. .+\.", entry.citation), "a citation names its year and title"

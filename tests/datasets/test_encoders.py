@@ -1,4 +1,4 @@
-"""The folder an encoder of the catalogue lies in, wherever its files come from."""
+"""The folder of an encoder of the catalogue, from files of several sources."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def test_files_of_several_places_are_brought_together(package: Path, tmp_path: P
     )
 
 
-def test_what_cannot_be_had_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_that_cannot_be_had_says_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     with pytest.raises(DataUnavailable, match=f"set TILTMETER_DATA to a folder that contains {NAME}/"):
         encoder_folder(Library(cache=tmp_path))

@@ -107,7 +107,7 @@ def test_check_verifies_every_copy_again(mixed: Library) -> None:
     assert len(check(mixed)) == 7
 
 
-def test_fetching_goes_on_past_what_cannot_be_had(mixed: Library, site: Site) -> None:
+def test_fetching_goes_on_after_a_file_that_cannot_be_had(mixed: Library, site: Site) -> None:
     local, cached, gone = fetch_all(mixed)
     assert [copy.path is None for copy in (local, cached, gone)] == [False, False, True]
     assert str(gone.problem).endswith("answered 404 Not Found")

@@ -71,7 +71,7 @@ def test_a_copy_of_the_user_is_used_and_named_by_the_model(
         ({}, "accelerate", "needs the package accelerate"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_download(
+def test_wrong_options_are_refused_before_the_download(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, str], missing: str | None, message: str
 ) -> None:
     def no_library(progress: object = None) -> Library:
@@ -118,7 +118,7 @@ def test_a_folder_of_that_name_takes_precedence(tmp_path: Path, monkeypatch: pyt
         create_model(f"hf/{NAME}")
 
 
-def test_without_a_source_it_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_source_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path))
     with pytest.raises(

@@ -34,7 +34,7 @@ def test_unknown_names_get_a_suggestion(holding: Reader) -> None:
         holding("words.csv", SAMPLE).path("word.csv")
 
 
-def test_tables(holding: Reader) -> None:
+def test_tables_are_read_with_their_types(holding: Reader) -> None:
     assert holding("words.csv", SAMPLE).csv("words.csv").rows() == [("nurse", 0.2), ("smith", 0.8)]
     data = b"n\n" + b"1\n" * 500 + b"1.5\n"
     assert holding("n.csv", data).csv("n.csv")["n"].sum() == 501.5, "types are inferred from all rows"
@@ -54,7 +54,7 @@ def test_tables(holding: Reader) -> None:
         (b" one\t\ntwo ", [" one\t", "two "]),
     ],
 )
-def test_lines(holding: Reader, data: bytes, lines: list[str]) -> None:
+def test_lines_of_a_file_are_read(holding: Reader, data: bytes, lines: list[str]) -> None:
     files = holding("a.txt", data)
     assert files.lines("a.txt") == lines
     assert files.lines("a.txt", strip=True) == [line.strip() for line in lines]
@@ -101,7 +101,7 @@ def test_only_literals_are_read_and_nothing_is_run(holding: Reader, tmp_path: Pa
 @pytest.mark.parametrize(
     "source", ["x = (", "x = \0", "x = " + "(" * 500 + ")" * 500, "x = " + "-" * 100_000 + "1"]
 )
-def test_what_is_no_python_is_refused(source: str) -> None:
+def test_a_file_that_is_no_python_is_refused(source: str) -> None:
     with pytest.raises(InputError, match=r"bad\.py"):
         read_literal(source, "bad.py", "x")
 

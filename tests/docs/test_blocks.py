@@ -236,7 +236,7 @@ def _obey(words: list[str], **variables: str) -> tuple[int, str]:
 
 
 def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
-    """The same in a process of its own, where the package with plugins is installed."""
+    """Run the command in a process of its own, where the package with plugins is installed."""
     return _obey(words, PYTHONPATH=python_path(home / "site", *PLUGINS))
 
 
@@ -298,7 +298,7 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
             assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), (
                 "it serves until it is stopped; that test opens it in a browser"
             )
-        case "tiltmeter" if words[1] == "demo":  # `test_what_make_demo_runs` runs it
+        case "tiltmeter" if words[1] == "demo":  # `test_the_command_of_make_demo_runs` runs it
             assert words[2:] == [], where
         case "tiltmeter":
             status, message = (
@@ -351,7 +351,7 @@ def label_by_hand(sample: Path) -> None:
     pl.read_csv(sample, infer_schema=False).with_columns(label=pl.lit("unclear")).write_csv(sample)
 
 
-def test_what_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_the_command_of_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> None:
     """The commands of `make demo` as they are, in a copy of the folders that they name."""
     shutil.copytree(
         ROOT / "tests" / "fixtures" / "storyteller", tmp_path / "tests" / "fixtures" / "storyteller"
@@ -368,7 +368,7 @@ def test_what_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_a_page_runs(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {"__name__": "page"}
     # Files that the page asks the reader to write, under the names that the pages give them.
     for block in blocks(page):

@@ -17,7 +17,7 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook(path: Path, workplace: Path) -> None:
+def test_a_notebook_runs_and_shows_its_outputs(path: Path, workplace: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the kernel and its client, not ours
         nbclient = import_module("nbclient")
@@ -35,6 +35,6 @@ def test_a_notebook(path: Path, workplace: Path) -> None:
     assert any("text/html" in output["data"] for output in first if output.output_type == "execute_result")
 
 
-def test_nothing_a_cell_gave_is_kept() -> None:
+def test_notebooks_are_stored_without_outputs() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["associations", "benchmarks", "probes", "python"]
     assert not any('"output_type"' in path.read_text(encoding="utf-8") for path in NOTEBOOKS)

@@ -78,7 +78,7 @@ async def test_cancellations_at_all_moments_under_load(tmp_path: Path, load: Non
 
 async def test_a_model_that_drops_a_cancellation_does_not_keep_the_run(journal: Journal) -> None:
     class Stubborn(Adder):
-        async def complete(self, *value: object) -> Completion:
+        async def complete(self, *arguments: object) -> Completion:
             try:
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""The journal: what it holds, who may claim, and how it says that a file cannot be one."""
+"""The journal: its rows, its claims, and errors of files that cannot be one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_claims_elsewhere_pass_on_when_the_heart_stops(
     assert either_journal.claim([key(1)], near).claimed == {key(1)}
 
 
-def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
+def test_places_where_no_journal_can_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     notes = "these are notes, not a database, and they are long enough to be looked at" * 20
     (tmp_path / "notes.db").write_text(notes)
@@ -92,7 +92,7 @@ def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["mysql://user:hunter2@host/db", "nonsense://host", "sqlite+nothing:///x.db", "://"]
 )
-def test_urls_that_cannot_be_used(url: str) -> None:
+def test_urls_that_cannot_be_used_are_refused(url: str) -> None:
     with pytest.raises(InputError, match="journal") as caught:
         open_journal(url)
     assert "hunter2" not in str(caught.value)

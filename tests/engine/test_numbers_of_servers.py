@@ -92,7 +92,7 @@ def test_a_credible_count_books_at_most_a_minute_and_does_not_lead_the_estimates
 
 
 class Odd(NamedModel):
-    """A model of a plugin, which gives one odd completion and otherwise proper ones."""
+    """A model of a plugin that gives one odd completion and valid ones otherwise."""
 
     def __init__(self, odd: object) -> None:
         super().__init__("odd/m", "odd/m")

@@ -66,7 +66,7 @@ def test_a_key_is_the_same_for_equal_sampling_and_for_all_time() -> None:
     assert fixed.hex() == "cc80d15158d02a5e5412c0403e0b0f17b48fa4bf63cc2763fe872a479315bd81"
 
 
-def test_extras_that_are_no_json() -> None:
+def test_extras_that_are_no_json_are_refused() -> None:
     with pytest.raises(InputError, match="plain JSON"):
         Keys("m", Sampling(extra={"x": object()}))([], 0)
 
@@ -142,7 +142,7 @@ async def test_one_burst_of_refusals_halves_once() -> None:
     assert pace.width == 17
 
 
-async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
+async def test_all_requests_wait_as_long_as_the_endpoint_asked() -> None:
     pace = RateLimit(Limits())
     pace.overloaded(monotonic(), 0.2)
     begun = monotonic()
@@ -150,7 +150,7 @@ async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
     assert monotonic() - begun >= 0.19
 
 
-async def test_a_turn_given_to_one_who_left_is_passed_on() -> None:
+async def test_the_turn_of_a_cancelled_request_is_passed_on() -> None:
     pace = RateLimit(Limits(max_connections=1))
     await pace.enter(0)
     first = asyncio.create_task(pace.enter(0))
@@ -162,7 +162,7 @@ async def test_a_turn_given_to_one_who_left_is_passed_on() -> None:
     assert pace.in_flight == 1
 
 
-def test_retries() -> None:
+def test_retries_wait_and_end() -> None:
     limits = Limits(retries=2, deadline=100)
     passing, refused = ModelError("server", "x"), ModelError("bad_request", "x", scope="permanent")
     assert retry_delay(passing, 2, 0, limits) is not None
@@ -231,7 +231,7 @@ def test_progress_keeps_name_bar_count_and_time(
         )
 
 
-def test_no_display_and_no_such_display(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_display_is_silent_and_an_unknown_display_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with open_display("none", 1, "x") as display:
         display.update(snapshot())
     assert capsys.readouterr().err == ""

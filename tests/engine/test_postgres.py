@@ -175,13 +175,15 @@ def test_sixteen_processes_ask_every_prompt_once(database: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
-def test_every_way_to_write_the_address(database: str, scheme: str) -> None:
+def test_every_notation_of_the_address_is_accepted(database: str, scheme: str) -> None:
     with open_journal(database.replace("postgresql+psycopg", scheme)) as journal:
         journal.record([row(1)])
         assert journal.held([key(1)]) == {key(1)}
 
 
-def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, database: str) -> None:
+def test_errors_of_a_server_that_cannot_be_used_name_the_cause(
+    postgres: PostgresServer, database: str
+) -> None:
     name = name_of(database)
     postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
     for url, message in {

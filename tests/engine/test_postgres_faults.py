@@ -26,7 +26,7 @@ COUNT = 400
 
 
 def slow_model(requests: Counter[str], then: Callable[[], None]) -> FunctionModel:
-    """Asked 400 prompts over 8 connections it takes two and a half seconds.
+    """Return a model that takes two and a half seconds for 400 prompts over 8 connections.
 
     After a quarter of them `then` happens.
     """
@@ -49,7 +49,7 @@ def ask(journal: Journal, model: FunctionModel) -> Any:
 
 
 @pytest.mark.verify
-def test_a_server_killed_and_started_again_within_a_run(
+def test_a_run_survives_a_server_that_is_killed_and_started_again(
     postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fall_and_rise() -> None:
@@ -90,15 +90,15 @@ def test_a_server_that_stays_away_is_one_sentence(
         assert PASSWORD not in str(caught.value)
         assert 0 < requests.total() < COUNT
         postgres.start()
-        remaining = journal.counts()["ok"]
-        assert 0 < remaining <= requests.total()
+        committed = journal.counts()["ok"]
+        assert 0 < committed <= requests.total()
         monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.5)  # the run could not give up its claims
         again: Counter[str] = Counter()
         tally, _ = ask(journal, slow_model(again, lambda: None))
         assert (tally.held, tally.answered, again.total()) == (
-            remaining,
-            COUNT - remaining,
-            COUNT - remaining,
+            committed,
+            COUNT - committed,
+            COUNT - committed,
         )
 
 
@@ -122,7 +122,7 @@ def test_claims_outlive_the_server_and_their_owner(
 
 @contextmanager
 def last_commit_unheard(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """The next commit is done, but the connection breaks before the server's answer arrives."""
+    """Break the connection after the next commit and before the answer of the server."""
     dialect, done = journal._engine.dialect, list[bool]()
     commit = dialect.do_commit
 
@@ -144,9 +144,9 @@ def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: 
     keys = [key(number) for number in range(5)]
     with open_journal(database) as journal, open_journal(database) as second:
 
-        def unheard(act: Callable[..., Any], *value: object) -> Any:
+        def unheard(act: Callable[..., Any], *arguments: object) -> Any:
             with last_commit_unheard(journal, monkeypatch):
-                return act(*value)
+                return act(*arguments)
 
         assert unheard(journal.claim, keys, first_owner).claimed == set(keys)
         unheard(journal.record, [row(0), failure(1)])
@@ -206,7 +206,7 @@ def test_claims_that_could_not_be_given_up_pass_on(
         assert journal.claim([key(1)], second_owner).claimed == {key(1)}
 
 
-def test_what_does_not_pass_is_not_tried_again(
+def test_permanent_errors_of_a_server_are_not_tried_again(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_journal(database) as journal:

@@ -12,7 +12,7 @@ from tiltmeter.engine.ray_engine import RayOptions
 from tiltmeter.errors import InputError, ProviderError
 
 
-def test_options_are_read() -> None:
+def test_options_of_the_ray_engine_are_read() -> None:
     assert RayOptions.parse({}) == RayOptions((0, 0), 1.0, 0.0, None)
     options = {"workers": "2-8", "cpus": "0.5", "gpus": "0.25", "batch": "64"}
     assert RayOptions.parse(options) == RayOptions((2, 8), 0.5, 0.25, 64)
@@ -33,7 +33,7 @@ def test_options_are_read() -> None:
         ("batch", "many", "a whole number of 1 or more"),
     ],
 )
-def test_what_is_wrong_with_an_option_is_said(key: str, value: str, message: str) -> None:
+def test_the_error_of_an_option_says_what_is_wrong(key: str, value: str, message: str) -> None:
     with pytest.raises(InputError, match=f"-E {key}={value}: .*{message}"):
         RayOptions.parse({key: value})
 

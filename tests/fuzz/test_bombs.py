@@ -120,7 +120,7 @@ def _cases() -> list[tuple[str, str, bytes]]:
 
 
 @pytest.mark.parametrize("name", sorted({name for names in _OF_KIND.values() for name in names}))
-def test_what_would_become_very_much_is_bounded(name: str, tmp_path: Path) -> None:
+def test_a_small_file_of_very_large_contents_is_bounded(name: str, tmp_path: Path) -> None:
     target: Target = TARGETS[name]
     for number, (_, bomb, data) in enumerate(case for case in _cases() if case[0] == name):
         folder = tmp_path / str(number)

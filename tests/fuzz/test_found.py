@@ -49,7 +49,7 @@ def _parquet(table: pl.DataFrame) -> bytes:
 
 
 def _torn_zip() -> bytes:
-    """Sizes and checksum as they should be, but what was compressed is not."""
+    """Return a zip file with correct sizes and checksum and damaged compressed data."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m" * 300}}))
@@ -125,7 +125,7 @@ REFUSED = {
 
 
 def refused(target: Target, data: bytes, folder: Path) -> None:
-    """In a sentence."""
+    """Check that a target refuses the input in one sentence."""
     assert examine(target, data, folder) is None
     (folder / "again").mkdir()
     with pytest.raises(InputError):
@@ -133,7 +133,7 @@ def refused(target: Target, data: bytes, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_a_former_finding_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
     refused(TARGETS[REFUSED[name][0]], REFUSED[name][1], tmp_path)
 
 
@@ -191,7 +191,7 @@ READ = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_it_is_read(name: str, tmp_path: Path) -> None:
+def test_a_former_finding_is_read(name: str, tmp_path: Path) -> None:
     assert examine(TARGETS[READ[name][0]], READ[name][1], tmp_path) is None
 
 

@@ -20,7 +20,7 @@ def test_time_grows_with_the_length_of_a_text(name: str) -> None:
     assert list(growth.quadratic(growth.READERS[name])) == []
 
 
-def test_a_text_of_many_surnames() -> None:
+def test_time_grows_with_the_number_of_surnames() -> None:
     letters = string.ascii_lowercase
     people = [
         f"Emily {''.join(name).capitalize()} is the one. "

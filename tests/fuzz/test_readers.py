@@ -1,4 +1,4 @@
-"""Whatever bytes a reader is given: a result, or one sentence that names the place.
+"""A reader of any bytes gives a result, or one sentence that names the place.
 
 Never another error, never long, never large.
 """
@@ -30,15 +30,15 @@ def _examples(name: str) -> int:
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No network, no data and no prices of the user's."""
+    """Tests run without network, data and prices of the user."""
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     monkeypatch.delenv("TILTMETER_DATA", raising=False)
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
 
 
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if not target.refuses])
-def test_what_is_whole_is_read(name: str, tmp_path: Path) -> None:
-    """Otherwise nothing of the reader would be tried but how it refuses."""
+def test_an_undamaged_file_is_read(name: str, tmp_path: Path) -> None:
+    """If the seeds were refused, only the refusal would be tested."""
     target = TARGETS[name]
     seeds = list(target.seeds())
     assert seeds
@@ -49,7 +49,7 @@ def test_what_is_whole_is_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
+def test_a_damaged_file_is_read_or_refused_in_a_sentence(name: str) -> None:
     target = TARGETS[name]
     seeds = list(target.seeds())
 

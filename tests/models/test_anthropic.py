@@ -31,7 +31,7 @@ def said(**fields: Any) -> Behaviour:
     )
 
 
-async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_has_the_form_of_the_messages_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim")
     turns = (
         Message("system", "Be brief."),
@@ -86,7 +86,7 @@ USAGE = {
         ({"usage": USAGE}, {"input_tokens": 43, "output_tokens": 5}),
     ],
 )
-async def test_what_is_kept_of_an_answer_in_common_words(
+async def test_an_answer_of_anthropic_is_stored_in_common_words(
     fields: dict[str, Any], remaining: dict[str, Any]
 ) -> None:
     completion, _ = await exchange(said(**fields))

@@ -149,7 +149,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-async def test_failures_are_told_apart(make: Make, case: str) -> None:
+async def test_failures_have_a_kind_and_a_scope(make: Make, case: str) -> None:
     behaviour, kind, scope, status = FAILURES[case]
     error = await outcome(make, behaviour)
     assert isinstance(error, ModelError), error
@@ -239,7 +239,7 @@ def test_a_model_may_be_entered_again_in_another_loop(make: Make) -> None:
         assert [asyncio.run(once()), asyncio.run(once())] == ["ok", "ok"]
 
 
-async def test_many_at_once(make: Make) -> None:
+async def test_many_requests_at_once_have_their_own_answers(make: Make) -> None:
     with MisbehavingServer(lambda request, nth: mis.slow(0.3)) as server:
         async with make(server) as model:
             await asyncio.gather(*(ask(model, str(number)) for number in range(60)))

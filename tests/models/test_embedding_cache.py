@@ -105,7 +105,7 @@ def test_rows_of_different_length_are_noticed(tmp_path: Path) -> None:
         RowCache("m", lengths, path, 2).rows(["a", "b"])
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_cache_in_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be used"):
         TextStore(tmp_path / "file" / "kept.sqlite").write([(b"k", b"v")])

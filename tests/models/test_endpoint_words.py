@@ -1,4 +1,4 @@
-"""The endpoint's own words: what it says reaches the user, and leads to what has to be done."""
+"""Messages of endpoints: they reach the user, and decide how the request is repeated."""
 
 from __future__ import annotations
 

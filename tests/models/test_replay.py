@@ -56,7 +56,7 @@ async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "expected"),
     [
         *(
             ({"prompt": ["A?"], alias: ["yes"]}, ["yes"])
@@ -76,8 +76,10 @@ async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
         "failed rows",
     ],
 )
-async def test_which_rows_are_answers(tmp_path: Path, columns: dict[str, Any], message: list[str]) -> None:
-    assert await texts(table(tmp_path, columns), "A?") == message
+async def test_rows_of_a_replay_are_read_as_answers(
+    tmp_path: Path, columns: dict[str, Any], expected: list[str]
+) -> None:
+    assert await texts(table(tmp_path, columns), "A?") == expected
 
 
 async def test_system_messages_tell_prompts_apart_where_they_were_recorded(tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ def test_a_bad_table_is_named_with_what_is_wrong(
         ("b.csv", None),
     ],
 )
-def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None) -> None:
+def test_a_replay_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match="there is no file.*b.csv" if content is None else name):

@@ -78,7 +78,7 @@ def test_rows_are_of_length_one_and_in_order(
     assert encoder.encode([]).shape == (0, 16)
 
 
-def test_what_is_kept_needs_no_weights(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_vectors_need_no_weights(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier, store = save_classifier(tmp_path / "classifier", LABELS), tmp_path / "kept.sqlite"
     vectors, scores = (
         SentenceEncoder(tiny, store=store).encode(TEXTS),
@@ -101,7 +101,7 @@ def test_names_tell_weights_apart(tiny: Path, tmp_path: Path) -> None:
     assert SentenceEncoder(copy, store=None).name != name, "the pooling is part of an encoder"
 
 
-def test_what_is_no_encoder_says_so(tiny: Path, tmp_path: Path) -> None:
+def test_a_folder_without_an_encoder_is_refused(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither an existing model folder"):
         SentenceEncoder(tmp_path / "nowhere", store=None)
     with pytest.raises(InputError, match="use auto, cpu, cuda"):
@@ -157,7 +157,7 @@ def test_scores_are_what_the_problem_asks_for(
     assert classifier.scores([]).shape == (0, len(labels))
 
 
-def test_what_is_no_classifier_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_a_classifier_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"is not a text classifier: its config\.json names LlamaForCausalLM"
     ):

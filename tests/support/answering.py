@@ -40,5 +40,5 @@ def answers(
 
 
 def enter(model: Model) -> None:
-    """Load it, and leave it again."""
+    """Enter the model and leave it again."""
     answers(model, [], Sampling())

@@ -79,8 +79,8 @@ class ObjectStore:
             body: bytes = answer.read()
         return body
 
-    def _call(self, message: Any) -> Any:
-        return json.loads(self._send("POST", CONTROL.strip("/"), json.dumps(message).encode()))
+    def _call(self, command: Any) -> Any:
+        return json.loads(self._send("POST", CONTROL.strip("/"), json.dumps(command).encode()))
 
 
 @contextmanager
@@ -106,7 +106,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Unruly:
-    """Lets requests through to the server inside, but for those a rule speaks of."""
+    """An application that applies rules to requests and passes all others to the server `inside`."""
 
     def __init__(self, inside: Application) -> None:
         self._inside, self._lock = inside, threading.Lock()
@@ -116,14 +116,12 @@ class Unruly:
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if path == CONTROL:
-            return self._told(json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))), start)
+            body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            return self._control(json.loads(body), start)
         if "HTTP_X_TILTMETER_TEST" not in environ:
             with self._lock:
                 self._asked.append(f"{method} {path}")
-                message = (
-                    rule for rule in self._rules if rule["method"] == method and path.endswith(rule["name"])
-                )
-                rule = next((candidate for candidate in message if candidate["times"] > 0), None)
+                rule = self._rule_for(method, path)
                 if rule is not None:
                     rule["times"] -= 1
             if rule is not None:
@@ -133,13 +131,19 @@ class Unruly:
                     return _refused(rule["status"], start)
         return self._inside(environ, start)
 
-    def _told(self, message: Any, start: Callable[..., Any]) -> Iterable[bytes]:
+    def _rule_for(self, method: str, path: str) -> dict[str, Any] | None:
+        for rule in self._rules:
+            if rule["times"] > 0 and rule["method"] == method and path.endswith(rule["name"]):
+                return rule
+        return None
+
+    def _control(self, command: Any, start: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
             requests = list(self._asked)
-            if message is not None and "calm" in message:
+            if command is not None and "calm" in command:
                 self._rules, self._asked = [], []
-            elif message is not None:
-                self._rules.append(message)
+            elif command is not None:
+                self._rules.append(command)
         body = json.dumps(requests).encode()
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]

@@ -100,9 +100,9 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
         display="none",
     )
     rows = [
-        (model, digest, *message)
+        (model, digest, *sentences)
         for model, recorder in wrapped.items()
-        for digest, message in recorder.said.items()
+        for digest, sentences in recorder.said.items()
     ]
     return run, pl.DataFrame(
         rows,

@@ -1,4 +1,4 @@
-"""Models whose answers hang on what they are asked."""
+"""Models whose answers depend on the prompt."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ with open_engine("ray", {"workers": "2"}) as engine, open_journal(sys.argv[2]) a
 """
 
 
-def test_a_killed_run_resumes(cluster: Any, tmp_path: Path) -> None:
+def test_a_killed_run_on_a_cluster_resumes(cluster: Any, tmp_path: Path) -> None:
     with MisbehavingServer(lambda request, nth: slow(0.02)) as server:
         command = [sys.executable, "-c", _DRIVER, server.url, str(tmp_path / "journal.db")]
         variables = {**os.environ, "RAY_ADDRESS": cluster.address}

@@ -49,14 +49,14 @@ class Actor:
         self.most = 0
 
     def __getattr__(self, name: str) -> Any:
-        async def call(*value: Any) -> Any:
+        async def call(*arguments: Any) -> Any:
             if name == "do":
                 self.seen += 1
                 self.now += 1
                 self.most = max(self.most, self.now)
-                self.lost |= value[0] == "fatal"
+                self.lost |= arguments[0] == "fatal"
             try:
-                answer = None if self.lost else await getattr(self.worker, name)(*value)
+                answer = None if self.lost else await getattr(self.worker, name)(*arguments)
             finally:
                 self.now -= name == "do"
             if self.lost:
@@ -229,7 +229,7 @@ def test_a_vllm_that_failed_for_good_ends_its_worker(monkeypatch: pytest.MonkeyP
         asyncio.run(model.complete((Message("user", "hi"),), Sampling(), 0))
 
 
-def test_without_whole_gpus_or_a_cluster_it_says_what_is_needed(journal: Journal) -> None:
+def test_vllm_without_whole_gpus_or_a_cluster_says_what_it_needs(journal: Journal) -> None:
     bulk = create_model(f"hf/{STORYTELLER}", options={"runner": "vllm"})
     with pytest.raises(ProviderError, match="needs whole GPUs for each worker: give -E gpus=1"):
         RayEngine("ray", RayOptions((1, 1), 1.0, 0.5)).generate(

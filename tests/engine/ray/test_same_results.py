@@ -120,7 +120,7 @@ def test_a_model_that_fails_ends_only_itself_with_the_sentence_of_the_local_engi
     assert engine.generate(create_model("sim/fair"), prompts(3, "key"), GREEDY, journal=journal).answered == 3
 
 
-def test_what_cannot_be_sent_is_named(engine: RayEngine, journal: Journal) -> None:
+def test_a_model_that_cannot_be_sent_to_workers_is_named(engine: RayEngine, journal: Journal) -> None:
     model = create_model("sim/mild")
     model.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(InputError, match=r"^sim/mild cannot be sent"):

@@ -43,7 +43,7 @@ FILL_THE_DISK = """
 
 
 def long_row(number: int) -> Row:
-    """Rows of very different lengths, those of every seventh in several pages of their own."""
+    """Return a row; lengths differ, and every seventh row takes several pages."""
     length = 9_000 + number if number % 7 == 0 else 40 * (number % 30)
     return row(
         number,
@@ -72,7 +72,7 @@ def copy(intact: Path, tmp_path: Path) -> Path:
 
 @contextmanager
 def with_log(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that leaves everything it writes in the log."""
+    """Open a connection whose writes stay in the log."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA wal_autocheckpoint=0")
@@ -81,7 +81,7 @@ def with_log(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
-    """One transaction."""
+    """Insert rows in one transaction."""
     connection.execute("BEGIN")
     connection.executemany(
         f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})",
@@ -120,7 +120,7 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
+def test_sound_journals_are_left_as_they_are(where: str, tmp_path: Path) -> None:
     fill(where, ROWS[:50])
     before = files(tmp_path)
     problems = check(where)
@@ -131,7 +131,7 @@ def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-def test_what_cannot_be_checked(tmp_path: Path, database: str) -> None:
+def test_places_without_a_journal_cannot_be_checked(tmp_path: Path, database: str) -> None:
     for act in (check, repair):
         for nowhere in (tmp_path / "none.sqlite", database):
             with pytest.raises(InputError, match="there is no journal"):
@@ -153,7 +153,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_rows_that_no_run_can_use(where: str, case: str) -> None:
+def test_rows_that_no_run_can_use_are_removed(where: str, case: str) -> None:
     fill(where, [row(number) for number in range(10)])
     execute(where, f"UPDATE completions SET {BAD[case]} WHERE created_at IN (1003, 1007)")
     problems = check(where)
@@ -168,7 +168,7 @@ def test_rows_that_no_run_can_use(where: str, case: str) -> None:
     assert check(where).sound
 
 
-def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
+def test_values_that_only_sqlite_takes_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
     fill(path, [row(number) for number in range(5)])
     execute(path, "UPDATE completions SET key = x'00ff' WHERE created_at = 1001")
@@ -181,7 +181,7 @@ def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
     assert set(rows_of(path)) == {key(0), key(3), key(4)}
 
 
-def test_claims_of_nobody(where: str) -> None:
+def test_claims_without_an_owner_are_removed(where: str) -> None:
     with open_journal(where) as journal:
         journal.claim([key(1)], dead_owner())
     assert check(where).sound
@@ -229,7 +229,7 @@ def test_a_log_with_a_flipped_bit_ends_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("small", [True, False], ids=["hides-rows", "breaks-pages"])
-def test_a_log_of_another_file(tmp_path: Path, copy: Path, small: bool) -> None:
+def test_a_log_of_another_file_is_not_used(tmp_path: Path, copy: Path, small: bool) -> None:
     second = tmp_path / "other" / "o.sqlite"
     second.parent.mkdir()
     fill(second, [] if small else [row(number) for number in range(900, 1500)])
@@ -354,7 +354,7 @@ def test_no_damage_makes_a_row_say_something_else(
 
 @settings(max_examples=6, suppress_health_check=PER_TEST_FIXTURES)
 @given(data=st.data())
-def test_garbage_is_no_crash(
+def test_a_check_of_garbage_does_not_crash(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("garbage") / "j.sqlite"
@@ -376,7 +376,7 @@ def test_garbage_is_no_crash(
         assert check(path).sound
 
 
-def test_what_the_log_holds_is_saved_too(tmp_path: Path) -> None:
+def test_a_repair_saves_the_rows_of_the_log(tmp_path: Path) -> None:
     main, logged, _ = with_batches(tmp_path, ROWS[:300], ROWS[300:500])
     path = place(tmp_path / "place", main, logged)
     damaged(path, [(20 * PAGE, 3 * PAGE)], b"\x0d\xff")

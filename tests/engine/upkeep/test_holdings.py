@@ -1,4 +1,4 @@
-"""What a journal is said to hold; what pruning removes, what it refuses, and that it gives space back."""
+"""Statistics of a journal; rows that pruning removes or refuses to remove, and space that it frees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AT_5 = datetime.fromtimestamp(1005, UTC)
         ({"model": "openai/gpt-nano", "failed": True, "before": AT_5}, [3, 4]),
     ],
 )
-def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
+def test_pruning_removes_the_rows_it_names(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
     rows = [failure(n) if n in (3, 4, 13) else row(n) for n in (*range(8), *range(10, 14))]
     rows = [row._replace(model=SIM) if row.created_at >= 1010 else row for row in rows]
     fill(where, rows)
@@ -49,7 +49,7 @@ def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
     assert {row.key for row in rows} - set(rows_of(where)) == {key(number) for number in gone}
 
 
-def test_names_that_only_begin_alike_stay(where: str) -> None:
+def test_models_whose_names_only_begin_alike_are_not_pruned(where: str) -> None:
     fill(
         where,
         [
@@ -63,7 +63,7 @@ def test_names_that_only_begin_alike_stay(where: str) -> None:
         prune(where, model="openai/gpt_4@y", apply=True)
 
 
-def test_by_the_name_a_user_gave(where: str) -> None:
+def test_rows_are_pruned_by_the_name_that_a_user_gave(where: str) -> None:
     fill(where, [row(1, model="replay@sha256:1"), row(2, model="replay@sha256:2")])
     with open_journal(where) as journal:
         journal.name_model("replay@sha256:2", "replay/mine.csv")
@@ -88,7 +88,7 @@ def test_claims_of_the_dead_go_and_the_living_are_left_alone(where: str) -> None
     assert prune(where, failed=True, apply=True).failed == 1
 
 
-def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pruning_watches_runs_on_other_machines(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.6)
     monkeypatch.setattr("tiltmeter.engine.upkeep.holdings._LOOK", 0.05)
     with open_journal(where) as journal:
@@ -115,7 +115,7 @@ def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch)
     assert rows_of(where) == {}
 
 
-def test_the_file_becomes_smaller(tmp_path: Path) -> None:
+def test_pruning_makes_the_file_smaller(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
     fill(path, [row(number, "x" * 2000, model=SIM if number % 4 else NANO) for number in range(1000)])
     done = prune(path, model=SIM, apply=True)
@@ -146,7 +146,7 @@ def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -
     assert len(rows_of(path)) == 1000
 
 
-def test_by_model(where: str) -> None:
+def test_statistics_of_a_journal_are_by_model(where: str) -> None:
     odd = [
         row(10, "yes", thinking="why not", output_tokens=None, input_tokens=None),
         row(11)._replace(text=None, refusal="no"),
@@ -196,7 +196,7 @@ def test_by_model(where: str) -> None:
     assert "hunter2" not in repr(statistics)
 
 
-def test_who_claims(where: str) -> None:
+def test_statistics_of_a_journal_name_the_processes_with_claims(where: str) -> None:
     owner = new_owner()
     dead = dead_owner()
     far = far_owner()
@@ -222,7 +222,7 @@ def test_a_journal_that_is_not_there_is_not_made(tmp_path: Path, database: str) 
         stats("sqlite://")
 
 
-def test_an_empty_journal(where: str) -> None:
+def test_statistics_of_an_empty_journal_are_zero(where: str) -> None:
     fill(where, [])
     statistics = stats(where)
     assert (statistics.models, statistics.answers, statistics.failed) == ([], 0, 0)

@@ -1,4 +1,4 @@
-"""Rows that go out and come back, to whichever kind of file or database."""
+"""Rows that are exported and imported again, with every kind of file and database."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.verify
 @settings(max_examples=5, suppress_health_check=PER_TEST_FIXTURES)
 @given(rows=ROWS)
-def test_also_by_way_of_a_server(
+def test_rows_come_back_by_way_of_a_server(
     tmp_path_factory: pytest.TempPathFactory, database: str, rows: list[Row]
 ) -> None:
     folder = tmp_path_factory.mktemp("round")
@@ -127,7 +127,7 @@ def test_answers_stay_failures_give_way_and_twice_is_once(where: str, tmp_path: 
         assert rows_of(where)[key(5)].error_kind == "server"
 
 
-def test_only_some_models(where: str, tmp_path: Path) -> None:
+def test_only_rows_of_the_chosen_models_are_exported(where: str, tmp_path: Path) -> None:
     fill(where, [row(1), row(2, model=SIM), row(3, model="sim/fair x")])
     assert export_rows(where, tmp_path / "o.parquet", models=["sim/mild", NANO]) == 2
     assert set(pl.read_parquet(tmp_path / "o.parquet")["model"]) == {SIM, NANO}
@@ -176,7 +176,7 @@ FLAWS: dict[str, Any] = {
 
 
 def refusal_of(file: Path) -> str:
-    """What is said of a file that is not imported; nothing of it is."""
+    """Return the error of a file that is not imported, after a check that no row of it is."""
     with pytest.raises(InputError) as caught:
         import_rows(file, file.parent / "b.sqlite")
     assert not (file.parent / "b.sqlite").exists()

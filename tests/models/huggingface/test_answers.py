@@ -115,7 +115,7 @@ def test_tokens_are_drawn_with_the_probabilities_asked_for() -> None:
         assert ((frequencies - expected).abs() <= 4.5 * error).all(), (sampling, frequencies, expected)
 
 
-def test_penalties_count_what_was_said() -> None:
+def test_penalties_count_generated_tokens() -> None:
     prompt, mask = torch.tensor([[4, 4, 1], [2, 2, 2]]), torch.tensor([[0, 0, 1], [1, 1, 1]])
     generated = torch.cat([prompt, torch.tensor([[0, 0], [3, 0]])], dim=1)
 
@@ -150,7 +150,7 @@ def test_stop_texts_end_an_answer_before_them(chat_model: Make) -> None:
         assert (cut.output_tokens or 0) <= (answer.output_tokens or 0)
 
 
-def test_what_is_left_open_is_as_the_model_says(chat_model: Make) -> None:
+def test_settings_that_are_left_open_are_those_of_the_model(chat_model: Make) -> None:
     plain, custom = (
         local(chat_model()),
         local(chat_model(defaults={"do_sample": True, "temperature": 1.0, "top_k": 3, "max_new_tokens": 9})),

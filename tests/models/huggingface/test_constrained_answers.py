@@ -169,7 +169,7 @@ def test_a_thinking_section_is_closed_with_its_own_mark(mark: str) -> None:
 
 
 @pytest.mark.parametrize("content", ["[]", '["yes", ""]', "[3]", "yes", '{"yes": 1}'])
-def test_lists_that_cannot_be_used(chat_model: Make, content: str) -> None:
+def test_lists_of_answers_that_cannot_be_used_are_refused(chat_model: Make, content: str) -> None:
     with pytest.raises(ModelError, match="the list of allowed answers cannot be used") as caught:
         answers(local(chat_model()), [(Message("user", "Who?"), Message(ALLOWED, content))], FREE)
     assert caught.value.scope == "permanent"

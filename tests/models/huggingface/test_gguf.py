@@ -124,7 +124,7 @@ def test_two_processes_make_one_copy(gguf_file: Path, cache: Path) -> None:
     assert len(copies(cache)) == 1
 
 
-def test_what_a_killed_process_left_is_replaced(gguf_file: Path, cache: Path) -> None:
+def test_the_partial_copy_of_a_killed_process_is_replaced(gguf_file: Path, cache: Path) -> None:
     enter(local(gguf_file))
     (copy,) = copies(cache)
     copy.rename(unfinished := copy.with_name(f".{copy.name}"))
@@ -133,7 +133,9 @@ def test_what_a_killed_process_left_is_replaced(gguf_file: Path, cache: Path) ->
     assert copies(cache) == [copy]
 
 
-def test_files_that_are_refused(gguf_file: Path, chat_model: Make, tmp_path: Path, cache: Path) -> None:
+def test_files_that_are_no_model_are_refused(
+    gguf_file: Path, chat_model: Make, tmp_path: Path, cache: Path
+) -> None:
     content = gguf_file.read_bytes()
     (tmp_path / "text.gguf").write_text("once upon a time")
     (tmp_path / "empty.gguf").write_bytes(b"")
@@ -166,7 +168,7 @@ def test_files_that_are_refused(gguf_file: Path, chat_model: Make, tmp_path: Pat
 
 
 @pytest.mark.parametrize("turn_end", [100_000, -1, "<|im_end|>", True])
-def test_an_end_token_outside_the_vocabulary(
+def test_an_end_token_outside_the_vocabulary_is_refused(
     chat_model: Make, tmp_path: Path, cache: Path, turn_end: int | str | bool
 ) -> None:
     file = save_gguf(tmp_path / "odd.gguf", chat_model(), turn_end=turn_end)
@@ -208,7 +210,7 @@ OUT_OF_MEMORY = (
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
-def test_too_little_memory(
+def test_too_little_memory_for_a_file_is_one_sentence(
     gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reader: str
 ) -> None:
     monkeypatch.setattr(reader, raising(error))
@@ -220,7 +222,7 @@ def test_too_little_memory(
 
 
 @pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
-def test_a_file_that_cannot_be_read(
+def test_a_gguf_file_that_cannot_be_read_is_named(
     gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
     monkeypatch.setattr(reader, raising(OSError(errno.EIO, "Input/output error", "model.gguf")))
@@ -262,14 +264,16 @@ def test_an_error_of_transformers_is_no_error_of_the_cache(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_cannot_be_written(gguf_file: Path, cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_named(gguf_file: Path, cache: Path) -> None:
     cache.parent.mkdir()
     cache.parent.chmod(0o500)
     with pytest.raises(InputError, match="set TILTMETER_CACHE to a writable folder"):
         enter(local(gguf_file))
 
 
-def test_the_command_says_it_in_one_sentence(tiltmeter: Tiltmeter, gguf_file: Path, tmp_path: Path) -> None:
+def test_the_command_refuses_a_damaged_file_in_one_sentence(
+    tiltmeter: Tiltmeter, gguf_file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "cut.gguf").write_bytes(gguf_file.read_bytes()[:2000])
     command = "run genderbench/direct --limit 2 --display none --out run -m"
     done = tiltmeter(command, "hf/cut.gguf", exits=2, says="cut.gguf is damaged or incomplete")
@@ -291,7 +295,7 @@ except ProviderError as error:
 """
 
 
-def test_without_the_package_it_says_what_to_install(gguf_file: Path) -> None:
+def test_without_the_gguf_package_the_error_says_what_to_install(gguf_file: Path) -> None:
     assert (
         'needs the package gguf: pip install "tiltmeter[local]"'
         in run_code(WITHOUT_GGUF, f"hf/{gguf_file}").stdout

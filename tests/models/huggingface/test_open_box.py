@@ -36,7 +36,7 @@ def local(folder: Path, **options: str) -> Model:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2"])
-def test_the_source_alone_decides(chat_model: Make, kind: str) -> None:
+def test_the_source_prompt_alone_changes_the_answer(chat_model: Make, kind: str) -> None:
     nurse, pilot, again = answers(local(chat_model(kind)), [asked(NURSE), asked(PILOT), asked(NURSE)])
     assert nurse.text != pilot.text
     assert nurse.text == again.text
@@ -72,7 +72,7 @@ def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
         (("Emily", "Emily", "no marker"), "exactly once"),
     ],
 )
-def test_requests_that_cannot_be_carried_out(
+def test_requests_that_cannot_be_patched_fail(
     chat_model: Make, arguments: tuple[str, str, str], message: str
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
@@ -80,15 +80,15 @@ def test_requests_that_cannot_be_carried_out(
     assert caught.value.scope == "permanent"
 
 
-def test_a_block_that_is_not_there(chat_model: Make) -> None:
+def test_a_layer_that_does_not_exist_is_refused(chat_model: Make) -> None:
     with pytest.raises(ModelError, match="this model has the blocks 0 to 3"):
         answers(local(chat_model(), target_layer="9"), [asked(NURSE)])
 
 
-def test_through_engine_and_journal(chat_model: Make, journal: Journal) -> None:
+def test_patched_requests_go_through_engine_and_journal(chat_model: Make, journal: Journal) -> None:
     model = local(chat_model())
     requests = [Request(asked(span), sample) for span in (NURSE, PILOT) for sample in range(3)]
     assert generate(model, requests, FREE, journal=journal).answered == 6
-    remaining = journal.fetch([Keys(model.fingerprint, FREE)(*request) for request in requests])
-    assert remaining["text"].n_unique() == 6
+    table = journal.fetch([Keys(model.fingerprint, FREE)(*request) for request in requests])
+    assert table["text"].n_unique() == 6
     assert generate(model, requests, FREE, journal=journal).held == 6

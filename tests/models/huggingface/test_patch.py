@@ -83,7 +83,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 def states_of(
     model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[str], layer: int = OUTER
 ) -> list[Any]:
-    """Of the span in each source."""
+    """Return the states of the span in each source."""
     places = [
         (text, (text.index(span), text.index(span) + len(span)))
         for text, span in zip(sources, spans, strict=True)
@@ -92,7 +92,7 @@ def states_of(
 
 
 def batch_of(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Padded on the left."""
+    """Return the rows as a batch, padded on the left."""
     width = max(map(len, rows))
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
     ids = torch.tensor([[1] * (width - len(row)) + list(row) for row in rows])
@@ -122,7 +122,7 @@ def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[l
 
 @contextmanager
 def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
-    """As older versions of transformers: blocks give a tuple, hidden states first.
+    """Let blocks give a tuple with the hidden states first, as in older versions of transformers.
 
     The block after takes them out again.
     """
@@ -261,7 +261,7 @@ def byte_level_tokenizer() -> Any:
 
 
 def merging_tokenizer() -> Any:
-    """One whose tokens span blanks: "X X" is one."""
+    """Return a tokenizer whose tokens span blanks: "X X" is one token."""
     pieces = [*"abcdefghijklmnopqrstuvwxyz. X<|>", "X X", "X X X X", "about ", "about", " X", "a story "]
     core = tokenizers.Tokenizer(
         tokenizers.models.Unigram([("<unk>", -9.0), *((piece, -3.0) for piece in pieces)], unk_id=0)

@@ -39,7 +39,7 @@ def fetched(journal: Journal, model: Model, requests: list[Request] = REQUESTS) 
 
 
 def answered_alone(model: Model) -> list[str]:
-    """Without an engine; as the journal keeps it, for databases take no NUL."""
+    """Return the answers without an engine, with NUL replaced as in the journal."""
     sentences = [answers(model, [request.messages], SAMPLING, [request.sample])[0] for request in REQUESTS]
     return [(sentence.text or "").replace("\0", "\ufffd") for sentence in sentences]
 
@@ -132,7 +132,7 @@ def test_a_failing_network_fails_its_requests_and_nothing_else(chat_model: Make)
 
 
 def slow(model: Model, seconds: float) -> list[float]:
-    """Have each step of the model take this long at least; gives a list that grows by one number a step."""
+    """Let each step of the model take at least `seconds`; returns a list that grows by one a step."""
     limited(model, 99)
     steps: list[float] = []
 
@@ -157,7 +157,7 @@ async def test_cancelled_requests_leave_the_batch(chat_model: Make) -> None:
         assert len(steps) < 1000, "the batch ended when no request waited for it any more"
 
 
-async def test_leaving_ends_what_is_under_way(chat_model: Make) -> None:
+async def test_leaving_the_model_cancels_its_requests(chat_model: Make) -> None:
     model = create_model(f"hf/{chat_model(positions=4096)}")
     steps = await asyncio.to_thread(slow, model, 0.01)
     async with model:
@@ -187,7 +187,7 @@ with open_journal(sys.argv[2]) as journal:
 
 
 @pytest.mark.verify
-def test_ctrl_c_keeps_what_was_answered(chat_model: Make, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_answers(chat_model: Make, tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED, str(chat_model()), str(tmp_path / "journal.db")]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
@@ -215,7 +215,7 @@ def _rows(path: Path) -> int:
         return 0
 
 
-def test_all_it_may_have_is_handed_over_at_once(chat_model: Make, journal: Journal) -> None:
+def test_all_allowed_requests_are_handed_over_at_once(chat_model: Make, journal: Journal) -> None:
     model = create_model(f"hf/{chat_model()}", options={"batch_size": "32"})
     sizes = limited(model, 99)
     tally = generate(model, REQUESTS, SAMPLING, journal=journal, limits=Limits(max_connections=40))

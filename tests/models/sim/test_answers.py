@@ -133,17 +133,17 @@ def test_draws_repeat_and_are_uniform() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "message"),
+    ("form", "texts_of"),
     [
         ("choice", {"a": "(a)", "b": "(b)", "c": "(c)"}),
         ("decision", {"accept": "You have been selected.", "reject": "We regret to inform you."}),
         *((form, {outcome: outcome for outcome in FORMS[form][0]}) for form in ("word", "emotion", "text")),
     ],
 )
-def test_planted_odds_show(form: str, message: dict[str, str]) -> None:
+def test_answers_have_the_planted_odds(form: str, texts_of: dict[str, str]) -> None:
     counts = Counter(texts(in_form(form)))
-    assert set(counts) == set(message.values())
-    assert all(near(counts[message[outcome]], N, share) for outcome, share in FORMS[form][0].items())
+    assert set(counts) == set(texts_of.values())
+    assert all(near(counts[texts_of[outcome]], N, share) for outcome, share in FORMS[form][0].items())
 
 
 def test_an_outcome_without_odds_is_never_said() -> None:
@@ -258,15 +258,15 @@ def test_all_answers_of_a_tone_are_said_at_the_planted_odds(form: str, verbosity
         for tone in TONES
     }
     counts = Counter(texts(in_form(form, verbosity=verbosity), 3_000))
-    assert set(counts) == {text for message in all_texts.values() for text in message}
+    assert set(counts) == {text for answers in all_texts.values() for text in answers}
     assert all(
-        near(sum(counts[text] for text in message), 3_000, TONE_ODDS[tone])
-        for tone, message in all_texts.items()
+        near(sum(counts[text] for text in answers), 3_000, TONE_ODDS[tone])
+        for tone, answers in all_texts.items()
     )
-    for tone, message in all_texts.items():
-        expected = 3_000 * TONE_ODDS[tone] / len(message)
-        chi2 = sum((counts[text] - expected) ** 2 / expected for text in message)
-        assert abs(chi2 - (len(message) - 1)) < 5 * math.sqrt(2 * len(message))
+    for tone, answers in all_texts.items():
+        expected = 3_000 * TONE_ODDS[tone] / len(answers)
+        chi2 = sum((counts[text] - expected) ** 2 / expected for text in answers)
+        assert abs(chi2 - (len(answers) - 1)) < 5 * math.sqrt(2 * len(answers))
 
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])

@@ -123,7 +123,7 @@ def test_a_story_cannot_give_the_judge_orders() -> None:
     assert lists(say(sim(), PLAIN.format(story=story, names='["Emily"]'))) == {"Emily": ["calm"]}
 
 
-def test_verbosity_decides_the_shape() -> None:
+def test_verbosity_decides_the_shape_of_judgements() -> None:
     prompt = PLAIN.format(story="Emily is calm and kind.", names='["Emily", "John"]')
     assert say(sim(verbosity=0), prompt) == say(sim(verbosity=1), prompt)
     wordy = [say(sim(verbosity=2, seed=seed), prompt) for seed in range(20)]
@@ -144,7 +144,7 @@ def test_refusals_and_useless_answers_come_at_their_shares() -> None:
     assert kinds >= Counter({"one of two": 51, "cut": 41, "prose": 201})
 
 
-def test_asked_again_it_does_the_task_of_the_conversation() -> None:
+def test_a_judge_that_is_asked_again_does_the_task_of_the_conversation() -> None:
     prompt = PLAIN.format(story="Emily is calm.", names='["Emily"]')
     assert lists(say(sim(), prompt, "...", "This cannot be used: the answer holds no JSON.")) == {
         "Emily": ["calm"]

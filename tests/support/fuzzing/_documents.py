@@ -96,8 +96,8 @@ def _given(text: str) -> object:
     return by_name if value else parse_limit(text)
 
 
-def _yaml(*value: bytes) -> Callable[[], Sequence[bytes]]:
-    return lambda: list(value)
+def _yaml(*documents: bytes) -> Callable[[], Sequence[bytes]]:
+    return lambda: list(documents)
 
 
 def targets() -> list[Target]:

@@ -105,8 +105,8 @@ def _journal(path: Path) -> object:
         assert table.height == len(keys)
         journal.claim(keys[40:], Owner("token", "process"))
         journal.record([Row(keys[45], "m", 0, "ok", 1, 1.0, "kept")])
-        remaining = journal.fetch(keys[45:46])["text"].to_list()
-        assert remaining == ["kept"] or table["status"][45] == "ok", remaining
+        texts = journal.fetch(keys[45:46])["text"].to_list()
+        assert texts == ["kept"] or table["status"][45] == "ok", texts
         return table
 
 
