@@ -22,7 +22,7 @@ def add(prompt: str, _nth: int = 1) -> Completion:
 
 
 class InProcess:
-    """A model of this process, which needs no opening."""
+    """A model of this process; entering it does nothing."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,5 +75,5 @@ def run_of(
     journal: Journal,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Generation:
-    """A run that can be looked at, or ended, while it goes on."""
+    """A run that tests can inspect or end while it goes on."""
     return Generation(model, requests, Sampling(temperature=0.0), journal, limits, Display(), Prices.load())

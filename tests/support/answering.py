@@ -18,7 +18,7 @@ def answers(
     *,
     together: bool = True,
 ) -> list[Completion]:
-    """The answers to all conversations (a text is one question), sample by sample.
+    """Return the answers to all conversations (a text is one question), sample by sample.
 
     Asked all at once or one after the other.
     """

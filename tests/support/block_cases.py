@@ -1,4 +1,4 @@
-"""One of each kind of block, and what a reader must find of it in whatever draws it."""
+"""One block of each kind, and the texts that every display must show of it."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
 
 
 def seen(source: str) -> str:
-    """What a reader of HTML sees."""
+    """Return the visible text of HTML."""
     return " ".join(
         html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", source, flags=re.DOTALL)).split()
     )
 
 
 def hostile() -> list[Block]:
-    """Every kind of block with a text from outside wherever one can be."""
+    """Return a block of every kind with an untrusted text in every place."""
     names = [EVIL, f"{EVIL} 2"]
     return [
         Heading(EVIL),

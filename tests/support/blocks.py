@@ -46,7 +46,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(block: Block) -> list[list[str]]:
-    """The words of each command line.
+    """Return the words of each command line.
 
     Comments and output are left out (in a `console` block only lines after `$` are commands).
     """

@@ -36,7 +36,7 @@ def choosing(
     rejects: Callable[[str], Behaviour] = mis.unsupported,
     ignored: tuple[str, ...] = (),
 ) -> MisbehavingServer:
-    """A server that accepts these forms, ignores some, and rejects the others by name."""
+    """Return a server that accepts these forms, ignores some, and rejects the others by name."""
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         sent = [name for name in FORMS if name in request and name not in ignored]

@@ -83,7 +83,7 @@ def begin(
 def _here(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """With folder, variables, streams, warnings and random numbers as a fresh process finds them.
+    """Run the command in this process, in the state of a fresh process.
 
     Modules of the folder are forgotten.
     """
@@ -122,7 +122,7 @@ def _here(
 
 
 def forget_modules_of(folder: Path) -> None:
-    """The next command may find others of these names."""
+    """Forget the modules of a folder: the next command may import others of these names."""
     inside = f"{folder}{os.sep}"
     for name, module in [*sys.modules.items()]:
         if (getattr(module, "__file__", None) or "").startswith(inside):

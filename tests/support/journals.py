@@ -54,7 +54,7 @@ def fill(where: str | Path, rows: list[Row]) -> None:
 
 
 def rows_of(where: str | Path) -> dict[bytes, Row]:
-    """Every row with all of its columns."""
+    """Return every row with all of its columns, by key."""
     engine = connect(where)
     try:
         with engine.connect() as connection:
@@ -65,7 +65,7 @@ def rows_of(where: str | Path) -> dict[bytes, Row]:
 
 
 def execute(where: str | Path, statement: str, **values: Any) -> None:
-    """Change a journal behind its back."""
+    """Change the database of a journal directly."""
     engine = connect(where)
     with engine.begin() as connection:
         connection.execute(text(statement), values)
@@ -73,7 +73,7 @@ def execute(where: str | Path, statement: str, **values: Any) -> None:
 
 
 def dead_owner() -> Owner:
-    """A run of a process of this machine that has ended."""
+    """Return the owner of a run of a process of this machine that has ended."""
     machine, _, _ = new_owner().process.rsplit("|", 2)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -81,5 +81,5 @@ def dead_owner() -> Owner:
 
 
 def far_owner() -> Owner:
-    """A run of another machine."""
+    """Return the owner of a run of another machine."""
     return Owner("far", f"another-host/boot/ns|{os.getpid()}|42")

@@ -20,7 +20,7 @@ def altered(
     change: Callable[[pl.DataFrame], pl.DataFrame] = lambda findings: findings,
     about: Mapping[str, Any] | None = None,
 ) -> Run:
-    """A copy of a run whose findings and run.json were changed, both whole and fitting each other."""
+    """Return a copy of a run with other findings and a run.json that fits them."""
     shutil.copytree(run.path, to)
     change(run.findings).write_parquet(to / "findings.parquet")
     about_run = run.about | dict(about or {})
@@ -30,7 +30,7 @@ def altered(
 
 
 def number(**values: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """The key finding alone, with other values."""
+    """Return a function that gives the first key finding with other values."""
 
     def change(findings: pl.DataFrame) -> pl.DataFrame:
         finding = findings.filter("key").head(1)

@@ -17,7 +17,7 @@ from tiltmeter.models import Completion, Message, Model, Sampling
 
 
 class Letters:
-    """An encoder that knows letters only: near is what is spelt alike."""
+    """An encoder of letters: texts with similar spelling are near each other."""
 
     name = "letters"
 
@@ -31,7 +31,7 @@ class Letters:
 
 
 class ScriptedModel(InProcess):
-    """A model whose answers come from a function of the conversation; it keeps what it was asked."""
+    """A model that answers with a function of the conversation and keeps all conversations."""
 
     def __init__(
         self, script: Callable[[Sequence[Message]], str | None], name: str = "scripted/judge"

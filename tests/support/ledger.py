@@ -1,4 +1,4 @@
-"""Counters that a server keeps, that survive its being killed, and that other processes read while it counts.
+"""Counters of a server in a file: they survive its end, and other processes can read them.
 
 They lie in a file mapped into memory: a store into it is in the system's hands at once, whatever becomes of
 the process.
@@ -16,7 +16,7 @@ GAUGES: Final = 64
 
 
 class Ledger:
-    """How often each prompt was asked and answered, and some numbers more.
+    """Counts of requests and answers of each prompt, and further numbers.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class _Page:
 
 
 class Wiki:
-    """What the wiki holds."""
+    """The contents of the wiki."""
 
     def __init__(self) -> None:
         self.pages: dict[str, _Page] = {}
@@ -85,7 +85,7 @@ Misbehave = Callable[[str, int], "Fault | None"]
 
 
 class WikiServer(ThreadedServer):
-    """See the module's docstring.
+    """A server of a wiki; see the docstring of the module.
 
     Parameters
     ----------

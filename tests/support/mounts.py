@@ -1,4 +1,4 @@
-"""File systems of a test's own: small, without room for a file, read-only.
+"""File systems for one test: small, without room for a file, read-only.
 
 They go with the process that has them.
 """
@@ -18,7 +18,7 @@ import pytest
 
 @cache
 def _namespace() -> tuple[str, ...] | None:
-    """The command that gives what follows it mounts of its own, None where that is not allowed."""
+    """Return the command that runs another with its own mounts, or None where that is not allowed."""
     for command in (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount")):
         requests = [*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
         if shutil.which("unshare") and subprocess.run(requests, capture_output=True).returncode == 0:
@@ -29,7 +29,7 @@ def _namespace() -> tuple[str, ...] | None:
 def within(
     place: Path, options: str, script: str, *arguments: object, variables: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Run a shell script in the folder `place`, on which a tmpfs with these options lies.
+    """Run a shell script in the folder `place`, where a tmpfs with these options is mounted.
 
     Its lines of output, errors among them.
 

@@ -20,7 +20,7 @@ CONTROL = "/-/control"
 
 
 class ObjectStore:
-    """The server as a test sees it."""
+    """A client of the server, for tests."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -38,20 +38,20 @@ class ObjectStore:
         self._call({"method": method, "name": name, "status": status, "delay": delay, "times": times})
 
     def calm(self) -> None:
-        """Forget all rules and what was asked so far."""
+        """Forget all rules and requests."""
         self._call({"calm": True})
 
     def asked(self) -> list[str]:
-        """The requests since `calm`, as "METHOD PATH", also those that are still being answered."""
+        """Return the requests since `calm`, as "METHOD PATH", also those that are not answered yet."""
         requests: list[str] = self._call(None)
         return requests
 
     def put(self, path: str, content: bytes) -> None:
-        """Put an object ("bucket/key"), or make a bucket."""
+        """Put an object ("bucket/key"), or create a bucket."""
         self._send("PUT", path, content)
 
     def get(self, path: str) -> bytes | None:
-        """An object, None where there is none."""
+        """Return an object, or None if there is none."""
         try:
             return self._send("GET", path)
         except urllib.error.HTTPError as error:
@@ -61,7 +61,7 @@ class ObjectStore:
             return None
 
     def keys(self, bucket: str) -> list[str]:
-        """What the bucket holds."""
+        """Return the objects of the bucket."""
         return re.findall(r"<Key>(.*?)</Key>", self._send("GET", f"{bucket}?list-type=2").decode())
 
     def delete(self, path: str) -> None:

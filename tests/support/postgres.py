@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of our own, to be used, stopped, killed and started again.
+"""A PostgreSQL server that tests can use, stop, kill and start again.
 
 In a test ask for the fixture `postgres` (the server, running) or `database` (the URL of a fresh, empty
 database on it); a test folder gets them by `from support.postgres import database, postgres, postgres_server
@@ -135,11 +135,11 @@ class PostgresServer:
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill -9 every process of it at once, like a power cut that spares the disk."""
+        """Kill every process of it at once (SIGKILL), as in a power cut without damage to the disk."""
         self._end(signal.SIGKILL)
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
-        """Run one statement, outside of any transaction; gives its rows, where it has any."""
+        """Run one statement outside of any transaction and return its rows."""
         with psycopg.connect(self._conninfo(database), autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description is not None else []
@@ -155,7 +155,7 @@ class PostgresServer:
         self.execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
 
     def close(self) -> None:
-        """End it and remove its folder."""
+        """Stop it and remove its folder."""
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 

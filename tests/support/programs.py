@@ -1,4 +1,4 @@
-"""Programs of a few lines in an interpreter of their own; they can import what the tests share."""
+"""Programs of a few lines in their own interpreter; they can import the support of the tests."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ AS_IT_IS = (
 
 
 def scaled(name: str, low: float, high: float) -> float:
-    """The paper's scale, as section 6 of the method's specification states it."""
+    """Return values on the scale of the paper (section 6 of the specification of the method)."""
     x = (low + high) / 2
     if name in AS_IT_IS:
         return x
@@ -57,5 +57,5 @@ def scaled(name: str, low: float, high: float) -> float:
 
 
 def touched(marks: dict[str, Any], low: float, high: float) -> str:
-    """The best tier any of whose ranges touches the interval."""
+    """Return the best tier with a range that touches the interval."""
     return next(mark for mark in MARKS if any(a <= high and low <= b for a, b in marks[mark]))

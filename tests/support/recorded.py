@@ -51,7 +51,7 @@ def _digest(messages: Sequence[Message], sample: int) -> bytes:
 
 
 class _Wrapped(InProcess):
-    """A model of the same name that asks another, or a table, and keeps what was said."""
+    """A model that asks another of the same name, or a table, and keeps the answers."""
 
     def __init__(self, name: str, model: Model | None, sentences: dict[bytes, Said]) -> None:
         self.name = name
@@ -117,10 +117,10 @@ def _said_by(model: str, answers: pl.DataFrame) -> dict[bytes, Said]:
 
 
 def answers_of(name: str) -> pl.DataFrame:
-    """What the models of a study answered when it was recorded."""
+    """Return the recorded answers of the models of a study."""
     return pl.read_parquet(FOLDER / f"{name}.answers.parquet")
 
 
 def recorded_findings(name: str) -> pl.DataFrame:
-    """What a study found when it was recorded."""
+    """Return the recorded findings of a study."""
     return pl.read_parquet(FOLDER / f"{name}.findings.parquet")

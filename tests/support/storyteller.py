@@ -1,4 +1,4 @@
-"""The storyteller: where it is, what is planted in it, and how its stories are read."""
+"""The storyteller: its folder, its planted rates, and the reader of its stories."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _sentence(sentence: str, forms: Mapping[str, Sequence[re.Pattern[str]]]) -> 
 
 
 def place(story: str) -> str:
-    """The place its opening names: "at the museum"."""
+    """Return the place that the opening names, such as "at the museum"."""
     for form in _forms()[0]:
         match = form.match(story)
         if match:
@@ -107,7 +107,7 @@ def place(story: str) -> str:
 
 
 def load() -> tuple[Any, Any]:
-    """The model and its tokenizer, read by transformers itself."""
+    """Return the model and its tokenizer, loaded by transformers."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -117,7 +117,7 @@ def load() -> tuple[Any, Any]:
 
 
 def rendered(tokenizer: Any, user: str, opening: str = "") -> str:
-    """A prompt as the chat template writes it, with what the answer is made to begin with."""
+    """Return a prompt in the chat template, with the given beginning of the answer."""
     prompt: str = tokenizer.apply_chat_template(
         [{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True
     )

@@ -11,7 +11,7 @@ from aiohttp import web
 
 
 class ThreadedServer:
-    """Context manager; a subclass says what is answered.
+    """A server as a context manager; subclasses define the answers.
 
     What goes wrong in its answering is raised at the end.
     """

@@ -32,7 +32,7 @@ SWITCHED = CHATML.replace(
 
 @cache
 def _tokenizer_json() -> str:
-    """A byte-level BPE trained on a few words: spells any text."""
+    """Return a byte-level BPE tokenizer trained on a few words; it can encode any text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -98,7 +98,7 @@ def save_chat_model(
     seed: int = 0,
     defaults: dict[str, Any] | None = None,
 ) -> Path:
-    """A chat model of this kind in `folder`; `defaults` go into its generation_config.json."""
+    """Save a chat model of this kind in `folder`; `defaults` go into its generation_config.json."""
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
 
@@ -199,7 +199,7 @@ def save_gguf(
 
 
 def _bert_words() -> Any:
-    """The same tokenizer as an encoder has it: a token at the start and one at the end of a text."""
+    """Return the tokenizer of an encoder: it adds a token at both ends of a text."""
     from tokenizers.processors import TemplateProcessing
 
     words = tokenizer(None)
@@ -224,7 +224,7 @@ def _bert(**more: Any) -> Any:
 
 
 def save_classifier(folder: Path, labels: list[str], problem: str | None = None) -> Path:
-    """A text classifier in `folder`."""
+    """Save a text classifier in `folder`."""
     import torch
     from transformers import BertForSequenceClassification
 
@@ -242,7 +242,7 @@ def save_classifier(folder: Path, labels: list[str], problem: str | None = None)
 
 
 def save_encoder(folder: Path) -> Path:
-    """A sentence encoder in `folder`: mean of the tokens' vectors, of length 1."""
+    """Save a sentence encoder in `folder`: the mean of the vectors of tokens, of length 1."""
     import torch
     from sentence_transformers import SentenceTransformer, models
     from transformers import BertModel

@@ -1,4 +1,4 @@
-"""What a perfect measurement of the simulated model would find in a benchmark."""
+"""The exact result of a benchmark of the simulated model."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _SAID = ["about", "form", "outcomes"]
 def _score_texts(
     plans: pl.DataFrame, verbosity: int, score: Score
 ) -> dict[tuple[str | None, str, str], Values]:
-    """Scores of all answers about each subject in each form and tone."""
+    """Return the scores of all answers about each subject in each form and tone."""
     return {
         (subject, form, tone): score(
             tone_texts(subject, tone, continues=form == "continuation", verbosity=verbosity)
@@ -83,7 +83,7 @@ def _with_means(
     scored: Mapping[tuple[str | None, str, str], Values],
     **values: Callable[[Values], NDArray[Any]],
 ) -> pl.DataFrame:
-    """The plans with the mean over all their answers of each value of the scores."""
+    """Add to the plans the mean of each value of the scores over all answers."""
     columns = dict(zip(_SAID, zip(*scored, strict=True), strict=True))
     means = {name: [float(of(scores).mean()) for scores in scored.values()] for name, of in values.items()}
     table = pl.DataFrame({**columns, **means}, schema_overrides={"about": pl.String})

@@ -1,4 +1,4 @@
-"""Every reader of outside bytes, what it must hold to, and ways to damage what it reads.
+"""Every reader of untrusted bytes, its contract, and ways to damage its input.
 
 For the tests and for long runs by hand.
 """

@@ -1,4 +1,4 @@
-"""What models and judges say."""
+"""Readers of answers of models and judges."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _thinking(text: str) -> object:
 
 
 def targets() -> list[Target]:
-    """The readers of answers."""
+    """Return the readers of answers."""
     return [
         of_text("answers", _measures, _answers),
         of_text("answers, published rules", _published, _answers),

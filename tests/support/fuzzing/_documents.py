@@ -1,4 +1,4 @@
-"""What users write: YAML and the like."""
+"""Readers of documents that users write, such as YAML."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _yaml(*documents: bytes) -> Callable[[], Sequence[bytes]]:
 
 
 def targets() -> list[Target]:
-    """The readers of documents."""
+    """Return the readers of documents."""
     about = b"name: x\ntitle: y\nroles: {a: b}\ntemplates: {one: {continuation: '{prompt}'}}\n"
     return [
         of_file(

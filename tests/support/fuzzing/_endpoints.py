@@ -1,4 +1,4 @@
-"""What comes over the network: answers of endpoints, of a wiki, of web servers."""
+"""Readers of data from the network: of endpoints, of a wiki, of web servers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _complaints() -> Sequence[bytes]:
 
 
 def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: bytes) -> object:
-    """What the model makes of such an answer of its server."""
+    """Return the completion of the model for this answer of its server."""
 
     async def posted(_: bytes) -> tuple[int, Mapping[str, str], bytes]:
         return status, headers, body
@@ -116,7 +116,7 @@ def _wiki_seeds() -> Sequence[bytes]:
 
 
 def targets() -> list[Target]:
-    """The readers of what servers answer."""
+    """Return the readers of answers of servers."""
     failed = (400, 401, 403, 404, 422, 429, 500, 301, 402, 413, 503)
     return [
         _endpoint("OpenAI-compatible answer", "compatible/m", _openai, (200,)),

@@ -1,4 +1,4 @@
-"""Targets out of functions that read a file or a text."""
+"""Targets from functions that read a file or a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def of_file(
     seeds: Callable[[], Sequence[bytes]],
     kind: str | None = None,
 ) -> Target:
-    """The reader of a file; what it says must name the file."""
+    """Return the reader of a file; its error must name the file."""
     stem = f"given{suffix}"
 
     def run(data: bytes, folder: Path) -> object:

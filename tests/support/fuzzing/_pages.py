@@ -1,4 +1,4 @@
-"""Documents that sentences are looked for in."""
+"""Readers of documents that sentences are taken from."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _files(data: bytes, folder: Path) -> object:
 
 
 def targets() -> list[Target]:
-    """The readers of documents as sources."""
+    """Return the readers of documents as sources."""
     groups = json.dumps({"Chad": {"Land_and people": ["Chad is a land.", "It is big."], "x": "y"}}).encode()
     return [
         *(_document(kind) for kind in ("html", "md", "txt", "pdf")),

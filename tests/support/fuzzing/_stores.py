@@ -34,7 +34,7 @@ from tiltmeter.study import Stage
 
 @cache
 def _run() -> dict[str, bytes]:
-    """The files of a small whole run."""
+    """Return the files of a small complete run."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         run(
@@ -53,7 +53,7 @@ def _run() -> dict[str, bytes]:
 
 
 def _look(folder: Path) -> object:
-    """All that commands do with a run: a page, evidence, a gate, an export, a comparison with itself."""
+    """Use a run as commands do: a page, evidence, a gate, an export, a comparison with itself."""
     loaded = load(folder)
     loaded.report(folder / "page.html")
     export(loaded, "markdown", folder.parent / "out.md")
@@ -74,7 +74,7 @@ def _of_run(name: str, kind: str) -> Target:
 
 @cache
 def _database(name: str) -> Sequence[bytes]:
-    """A journal of forty answers, or a store of sixty vectors, in one file."""
+    """Return the file of a journal of forty answers, or of a store of sixty vectors."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "database.sqlite"
         if name == "journal":
@@ -117,7 +117,7 @@ def _vectors(path: Path) -> object:
 
 
 def _cached(data: bytes, folder: Path) -> object:
-    """A page that was fetched and kept."""
+    """Read a cached page."""
 
     async def ask() -> object:
         url = "http://127.0.0.1:9/page"
@@ -184,7 +184,7 @@ def _stage_bytes(name: str) -> bytes:
 
 
 def targets() -> list[Target]:
-    """The readers of what lies in our own folders."""
+    """Return the readers of files that Tiltmeter writes."""
     tables = ("design", "responses", "measures", "findings")
     return [
         _of_run("run.json", "json"),

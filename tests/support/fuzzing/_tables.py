@@ -1,4 +1,4 @@
-"""Tables and logs that users give."""
+"""Readers of tables and logs of users."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tiltmeter.runs.stage_store import read_table
 
 @cache
 def as_file(suffix: str, rows: str) -> bytes:
-    """A table of these JSON rows in a file of that kind."""
+    """Return a file of this kind with a table of these JSON rows."""
     table, target = pl.DataFrame(json.loads(rows)), io.BytesIO()
     match suffix:
         case ".csv":
@@ -313,7 +313,7 @@ _EDITED: dict[str, list[dict[str, Any]]] = {
 
 
 def targets() -> list[Target]:
-    """The readers of tables and logs."""
+    """Return the readers of tables and logs."""
     every = (".csv", ".parquet", ".jsonl")
     published = json.dumps(
         {"JobsLum.masculine_rate": {"ci95": {"m": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}

@@ -1,4 +1,4 @@
-"""What a reader of outside bytes owes: a result, or one sentence that says what is wrong.
+"""The contract of a reader of untrusted bytes: a result, or one sentence that names the error.
 
 Soon, and in little memory.
 """
@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 
 
 def examine(target: Target, data: bytes, folder: Path) -> Finding | None:
-    """Let the target read `data`; what is wrong with how it did, None where nothing is."""
+    """Let the target read `data` and return the broken promise, or None."""
     began, size = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     finding: Finding | None = None
     try:
@@ -90,7 +90,7 @@ def _sentence(message: str, target: Target, error: BaseException) -> Finding | N
 
 
 def _place(error: BaseException) -> str:
-    """The last line of ours that led to the error."""
+    """Return the last line of the package that led to the error."""
     frames = traceback.extract_tb(error.__traceback__)
     own_frames = [frame for frame in frames if "/tiltmeter/" in frame.filename] or frames
     return f"{Path(own_frames[-1].filename).name}:{own_frames[-1].lineno}" if own_frames else "?"

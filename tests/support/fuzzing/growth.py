@@ -77,7 +77,7 @@ PATTERNS = {pattern: pattern for pattern in (*_MARKS, *_PIECES)}
 
 
 def text_of(pattern: str, length: int) -> str:
-    """The pattern repeated up to so many bytes."""
+    """Return the pattern repeated up to `length` bytes."""
     return pattern * max(1, length // len(pattern.encode()))
 
 
@@ -106,7 +106,7 @@ def _json_source(text: str) -> object:
 
 
 def _written(text: str) -> bytes:
-    """A PDF of lines of text, sixty to a page."""
+    """Return a PDF of lines of text, sixty on a page."""
     writer = PdfWriter()
     plain = text.encode("latin-1", "replace").translate(None, b"()\\")
     lines = [plain[start : start + 90] for start in range(0, len(plain), 90)]
@@ -223,12 +223,12 @@ def _judge_sentences(text: str) -> object:
 
 
 def _judged_in(text: str) -> object:
-    """An answer about a story that is long."""
+    """Read an answer about a long story."""
     return answers.judged("\n".join(f"Emilx{i}: a; b" for i in range(100)), text)
 
 
 def _concepts(text: str) -> object:
-    """An item of a judge's list on its way to a concept."""
+    """Read an item of a list of a judge as a concept."""
     return clean_item(text), normal(text), plain_words_of(text), load_terms()
 
 
@@ -315,7 +315,7 @@ Clock = Callable[[Reader, str], float]
 
 
 def seconds(reader: Reader, text: str) -> float:
-    """Processor time for one text; what is refused in a sentence counts as read."""
+    """Return the processor time for one text; a text that is refused in a sentence counts as read."""
     began = time.process_time()
     with suppress(TiltmeterError, NotRun):
         reader(text)
@@ -323,7 +323,7 @@ def seconds(reader: Reader, text: str) -> float:
 
 
 class Slow(NamedTuple):
-    """A text whose reading takes more than in proportion to its length."""
+    """A text whose reading time grows faster than its length."""
 
     pattern: str
     length: int
@@ -345,7 +345,7 @@ _BRIEF = "Emily is a kind woman."
 def quadratic(
     reader: Reader, patterns: dict[str, str] = PATTERNS, time_of: Clock = seconds
 ) -> Iterator[Slow]:
-    """The patterns for which a reader takes longer than in proportion to the length of the text.
+    """Yield the patterns for which the time of a reader grows faster than the length of the text.
 
     The times compared are without the time that a text of a few words takes. The shorter texts only tell for
     which patterns the long one, which takes most of the time, must be read: a share of work that grows with

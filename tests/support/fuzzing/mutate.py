@@ -28,7 +28,7 @@ _BYTES = (
 
 
 def mutated(data: bytes, kind: str, rng: random.Random) -> bytes:
-    """`data` damaged once or a few times: as what it is where that can be, else byte by byte."""
+    """Return `data` damaged one or more times: in its format where that is possible, else byte by byte."""
     makers: dict[str, Callable[[bytes, random.Random], bytes]] = {
         "json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "parquet": _parquet, "zip": _zip,
     }  # fmt: skip
@@ -96,7 +96,7 @@ def _yaml(data: bytes, rng: random.Random) -> bytes:
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
-    """A value somewhere in it replaced, removed, doubled, renamed or wrapped."""
+    """Replace, remove, double, rename or wrap one value of it."""
     if isinstance(value, dict) and value and rng.random() < 0.85:
         key = rng.choice(list(value))
         by_name = dict(value)

@@ -31,7 +31,7 @@ _ENDS = ("", "\x01!")
 
 
 class Expression(NamedTuple):
-    """One expression, and how the package uses it."""
+    """A regular expression and its uses in the package."""
 
     pattern: re.Pattern[str]
     place: str
@@ -40,7 +40,7 @@ class Expression(NamedTuple):
 
 @cache
 def expressions() -> list[Expression]:
-    """Those that modules hold once they are imported, and those written where they are used."""
+    """Return the expressions that are attributes of modules and those written where they are used."""
     by_name: dict[tuple[str, int], Expression] = {}
     for module in pkgutil.walk_packages(tiltmeter.__path__, "tiltmeter."):
         if (
@@ -80,14 +80,14 @@ def _source() -> str:
 
 
 def _text_of(module: str) -> str:
-    """The source of a module."""
+    """Return the source of a module."""
     place = Path(tiltmeter.__file__).parent.joinpath(*module.split(".")[1:])
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     return file.read_text(encoding="utf-8")
 
 
 def _used(name: str, source: str) -> frozenset[str]:
-    """The methods called on a constant of this name.
+    """Return the methods called on a constant of this name.
 
     Looked for everywhere in a text where it is handed on to be called elsewhere.
     """
@@ -131,7 +131,7 @@ _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
 
 def _parts(code: str, value: Any) -> list[Any]:
-    """The expressions within an item: one, or the branches among which it chooses."""
+    """Return the expressions in an item: one, or its alternatives."""
     match code:
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             return [value[2]]
@@ -156,7 +156,7 @@ def _repetitions(items: Any, before: str, pairs: dict[tuple[str, str], None]) ->
 
 
 def _example(items: Any, turn: int) -> str:
-    """A text that these match, as far as is known without looking around."""
+    """Return a text that the items match, if lookarounds are ignored."""
     entries = ""
     for code, value in items:
         match str(code):
@@ -208,7 +208,7 @@ def _belongs(letter: str, member: Any) -> bool:
 
 
 def seconds(expression: Expression, text: str) -> float:
-    """Processor time of the slowest of the uses of an expression."""
+    """Return the processor time of the slowest use of an expression."""
     slowest = 0.0
     pattern: re.Pattern[Any] = expression.pattern
     subject: str | bytes = text.encode() if isinstance(pattern.pattern, bytes) else text
