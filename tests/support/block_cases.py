@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
                     "rate", "first", 0.3, 0.15, 0.45, Graded("critical", "cautionary", "critical"), TIERS
                 ),
                 IntervalRow("rate", "second", 0.05, 0.0, 0.12, Graded("healthy"), TIERS, background=True),
-                IntervalRow("difference", "first", -0.25, -0.5, 0.0, None, (), 0.0),
+                IntervalRow("difference", "first", -0.25, -0.5, 0.0, null_value=0.0),
                 IntervalRow("difference", EVIL, None, None, None),
             ],
             0.95,
