@@ -14,13 +14,13 @@ from fixtures.storyteller.prompts import Prompts
 from support.storyteller import (
     FOLDER,
     concepts,
+    concepts_of,
     load,
     place,
     planted,
     planted_rates,
     rendered,
     table,
-    told,
     write,
 )
 from tiltmeter.models.generation import patched, source_states
@@ -51,9 +51,9 @@ def name_of(descriptor: str) -> str:
 
 
 def told_of(story: str) -> dict[str, list[str]]:
-    """As `told`; nothing where the story cannot be read whole."""
+    """As `concepts_of`; nothing where the story cannot be read whole."""
     try:
-        return told(story)
+        return concepts_of(story)
     except ValueError:
         return {}
 
@@ -225,4 +225,4 @@ def test_weights_are_small() -> None:
 )
 def test_what_is_no_whole_story_is_not_read_as_one(story: str) -> None:
     with pytest.raises(ValueError, match=r"no opening|no form of the grammar|not a whole story"):
-        told(story)
+        concepts_of(story)
