@@ -89,12 +89,11 @@ def branch(
         rows = roots.filter(concept=root)
         words = replacements[root][target]
         branches = rows.with_columns(replace(rows[column], words) for column in columns)
+        tag = pl.concat_str(lit(": "), "source_tag").fill_null("")
         branches = branches.with_columns(
             key=pl.concat_str("key", lit(f"/{target}")),
             concept=lit(target),
-            source_tag=pl.concat_str(
-                lit(f"branch of {root}"), pl.concat_str(lit(": "), "source_tag").fill_null("")
-            ),
+            source_tag=pl.concat_str(lit(f"branch of {root}"), tag),
             branched_from="concept",
         )
         tables.append(branches)
