@@ -170,7 +170,7 @@ def _replaced(text: Expr, words_of: Mapping[str, Expr]) -> Expr:
 
 def _options(start: str = "") -> dict[str, Expr]:
     """Return the words of each option, after `start`, by letter; null if there are none."""
-    options = {}
+    options: dict[str, Expr] = {}
     for letter in LETTERS:
         words = pl.concat_str(lit(start.format(letter)), letter)
         options[letter] = when(col(letter).str.strip_chars(" ") != "").then(words)

@@ -9,7 +9,8 @@ A refusal is an outcome of its own and never becomes a "no" or any other label. 
 3. refusals to write letters, profiles and e-mails, without mild expressions of regret, which are common in
    such texts;
 4. refusals to write free text (stories, continuations, articles). They count only at the very beginning,
-   where the assistant speaks of itself and its task; statements of characters or of the narrator are not refusals.
+   where the assistant speaks of itself and its task; statements of characters or of the narrator are not
+   refusals.
 """
 
 from __future__ import annotations

@@ -155,7 +155,8 @@ def read_emotion(answer: Series, emotions: Sequence[str], *, with_rule: bool = F
     alone = [col.affirmed.str.contains(words.pattern(row)) for row in rows["alone"].values()]
     is_list = col.named.list.unique().list.len() >= _MANY
     *main, beginning = rows["main"]
-    labels = {"only": when(pl.any_horizontal(is_short, *alone)).then(only_one("named"))}
+    stands_out = pl.any_horizontal(is_short, *alone)
+    labels: dict[str, Expr] = {"only": when(stands_out).then(only_one("named"))}
     for name in main:
         labels[name] = words.single(rows["main"][name])
     last_line = col.affirmed.str.extract(words.pattern(rows["last"]["last line"]), 1)

@@ -97,7 +97,8 @@ def whole_words(words: Sequence[str]) -> re.Pattern[str]:
     part = rf"[\w{combining_marks()}]"
     inside = rf"['’](?!(?i:s|ll|d|re|ve|m)(?!{part})){part}"
     return re.compile(
-        rf"(?=(?i:{'|'.join(by_letter)}))(?<!{part})(?<!{part}['’])(?P<word>{any_word})(?!{part})(?!{inside})"
+        rf"(?=(?i:{'|'.join(by_letter)}))(?<!{part})(?<!{part}['’])"
+        rf"(?P<word>{any_word})(?!{part})(?!{inside})"
         rf"(?P<owner>['’][sS](?!{part})|(?<=[sS])['’](?!{part}))?"
     )
 
@@ -314,10 +315,10 @@ def _set(words: str) -> frozenset[str]:
 
 
 PARTICLES = _set(
-    "a an the this that these those who whom whose which what and or but nor so yet if than as of in on at "
-    "by to for from with without into over under about after before between against during through is are was "
-    "were be been being am has have had do does did will would can could may might must shall should not no "
-    "such quite rather one some any all both each every"
+    "a an the this that these those who whom whose which what and or but nor so yet if than as of in on "
+    "at by to for from with without into over under about after before between against during through is "
+    "are was were be been being am has have had do does did will would can could may might must shall "
+    "should not no such quite rather one some any all both each every"
 )
 """Function words other than pronouns: articles, prepositions, conjunctions, auxiliaries, ..."""
 FUNCTION_WORDS = PARTICLES | _set(
