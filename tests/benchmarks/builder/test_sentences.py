@@ -80,14 +80,14 @@ def test_split(text: str, expected: list[str]) -> None:
     )
 )
 def test_nothing_is_lost_or_made_up(text: str) -> None:
-    found = split_sentences(text)
-    assert all(one and one == " ".join(one.split()) for one in found)
+    sentences = split_sentences(text)
+    assert all(sentence and sentence == " ".join(sentence.split()) for sentence in sentences)
     # Only the bullets and numbers of lists go.
     gone = "".join(text.split())
-    rest = iter(gone)
-    assert all(character in rest for character in "".join("".join(found).split()))
-    letters, kept = (sum(map(str.isalpha, one)) for one in (gone, "".join(found)))
-    assert kept >= letters - gone.count(")")
+    remaining = iter(gone)
+    assert all(character in remaining for character in "".join("".join(sentences).split()))
+    letters, in_sentences = (sum(map(str.isalpha, part)) for part in (gone, "".join(sentences)))
+    assert in_sentences >= letters - gone.count(")")
 
 
 def test_a_long_text_takes_time_in_proportion() -> None:
@@ -231,15 +231,15 @@ def test_it_agrees_with_a_plain_search(
 ) -> None:
     text = "\n".join([*(" ".join(words) for words in sentences), " ".join(odd.split())])
     expected = []
-    seen: set[str] = set()
+    used: set[str] = set()
     for position, line in enumerate(lines(text)):
         if (
             len([word for word in line.split() if any(map(str.isalnum, word))]) >= 6
-            and line.casefold() not in seen
+            and line.casefold() not in used
         ):
             for keyword in keywords:
                 if re.search(r"(?<!\w)" + re.escape(keyword) + r"(?!\w)", line, re.IGNORECASE):
-                    seen.add(line.casefold())
+                    used.add(line.casefold())
                     expected.append(position)
                     break
     assert [position for _, position in found(text, *keywords)] == expected

@@ -56,10 +56,10 @@ def religions() -> Wiki:
     return wiki
 
 
-def statuses(found: PageSet) -> dict[tuple[str, str], str]:
+def statuses(pages: PageSet) -> dict[tuple[str, str], str]:
     return {
         (concept, title): status
-        for concept, title, status in found.pages.select("concept", "title", "status").iter_rows()
+        for concept, title, status in pages.pages.select("concept", "title", "status").iter_rows()
     }
 
 
@@ -281,12 +281,12 @@ def test_killed_in_the_middle_and_started_again_it_fetches_only_what_is_lacking(
         killed.set()
         time.sleep(0.2)
         assert not any(path.stat().st_size == 0 for path in tmp_path.glob("*/*.json"))
-        kept = len(list(tmp_path.glob("*/*.json"))) - 1  # the licence
-        assert 7 <= kept < 40, "at the kill only the four requests under way are lost"
+        cached = len(list(tmp_path.glob("*/*.json"))) - 1  # the licence
+        assert 7 <= cached < 40, "at the kill only the four requests under way are lost"
         before = server.asked.copy()
         pages = pages_of(titles, server, tmp_path)
     assert pages.pages["status"].to_list() == ["ok"] * 40
-    assert (server.asked - before).total() == 40 - kept
+    assert (server.asked - before).total() == 40 - cached
 
 
 def test_a_kept_page_needs_no_server_and_is_fetched_again_if_damaged(tmp_path: Path) -> None:

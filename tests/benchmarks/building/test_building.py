@@ -120,9 +120,9 @@ def test_from_texts_to_continuations(home: Path) -> None:
 
 
 def test_the_same_spec_gives_the_same_bytes_and_makes_nothing_again(home: Path) -> None:
-    one, two = (built(home, out).path for out in ("one", "two"))
-    for path in [one / "benchmark.parquet", *one.glob("stages/*.parquet")]:
-        assert path.read_bytes() == (two / path.relative_to(one)).read_bytes(), path.name
+    first, second = (built(home, out).path for out in ("one", "two"))
+    for path in [first / "benchmark.parquet", *first.glob("stages/*.parquet")]:
+        assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), path.name
     assert set(states(built(home, "one")).values()) == {"kept"}
 
 
@@ -269,8 +269,10 @@ def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journa
     assert len(model.asked) == done.benchmark.height == 6
     assert set(done.benchmark["kind"]) == {"question"}
     assert set(states(built(home, spec=spec)).values()) == {"kept"}, "what was asked needs no judge any more"
-    other = built(home, spec=spec, judge=EngineJudge(ScriptedModel(asking, "another/judge"), journal))
-    assert states(other)["prompts"] == "made", "another judge is asked anew"
+    other_judge_build = built(
+        home, spec=spec, judge=EngineJudge(ScriptedModel(asking, "another/judge"), journal)
+    )
+    assert states(other_judge_build)["prompts"] == "made", "another judge is asked anew"
 
 
 def test_branching_by_a_table_and_by_names(home: Path) -> None:
@@ -336,8 +338,8 @@ def test_prompts_of_ones_own(home: Path) -> None:
     (home / "mine.csv").write_text(
         "concept,prompt\nChad,Where is Chad?\nMali,Where is Mali?\nMali,Who lives in Mali?\n"
     )
-    given = {"assemble": {"kind": "given", "prompts": "mine.csv", "size": 2}}
-    done = built(home, spec=given)
+    own_prompts = {"assemble": {"kind": "given", "prompts": "mine.csv", "size": 2}}
+    done = built(home, spec=own_prompts)
     assert list(states(done)) == ["prompts", "benchmark"]
     assert counts(done) == {"Chad": 1, "Mali": 1}
     assert set(done.benchmark["domain"]) == {"countries"}
@@ -346,7 +348,7 @@ def test_prompts_of_ones_own(home: Path) -> None:
         InputError,
         match=r"mine\.csv has rows about 'Chat', which is not a concept of the spec: did you mean Chad",
     ):
-        built(home, spec=given)
+        built(home, spec=own_prompts)
 
 
 def test_sentences_scraped_by_saged(home: Path) -> None:
@@ -434,10 +436,10 @@ def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
 
 def writing(messages: Sequence[Message]) -> str:
     """A judge that names keywords, writes articles, and finds counterparts."""
-    asked = messages[-1].content
-    if "fish" in asked:
+    question = messages[-1].content
+    if "fish" in question:
         return json.dumps({"replacements": [{"old": "fish", "new": "millet"}]})
-    if "JSON" in asked:
+    if "JSON" in question:
         return json.dumps(["desert", "northern desert", "music"])
     return " ".join(TEXTS.values())
 
