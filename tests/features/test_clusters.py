@@ -1,4 +1,4 @@
-"""Clusters of texts: k-means, the number of clusters, themes that name the topic, and one encoding per text."""
+"""Clusters of texts: k-means, the number of clusters, themes that name the topic, one encoding per text."""
 
 from __future__ import annotations
 

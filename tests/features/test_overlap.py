@@ -1,4 +1,4 @@
-"""Similarity of two texts: equal to that of the libraries, symmetric, and missing for a text without words."""
+"""Similarity of two texts: equal to that of the libraries, symmetric, missing for a text without words."""
 
 from __future__ import annotations
 

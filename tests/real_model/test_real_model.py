@@ -1,4 +1,4 @@
-"""Every method with a real instruction-tuned model, from the prompts to the findings, with few short responses."""
+"""Every method with a real instruction-tuned model, from prompts to findings, with few short responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences that a failing replay prints: changed values with the columns that identify them, at most twenty."""
+"""Differences that a failing replay prints: at most twenty values, with the columns that identify them."""
 
 from __future__ import annotations
 

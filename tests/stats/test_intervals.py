@@ -1,4 +1,4 @@
-"""Intervals, maxima of absolute differences, power, arithmetic with missing values, and the package itself."""
+"""Intervals, maxima of absolute differences, power, arithmetic with missing values, the package itself."""
 
 from __future__ import annotations
 
