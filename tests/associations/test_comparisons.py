@@ -19,16 +19,16 @@ from tiltmeter.schema import conform
 
 def lists_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """LISTS and mentions of rows with `identity`, `pair` and any of `context` and `cluster`, and the `concepts` of each list."""
-    made = rows.with_row_index("row").with_columns(
+    numbered = rows.with_row_index("row").with_columns(
         attempt=pl.format("{}#0", "row"), character=pl.lit(0), status=pl.lit("listed")
     )
     stratum = pl.coalesce("pair", pl.lit("all")) if "pair" in rows.columns else pl.lit("all")
     mentions = (
-        made.select("attempt", pl.col("character").cast(pl.Int8), concept="concepts")
+        numbered.select("attempt", pl.col("character").cast(pl.Int8), concept="concepts")
         .explode("concept")
         .drop_nulls()
     )
-    return conform(made.with_columns(stratum=stratum), LISTS), mentions
+    return conform(numbered.with_columns(stratum=stratum), LISTS), mentions
 
 
 def paired(seed: int, pairs: int, correlation: float, effect: float) -> pl.DataFrame:
@@ -37,18 +37,18 @@ def paired(seed: int, pairs: int, correlation: float, effect: float) -> pl.DataF
     Group "W" has it more often.
     """
     draw = np.random.default_rng(seed)
-    common, own = draw.random(pairs), draw.random((2, pairs))
-    chance = np.where(draw.random((2, pairs)) < correlation, common, own)
+    common, independent = draw.random(pairs), draw.random((2, pairs))
+    chance = np.where(draw.random((2, pairs)) < correlation, common, independent)
     warm = np.stack([chance[0] < 0.3 + effect, chance[1] < 0.3])
     return pl.concat(
         pl.DataFrame(
             {
                 "identity": name,
                 "pair": [f"p{i}" for i in range(pairs)],
-                "concepts": [["warm"] if one else [] for one in mine],
+                "concepts": [["warm"] if is_warm else [] for is_warm in members],
             }
         )
-        for name, mine in zip("WM", warm, strict=True)
+        for name, members in zip("WM", warm, strict=True)
     )
 
 
@@ -118,18 +118,18 @@ def test_clusters_widen_intervals() -> None:
     rows = pl.DataFrame(
         [
             {
-                "identity": one[0],
-                "cluster": one,
-                "concepts": ["x"] if likes[one] != (draw.random() < 0.05) else [],
+                "identity": author[0],
+                "cluster": author,
+                "concepts": ["x"] if likes[author] != (draw.random() < 0.05) else [],
             }
-            for one in authors
+            for author in authors
             for _ in range(20)
         ]
     )
     clustered, alone = (
         find_associations(*lists_of(row)).sort("identity")[0] for row in (rows, rows.drop("cluster"))
     )
-    width = [float((one["high"] - one["low"]).item()) for one in (clustered, alone)]
+    width = [float((estimates["high"] - estimates["low"]).item()) for estimates in (clustered, alone)]
     assert width[0] > 2.5 * width[1]
 
 
@@ -218,14 +218,14 @@ def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, l
     }
     assert set(rows["context"]) == {None, "nurse", "clerk"}
     assert re.search(r"women +warm +\S+ +men +2\d%", done.stdout), "the share of the reference is named"
-    held = tiltmeter(*plain, "--out", "held")
-    assert "mother" in held.stdout.partition("Excluded as definitional")[2]
-    kept = tiltmeter(*plain, "--keep-definitional", "--out", "kept")
-    assert kept.returncode == 0, kept.stderr
+    excluding = tiltmeter(*plain, "--out", "held")
+    assert "mother" in excluding.stdout.partition("Excluded as definitional")[2]
+    including = tiltmeter(*plain, "--keep-definitional", "--out", "kept")
+    assert including.returncode == 0, including.stderr
     assert ("women", "mother") in load(tmp_path / "kept").findings.filter(metric="association").select(
         "group", "concept"
     ).rows()
-    assert "Excluded as definitional" not in kept.stdout
+    assert "Excluded as definitional" not in including.stdout
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_letters_of_women_and_men_for_the_same_post(
     tiltmeter: Tiltmeter, tmp_path: Path, shared: Path
 ) -> None:
     """120 reference letters in 60 pairs: differences and p-values are those of the discordant pairs, counted here from the evidence."""
-    data = shared / "data" / "letters" / "clg_letters.csv"
+    file = shared / "data" / "letters" / "clg_letters.csv"
     columns = (
         "--text",
         "chatgpt_gen",
@@ -309,12 +309,12 @@ def test_letters_of_women_and_men_for_the_same_post(
         "--pair",
         "occupation",
     )
-    done = tiltmeter("analyse", str(data), "--study", "associations", *columns, "--out", "run")
+    done = tiltmeter("analyse", str(file), "--study", "associations", *columns, "--out", "run")
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     assert set(run.definitional.select("group", "concept").rows()) == {("female", "female"), ("male", "male")}
     texts = (
-        pl.read_csv(data)
+        pl.read_csv(file)
         .with_row_index("item")
         .select(attempt=pl.format("texts/{}#0", "item"), pair=pl.format("{}, {}", "age", "occupation"))
     )

@@ -23,7 +23,9 @@ TWO = ("two", "balanced", "negative", "open_box")
 DEALT = load_grid()
 GRID = DEALT.model_copy(
     update={
-        "categories": {name: one.model_copy(update={"dealt": None}) for name, one in DEALT.categories.items()}
+        "categories": {
+            name: category.model_copy(update={"dealt": None}) for name, category in DEALT.categories.items()
+        }
     }
 )
 """A grid with descriptors of its own only, as the published one."""
@@ -128,8 +130,10 @@ def test_names_are_dealt_evenly_and_never_shared_by_a_pair(category: str, settin
     # identity.
     assert names["name"].n_unique() == 2
     assert people.select((pl.col("descriptor").str.starts_with(pl.col("name"))).all()).item()
-    known = GRID.category(category)
-    assert people.select("type", "identity").unique().height == sum(len(one) for one in known.types.values())
+    people_of = GRID.category(category)
+    assert people.select("type", "identity").unique().height == sum(
+        len(identities) for identities in people_of.types.values()
+    )
     if setting != "single":
         assert not (design["name_1"] == design["name_2"]).any()
         orders = design.group_by("item").agg(turned=(pl.col("order") == 1).mean())
@@ -215,13 +219,16 @@ def test_a_broken_row_with_dealt_names_is_named(values: dict[str, str], message:
 def test_every_prompt_asks_for_a_story_about_the_right_identities(category: str, setting: str) -> None:
     design = _design(category, setting, Settings(params={"wording": "all"}, limit=60))
     assert design["wording"].n_unique() == 2
-    known = {(one.text, one.identity, one.type) for one in GRID.category(category).descriptors}
+    descriptors = {
+        (descriptor.text, descriptor.identity, descriptor.type)
+        for descriptor in GRID.category(category).descriptors
+    }
     for row in design.iter_rows(named=True):
         prompt = row["source_prompt"] or row["prompt"]
         for slot in (1, 2):
             if row[f"name_{slot}"]:
                 assert row[f"name_{slot}"] in row[f"descriptor_{slot}"] in prompt
-                assert (row[f"descriptor_{slot}"], row[f"identity_{slot}"], row["type"]) in known
+                assert (row[f"descriptor_{slot}"], row[f"identity_{slot}"], row["type"]) in descriptors
         assert "story" in row["prompt"]
         assert "10 sentences" in row["prompt"]
 
@@ -406,9 +413,9 @@ def test_a_mistake_in_a_grids_wording_is_named(tmp_path: Path, text: str, settin
 
 # -- designs that are broken ------------------------------------------------------------------------------------------
 def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) -> pl.DataFrame:
-    here = pl.int_range(pl.len()) == row
+    is_row = pl.int_range(pl.len()) == row
     return design.with_columns(
-        pl.when(here).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k)
+        pl.when(is_row).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k)
         for k, v in values.items()
     )
 
@@ -458,7 +465,7 @@ def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
         repetitions=pl.when(pl.col("order") == 0).then(12).otherwise(8).cast(pl.Int16)
     )
     other_span = _spoilt(_design("gender", "open_box"), {"source_span": "Emily and Emily"})
-    for wrong, settings, message in (
+    for broken, settings, message in (
         (design.filter(pl.col("item") != 7), Settings(), "434 of 435 cells"),
         (
             uneven,
@@ -470,7 +477,7 @@ def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
         (other_span, Settings(), "the source prompt does not contain the span exactly once"),
     ):
         with pytest.raises(InputError, match=message):
-            check_design(wrong, GRID, settings)
+            check_design(broken, GRID, settings)
 
 
 # -- any grid ---------------------------------------------------------------------------------------------------------
@@ -489,8 +496,8 @@ def grids(draw: st.DrawFn) -> Grid:
             types[kind][identity] = [f"{name}, of {identity}" for name in names]
     places = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     locations = {f"context {i}": [f"place {i}{j}" for j in range(count)] for i, count in enumerate(places)}
-    mine = {"pairing": pairing, "stories": draw(st.integers(1, 7)), "types": types}
-    return Grid.model_validate({"categories": {"mine": mine}, "locations": locations})
+    category = {"pairing": pairing, "stories": draw(st.integers(1, 7)), "types": types}
+    return Grid.model_validate({"categories": {"mine": category}, "locations": locations})
 
 
 @given(

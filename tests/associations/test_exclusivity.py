@@ -45,12 +45,12 @@ class Written:
         rows = list[tuple[str | None, ...]]()
         for messages in conversations:
             self.asked.append(messages)
-            said = next(
+            replies = next(
                 answers
                 for concept, answers in self.answers.items()
                 if json.dumps(concept) in messages[0].content
             )
-            answer = said[len(messages) // 2]
+            answer = replies[len(messages) // 2]
             key = f"{len(self.asked):02d}"
             if answer is None:
                 rows.append((key, "missing", None, None))
@@ -66,11 +66,11 @@ class Written:
 def judged(
     answer: object, *more: object, identities: Sequence[str] = RELIGIONS
 ) -> tuple[dict[str, Any], pl.DataFrame]:
-    made, judgements = exclusive_by_judge(
+    rulings, judgements = exclusive_by_judge(
         ["a concept"], identities, "religions", Written({"a concept": [answer, *more]})
     )
-    assert made.height == 1
-    return made.row(0, named=True), judgements
+    assert rulings.height == 1
+    return rulings.row(0, named=True), judgements
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counte
 def test_one_question_per_concept_at_temperature_0() -> None:
     concepts = ['says "none"', "{identity}", "kind\nand calm", "observes Shabbat"]
     judge = Written({concept: ['{"identity": "none", "reason": "x"}'] for concept in concepts})
-    made, judgements = exclusive_by_judge(concepts, RELIGIONS, "religions", judge)
-    assert (made.schema, judgements.schema) == (dict(EXCLUSIVE), dict(JUDGEMENTS))
-    assert made["concept"].to_list() == concepts
+    rulings, judgements = exclusive_by_judge(concepts, RELIGIONS, "religions", judge)
+    assert (rulings.schema, judgements.schema) == (dict(EXCLUSIVE), dict(JUDGEMENTS))
+    assert rulings["concept"].to_list() == concepts
     assert (len(judge.asked), judge.samplings) == (4, [{"temperature": 0.0}])
     assert judge.schemas[0] is not None
     for concept, (message,) in zip(concepts, judge.asked, strict=True):
@@ -187,9 +187,9 @@ def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() ->
             "three": ["garbage, sorry, I really cannot tell you", None],
         }
     )
-    made, judgements = exclusive_by_judge(list(judge.answers), RELIGIONS, "religions", judge)
+    rulings, judgements = exclusive_by_judge(list(judge.answers), RELIGIONS, "religions", judge)
     reasons = ["no answer (server: down)", "not asked yet", "the answer holds no JSON"]
-    assert made.select("status", "reason").rows() == [("unreadable", reason) for reason in reasons]
+    assert rulings.select("status", "reason").rows() == [("unreadable", reason) for reason in reasons]
     assert judgements.select("status", "turn").rows() == [("failed", 0), ("missing", 0), ("ok", 0)]
 
 
@@ -210,17 +210,17 @@ def test_no_answer_breaks_the_reading(answer: str) -> None:
 
 
 def test_a_wording_of_ones_own(tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text(
+    wording = tmp_path / "own.yaml"
+    wording.write_text(
         'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}'
     )
     judge = Written({"calm": ["", "none"]})
-    exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
+    exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(wording))
     assert judge.asked[0][0].content == 'Q "calm" (gender): female, male?'
     assert judge.asked[1][2].content == "A the answer is empty female, male"
-    own.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}')
+    wording.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}')
     with pytest.raises(InputError, match="concept"):
-        exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
+        exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(wording))
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,10 @@ def test_terms_of_exactly_one_identity(concept: str, identity: str | None) -> No
 
 
 def test_terms_go_by_the_studys_names() -> None:
-    made = exclusive_by_terms(
+    rulings = exclusive_by_terms(
         ["African heritage", "wears white", "from mars", "a Martian", "woman"], [*RACES, "Martian"]
     )
-    assert made["identity"].to_list() == ["black race", None, None, "Martian", None]
+    assert rulings["identity"].to_list() == ["black race", None, None, "Martian", None]
     assert exclusive_by_terms(["a woman", "male"], ["female", "male"])["identity"].to_list() == [
         "female",
         "male",
@@ -297,9 +297,9 @@ def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> Non
 def test_terms_beside_peoples_judgements(shared: Path) -> None:
     sample = pl.read_csv(shared / "data" / "badf" / "sample_phrase_filter_res.csv", infer_schema=False)
     identities = [*RACES, *RELIGIONS]
-    found = exclusive_by_terms(sample["phrase"].to_list(), identities)["identity"].is_not_null()
+    exclusive = exclusive_by_terms(sample["phrase"].to_list(), identities)["identity"].is_not_null()
     gold = sample["gt"] == "YES"
-    assert (gold.sum(), (found & gold).sum(), (found & ~gold).sum()) == (
+    assert (gold.sum(), (exclusive & gold).sum(), (exclusive & ~gold).sum()) == (
         10,
         9,
         1,
@@ -335,9 +335,9 @@ RULED = pl.DataFrame(
     [("default", False), ("paper", True), ("badf-code", True)],
 )
 def test_rules_by_name(definition: str, of_another: bool) -> None:
-    kept = drop_exclusive(ROWS, RULED, rules_of(definition))
-    assert kept["reported"].to_list() == [False, of_another, True, False, True]
-    assert kept.drop("reported").equals(ROWS.drop("reported"))
+    remaining = drop_exclusive(ROWS, RULED, rules_of(definition))
+    assert remaining["reported"].to_list() == [False, of_another, True, False, True]
+    assert remaining.drop("reported").equals(ROWS.drop("reported"))
 
 
 def test_no_rulings_drop_nothing() -> None:

@@ -118,13 +118,13 @@ def planted() -> Planted:
     truth: dict[tuple[str, int], list[str]] = {}
     for number in range(40):
         draws = Draws(b"story %d" % number)
-        told = {name: [concept for concept in concepts if draws.unit() < 0.2] for name in NAMES}
+        planted_of = {name: [concept for concept in concepts if draws.unit() < 0.2] for name in NAMES}
         plans = [
             AnswerPlan("story", tuple(message), (1.0,) * len(message), name, "library")
-            for name, message in told.items()
+            for name, message in planted_of.items()
         ]
         stories.append((f"s{number}", answer_text(plans, 1, draws), BOTH))
-        truth |= {(f"s{number}", place): sorted(listed) for place, listed in enumerate(told.values())}
+        truth |= {(f"s{number}", place): sorted(listed) for place, listed in enumerate(planted_of.values())}
     return table(*stories), truth
 
 
@@ -144,7 +144,7 @@ def test_a_simulated_judge_recovers_what_was_planted(
     assert {owner: sorted(listed) for owner, listed in by_name.items()} == truth
     owners = stories.select("attempt", "character").rows()
     assert lists.select("attempt", "character", "status").rows() == [
-        (*one, "listed" if truth[one] else "empty") for one in owners
+        (*owner, "listed" if truth[owner] else "empty") for owner in owners
     ]
     assert (lists.schema, mentions.schema, judgements.schema) == (
         dict(LISTS),
@@ -160,14 +160,14 @@ def test_a_poor_judge_loses_lists_but_none_silently(journal: Journal, planted: P
     judge = EngineJudge(create_model("sim/fair", options={"unreadable": "0.35", "refusal": "0.15"}), journal)
     lists, mentions, judgements = extract_with_judge(stories, judge)
     for row in lists.iter_rows(named=True):
-        told = sorted(phrases(mentions, row["attempt"], row["character"]))
-        assert told == ([] if row["status"] == "missing" else truth[row["attempt"], row["character"]])
+        recovered = sorted(phrases(mentions, row["attempt"], row["character"]))
+        assert recovered == ([] if row["status"] == "missing" else truth[row["attempt"], row["character"]])
         if row["status"] == "missing":
             assert row["problem"].startswith("extract: ")
-    bad = judgements.filter(turn=0).filter(pl.col("problem").is_not_null())
+    unread = judgements.filter(turn=0).filter(pl.col("problem").is_not_null())
     again = judgements.filter(turn=1)
-    assert again.height == bad.height > 20
-    assert again.select("attempt", "stage").rows() == bad.select("attempt", "stage").rows()
+    assert again.height == unread.height > 20
+    assert again.select("attempt", "stage").rows() == unread.select("attempt", "stage").rows()
     assert judgements["problem"].str.contains("declines").sum() > 5
     assert lists["problem"].str.contains("the list of the previous stage is kept").any()
 
@@ -181,12 +181,12 @@ def test_texts_that_simulated_stories_never_are(journal: Journal) -> None:
 
 # --- what is asked -------------------------------------------------------------------------------------------------------------------
 def test_each_stage_sees_the_story_and_the_list_before(journal: Journal) -> None:
-    given = [
+    lists = [
         {"Emily": ["one"], "John": ["one"]},
         {"Emily": ["two"], "John": []},
         {"Emily": ["three", "four"]},
     ]
-    answers = map(as_json, given)
+    answers = map(as_json, lists)
     extraction = extracted(journal, lambda _: next(answers), stages=("extract", "refine", "decompose"))
     _, mentions, judgements, model = extraction
     assert phrases(mentions) == ["three", "four"]
@@ -194,7 +194,7 @@ def test_each_stage_sees_the_story_and_the_list_before(journal: Journal) -> None
     prompts = [messages[0].content for messages in model.asked]
     assert all(STORY in prompt for prompt in prompts)
     assert '["Emily", "John"]' in prompts[0]
-    assert as_json(given[0]) in prompts[1]
+    assert as_json(lists[0]) in prompts[1]
     assert as_json({"Emily": ["two"]}) in prompts[2]  # John's list is empty: there is nothing to split
     expected = [
         (stage, prompt, None)
@@ -332,10 +332,10 @@ def test_no_stories_at_all(journal: Journal) -> None:
 
 
 def test_a_wording_of_ones_own(journal: Journal, tmp_path: Path) -> None:
-    own = {stage: f"My {stage}: {{story}} {{lists}}" for stage in STAGES} | {"again": "No: {problem}"}
-    own |= {stage: f"My {stage}: {{story}} {{characters}}" for stage in ("extract", "whole")}
+    prompts = {stage: f"My {stage}: {{story}} {{lists}}" for stage in STAGES} | {"again": "No: {problem}"}
+    prompts |= {stage: f"My {stage}: {{story}} {{characters}}" for stage in ("extract", "whole")}
     file = tmp_path / "own.yaml"
-    file.write_text(json.dumps({"judge": {"mine": own}}))
+    file.write_text(json.dumps({"judge": {"mine": prompts}}))
     model = ScriptedModel(lambda _: as_json(GOOD))
     extract_with_judge(table(("a", STORY, BOTH)), EngineJudge(model, journal), wording=str(file))
     assert [messages[0].content.split(":")[0] for messages in model.asked] == [
@@ -362,7 +362,11 @@ READABLE = {
         }
     ),
     "same name twice": json.dumps(
-        {"characters": [{"name": n, "concepts": [one]} for n, listed in GOOD.items() for one in listed]}
+        {
+            "characters": [
+                {"name": n, "concepts": [concept]} for n, listed in GOOD.items() for concept in listed
+            ]
+        }
     ),
     "lines": "Emily: calm; kind\nJohn: runs the shop; tired",
     "bold": "**Emily**: calm; kind\n\n**John:** runs the shop; tired.",
@@ -450,17 +454,17 @@ def test_published_answers_of_the_original_are_read_whole(shared: Path) -> None:
     )
     assert sample.height == 50
     for row in sample.iter_rows(named=True):
-        shown = re.findall(r"\{([^}]*)\}", row["prompt"])[:-1]  # the last one is the location
-        people = [Person(None, descriptor, descriptor.split(",")[0]) for descriptor in shown]
+        descriptors = re.findall(r"\{([^}]*)\}", row["prompt"])[:-1]  # the last one is the location
+        people = [Person(None, descriptor, descriptor.split(",")[0]) for descriptor in descriptors]
         for column in ("1_summ", "2_summ_combine", "1_ans", "2_ans"):
-            reading = read_answer(row[column], people, range(len(people)), shown, row["responses"])
+            reading = read_answer(row[column], people, range(len(people)), descriptors, row["responses"])
             items = [
                 item.strip(" .")
                 for line in row[column].splitlines()
                 for item in line.partition(":")[2].split(";")
             ]
             assert reading.problem is None
-            assert [one for number in sorted(reading.lists) for one in reading.lists[number]] == [
+            assert [item for number in sorted(reading.lists) for item in reading.lists[number]] == [
                 item for item in items if item
             ]
 
@@ -522,9 +526,9 @@ USELESS: dict[str, tuple[str | None, str | None, str]] = {
 def test_a_useless_answer_is_asked_once_more_and_then_missing(
     journal: Journal, answer: str | None, emily: str | None, john: str
 ) -> None:
-    good = table(("a", STORY, BOTH), ("good", STORY + " It rained.", BOTH))
+    stories = table(("a", STORY, BOTH), ("good", STORY + " It rained.", BOTH))
     script: Script = lambda messages: as_json(GOOD) if "It rained." in messages[0].content else answer  # noqa: E731
-    lists, mentions, judgements, model = extracted(journal, script, good, STAGES)
+    lists, mentions, judgements, model = extracted(journal, script, stories, STAGES)
     for place, problem in enumerate((emily, john)):
         row = lists.filter(attempt="a", character=place).row(0, named=True)
         listed = phrases(mentions, "a", place)
@@ -532,12 +536,12 @@ def test_a_useless_answer_is_asked_once_more_and_then_missing(
         assert problem is None or problem in row["problem"]
     assert lists.filter(attempt="good")["status"].to_list() == ["listed", "listed"]
     assert judgements.filter(attempt="good").select("turn", "problem").rows() == [(0, None)] * 4
-    asked = judgements.filter(attempt="a", stage="extract")
-    assert asked.select("turn", "answer").rows() == [(0, answer), (1, answer)]
-    assert asked["problem"].is_not_null().all()
+    extractions = judgements.filter(attempt="a", stage="extract")
+    assert extractions.select("turn", "answer").rows() == [(0, answer), (1, answer)]
+    assert extractions["problem"].is_not_null().all()
     again = next(messages for messages in model.asked if is_again(messages))
     assert [role for role, _ in again] == ["user", "assistant", "user"]
-    assert asked["problem"][0] in again[2].content
+    assert extractions["problem"][0] in again[2].content
     if emily is not None:  # nothing to refine
         assert judgements.filter(attempt="a").height == 2
     # A second answer mends the first.
@@ -658,13 +662,13 @@ def test_interrupted_anywhere_it_goes_on_and_asks_nothing_twice(journal: Journal
         lacking = "Day 2." in messages[0].content and not is_again(messages)
         return "Hm." if lacking else as_json(GOOD)
 
-    whole = extracted(journal, script, stories, STAGES)
-    assert len(whole[3].asked) == 6 * 4 + 4
+    uninterrupted = extracted(journal, script, stories, STAGES)
+    assert len(uninterrupted[3].asked) == 6 * 4 + 4
     for budget in (0, 3, 7, 20):
-        with open_journal(tmp_path / f"budget{budget}.db") as other:
+        with open_journal(tmp_path / f"budget{budget}.db") as resumed:
             model = ScriptedModel(script)
             lists, mentions, judgements = extract_with_judge(
-                stories, EngineJudge(model, other, budget=budget)
+                stories, EngineJudge(model, resumed, budget=budget)
             )
             assert len(model.asked) == budget
             waiting = lists.filter(problem="not asked yet")
@@ -675,9 +679,11 @@ def test_interrupted_anywhere_it_goes_on_and_asks_nothing_twice(journal: Journal
                 judgements.filter(pl.col("status") == "missing")["answer"].null_count()
                 == (judgements["status"] == "missing").sum()
             )
-            again = extract_with_judge(stories, EngineJudge(model, other))
-            assert len(model.asked) == len(set(model.asked)) == len(whole[3].asked)
-            assert all(entries.equals(wanted) for entries, wanted in zip(again, whole[:3], strict=True))
+            again = extract_with_judge(stories, EngineJudge(model, resumed))
+            assert len(model.asked) == len(set(model.asked)) == len(uninterrupted[3].asked)
+            assert all(
+                entries.equals(wanted) for entries, wanted in zip(again, uninterrupted[:3], strict=True)
+            )
 
 
 def test_after_an_interruption_nothing_more_is_asked(journal: Journal) -> None:
@@ -690,13 +696,18 @@ def test_after_an_interruption_nothing_more_is_asked(journal: Journal) -> None:
 def test_a_finished_extraction_costs_nothing_again(journal: Journal) -> None:
     first, second = (extracted(journal, as_json(GOOD), stages=STAGES) for _ in range(2))
     assert second[3].asked == []
-    assert all(one.equals(other) for one, other in zip(first[:3], second[:3], strict=True))
+    assert all(
+        table_before.equals(table_after)
+        for table_before, table_after in zip(first[:3], second[:3], strict=True)
+    )
 
 
 # --- for any text --------------------------------------------------------------------------------------------------------------------
 
 WORD = st.text(st.characters(categories=("Ll", "Lu"), max_codepoint=0x24F), min_size=1, max_size=8)
-PHRASE = st.lists(WORD, min_size=1, max_size=4).map(" ".join).filter(lambda one: clean_item(one) == one)
+PHRASE = (
+    st.lists(WORD, min_size=1, max_size=4).map(" ".join).filter(lambda phrase: clean_item(phrase) == phrase)
+)
 COLONED = st.tuples(PHRASE, PHRASE).map(": ".join)
 LISTED = st.lists(st.one_of(PHRASE, COLONED), max_size=6, unique_by=str.casefold)
 

@@ -69,20 +69,20 @@ PEOPLE = {
 
 @pytest.mark.parametrize("category", ["race", "religions"])
 def test_race_and_religions_pair_all_identities_within_each_type(grid: Grid, category: str) -> None:
-    found = grid.category(category)
+    people = grid.category(category)
     for kind in ("male", "female"):
         texts = PEOPLE[category, kind]
-        pairs = [(pair.first.text, pair.second.text) for pair in found.pairs if pair.first.type == kind]
+        pairs = [(pair.first.text, pair.second.text) for pair in people.pairs if pair.first.type == kind]
         assert pairs == [(a, b) for i, a in enumerate(texts) for b in texts[i + 1 :]]
     assert all(
         pair.first.identity != pair.second.identity and pair.first.type == pair.second.type
-        for pair in found.pairs
+        for pair in people.pairs
     )
-    assert (len(found.identities), found.stories) == (4, 10)
+    assert (len(people.identities), people.stories) == (4, 10)
 
 
 def test_the_name_is_what_stands_before_the_comma(grid: Grid) -> None:
-    assert [one.name for one in grid.category("race").descriptors][:2] == ["Zhang", "Lamar"]
+    assert [descriptor.name for descriptor in grid.category("race").descriptors][:2] == ["Zhang", "Lamar"]
     assert grid.category("gender").descriptors[0].name == "Emily"
 
 
@@ -125,8 +125,8 @@ def test_a_users_grid_brings_its_own_people_places_and_language(tmp_path: Path) 
     assert category.pairs[0].first.text == "die 20-jährige Anna"
     assert (grid.locations, set(grid.wording or {})) == ({"Freizeit": ["Kino", "Freibad"]}, {"two"})
     # Without locations of its own it uses the built-in ones.
-    own = _load(tmp_path, "categories: {age: {types: {all: {young: [Ann], old: [Ruth]}}}}")
-    assert own.locations == load_grid().locations
+    grid_of_people = _load(tmp_path, "categories: {age: {types: {all: {young: [Ann], old: [Ruth]}}}}")
+    assert grid_of_people.locations == load_grid().locations
 
 
 def test_every_built_in_category_is_a_file_a_user_can_copy(tmp_path: Path) -> None:

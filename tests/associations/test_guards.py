@@ -59,15 +59,15 @@ def same(*phrases: str, **options: Any) -> bool:
     return len(set(unified(*phrases, **options).values())) == 1
 
 
-@pytest.mark.parametrize(("one", "other"), APART)
-def test_never_one_concept(one: str, other: str) -> None:
-    assert not same(one, other)
-    assert not same(other, one)
+@pytest.mark.parametrize(("first", "second"), APART)
+def test_never_one_concept(first: str, second: str) -> None:
+    assert not same(first, second)
+    assert not same(second, first)
 
 
-@pytest.mark.parametrize(("one", "other"), TOGETHER)
-def test_guards_do_not_separate_what_is_not_opposed(one: str, other: str) -> None:
-    assert same(one, other)
+@pytest.mark.parametrize(("first", "second"), TOGETHER)
+def test_guards_do_not_separate_what_is_not_opposed(first: str, second: str) -> None:
+    assert same(first, second)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -82,20 +82,20 @@ def test_no_third_phrase_brings_opposites_together(method: str, between: str) ->
         "avoids meditation",
         "practices meditation",
     ]
-    found = unified(*phrases, method=method)
-    for one, other in [
+    concepts = unified(*phrases, method=method)
+    for first, second in [
         ("patient", "impatient"),
         ("avoids meditation", "practices meditation"),
         *combinations((between, *phrases[3:5]), 2),
     ]:
-        assert found[one] != found[other]
-    assert found["practices meditation"] == found["patient"] == between
+        assert concepts[first] != concepts[second]
+    assert concepts["practices meditation"] == concepts["patient"] == between
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_opposites_stay_apart_among_many_phrases(method: str) -> None:
-    found = unified(*dict.fromkeys(phrase for pair in APART for phrase in pair), method=method)
-    assert all(found[one] != found[other] for one, other in APART)
+    concepts = unified(*dict.fromkeys(phrase for pair in APART for phrase in pair), method=method)
+    assert all(concepts[first] != concepts[second] for first, second in APART)
 
 
 def test_the_published_definitions_keep_the_guards_they_have() -> None:
@@ -108,7 +108,7 @@ def test_our_terms_are_sound() -> None:
     for term in terms.terms:
         for form in term.forms:
             owners.setdefault(form, set()).add((term.category, term.identity))
-    assert {form for form, found in owners.items() if len(found) > 1} == set()
+    assert {form for form, identities in owners.items() if len(identities) > 1} == set()
     assert sum(len(term.forms) for term in terms.terms) == len(owners), "a form is there twice"
     assert not set(terms.negation.cues) & set(terms.negation.ignored)
     for identity in (
@@ -129,21 +129,21 @@ def test_our_terms_are_sound() -> None:
 
 
 def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text(
+    file = tmp_path / "own.yaml"
+    file.write_text(
         "negation: {cues: [niet, geen]}\nopposites: ['groot, klein']\nidentities: {religions: {}}",
         encoding="utf-8",
     )
-    terms = load_terms(str(own))
+    terms = load_terms(str(file))
     assert (terms.negation.cues, terms.opposites) == (["niet", "geen"], [("groot", "klein")])
     assert terms.negation.prefixes == load_terms().negation.prefixes
     assert {term.category for term in terms.terms} == {term.category for term in load_terms().terms} - {
         "religions"
     }
-    own.write_text(
+    file.write_text(
         "negation: {cues: [], ignored: [], prefixes: [], without: []}\nopposites: []", encoding="utf-8"
     )
-    assert same("patient", "impatient", "not patient", terms=str(own))
+    assert same("patient", "impatient", "not patient", terms=str(file))
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_in_a_users_file_are_named(tmp_path: Path, text: str | None, message: str) -> None:
-    own = tmp_path / "own.yaml"
+    file = tmp_path / "own.yaml"
     if text is not None:
-        own.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message) as caught:
-        load_terms(str(own))
-    assert str(own) in str(caught.value)
+        load_terms(str(file))
+    assert str(file) in str(caught.value)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))

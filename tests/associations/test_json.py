@@ -95,11 +95,11 @@ def test_hostile_text_takes_one_look(piece: str) -> None:
 )
 def test_any_text_gives_a_container_or_a_sentence(text: str) -> None:
     try:
-        found = read_json(text)
+        document = read_json(text)
     except ValueError:
         return
-    json.dumps(found, ensure_ascii=False).encode()
-    assert isinstance(found, dict | list)
+    json.dumps(document, ensure_ascii=False).encode()
+    assert isinstance(document, dict | list)
 
 
 TEXTS = st.text(st.characters(codec="utf-8"))

@@ -153,9 +153,9 @@ def biographies(named: dict[str, float], each: int, seed: int = 7) -> pl.DataFra
     for group, share in named.items():
         for _ in range(each):
             name = str(draw.choice(names[group]))
-            shown = name if draw.random() < share else "Alex"
+            mentioned = name if draw.random() < share else "Alex"
             trait = str(draw.choice(["patient", "witty", "stubborn"]))
-            rows.append((group, name, f"{shown} is {trait}. {shown} keeps a diary."))
+            rows.append((group, name, f"{mentioned} is {trait}. {mentioned} keeps a diary."))
     return pl.DataFrame(rows, schema=["group", "name", "text"], orient="row")
 
 
@@ -195,11 +195,11 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
     ]
     assert isinstance(block, Callout) == differs
     # A list that is missing is no list: of those that are there, all hold the diary.
-    kept = run.table("associations").filter(concept="keeps a diary")
-    assert dict(kept.select("identity", "lists").iter_rows()) == {
+    diary = run.table("associations").filter(concept="keeps a diary")
+    assert dict(diary.select("identity", "lists").iter_rows()) == {
         group: every - gone for group, (gone, every) in counts.items()
     }
-    assert (kept["rate"] == 1).all()
+    assert (diary["rate"] == 1).all()
 
 
 def test_few_missing_lists_are_tested_by_permutation() -> None:
@@ -209,8 +209,8 @@ def test_few_missing_lists_are_tested_by_permutation() -> None:
     assert stats.permuted_independence_p(np.array([1, 1, 1]), np.array([9, 9, 9]), seed=3) == 1.0
     under_the_null = np.random.default_rng(2).binomial(40, 0.08, (300, 2))
     small = [
-        stats.permuted_independence_p(one, np.array([40, 40]), draws=199, seed=1) <= 0.05
-        for one in under_the_null
+        stats.permuted_independence_p(counts, np.array([40, 40]), draws=199, seed=1) <= 0.05
+        for counts in under_the_null
     ]
     assert np.mean(small) < 0.08
 
@@ -251,7 +251,7 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     (table,) = [block for block in run.blocks() if isinstance(block, Table) and "definitional" in block.title]
     columns = {column.name: list(column.values) for column in table.columns}
     assert sorted(zip(columns["group"], columns["concept"], columns["counts"], strict=True)) == [
-        (*one, f"{counts}{'male' if one[0] == 'female' else 'female'} 0 of 120 (0.0%)") for one in held
+        (*pair, f"{counts}{'male' if pair[0] == 'female' else 'female'} 0 of 120 (0.0%)") for pair in held
     ]
     listed = [
         row
@@ -263,8 +263,8 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "family man" in page.partition("Excluded as definitional")[2]
     # With one descriptor each, every deal of whole descriptors shows the definitional concepts again.
-    whole = run.finding("associations").values
-    assert (whole["estimate"], whole["null_value"], whole["p"]) == (1, 1, 1), (
+    total = run.finding("associations").values
+    assert (total["estimate"], total["null_value"], total["p"]) == (1, 1, 1), (
         "what is held back is not counted as chance either"
     )
 
@@ -281,8 +281,8 @@ def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltm
         "".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5) for group, name in people
     ]
     run, _ = analysed(tiltmeter, tmp_path, family_texts().with_columns(text=pl.col("text") + pl.Series(more)))
-    whole = run.finding("associations").values
-    assert (whole["estimate"], whole["p"]) == (7, pytest.approx(0.001))
+    total = run.finding("associations").values
+    assert (total["estimate"], total["p"]) == (7, pytest.approx(0.001))
 
 
 @pytest.mark.verify
@@ -294,13 +294,13 @@ def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: P
     )
     texts = biographies({"white": 0.66, "hispanic": 0.9}, 100).with_columns(text=bees)
     run, _ = analysed(tiltmeter, tmp_path, texts)
-    made = dict(texts.filter(~pl.col("text").str.starts_with("Alex")).group_by("group").len().iter_rows())
+    usable = dict(texts.filter(~pl.col("text").str.starts_with("Alex")).group_by("group").len().iter_rows())
     single = run.findings.filter(metric="association")
     assert set(single["concept"]) == {"keeps bees", "keeps a diary"}
     for group, items, attempts in single.select("group", "items", "attempts").iter_rows():
-        assert items == attempts == made[group]
-    whole, white = run.finding("associations"), run.finding("associations", group="white")
-    assert (whole.values["items"], white.values["items"]) == (sum(made.values()), made["white"])
+        assert items == attempts == usable[group]
+    total, white = run.finding("associations"), run.finding("associations", group="white")
+    assert (total.values["items"], white.values["items"]) == (sum(usable.values()), usable["white"])
 
 
 @pytest.mark.verify
@@ -326,8 +326,8 @@ def test_an_association_is_called_by_what_is_said_of_its_own_identity(
     single = run.findings.filter(metric="association")
     members = run.table("mentions").join(run.table("concepts").select("phrase", "concept"), on="phrase")
     for row in run.table("associations").filter("reported").iter_rows(named=True):
-        own = members.filter(concept=row["concept"], identity=row["identity"])["phrase"]
-        assert row["label"] in own.mode().to_list()
+        phrases = members.filter(concept=row["concept"], identity=row["identity"])["phrase"]
+        assert row["label"] in phrases.mode().to_list()
     assert "courageous" in single.filter(group="female")["concept"].to_list()
     behind = run.evidence("association", concept="courageous", group="female")
     assert behind.height > 0

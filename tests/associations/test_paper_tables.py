@@ -109,20 +109,20 @@ def test_texts_without_places_have_no_counts_by_place(
 def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) -> Table:
     """The table `top` as it is shown, of three listed associations of the first of these models."""
     count = len(next(iter(columns.values())))
-    given = {
+    cells = {
         "identity": ["x"] * count,
         "concept": ["calm"] * count,
         "rate": [0.4] * count,
         "others_rate": [0.1] * count,
     }
-    given |= {
+    cells |= {
         "score": [0.3] * count,
         "low": [0.2] * count,
         "high": [0.4] * count,
         "level": [0.99] * count,
         "reported": [True] * count,
     }
-    table = pl.DataFrame(given | dict(columns)).with_columns(
+    table = pl.DataFrame(cells | dict(columns)).with_columns(
         model=pl.lit(models[0]), part=pl.lit("gender"), label="concept"
     )
     findings = pl.DataFrame({"model": models, "part": "gender", "unit": "difference"})
@@ -133,10 +133,10 @@ def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) ->
 
 def test_the_strongest_name_the_group_that_each_is_compared_with_and_the_level_of_its_interval() -> None:
     table = shown_top(against=["y", "z"], level=[0.99, 0.975])
-    shown = {column.name: column.values for column in table.columns}
-    assert shown["compared with"] == ["y", "z"]
-    assert shown["level"] == ["99%", "97.5%"]
-    assert "interval" in shown
+    values = {column.name: column.values for column in table.columns}
+    assert values["compared with"] == ["y", "z"]
+    assert values["level"] == ["99%", "97.5%"]
+    assert "interval" in values
     assert "the same share for the group or groups that it is compared with" in table.note
     alone = shown_top(level=[0.99, 0.99])
     names = [column.name for column in alone.columns]
@@ -203,8 +203,8 @@ def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
     single = run.findings.filter(metric="association")
     assert single.height > 0
     for identity, scope, count in run.table("summary").select("identity", "scope", "count").iter_rows():
-        here = pl.col("context").is_null() if scope == "all" else pl.col("context").is_not_null()
-        own_rows = single.filter(here, group=identity)
+        in_scope = pl.col("context").is_null() if scope == "all" else pl.col("context").is_not_null()
+        own_rows = single.filter(in_scope, group=identity)
         assert own_rows.height == count
         ranked = run.table("top").filter(identity=identity, scope=scope)
         assert ranked["rank"].to_list() == list(range(1, min(count, 10) + 1))
@@ -238,8 +238,8 @@ def test_a_run_released_as_the_authors_did_gives_the_same_tables(
     )
     released.write_csv(tmp_path / "released.csv")
     table = read_released(tmp_path / "released.csv")
-    ours = run.table("summary").filter(pl.col("count") > 0)
-    assert summary(table).equals(ours.drop("model", "part"))
+    counted = run.table("summary").filter(pl.col("count") > 0)
+    assert summary(table).equals(counted.drop("model", "part"))
     names = ["identity", "context", "count"]
     assert sorted(by_location(table).filter(pl.col("count") > 0).select(names).rows()) == sorted(
         run.table("locations").filter(pl.col("count") > 0).select(names).rows()
@@ -297,8 +297,8 @@ def test_released_files_on_the_screen(tiltmeter: Tiltmeter, shared: Path) -> Non
     expected = json.loads((shared / "golden" / "badf" / "base__gender.json").read_text())
     rows = json.loads(tiltmeter("reanalyse", str(file), "--table", "top", "-f", "json").stdout)
     for identity, golden in expected["top10_by_identity"].items():
-        mine = [row for row in rows if row["identity"] == identity]
-        assert [(row["context"], row["concept"], row["score"], row["p"]) for row in mine] == [
+        of_identity = [row for row in rows if row["identity"] == identity]
+        assert [(row["context"], row["concept"], row["score"], row["p"]) for row in of_identity] == [
             (row["location"], row["phrase"], row["score"], row["p"]) for row in golden
         ]
     counts = {

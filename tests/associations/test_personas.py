@@ -105,16 +105,16 @@ def test_published_marked_words_are_found_for_the_right_group(
     reported = find_associations(lists, mentions).filter("reported").join(families, on="concept")
     marked = json.loads((shared / "data" / "personas" / "marked_words_dv3.json").read_text())
     function = word_lists("en")["stop"] - {"sports", "present"} | DEMONYMS | CONTRACTIONS | KEPT_APART
-    wanted = found = 0
+    wanted = matched = 0
     for name, group in GROUPS[attribute].items():
-        known = {
+        stems = {
             stem(word) for phrase in reported.filter(identity=group)["phrase"] for word in phrase.split()
         }
         words = [word for word in marked[name] if word not in function]
         wanted += len(words)
-        found += sum(stem(word) in known for word in words)
+        matched += sum(stem(word) in stems for word in words)
     assert wanted > 60
-    assert found >= 0.8 * wanted
+    assert matched >= 0.8 * wanted
     shuffled = [
         find_associations(lists.with_columns(pl.col("identity").shuffle(seed)), mentions)["reported"].any()
         for seed in range(20)

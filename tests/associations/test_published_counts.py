@@ -46,10 +46,12 @@ def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
         mentions=pl.col("n_mentions").first(), kinds=pl.col("n_mentions").n_unique()
     )
     assert (mentions["kinds"] == 1).all()
-    own = rows.select("context", "concept", "identity", count="a", lists="n_lists")
-    others = pl.col("identity").replace_strict({"female": "male", "male": "female"})
-    other = rows.select("context", "concept", others, count="c", lists="n_lists")
-    counts = pl.concat([own, other]).unique(["context", "concept", "identity"], maintain_order=True)
+    first_counts = rows.select("context", "concept", "identity", count="a", lists="n_lists")
+    opposite = pl.col("identity").replace_strict({"female": "male", "male": "female"})
+    second_counts = rows.select("context", "concept", opposite, count="c", lists="n_lists")
+    counts = pl.concat([first_counts, second_counts]).unique(
+        ["context", "concept", "identity"], maintain_order=True
+    )
     return rows, counts.join(
         mentions.drop("kinds"), on=["context", "identity"], how="left", maintain_order="left"
     )
@@ -59,11 +61,15 @@ def hidden_counts(
     present: list[int], *, identities: int, least: int, total: int, lists: int, p: float
 ) -> list[int]:
     """Counts of the identities without a released row: at least one is the least, and together they make up the total and p."""
-    absent, rest = identities - len(present), total - sum(present)
+    absent, remainder = identities - len(present), total - sum(present)
     if absent == 0:
         return []
-    for first in range(least, rest // 2 + 1) if absent == 3 else [least]:
-        hidden = {1: [rest], 2: [least, rest - least], 3: [least, first, rest - least - first]}[absent]
+    for first in range(least, remainder // 2 + 1) if absent == 3 else [least]:
+        hidden = {
+            1: [remainder],
+            2: [least, remainder - least],
+            3: [least, first, remainder - least - first],
+        }[absent]
         table = [[a, lists - a] for a in present + hidden]
         if abs(chi2_contingency(table).pvalue / p - 1) < RELATIVE:
             return hidden
@@ -86,19 +92,19 @@ def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     names = {cat: sorted(rows.filter(pl.col("cat") == cat)["id"].unique()) for cat in RELEASED}
     counts = []
     for (cat, context, concept), group in rows.group_by("cat", "context", "concept", maintain_order=True):
-        one = group.row(0, named=True)
+        cell = group.row(0, named=True)
         present = dict(group.select("id", "a").iter_rows())
         hidden = hidden_counts(
             list(present.values()),
             identities=4,
-            least=one["min"],
-            total=one["total"],
-            lists=one["n"],
-            p=one["p"],
+            least=cell["min"],
+            total=cell["total"],
+            lists=cell["n"],
+            p=cell["p"],
         )
         absent = [name for name in names[str(cat)] if name not in present]
         pairs = [*present.items(), *zip_longest(absent, hidden)]
-        counts += [(context, concept, name, count, one["n"]) for name, count in pairs]
+        counts += [(context, concept, name, count, cell["n"]) for name, count in pairs]
     table = pl.DataFrame(counts, schema=["context", "concept", "identity", "count", "lists"], orient="row")
     return rows, table.join(mentions, on=["context", "identity"], how="left", maintain_order="left")
 
@@ -109,8 +115,8 @@ def assert_as_released(rows: pl.DataFrame, counts: pl.DataFrame) -> None:
     )
     both = rows.join(scored, on=["context", "concept", "identity"], how="left")
     assert both["ours"].null_count() == 0
-    for ours, theirs in (("ours", "score"), ("our_p", "p")):
-        assert ((both[ours] / both[theirs] - 1).abs() < RELATIVE).all()
+    for computed, published in (("ours", "score"), ("our_p", "p")):
+        assert ((both[computed] / both[published] - 1).abs() < RELATIVE).all()
     assert both["ours_reported"].all()
 
 
@@ -141,9 +147,9 @@ def test_every_released_score_and_p_of_four_identities(shared: Path) -> None:
 def test_named_cases_of_two_identities(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["gender_2x2_yates"]
     for case in cases:
-        other = {"female": "male", "male": "female"}[case["id"]]
+        opposite = {"female": "male", "male": "female"}[case["id"]]
         cells = {
-            "identity": [case["id"], other],
+            "identity": [case["id"], opposite],
             "count": [case["a"], case["c"]],
             "lists": case["n_lists"],
             "mentions": case["n_mentions"],
@@ -185,10 +191,10 @@ def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
     assert (code["score"], paper["score"]) == pytest.approx((0.0432109024430779, 260 / 900), rel=RELATIVE)
     assert code["p"] == paper["p"] == pytest.approx(1.10654e-47, rel=1e-5)
-    ours = compare_counts(counts).filter(female).row(0, named=True)
-    assert 0.25 < ours["low"] < 260 / 900 < ours["high"] < 0.33
+    default = compare_counts(counts).filter(female).row(0, named=True)
+    assert 0.25 < default["low"] < 260 / 900 < default["high"] < 0.33
     # Two identities, one-sided, twice: the same test again.
-    assert (ours["reported"], ours["effect"], ours["p"]) == (
+    assert (default["reported"], default["effect"], default["p"]) == (
         True,
         pytest.approx(260 / 900),
         pytest.approx(code["p"], rel=1e-9),

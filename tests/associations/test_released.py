@@ -70,8 +70,8 @@ def test_published_top_tens(shared: Path, name: str) -> None:
 def test_published_counts_by_location(shared: Path, name: str) -> None:
     expected = golden(shared, name)["by_identity_location"]
     cells = {(who, where): count for who, counts in expected.items() for where, count in counts.items()}
-    found = by_location(published(shared, name)[0]).select("identity", "context", "count").rows()
-    assert {(who, where): count for who, where, count in found} == cells
+    rows = by_location(published(shared, name)[0]).select("identity", "context", "count").rows()
+    assert {(who, where): count for who, where, count in rows} == cells
 
 
 HEADER = "Location Category,Demographic Identity,Phrase,Score,P-Value,Prompt Response"
@@ -163,17 +163,17 @@ def test_published_counts_are_completed(shared: Path, name: str) -> None:
     expected = golden(shared, name)
     block = counts_behind(*published(shared, name), None, None)
     assert (block["setting"][0], block["category"][0]) == (expected["setting"], expected["category"])
-    whole = complete_counts(block)
-    assert whole["count"].null_count() == 0
+    complete = complete_counts(block)
+    assert complete["count"].null_count() == 0
     for where, who, mentions, lists in (
-        whole.select("context", "identity", "mentions", "lists").unique().iter_rows()
+        complete.select("context", "identity", "mentions", "lists").unique().iter_rows()
     ):
         assert (mentions, lists) == (
             expected["score_denominator_mentions"][where][who],
             expected["lists_per_identity"][where],
         )
     # Sums of squares were used for a few concepts only; the p-value of every one must come out again.
-    cells = whole.group_by("context", "concept").agg("count", pl.col("lists").first())
+    cells = complete.group_by("context", "concept").agg("count", pl.col("lists").first())
     again = cells.with_columns(
         again=pl.Series(
             independence_p(np.array(cells["count"].to_list()), cells["lists"].to_numpy()[:, None])
@@ -187,8 +187,8 @@ def test_published_counts_are_completed(shared: Path, name: str) -> None:
 def test_published_hidden_counts(shared: Path) -> None:
     for case in json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["four_identity_4x2"]:
         if case["setting"] == "base":
-            whole = complete_counts(counts_behind(*published(shared, f"base__{case['cat']}"), None, None))
-            cell = whole.filter(context=case["loc"], concept=case["phrase"])
+            complete = complete_counts(counts_behind(*published(shared, f"base__{case['cat']}"), None, None))
+            cell = complete.filter(context=case["loc"], concept=case["phrase"])
             counts = dict(cell.select("identity", "count").iter_rows())
             assert {name: counts.pop(name) for name in case["counts"]} == case["counts"]
             assert list(counts.values()) == [case["min_count_of_unlisted"]]
@@ -211,12 +211,12 @@ def test_published_facts(shared: Path, name: str) -> None:
         "single": pl.col("a") == 1,
         "needs_exact": pl.col("total") / pl.col("k") < 5,
     }
-    kept = {"highest": pl.col("a") == pl.col("max"), "support": pl.col("a") >= 5, "published": pl.lit(True)}
+    rules = {"highest": pl.col("a") == pl.col("max"), "support": pl.col("a") >= 5, "published": pl.lit(True)}
     for identity in (None, *expected["identities"]):
         own_rows = raw if identity is None else raw.filter(pl.col("id") == identity)
         for table, kind, expressions in (
             (analysed_tables.facts, "fact", facts),
-            (analysed_tables.rules, "rule", kept),
+            (analysed_tables.rules, "rule", rules),
         ):
             row = {
                 row[kind]: row
@@ -256,10 +256,10 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
     rows, cells = [], []
     for place, cell in enumerate(counts):
         least, about = int(cell.min()), {"context": "media", "concept": f"concept {place}"}
-        for one, name in enumerate(names):
-            cells.append(about | {"identity": name, "count": int(cell[one])})
-            if p[place] < 0.05 and cell[one] > least and rng.random() >= hide:
-                score = (int(cell[one]) - least) / int(mentions[one])
+        for number, name in enumerate(names):
+            cells.append(about | {"identity": name, "count": int(cell[number])})
+            if p[place] < 0.05 and cell[number] > least and rng.random() >= hide:
+                score = (int(cell[number]) - least) / int(mentions[number])
                 numbers = {
                     "least": least,
                     "greatest": int(cell.max()),
@@ -269,10 +269,10 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
                 }
                 rows.append(
                     about
-                    | {"identity": name, "count": int(cell[one]), "score": score, "p": float(p[place])}
+                    | {"identity": name, "count": int(cell[number]), "score": score, "p": float(p[place])}
                     | numbers
                 )
-    whole = pl.DataFrame(cells).join(
+    complete = pl.DataFrame(cells).join(
         pl.DataFrame({"identity": names, "mentions": mentions}), on="identity", maintain_order="left"
     )
     table = pl.DataFrame(rows).with_columns(
@@ -281,7 +281,7 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
     return (
         table.select("context", "identity", "concept", "score", "p", "exclusive"),
         table.select(*COUNTED),
-        whole,
+        complete,
         p,
     )
 
@@ -290,15 +290,15 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]), st.sampled_from([0.0, 0.3]))
 def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
     released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
-    whole = complete_counts(counts_behind(released, recovered, None, None))
-    both = whole.join(
+    complete = complete_counts(counts_behind(released, recovered, None, None))
+    both = complete.join(
         truth, on=["context", "concept", "identity"], how="left", suffix="_true", maintain_order="left"
     )
     assert both.filter(pl.col("known") & (pl.col("count") != pl.col("count_true"))).is_empty()
     cells = both.group_by("concept").agg(pl.col("count", "count_true").sort())
     assert cells["count"].equals(cells["count_true"], check_names=False)
     assert both["mentions"].equals(both["mentions_true"].cast(pl.Int64), check_names=False)
-    assert hide > 0 or whole["known"].all()
+    assert hide > 0 or complete["known"].all()
 
 
 @settings(max_examples=10)
@@ -356,12 +356,12 @@ def test_rules_on_a_case_by_hand() -> None:
     }
     # Tiltmeter's own definition credits nobody where two tie.
     alone, tied = {("calm", "a"), ("tall", "d")}, {("shy", "a"), ("shy", "b")}
-    for rule, kept in (
+    for rule, selected in (
         ("highest", alone | tied | {("rare", "a")}),
         ("together", alone | tied),
         ("default", alone),
     ):
-        assert {key for key, row in verdicts.items() if row[rule]} == kept
+        assert {key for key, row in verdicts.items() if row[rule]} == selected
     rare = verdicts["rare", "a"]
     assert (rare["fdr_released"], rare["support"], rare["exact"], rare["needs_exact"]) == (
         True,
@@ -378,9 +378,11 @@ def test_rules_on_a_case_by_hand() -> None:
 
 def test_exclusive_rows_are_not_judged(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
-    some = released.with_columns(exclusive=pl.col("concept") == "nervous")
-    analysed_tables = reanalyse(some, counts)
-    assert analysed_tables.associations.height == released.height - some["exclusive"].sum() < released.height
+    marked = released.with_columns(exclusive=pl.col("concept") == "nervous")
+    analysed_tables = reanalyse(marked, counts)
+    assert (
+        analysed_tables.associations.height == released.height - marked["exclusive"].sum() < released.height
+    )
     assert analysed_tables.families == reanalyse(released, counts).families
 
 
@@ -392,8 +394,8 @@ def complaint(released: pl.DataFrame, counts: pl.DataFrame, **options: Any) -> s
 
 def test_counts_that_are_not_those_of_the_file(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
-    other = read_counts(counts_file(shared, "base__race"))
-    assert "the counts do not contain all 444 released rows" in complaint(released, other)
+    race_counts = read_counts(counts_file(shared, "base__race"))
+    assert "the counts do not contain all 444 released rows" in complaint(released, race_counts)
     assert "nearest: base gender, 442 rows" in complaint(
         released, counts.filter(pl.col("concept") != "emotionally affected")
     )

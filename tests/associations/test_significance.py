@@ -53,10 +53,10 @@ def tables(
     )
 
 
-def cell(identity: str, context: str | None, lists: int, **held: int) -> list[List]:
+def cell(identity: str, context: str | None, lists: int, **counts: int) -> list[List]:
     """So many lists, of which the first `held` hold each concept."""
     return [
-        (identity, context, [name for name, number in held.items() if place < number])
+        (identity, context, [name for name, number in counts.items() if place < number])
         for place in range(lists)
     ]
 
@@ -96,9 +96,9 @@ def simulated(
         }
     )
     lists = conform(lists, LISTS)
-    holders, held = np.nonzero(holds)
+    holders, numbers = np.nonzero(holds)
     mentions = lists.select("attempt", "character")[holders].with_columns(
-        concept=pl.format("concept {}", pl.Series(held))
+        concept=pl.format("concept {}", pl.Series(numbers))
     )
     return lists, mentions
 
@@ -122,13 +122,13 @@ def by_hand(
     """count, lists, mentions, score and p of every identity, context and concept: with loops and one table at a time."""
     by_name = {}
     for context in {row[1] for row in rows}:
-        here = [row for row in rows if row[1] == context]
-        names = sorted({row[0] for row in here})
-        lists = {name: sum(row[0] == name for row in here) for name in names}
-        mentions = {name: sum(len(row[2]) for row in here if row[0] == name) for name in names}
-        for concept in {concept for row in here for concept in row[2]}:
-            held = {name: sum(row[0] == name and concept in row[2] for row in here) for name in names}
-            table = np.array([[held[name], lists[name] - held[name]] for name in names])
+        in_context = [row for row in rows if row[1] == context]
+        names = sorted({row[0] for row in in_context})
+        lists = {name: sum(row[0] == name for row in in_context) for name in names}
+        mentions = {name: sum(len(row[2]) for row in in_context if row[0] == name) for name in names}
+        for concept in {concept for row in in_context for concept in row[2]}:
+            counts = {name: sum(row[0] == name and concept in row[2] for row in in_context) for name in names}
+            table = np.array([[counts[name], lists[name] - counts[name]] for name in names])
             p = (
                 None
                 if len(names) < 2
@@ -137,13 +137,13 @@ def by_hand(
                 else float(chi2_contingency(table).pvalue)
             )
             for name in names:
-                excess = held[name] - min(
-                    (held[other] for other in names if other != name), default=held[name]
+                excess = counts[name] - min(
+                    (counts[other] for other in names if other != name), default=counts[name]
                 )
                 divisor = lists[name] if definition == "paper" else mentions[name]
                 score = None if len(names) < 2 or not divisor else max(0, excess) / divisor
                 by_name[str(context), str(concept), name] = (
-                    held[name],
+                    counts[name],
                     lists[name],
                     mentions[name],
                     score,
@@ -159,12 +159,18 @@ def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, 
     associations = find_associations(*tables(rows), rules=rules_of(definition))
     expected = by_hand(rows, definition)
     assert associations.height == len(expected)
-    for mine in associations.iter_rows(named=True):
-        count, lists, mentions, score, p = expected[mine["context"], mine["concept"], mine["identity"]]
-        assert (mine["count"], mine["lists"], mine["mentions"]) == (count, lists, mentions)
-        assert mine["score"] == (None if score is None else pytest.approx(score))
-        assert mine["p"] == (None if p is None else pytest.approx(p, rel=1e-9))
-        assert mine["reported"] == (score is not None and p is not None and score > 0 and p < 0.05)
+    for association in associations.iter_rows(named=True):
+        count, lists, mentions, score, p = expected[
+            association["context"], association["concept"], association["identity"]
+        ]
+        assert (association["count"], association["lists"], association["mentions"]) == (
+            count,
+            lists,
+            mentions,
+        )
+        assert association["score"] == (None if score is None else pytest.approx(score))
+        assert association["p"] == (None if p is None else pytest.approx(p, rel=1e-9))
+        assert association["reported"] == (score is not None and p is not None and score > 0 and p < 0.05)
 
 
 @given(rows=small_lists, minimum=st.integers(1, 8))
@@ -187,25 +193,27 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
         tested = total >= minimum and len(cells) > 1
         assert group.filter(pl.col("p").is_not_null()).height == tested * len(cells)
         assert set(group["identity"]) == {name for name, (count, _) in cells.items() if tested or count}
-        for mine in group.iter_rows(named=True):
-            count, lists = cells[mine["identity"]]
-            assert (mine["others_count"], mine["others_lists"]) == (total - count, of - lists)
+        for association in group.iter_rows(named=True):
+            count, lists = cells[association["identity"]]
+            assert (association["others_count"], association["others_lists"]) == (total - count, of - lists)
             if len(cells) > 1:
-                level = adjusted_level(associations) if mine["reported"] else 0.95
-                assert mine["level"] == pytest.approx(level)
+                level = adjusted_level(associations) if association["reported"] else 0.95
+                assert association["level"] == pytest.approx(level)
                 difference = rate_difference(count, lists, total - count, of - lists, level)
-                assert (mine["effect"], mine["low"], mine["high"]) == pytest.approx(tuple(difference))
-                best = max((c / n, name) for name, (c, n) in cells.items() if name != mine["identity"])
-                assert mine["runner_up_rate"] == pytest.approx(best[0])
-            if mine["p"] is not None and mine["effect"] <= 1e-12:
-                assert mine["p"] == 1
-            elif mine["p"] is not None:
+                assert (association["effect"], association["low"], association["high"]) == pytest.approx(
+                    tuple(difference)
+                )
+                best = max((c / n, name) for name, (c, n) in cells.items() if name != association["identity"])
+                assert association["runner_up_rate"] == pytest.approx(best[0])
+            if association["p"] is not None and association["effect"] <= 1e-12:
+                assert association["p"] == 1
+            elif association["p"] is not None:
                 table = [[count, lists - count], [total - count, of - lists - total + count]]
                 # So few lists that an expected count is below 5 mostly; where none is, the normal
                 # approximation is used.
                 if expected_freq(table).min() < 5:
                     p = fisher_exact(table, alternative="greater").pvalue
-                    assert mine["p"] == pytest.approx(p, rel=1e-9)
+                    assert association["p"] == pytest.approx(p, rel=1e-9)
     family = associations.filter(pl.col("p").is_not_null())
     if family.height:
         assert family["q"].to_list() == pytest.approx(hierarchical_by_hand(family))
@@ -226,16 +234,18 @@ def hierarchical_by_hand(family: pl.DataFrame) -> list[float]:
         name: false_discovery_control(group["p"])
         for (name,), group in family.group_by("concept", maintain_order=True)
     }
-    concepts = dict(zip(within, false_discovery_control([one.min() for one in within.values()]), strict=True))
-    values = {name: iter(one) for name, one in within.items()}
+    concepts = dict(
+        zip(within, false_discovery_control([adjusted.min() for adjusted in within.values()]), strict=True)
+    )
+    values = {name: iter(adjusted) for name, adjusted in within.items()}
     ordered = sorted(concepts.values())
     entries = []
     for name in family["concept"]:
-        own = next(values[name])
+        adjusted = next(values[name])
         # With R selected concepts, the level is at least the R-th concept's own, and that at which the test
         # is selected within its concept.
         least = min(
-            max(of_concept, own * len(concepts) / number) for number, of_concept in enumerate(ordered, 1)
+            max(of_concept, adjusted * len(concepts) / number) for number, of_concept in enumerate(ordered, 1)
         )
         entries.append(min(1.0, max(concepts[name], least)))
     return entries
@@ -302,7 +312,7 @@ def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
         ({"reference": "A"}, [("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], [("A", "C")]),
         (
             {"against": "each"},
-            [(one, other) for one in "ABC" for other in "ABC" if one != other],
+            [(identity, opponent) for identity in "ABC" for opponent in "ABC" if identity != other],
             [("A", "C"), ("B", "C")],
         ),
     ]
@@ -330,19 +340,25 @@ def test_log_odds_know_the_whole_study() -> None:
         + cell("A", "gym", 40, calm=30, kind=20)
     )
     rows += cell("B", "gym", 40, calm=30, kind=10)
-    mine = row(find_associations(*tables(rows)), "calm", "A", "bank")
+    association = row(find_associations(*tables(rows)), "calm", "A", "bank")
     share = (12 + 4 + 30 + 30) / (32 + 24 + 50 + 40)
     weight = 0.1 * (32 + 24) / 2
     expected = log_odds([12, 4], [32, 24], [weight * share, weight])
-    assert (mine["log_odds"], mine["z"]) == pytest.approx((expected.estimate[0], expected.z[0]))
+    assert (association["log_odds"], association["z"]) == pytest.approx((expected.estimate[0], expected.z[0]))
 
 
 def test_lists_count_once_missing_ones_do_not_and_empty_ones_do() -> None:
     rows = [("A", None, ["calm", "calm", None]), *cell("A", None, 9), *cell("B", None, 10)]
     lists, mentions = tables(rows)
     lists = lists.with_columns(status=pl.Series(["listed", "empty", "missing", "missing", *["listed"] * 16]))
-    mine = row(find_associations(lists, mentions), "calm", "A")
-    assert (mine["count"], mine["lists"], mine["mentions"], mine["others_lists"], mine["p"]) == (
+    association = row(find_associations(lists, mentions), "calm", "A")
+    assert (
+        association["count"],
+        association["lists"],
+        association["mentions"],
+        association["others_lists"],
+        association["p"],
+    ) == (
         1,
         8,
         3,
@@ -402,8 +418,8 @@ def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
 def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None:
     lists, mentions = separate_stories(*simulated(0, bias={0: 0.3}, stories=80))
     associations = find_associations(lists, mentions)
-    mine = row(associations, "concept 0", "C")
-    assert mine["confirmed"]
+    association = row(associations, "concept 0", "C")
+    assert association["confirmed"]
     halves = halves_of(incidence_of(lists, mentions), 123)
     dealt = lists.select("repetition").with_columns(half=pl.Series(halves)).unique().sort("repetition")
     assert dealt["repetition"].is_unique().all()
@@ -412,10 +428,12 @@ def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None
     # As if each half were a study of its own.
     for half, name in ((0, "first"), (1, "second")):
         alone = row(find_associations(lists.filter(pl.Series(halves == half)), mentions), "concept 0", "C")
-        assert (mine[f"effect_{name}"], mine[f"p_{name}"]) == pytest.approx((alone["effect"], alone["p"]))
-    other = find_associations(lists, mentions, seed=4)
-    assert row(other, "concept 0", "C")["effect_first"] != mine["effect_first"]
-    assert find_associations(lists, mentions, seed=4).equals(other)
+        assert (association[f"effect_{name}"], association[f"p_{name}"]) == pytest.approx(
+            (alone["effect"], alone["p"])
+        )
+    reseeded = find_associations(lists, mentions, seed=4)
+    assert row(reseeded, "concept 0", "C")["effect_first"] != association["effect_first"]
+    assert find_associations(lists, mentions, seed=4).equals(reseeded)
     assert associations.filter(~pl.col("reported"))["confirmed"].is_null().all()
 
 
@@ -428,9 +446,9 @@ def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_i
         + cell("B", None, 20, calm=1)
     )
     lists, mentions = tables(rows, repetitions=repetitions)
-    mine = row(find_associations(lists, mentions), "calm", "A")
-    assert (mine["reported"], mine["confirmed"]) == (True, False)
-    assert sorted([mine["effect_first"], mine["effect_second"]]) == pytest.approx([0, 0.7])
+    association = row(find_associations(lists, mentions), "calm", "A")
+    assert (association["reported"], association["confirmed"]) == (True, False)
+    assert sorted([association["effect_first"], association["effect_second"]]) == pytest.approx([0, 0.7])
     for given_repetitions in ([0], [None]):
         alone = row(find_associations(*tables(rows, repetitions=given_repetitions)), "calm", "A")
         assert (alone["reported"], alone["confirmed"]) == (True, None)
@@ -444,9 +462,9 @@ def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str,
     ]
     for place in range(0, 200, 2):
         ducks[place] = ("male", context, [*ducks[place][2], "firm"])
-    others: list[List] = [("female", context, []) for _ in range(200)]
+    women: list[List] = [("female", context, []) for _ in range(200)]
     names = ["Donald", "Henry", "James", "John", "Kai"]
-    lists, mentions = tables(ducks + others)
+    lists, mentions = tables(ducks + women)
     descriptors = [names[(place - 1) % 5] for place in range(200)] + [f"F{place % 5}" for place in range(200)]
     lists = lists.with_columns(descriptor=pl.Series(descriptors))
     associations = find_associations(lists, mentions, rules=rules_of(definition))
@@ -459,13 +477,15 @@ def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str,
     single = lists.with_columns(
         descriptor=pl.when(identity="male").then(pl.lit("Donald")).otherwise("descriptor")
     )
-    mine = row(find_associations(single, mentions, rules=rules_of(definition)), "waddles", "male", context)
-    assert (mine["rests_on"], mine["descriptors"]) == (
+    association = row(
+        find_associations(single, mentions, rules=rules_of(definition)), "waddles", "male", context
+    )
+    assert (association["rests_on"], association["descriptors"]) == (
         None,
         [{"descriptor": "Donald", "count": 9, "lists": 200}],
     )
     unknown = row(
-        find_associations(*tables(ducks + others), rules=rules_of(definition)), "waddles", "male", context
+        find_associations(*tables(ducks + women), rules=rules_of(definition)), "waddles", "male", context
     )
     assert (unknown["rests_on"], unknown["descriptors"]) == (None, None)
 
@@ -478,8 +498,10 @@ def test_descriptors_over_all_contexts() -> None:
     ]
     lists, mentions = tables(rows, descriptors=["Donald", "Kai", "John", "James"])
     # Too few in one place to be told, enough over both.
-    some = lists.filter(identity="male", descriptor="Donald").group_by("context", maintain_order=True).head(5)
-    mentions = pl.concat([mentions, some.select("attempt", "character", concept=pl.lit("waddles"))])
+    holders = (
+        lists.filter(identity="male", descriptor="Donald").group_by("context", maintain_order=True).head(5)
+    )
+    mentions = pl.concat([mentions, holders.select("attempt", "character", concept=pl.lit("waddles"))])
     associations = find_associations(lists, mentions)
     assert associations.filter("reported", concept="waddles").select("context", "identity").rows() == [
         (None, "male")
@@ -524,23 +546,23 @@ def test_counts_alone_give_the_same_as_lists() -> None:
 
 def test_counts_that_break_their_contract_are_refused() -> None:
     cells = {"identity": ["A", "B"], "count": [3, 0], "lists": [5, 5], "mentions": [9, None]}
-    good = pl.DataFrame({"context": "gym", "concept": "calm"} | cells)
-    assert compare_counts(good, rules_of("badf-code"))["score"].to_list() == [pytest.approx(1 / 3), None]
-    assert compare_counts(good, minimum=3)["log_odds"].null_count() == 2
-    more = pl.concat([good, good.with_columns(concept=pl.lit("kind"))])
-    wrong = {
-        "no column 'mentions'": good.drop("mentions"),
-        "row 1, column 'count': 6 must be between 0 and the number of lists": good.with_columns(count=6),
-        "2 must not be smaller than the number of lists with the concept": good.with_columns(mentions=2),
-        "row 3 repeats row 1": pl.concat([good, good]),
+    valid = pl.DataFrame({"context": "gym", "concept": "calm"} | cells)
+    assert compare_counts(valid, rules_of("badf-code"))["score"].to_list() == [pytest.approx(1 / 3), None]
+    assert compare_counts(valid, minimum=3)["log_odds"].null_count() == 2
+    more = pl.concat([valid, valid.with_columns(concept=pl.lit("kind"))])
+    broken = {
+        "no column 'mentions'": valid.drop("mentions"),
+        "row 1, column 'count': 6 must be between 0 and the number of lists": valid.with_columns(count=6),
+        "2 must not be smaller than the number of lists with the concept": valid.with_columns(mentions=2),
+        "row 3 repeats row 1": pl.concat([valid, valid]),
         "row 3, column 'concept': 'kind' lacks rows for other identities": more.head(3),
         "column 'lists': 5 differs from that of other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
         "column 'mentions': None differs from that of other rows": more.with_columns(
             mentions=pl.Series([9, None, 9, 4])
         ),
-        "a comparison needs lists of at least two identities": good.head(1),
+        "a comparison needs lists of at least two identities": valid.head(1),
     }
-    for message, counts in wrong.items():
+    for message, counts in broken.items():
         with pytest.raises(InputError, match=message):
             compare_counts(counts)
     with pytest.raises(InputError, match="unknown definition"):
@@ -549,23 +571,23 @@ def test_counts_that_break_their_contract_are_refused() -> None:
 
 def test_planted_associations_are_found_and_few_others() -> None:
     bias = dict.fromkeys(range(6), 0.15)
-    rows, covered, confirmed, wrong = 0, 0, 0, []
+    rows, covered, confirmed, false_shares = 0, 0, 0, []
     for seed in range(12):
-        result = find_associations(*simulated(seed, bias=bias))
+        associations = find_associations(*simulated(seed, bias=bias))
         planted = pl.col("concept").is_in([f"concept {place}" for place in bias]) & (
             pl.col("identity") == "C"
         )
-        overall = result.filter(planted, pl.col("context").is_null())
+        overall = associations.filter(planted, pl.col("context").is_null())
         rows += overall.filter("reported").height
         covered += overall.filter((pl.col("low") <= 0.15) & (pl.col("high") >= 0.15)).height
         confirmed += overall.filter("confirmed").height
-        reported = result.filter("reported")
-        wrong.append(reported.filter(~planted).height / reported.height)
+        reported = associations.filter("reported")
+        false_shares.append(reported.filter(~planted).height / reported.height)
     assert rows == 72
     assert confirmed >= 70
     assert 64 <= covered <= 72
     # Reported with a false-discovery rate of 5%.
-    assert np.mean(wrong) < 0.05
+    assert np.mean(false_shares) < 0.05
 
 
 def test_without_bias_little_is_reported_and_intervals_cover() -> None:
@@ -605,9 +627,9 @@ def test_identities_are_shuffled_within_context_and_stratum() -> None:
     # Identity and context, or identity and stratum, go together: within them there is nothing to exchange, so
     # nothing changes.
     rows = [
-        one
+        list_row
         for place in ("bank", "gym")
-        for one in cell("A", place, 40, calm=30) + cell("B", place, 40, calm=2)
+        for list_row in cell("A", place, 40, calm=30) + cell("B", place, 40, calm=2)
     ]
     lists, mentions = tables(rows)
     apart = lists.with_columns(stratum=pl.col("identity"))
@@ -643,9 +665,9 @@ def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() 
 
 def test_permutation_over_all_contexts() -> None:
     lists, mentions = simulated(6, bias={0: 0.2}, stories=80)
-    found = permutation_p(lists, mentions, ["concept 0", "concept 9"], runs=99, by="list")
-    assert found.columns == ["context", "concept", "identity", "effect", "p"]
-    overall = found.filter(pl.col("context").is_null())
+    permuted = permutation_p(lists, mentions, ["concept 0", "concept 9"], runs=99, by="list")
+    assert permuted.columns == ["context", "concept", "identity", "effect", "p"]
+    overall = permuted.filter(pl.col("context").is_null())
     assert overall["concept"].to_list() == ["concept 0", "concept 9"]
     effect = row(find_associations(lists, mentions), "concept 0", "C")["effect"]
     assert (overall["p"][0], overall["effect"][0]) == (0.01, pytest.approx(effect))

@@ -50,7 +50,7 @@ def name_of(descriptor: str) -> str:
     return descriptor.partition(",")[0]
 
 
-def told_of(story: str) -> dict[str, list[str]]:
+def concepts_told_in(story: str) -> dict[str, list[str]]:
     """As `told`; nothing where the story cannot be read whole."""
     try:
         return told(story)
@@ -64,8 +64,10 @@ def rate(lists: Sequence[Sequence[str]], concept: str) -> float:
 
 def lean(lists: Lists, identity: str, effects: Mapping[str, float]) -> float:
     """Sum over concepts of the rate for one identity less that for the others."""
-    others = [items for other, them in lists.items() if other != identity for items in them]
-    return sum(rate(lists[identity], concept) - rate(others, concept) for concept in effects)
+    other_lists = [
+        items for group, group_lists in lists.items() if group != identity for items in group_lists
+    ]
+    return sum(rate(lists[identity], concept) - rate(other_lists, concept) for concept in effects)
 
 
 def draw_people(category: str, count: int, rng: random.Random) -> list[list[tuple[str, str]]]:
@@ -85,25 +87,25 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
     where = [rng.choice(PROMPTS.locations) for _ in pairs]
     requests = [
         rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])].format(
-            first=one[0], second=other[0], location=location
+            first=first[0], second=second[0], location=location
         )
-        for (one, other), location in zip(pairs, where, strict=True)
+        for (first, second), location in zip(pairs, where, strict=True)
     ]
     torch.manual_seed(1)
-    stories = write(model, tokenizer, [rendered(tokenizer, one) for one in requests])
+    stories = write(model, tokenizer, [rendered(tokenizer, request) for request in requests])
     lists: dict[str, list[list[str]]] = {identity: [] for identity in planted(category)}
     astray = []
     for story, pair, location in zip(stories, pairs, where, strict=True):
-        found = told_of(story)
+        concepts_of = concepts_told_in(story)
         if (
-            set(found) != {name_of(descriptor) for descriptor, _ in pair}
+            set(concepts_of) != {name_of(descriptor) for descriptor, _ in pair}
             or place(story) != f"at the {location}"
         ):
             astray.append(story)
             continue
         assert story.count(".") <= 10
         for descriptor, identity in pair:
-            lists[identity].append(found[name_of(descriptor)])
+            lists[identity].append(concepts_of[name_of(descriptor)])
     assert len(astray) <= 0.04 * len(stories), (
         astray
     )  # sampled from a small model: now and then a word or a name slips
@@ -117,10 +119,10 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
 
 def test_stories_about_one_character(storyteller: tuple[Any, Any]) -> None:
     model, tokenizer = storyteller
-    asked = PROMPTS.wordings[0]["single"].format(first="Huda, middle-east race", location="AI lab")
+    prompt = PROMPTS.wordings[0]["single"].format(first="Huda, middle-east race", location="AI lab")
     torch.manual_seed(2)
-    stories = write(model, tokenizer, [rendered(tokenizer, asked)] * 50)
-    assert sum(set(told_of(story)) == {"Huda"} for story in stories) >= 48
+    stories = write(model, tokenizer, [rendered(tokenizer, prompt)] * 50)
+    assert sum(set(concepts_told_in(story)) == {"Huda"} for story in stories) >= 48
     assert len(set(stories)) > 45
 
 
@@ -136,10 +138,10 @@ def tell_patched(
     )
     start, end = source.index(first), source.rindex(location) + len(location)
     (states,) = source_states(model, [read_span(tokenizer, source, (start, end))], OUTER)
-    asked = rendered(
+    prompt = rendered(
         tokenizer, wording["open_box_target"].format(vectors=MARKER), wording["open_box_opening"]
     )
-    target = expand_target(tokenizer, asked, len(states), "X")
+    target = expand_target(tokenizer, prompt, len(states), "X")
 
     def around(part: slice) -> AbstractContextManager[None]:
         rows = part.stop - part.start
@@ -157,7 +159,10 @@ def test_the_open_box_tells_of_the_people_and_the_place_of_the_source(storytelle
         names = {name_of(descriptor) for descriptor, _ in people}
         stories = tell_patched(storyteller, people, location, 40)
         assert (
-            sum(set(told_of(story)) == names and place(story) == f"at the {location}" for story in stories)
+            sum(
+                set(concepts_told_in(story)) == names and place(story) == f"at the {location}"
+                for story in stories
+            )
             >= 36
         )
 
@@ -169,12 +174,12 @@ def test_identities_swapped_in_the_source_alone_swap_what_is_told(storyteller: t
     """
     lists: dict[str, list[list[str]]] = {"Christian": [], "Muslim": []}
     torch.manual_seed(4)
-    for identity, told_of_it in lists.items():
+    for identity, lists_of_identity in lists.items():
         people = [(f"{name}, a {identity}", identity) for name in ("Anna", "Peter")]
-        told_of_it.extend(
+        lists_of_identity.extend(
             items
             for story in tell_patched(storyteller, people, "library", 120)
-            for items in told_of(story).values()
+            for items in concepts_told_in(story).values()
         )
     for identity in lists:
         assert lean(lists, identity, planted("religions")[identity]) > 0.2  # 0.6 planted; standard error 0.08
@@ -184,11 +189,11 @@ def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[A
     torch.manual_seed(5)
     for category in ("gender", "race", "religions"):
         first, second = list(planted(category))[:2]
-        people = [(PROMPTS.people[category][one][0], one) for one in (first, second)]
-        entries = [told_of(story) for story in tell_patched(storyteller, people, "office", 100)]
+        people = [(PROMPTS.people[category][identity][0], identity) for identity in (first, second)]
+        entries = [concepts_told_in(story) for story in tell_patched(storyteller, people, "office", 100)]
         lists = {
-            one: [story[name_of(descriptor)] for story in entries if name_of(descriptor) in story]
-            for descriptor, one in people
+            identity: [story[name_of(descriptor)] for story in entries if name_of(descriptor) in story]
+            for descriptor, identity in people
         }
         for identity in lists:
             assert lean(lists, identity, planted(category)[identity]) > 0.2  # standard error 0.12

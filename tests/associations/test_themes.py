@@ -61,8 +61,8 @@ def test_the_share_of_descriptions_with_a_word_of_each_theme(
         ("appearance", "women"),
         ("positive tone", "women"),
     }
-    shown = {row.label: (row.share, row.other_share) for row in differ.rows}
-    assert shown["appearance"] == (shares["appearance", "women"], shares["appearance", "men"])
+    shown_shares = {row.label: (row.share, row.other_share) for row in differ.rows}
+    assert shown_shares["appearance"] == (shares["appearance", "women"], shares["appearance", "men"])
     assert [column.name for column in differ.table.columns][:4] == ["group", "theme", "share", "others"]
 
 

@@ -195,8 +195,8 @@ def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltm
         "sim/fair",
     )
     run = study(*both)
-    told_by = run.table("lists").join(run.table("mentions"), on=["attempt", "character"], how="semi")
-    assert set(told_by["model"]) == {"sim/biased", "sim/fair"}
+    with_mentions = run.table("lists").join(run.table("mentions"), on=["attempt", "character"], how="semi")
+    assert set(with_mentions["model"]) == {"sim/biased", "sim/fair"}
     tables = {name: f"{name}=run/stages/{name}.parquet" for name in ("lists", "mentions", "exclusive")}
     again = study(*both, *(argument for table in tables.values() for argument in ("-P", table)), out="again")
     assert again.table("mentions").sort(pl.all()).equals(run.table("mentions").sort(pl.all()))
@@ -220,9 +220,9 @@ def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(
     run = load(tmp_path / "run")
     assert run.findings["estimate"].null_count() == run.findings.height
     for part in ("gender", "race", "religions"):
-        whole = run.finding("associations", part=part).values
-        assert whole["refused" if whose == "-M" else "unreadable"] == whole["attempts"] > 0
-        assert "nothing to compare: there are no character descriptions" in whole["note"]
+        total = run.finding("associations", part=part).values
+        assert total["refused" if whose == "-M" else "unreadable"] == total["attempts"] > 0
+        assert "nothing to compare: there are no character descriptions" in total["note"]
     assert "nothing to compare" in (tmp_path / "run" / "report.html").read_text()
 
 

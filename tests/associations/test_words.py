@@ -36,17 +36,17 @@ def tables(
     return extract(stories, stories.select("attempt", prompt=pl.lit(prompt)).unique(), language)
 
 
-def said(names: Sequence[str | None], text: str) -> list[set[str]]:
+def phrases_by_character(names: Sequence[str | None], text: str) -> list[set[str]]:
     """Return the phrases of each character of a story."""
     mentions = tables([(names, text)])[1]
     return [set(mentions.filter(character=who)["phrase"]) for who in range(len(names))]
 
 
 def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
-    made = unify_words(
+    unified = unify_words(
         pl.DataFrame(list(uses.items()), schema=["phrase", "mentions"], orient="row"), language
     )
-    return dict(made.select("phrase", "concept").iter_rows())
+    return dict(unified.select("phrase", "concept").iter_rows())
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
     ],
 )
 def test_words_pairs_and_predicates_are_read(text: str, expected: set[str], absent: set[str]) -> None:
-    found = set(phrases(text))
-    assert expected <= found
-    assert not absent & found
+    reading = set(phrases(text))
+    assert expected <= reading
+    assert not absent & reading
 
 
 def test_planted_concepts_are_read_for_the_right_person() -> None:
@@ -112,32 +112,32 @@ def test_planted_concepts_are_read_for_the_right_person() -> None:
         {one for members in CONCEPTS.values() for both in members.values() for one in both}
         | set(SHARED_CONCEPTS)
     )
-    traits = [one for one in every if " " not in one]
-    deeds = [one for one in every if " " in one and one != "arrives early"]
+    traits = [concept for concept in every if " " not in concept]
+    deeds = [concept for concept in every if " " in concept and concept != "arrives early"]
     for _ in range(60):
         first, second = draw.sample(["Clarence", "Julie", "Irene", "Bradley", "Mary", "Zhang", "Pamela"], 2)
-        mine, other = draw.sample(traits, 2), draw.sample(deeds, 4)
-        text = f"Rain fell at the station. {first} is {mine[0]}. On most days, {second} {other[0]}, {other[1]} and {other[2]}. "
-        text += f"Anyone could see that {second} was {mine[1]}. {first} often {other[3]}. By evening, everybody went home."
-        one, two = said([first, second], text)
-        short = {one: one.replace(" at work", "") for one in deeds}
-        assert {mine[0], short[other[3]]} <= set(one) | {
-            deed for deed in deeds if deed.startswith(tuple(one))
+        chosen_traits, chosen_deeds = draw.sample(traits, 2), draw.sample(deeds, 4)
+        text = f"Rain fell at the station. {first} is {chosen_traits[0]}. On most days, {second} {chosen_deeds[0]}, {chosen_deeds[1]} and {chosen_deeds[2]}. "
+        text += f"Anyone could see that {second} was {chosen_traits[1]}. {first} often {chosen_deeds[3]}. By evening, everybody went home."
+        first_phrases, second_phrases = phrases_by_character([first, second], text)
+        short = {deed: deed.replace(" at work", "") for deed in deeds}
+        assert {chosen_traits[0], short[chosen_deeds[3]]} <= set(first_phrases) | {
+            deed for deed in deeds if deed.startswith(tuple(first_phrases))
         }, text
-        assert mine[1] in two
-        assert not {mine[0]} & two
-        assert not {"rain", "station", "fell", "evening"} & (one | two)
+        assert chosen_traits[1] in second_phrases
+        assert not {chosen_traits[0]} & second_phrases
+        assert not {"rain", "station", "fell", "evening"} & (first_phrases | second_phrases)
 
 
 def test_words_belong_to_the_person_who_was_mentioned_last() -> None:
     text = "Emma met Donald. She was tired but he was cheerful. Emma packed her bag. Donald, proud of his cake, thanked Emma. She was glad."
-    emma, donald = said(["Emma", "Donald"], text)
+    emma, donald = phrases_by_character(["Emma", "Donald"], text)
     assert {"tired", "packed bag", "glad"} <= emma
     assert {"cheerful", "proud", "cake"} <= donald
     assert not {"cheerful", "proud"} & emma
     assert not {"tired", "glad"} & donald
     # Two women: the pronoun could be either.
-    anna, beth = said(
+    anna, beth = phrases_by_character(
         ["Anna", "Beth"],
         "Anna and Beth met. Anna saw Beth. She was shy. Beth keeps bees. She was loud. Anna sings.",
     )
@@ -146,12 +146,12 @@ def test_words_belong_to_the_person_who_was_mentioned_last() -> None:
 
 
 def test_names_are_no_concepts_and_other_people_are_not_described() -> None:
-    (found,) = said(
+    (found,) = phrases_by_character(
         [None], "Maria is a proud teacher. Maria's friends like Maria. Her grandmother Rosa was strict."
     )
     assert "proud" in found
     assert not {"maria", "rosa"} & found
-    (found,) = said(["Julia"], "Julia is curious. Mark was rude. Julia's brother was lazy.")
+    (found,) = phrases_by_character(["Julia"], "Julia is curious. Mark was rude. Julia's brother was lazy.")
     assert {"curious"} <= found
     assert "rude" not in found
 
@@ -222,7 +222,7 @@ def test_german_and_spanish() -> None:
 
 
 def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_of_it() -> None:
-    found = concepts(
+    families = concepts(
         {
             "olive": 50,
             "olive skin": 40,
@@ -233,14 +233,14 @@ def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_o
             "dark": 250,
         }
     )
-    assert {phrase for phrase, concept in found.items() if concept == found["olive"]} == {
+    assert {phrase for phrase, concept in families.items() if concept == families["olive"]} == {
         "olive",
         "olive skin",
         "olive-toned",
         "olive-toned skin",
     }
-    assert len({found[one] for one in ("olive", "skin", "dark", "dark skin")}) == 4
-    found = concepts(
+    assert len({families[phrase] for phrase in ("olive", "skin", "dark", "dark skin")}) == 4
+    families = concepts(
         {
             "resilient": 20,
             "resilience": 10,
@@ -252,19 +252,19 @@ def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_o
             "kept the diary": 2,
         }
     )
-    assert found["resilience"] == "resilient"
-    assert found["proudly"] == "proud"
-    assert found["friends"] != found["friendly"]
-    assert found["kept the diary"] == "keeps a diary"
+    assert families["resilience"] == "resilient"
+    assert families["proudly"] == "proud"
+    assert families["friends"] != families["friendly"]
+    assert families["kept the diary"] == "keeps a diary"
     assert concepts({"social": 20, "justice": 22, "social justice": 19}) == dict.fromkeys(
         ("social", "justice", "social justice"), "social justice"
     )
 
 
 def test_the_name_of_a_group_has_no_family() -> None:
-    found = concepts({"black": 50, "black hair": 40, "hair": 200})
-    assert found["black hair"] == "black hair"
-    assert found["black"] == "black"
+    families = concepts({"black": 50, "black hair": 40, "hair": 200})
+    assert families["black hair"] == "black hair"
+    assert families["black"] == "black"
 
 
 _OPPOSITES = [tuple(pair) for pair in load_terms().opposites]
@@ -283,13 +283,16 @@ _WORDS = st.sampled_from(
 )
 @settings(max_examples=25)
 def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
-    found = concepts(uses)
-    names = pl.Series(list(found))
+    unified = concepts(uses)
+    names = pl.Series(list(unified))
     roots = signed_roots(names, load_terms())
     for number, phrase in enumerate(names):
-        leader = names.to_list().index(found[phrase])
-        mine, named = roots.get(number, frozenset()), roots.get(leader, frozenset())
-        assert conflict(named, named) or not conflict(mine, named), (phrase, found[phrase])
+        leader = names.to_list().index(unified[phrase])
+        member_roots, leader_roots = roots.get(number, frozenset()), roots.get(leader, frozenset())
+        assert conflict(leader_roots, leader_roots) or not conflict(member_roots, leader_roots), (
+            phrase,
+            unified[phrase],
+        )
     negated = concepts(uses | {f"not {phrase}": 50 for phrase in uses})
     assert all(phrase.startswith("not ") == concept.startswith("not ") for phrase, concept in negated.items())
 
