@@ -1,4 +1,4 @@
-"""Exclusivity: which concepts belong to one identity by definition, by terms or by a judge, and which rows that drops."""
+"""Exclusivity: concepts that belong to one identity by definition, by terms or by a judge, and dropped rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ Options = Mapping[str, Any] | None
 
 
 class Written:
-    """A judge whose answers are written down: by concept the first and the second one (None: not asked yet, an exception: failed)."""
+    """A judge with fixed answers.
+
+    For each concept there is a first and a second answer. None is a request not sent yet, an exception a
+    failed one.
+    """
 
     name = "written/judge"
 
@@ -102,7 +106,7 @@ def judged(
         ("No identity", None),
     ],
 )
-def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> None:
+def test_answers_of_an_exclusivity_judge_are_read_in_any_wrapping(answer: str, identity: str | None) -> None:
     row, judgements = judged(answer)
     assert (row["identity"], row["status"], row["by"]) == (identity, "ok", "judge")
     assert judgements["problem"].to_list() == [None]
@@ -121,7 +125,7 @@ def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> 
         (["a Black", "an Asian", "a White"], "a White", ["a White"]),
     ],
 )
-def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(
+def test_synonyms_and_articles_of_identities_are_recognised(
     identities: list[str], meant: str, message: list[str]
 ) -> None:
     for name in message:
@@ -142,7 +146,7 @@ def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(
         ('{"identity": {"name": "Muslim and Jewish"}}', "names 2"),
     ],
 )
-def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counted(
+def test_an_unreadable_answer_is_requested_again_with_the_reason_and_then_counted(
     answer: str, problem: str
 ) -> None:
     judge = Written({"a concept": [answer, '{"identity": "Muslim", "reason": "now right"}']})
@@ -162,7 +166,7 @@ def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counte
     assert judgements["problem"].null_count() == 0
 
 
-def test_one_question_per_concept_at_temperature_0() -> None:
+def test_an_exclusivity_judge_gets_one_question_per_concept_at_temperature_0() -> None:
     concepts = ['says "none"', "{identity}", "kind\nand calm", "observes Shabbat"]
     judge = Written({concept: ['{"identity": "none", "reason": "x"}'] for concept in concepts})
     rulings, judgements = exclusive_by_judge(concepts, RELIGIONS, "religions", judge)
@@ -179,7 +183,7 @@ def test_one_question_per_concept_at_temperature_0() -> None:
     )
 
 
-def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() -> None:
+def test_failed_and_missing_answers_of_an_exclusivity_judge_have_a_reason() -> None:
     judge = Written(
         {
             "one": [RuntimeError("down")],
@@ -193,7 +197,7 @@ def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() ->
     assert judgements.select("status", "turn").rows() == [("failed", 0), ("missing", 0), ("ok", 0)]
 
 
-def test_nothing_to_ask() -> None:
+def test_exclusivity_of_no_concepts_is_an_empty_table() -> None:
     by_name, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
     assert (by_name.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (
         0,
@@ -203,7 +207,7 @@ def test_nothing_to_ask() -> None:
 
 
 @given(st.text(max_size=200))
-def test_no_answer_breaks_the_reading(answer: str) -> None:
+def test_any_answer_of_an_exclusivity_judge_gives_a_ruling(answer: str) -> None:
     row, _ = judged(answer, answer)
     assert row["status"] in ("ok", "unreadable")
     assert row["identity"] in (None, *RELIGIONS)
@@ -212,7 +216,8 @@ def test_no_answer_breaks_the_reading(answer: str) -> None:
 def test_a_wording_of_ones_own(tmp_path: Path) -> None:
     wording = tmp_path / "own.yaml"
     wording.write_text(
-        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}'
+        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", '
+        'again: "A {problem} {identities}"}}'
     )
     judge = Written({"calm": ["", "none"]})
     exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(wording))
@@ -226,18 +231,21 @@ def test_a_wording_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("concept", "identity"),
     [
-        ("observes Ramadan", "Muslim"), ("observes Shabbat", "Jewish"), ("devout Buddhists", "Buddhist"), ("reads the Qur’an", "Muslim"),
-        ("sees connections between Christianity and Judaism", None), ("compares Islam with Hinduism", None), ("avoids church", None),
-        ("celebrates Diwali", None), ("knows Hebrew", None), ("African", None), ("kind", None),
+        ("observes Ramadan", "Muslim"), ("observes Shabbat", "Jewish"), ("devout Buddhists", "Buddhist"),
+        ("reads the Qur’an", "Muslim"), ("sees connections between Christianity and Judaism", None),
+        ("compares Islam with Hinduism", None), ("avoids church", None), ("celebrates Diwali", None),
+        ("knows Hebrew", None), ("African", None), ("kind", None),
     ],
 )  # fmt: skip
-def test_terms_of_exactly_one_identity(concept: str, identity: str | None) -> None:
+def test_a_concept_with_terms_of_exactly_one_identity_is_exclusive(
+    concept: str, identity: str | None
+) -> None:
     row = exclusive_by_terms(["calm", concept], RELIGIONS).row(1, named=True)
     assert (row["concept"], row["identity"], row["by"], row["status"]) == (concept, identity, "terms", "ok")
     assert (row["reason"] is None) == (identity is None)
 
 
-def test_terms_go_by_the_studys_names() -> None:
+def test_exclusive_concepts_name_identities_as_the_study_does() -> None:
     rulings = exclusive_by_terms(
         ["African heritage", "wears white", "from mars", "a Martian", "woman"], [*RACES, "Martian"]
     )
@@ -281,11 +289,13 @@ def test_terms_go_by_the_studys_names() -> None:
         (["1", "2"], {"has 1 dog": None}),
     ],
 )
-def test_labels_in_any_wording(identities: list[str], expected: dict[str, str | None]) -> None:
+def test_identities_in_any_wording_have_their_terms(
+    identities: list[str], expected: dict[str, str | None]
+) -> None:
     assert exclusive_by_terms(list(expected), identities)["identity"].to_list() == list(expected.values())
 
 
-def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> None:
+def test_concepts_exclusive_to_a_part_of_an_identity_are_dropped_by_the_rule_of_the_definition() -> None:
     rows = pl.DataFrame(
         {"concept": "black", "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": True}
     )
@@ -294,16 +304,13 @@ def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> Non
     assert drop_exclusive(rows, ruled, PAPER)["reported"].to_list() == [False, True, True]
 
 
-def test_terms_beside_peoples_judgements(shared: Path) -> None:
+def test_exclusivity_by_terms_agrees_with_judgements_of_people(shared: Path) -> None:
     sample = pl.read_csv(shared / "data" / "badf" / "sample_phrase_filter_res.csv", infer_schema=False)
     identities = [*RACES, *RELIGIONS]
     exclusive = exclusive_by_terms(sample["phrase"].to_list(), identities)["identity"].is_not_null()
     gold = sample["gt"] == "YES"
-    assert (gold.sum(), (exclusive & gold).sum(), (exclusive & ~gold).sum()) == (
-        10,
-        9,
-        1,
-    )  # the judge of the original: 8 and 1
+    # The judge of the original found 8 of the 10, and also 1 wrong concept.
+    assert (gold.sum(), (exclusive & gold).sum(), (exclusive & ~gold).sum()) == (10, 9, 1)
 
 
 ROWS = pl.DataFrame(
@@ -334,11 +341,11 @@ RULED = pl.DataFrame(
     ("definition", "of_another"),
     [("default", False), ("paper", True), ("badf-code", True)],
 )
-def test_rules_by_name(definition: str, of_another: bool) -> None:
+def test_each_definition_drops_exclusive_rows_by_its_rule(definition: str, of_another: bool) -> None:
     remaining = drop_exclusive(ROWS, RULED, rules_of(definition))
     assert remaining["reported"].to_list() == [False, of_another, True, False, True]
     assert remaining.drop("reported").equals(ROWS.drop("reported"))
 
 
-def test_no_rulings_drop_nothing() -> None:
+def test_rows_without_rulings_are_not_dropped() -> None:
     assert all(drop_exclusive(ROWS, RULED.clear(), rules).equals(ROWS) for rules in DEFINITIONS.values())

@@ -49,7 +49,7 @@ def associations() -> pl.DataFrame:
     )
 
 
-def test_places_and_all_places_are_never_mixed_and_models_never_either() -> None:
+def test_tables_keep_locations_totals_and_models_separate() -> None:
     table = summary(associations()).select("model", "scope", "identity", "count", "mean_score", "median_p")
     assert table.rows() == [
         ("a", "all", "x", 1, 0.2, 0.001),
@@ -65,7 +65,7 @@ def test_places_and_all_places_are_never_mixed_and_models_never_either() -> None
     ]
 
 
-def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_out() -> None:
+def test_the_strongest_associations_have_the_labels_of_reports() -> None:
     ranked = (
         top(associations(), 1, each_identity=True)
         .select("model", "scope", "identity", "rank", "concept")
@@ -85,7 +85,7 @@ def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_
     assert overall.select("rank", "identity", "concept").rows() == [(1, "y", "tall!"), (2, "x", "shy!")]
 
 
-def test_texts_without_places_have_no_counts_by_place(
+def test_texts_without_locations_have_no_counts_by_location(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -131,7 +131,7 @@ def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) ->
     return entries.present(entries.rows())
 
 
-def test_the_strongest_name_the_group_that_each_is_compared_with_and_the_level_of_its_interval() -> None:
+def test_the_table_top_names_the_compared_group_and_the_level_of_each_interval() -> None:
     table = shown_top(against=["y", "z"], level=[0.99, 0.975])
     values = {column.name: column.values for column in table.columns}
     assert values["compared with"] == ["y", "z"]
@@ -146,12 +146,12 @@ def test_the_strongest_name_the_group_that_each_is_compared_with_and_the_level_o
     assert "the same share for the other groups" in alone.note
 
 
-def test_the_model_is_shown_if_the_run_has_several_even_if_a_single_one_has_an_association() -> None:
+def test_the_table_top_names_the_model_if_the_run_has_several() -> None:
     assert shown_top(models=("a", "b"), level=[0.99]).columns[0].name == "model"
     assert "model" not in [column.name for column in shown_top(level=[0.99]).columns]
 
 
-def test_a_run_without_an_association_says_so(
+def test_tables_of_a_run_without_associations_state_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -167,7 +167,7 @@ def silent(prompt: str) -> str:
     return ""
 
 
-def test_a_run_whose_associations_could_not_be_counted_says_so(
+def test_tables_of_a_run_without_countable_associations_state_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -192,7 +192,7 @@ def run(request: pytest.FixtureRequest, study_once: Study) -> tm.Run:
 
 
 @pytest.mark.verify
-def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
+def test_the_tables_of_a_run_agree_with_its_findings(run: tm.Run) -> None:
     findings = (
         run.findings.filter(metric="associations")
         .drop_nulls("context")
@@ -219,7 +219,7 @@ def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
-def test_a_run_released_as_the_authors_did_gives_the_same_tables(
+def test_a_run_exported_in_the_format_of_the_authors_gives_the_same_tables(
     definition: str, study_once: Study, tmp_path: Path
 ) -> None:
     run = study_once(*RUN, "--definition", definition)
@@ -249,7 +249,7 @@ def test_a_run_released_as_the_authors_did_gives_the_same_tables(
 
 
 @pytest.mark.verify
-def test_the_screen_and_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmeter) -> None:
+def test_the_screen_and_exported_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmeter) -> None:
     for name in ("summary", "locations", "top"):
         table = run.table(name)
         printed = tiltmeter("show", str(run.path), "--table", name, "-f", "json")
@@ -269,7 +269,7 @@ def test_the_screen_and_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmet
 
 
 @pytest.mark.verify
-def test_tables_that_there_are_not_and_options_that_do_not_apply(
+def test_unknown_tables_and_options_that_do_not_apply_are_refused(
     study_once: Study, tiltmeter: Tiltmeter
 ) -> None:
     run = study_once(*RUN, "--definition", "default")
@@ -292,7 +292,7 @@ def test_tables_that_there_are_not_and_options_that_do_not_apply(
         tm.export(run, "latex", table="mentions")
 
 
-def test_released_files_on_the_screen(tiltmeter: Tiltmeter, shared: Path) -> None:
+def test_tables_of_released_files_equal_the_published_ones(tiltmeter: Tiltmeter, shared: Path) -> None:
     file = shared / "data" / "badf" / RELEASED
     expected = json.loads((shared / "golden" / "badf" / "base__gender.json").read_text())
     rows = json.loads(tiltmeter("reanalyse", str(file), "--table", "top", "-f", "json").stdout)

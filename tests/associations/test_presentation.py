@@ -133,7 +133,7 @@ def rows(table: Table, *names: str) -> list[tuple[object, ...]]:
     return list(zip(*(columns[name] for name in names or columns), strict=True))
 
 
-def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> None:
+def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() -> None:
     many = [single("female", f"c{i:02}", i / 100) for i in range(1, 21)]
     report = shown(
         findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports"))
@@ -172,7 +172,7 @@ def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() ->
     assert "Strongest: female or male → calm: in 30% of 40 descriptions, others 2% of 120" in head.text
 
 
-def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
+def test_the_headline_states_the_number_of_descriptions_used() -> None:
     lost = {"metric": "missing", "unit": "share"}
     each = [
         lost | {"group": group, "attempts": 800, "answered": used, "unreadable": 800 - used}
@@ -200,7 +200,7 @@ def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
         ("texts like these", "These results are about texts like these."),
     ],
 )
-def test_the_population_is_named_once(estimand: str, message: str) -> None:
+def test_the_population_of_the_results_is_stated_once(estimand: str, message: str) -> None:
     row = single("female", "calm", 0.3) | {"estimand": estimand}
     texts = [
         block.text
@@ -213,7 +213,7 @@ def test_the_population_is_named_once(estimand: str, message: str) -> None:
     assert not any("results are about" in text and message not in text for text in texts), other_estimands
 
 
-def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
+def test_the_adjustment_for_selection_and_its_limit_are_stated_once() -> None:
     texts = [
         block.text
         for block in blocks(
@@ -229,7 +229,7 @@ def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
     assert not any("expected share" in text for text in texts)
 
 
-def test_the_level_of_an_interval_is_that_of_the_number_not_of_the_study() -> None:
+def test_the_level_of_an_interval_is_that_of_its_association() -> None:
     rows_of = [
         single("female", "calm", 0.3) | {"level": 0.99834},
         single("male", "witty", 0.2) | {"level": 0.99834},
@@ -251,7 +251,7 @@ def test_the_level_of_an_interval_is_that_of_the_number_not_of_the_study() -> No
     ]
 
 
-def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
+def test_details_of_an_association_show_its_descriptors_and_sentences() -> None:
     carriers = [{"descriptor": f"Emily {i}", "count": 4, "lists": 10} for i in range(5)]
     sentence = "<img src=x>" + "y" * 1000
     table = found(
@@ -280,7 +280,7 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
     assert len(answer) <= 300
 
 
-def test_where_nothing_can_be_compared_that_is_said() -> None:
+def test_a_study_without_a_comparison_is_reported_as_such() -> None:
     nothing = {
         "metric": "associations",
         "estimate": None,
@@ -298,7 +298,7 @@ def test_where_nothing_can_be_compared_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("differs", [True, False])
-def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
+def test_missing_lists_are_reported_with_the_test_of_their_shares(differs: bool) -> None:
     warning = "the share of missing descriptions differs between groups" if differs else None
     missing = {
         "metric": "missing",
@@ -326,7 +326,7 @@ def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
     assert rows(blocks(Table, report, "of each group")[0], "missing descriptions") == [(0.5,), (0.0,)]
 
 
-def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:
+def test_definitional_concepts_are_shown_once_with_counts_and_reason() -> None:
     excluded = [
         single("male", "family man", 0.4, "sports"),
         single("male", "family man", 0.3),
@@ -344,7 +344,7 @@ def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:
     ]
 
 
-def test_the_strongest_of_each_location() -> None:
+def test_the_strongest_associations_of_each_location_are_shown() -> None:
     many = [single("female", f"c{i}", i / 10, "sports") for i in range(1, 8)]
     report = shown(
         findings(*WHOLE, *many, single("male", "tired", 0.2, "media"), single("male", "calm", 0.9))
@@ -358,7 +358,7 @@ def test_the_strongest_of_each_location() -> None:
     ]
 
 
-def test_what_two_models_share() -> None:
+def test_associations_that_two_models_share_are_shown() -> None:
     first = [
         single("female", "calm", 0.3),
         single("female", "witty", 0.2),
@@ -381,7 +381,7 @@ def test_what_two_models_share() -> None:
     assert rows(groups, "model", "group", "mean difference", "mean p")[0] == ("one", "female", 0.25, 0.002)
 
 
-def test_models_and_settings_side_by_side() -> None:
+def test_models_and_settings_are_compared_in_pairs() -> None:
     """Pairs differ in the model or in the setting, never in both; the matrix has all."""
     sets = [
         findings(*counted(i, 0), *(single("female", f"c{k}", 0.1) for k in range(i)), model=model, part=part)
@@ -400,7 +400,7 @@ def test_models_and_settings_side_by_side() -> None:
     assert overlap.values[0] == [None, 1 / 2, 1 / 3, 1 / 4]
 
 
-def test_studies_of_other_groups_are_not_compared() -> None:
+def test_studies_of_different_groups_are_not_compared() -> None:
     gender = findings(*counted(1, 0), single("female", "calm", 0.3))
     race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
     assert Heading("Shared associations") not in shown(gender, race)
@@ -412,7 +412,7 @@ def test_studies_of_other_groups_are_not_compared() -> None:
     )  # neither the model nor the part is the same
 
 
-def test_the_level_of_runs_that_stored_another_one_is_not_stated() -> None:
+def test_the_level_of_an_association_without_a_stored_level_is_not_stated() -> None:
     """Before version 4, findings had the level of the study, and tables none."""
     table = found("female", "calm", level=None)
     report = shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table)
@@ -432,7 +432,7 @@ def test_published_scores_have_no_interval() -> None:
     assert "Adjustment for selection" not in texts
 
 
-def test_thousands_of_associations_stay_few_rows() -> None:
+def test_thousands_of_associations_are_shown_in_few_rows() -> None:
     places = [f"place {i}" for i in range(10)]
     cells = [count(group, 300, place) for place in places for group in ("female", "male")]
     every = [

@@ -120,14 +120,14 @@ def assert_as_released(rows: pl.DataFrame, counts: pl.DataFrame) -> None:
     assert both["ours_reported"].all()
 
 
-def test_every_released_score_and_p_of_two_identities(shared: Path) -> None:
+def test_released_scores_and_p_of_two_identities_are_reproduced(shared: Path) -> None:
     rows, counts = gender_counts(shared)
     assert rows.height == 1579
     assert_as_released(rows, counts)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_counts_are_those_of_the_released_files(shared: Path, setting: str) -> None:
+def test_recovered_counts_give_the_scores_of_the_released_files(shared: Path, setting: str) -> None:
     rows, counts = gender_counts(shared)
     rows = rows.filter(pl.col("setting") == setting)
     table = released(shared, SETTINGS[setting])
@@ -137,14 +137,14 @@ def test_counts_are_those_of_the_released_files(shared: Path, setting: str) -> N
 
 
 @pytest.mark.verify
-def test_every_released_score_and_p_of_four_identities(shared: Path) -> None:
+def test_released_scores_and_p_of_four_identities_are_reproduced(shared: Path) -> None:
     rows, counts = four_identity_counts(shared)
     assert rows.height == 5582
     assert_as_released(rows, counts)
     assert counts.group_by("context", "concept").len()["len"].unique().to_list() == [4]
 
 
-def test_named_cases_of_two_identities(shared: Path) -> None:
+def test_golden_cases_of_two_identities_are_reproduced(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["gender_2x2_yates"]
     for case in cases:
         opposite = {"female": "male", "male": "female"}[case["id"]]
@@ -159,7 +159,7 @@ def test_named_cases_of_two_identities(shared: Path) -> None:
         assert (row["score"], row["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
 
 
-def test_named_cases_of_four_identities(shared: Path) -> None:
+def test_golden_cases_of_four_identities_are_reproduced(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["four_identity_4x2"]
     assert len(cases) == 4
     for case in cases:
@@ -181,7 +181,7 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
         )
 
 
-def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
+def test_the_concept_nervous_has_the_expected_values_under_every_definition(shared: Path) -> None:
     counts = gender_counts(shared)[1].filter(context="base/law policy", concept="nervous")
     female = pl.col("identity") == "female"
     code, paper = (
@@ -202,7 +202,9 @@ def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
 
 
 @pytest.mark.verify
-def test_what_the_published_rule_credits_to_an_identity_that_does_not_stand_highest(shared: Path) -> None:
+def test_published_associations_of_identities_without_the_highest_count_are_rarely_reported(
+    shared: Path,
+) -> None:
     rows, counts = four_identity_counts(shared)
     keys = ["context", "concept", "identity"]
     judged = rows.select(*keys, "a", "max").join(compare_counts(counts).drop("count"), on=keys, how="left")

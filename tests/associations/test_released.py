@@ -42,7 +42,7 @@ def published(shared: Path, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_summaries(shared: Path, name: str) -> None:
+def test_summaries_of_released_files_equal_the_published_ones(shared: Path, name: str) -> None:
     expected, table = golden(shared, name), published(shared, name)[0]
     assert table.height == expected["rows"]
     by_name = {row.pop("identity"): row for row in summary(table).drop("scope").to_dicts()}
@@ -54,7 +54,7 @@ def test_published_summaries(shared: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_top_tens(shared: Path, name: str) -> None:
+def test_top_tens_of_released_files_equal_the_published_ones(shared: Path, name: str) -> None:
     expected, table = golden(shared, name), published(shared, name)[0]
     columns = {"context": "location", "concept": "phrase", "score": "score", "p": "p"}
     overall = top(table).select("context", "identity", "concept", "score", "p")
@@ -67,7 +67,7 @@ def test_published_top_tens(shared: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_counts_by_location(shared: Path, name: str) -> None:
+def test_counts_by_location_of_released_files_equal_the_published_ones(shared: Path, name: str) -> None:
     expected = golden(shared, name)["by_identity_location"]
     cells = {(who, where): count for who, counts in expected.items() for where, count in counts.items()}
     rows = by_location(published(shared, name)[0]).select("identity", "context", "count").rows()
@@ -122,13 +122,15 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
         ("media,male,tall,0.1,0.01,NO,more", "cannot be read"),
     ],
 )
-def test_a_wrong_value_is_named(tmp_path: Path, line: str, message: str) -> None:
+def test_a_wrong_value_in_a_released_file_is_reported_with_its_row(
+    tmp_path: Path, line: str, message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_released(write(tmp_path / "r.csv", "media,male,tall,0.1,0.02,NO", line))
     assert "r.csv" in str(caught.value)
 
 
-def test_a_file_that_is_not_one(tmp_path: Path) -> None:
+def test_a_file_that_is_no_released_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "short.csv").write_text(HEADER.replace("Score", "Scores") + "\na,b,c,0.1,0.1,NO\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01\x02")
@@ -145,7 +147,7 @@ def test_a_file_that_is_not_one(tmp_path: Path) -> None:
             read_released(tmp_path / name)
 
 
-def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+def test_inconsistent_recovered_counts_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.csv"
     race = "setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n"
     gender = "setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n"
@@ -159,7 +161,7 @@ def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_counts_are_completed(shared: Path, name: str) -> None:
+def test_recovered_counts_are_completed_to_the_published_p_values(shared: Path, name: str) -> None:
     expected = golden(shared, name)
     block = counts_behind(*published(shared, name), None, None)
     assert (block["setting"][0], block["category"][0]) == (expected["setting"], expected["category"])
@@ -184,7 +186,7 @@ def test_published_counts_are_completed(shared: Path, name: str) -> None:
     assert both["again"].to_numpy() == pytest.approx(both["p"].to_numpy(), rel=1e-9, abs=0)
 
 
-def test_published_hidden_counts(shared: Path) -> None:
+def test_completed_counts_contain_the_published_hidden_counts(shared: Path) -> None:
     for case in json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["four_identity_4x2"]:
         if case["setting"] == "base":
             complete = complete_counts(counts_behind(*published(shared, f"base__{case['cat']}"), None, None))
@@ -195,7 +197,7 @@ def test_published_hidden_counts(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_facts(shared: Path, name: str) -> None:
+def test_facts_and_rules_equal_those_counted_from_the_file(shared: Path, name: str) -> None:
     """Counted anew from the recovered counts as they stand in their file."""
     expected = golden(shared, name)
     raw = pl.read_csv(counts_file(shared, name), infer_schema_length=None).filter(
@@ -229,7 +231,7 @@ def test_published_facts(shared: Path, name: str) -> None:
                 )
 
 
-def test_four_identities_as_the_specification_says(shared: Path) -> None:
+def test_shares_of_facts_about_four_identities_are_those_of_the_specification(shared: Path) -> None:
     """Of the published rows of four identities a little over half name an identity that does not have the highest count."""
     entries = [
         reanalyse(*published(shared, name)).facts.filter(pl.col("identity").is_null())
@@ -288,7 +290,7 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
 
 @settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]), st.sampled_from([0.0, 0.3]))
-def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
+def test_hidden_counts_of_simulated_studies_are_recovered(seed: int, k: int, hide: float) -> None:
     released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
     complete = complete_counts(counts_behind(released, recovered, None, None))
     both = complete.join(
@@ -303,7 +305,7 @@ def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
 
 @settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 4]))
-def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) -> None:
+def test_false_discovery_control_includes_unreleased_tests(seed: int, k: int) -> None:
     """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""
     released, recovered, truth, p = make(seed, k, 400, 0.0)
     analysed_tables = reanalyse(released, recovered, tests=len(p))
@@ -320,7 +322,7 @@ def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) 
     assert (bounded.associations["fdr"] <= analysed_tables.associations["fdr"]).all()
 
 
-def test_rules_on_a_case_by_hand() -> None:
+def test_rules_give_the_verdicts_computed_by_hand() -> None:
     """Four identities with 100 lists: calm is concentrated on one, shy on two (which tie), rare in three lists of one alone."""
     cells = {"calm": [40, 10, 8, 5], "shy": [30, 30, 2, 1], "rare": [3, 0, 0, 0], "tall": [1, 1, 1, 20]}
     names = ["a", "b", "c", "d"]
@@ -376,7 +378,7 @@ def test_rules_on_a_case_by_hand() -> None:
     assert calm["low"] < calm["effect"] < calm["high"]
 
 
-def test_exclusive_rows_are_not_judged(shared: Path) -> None:
+def test_exclusive_rows_are_not_reanalysed(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
     marked = released.with_columns(exclusive=pl.col("concept") == "nervous")
     analysed_tables = reanalyse(marked, counts)
@@ -392,7 +394,7 @@ def complaint(released: pl.DataFrame, counts: pl.DataFrame, **options: Any) -> s
     return str(caught.value)
 
 
-def test_counts_that_are_not_those_of_the_file(shared: Path) -> None:
+def test_counts_that_do_not_belong_to_the_released_file_are_refused(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
     race_counts = read_counts(counts_file(shared, "base__race"))
     assert "the counts do not contain all 444 released rows" in complaint(released, race_counts)

@@ -118,7 +118,7 @@ def by_hand(
 
 @pytest.mark.parametrize("against_identity", [None, "b"])
 @pytest.mark.parametrize("together", [-0.7, 0.0, 0.7])
-def test_variance_over_stories_is_that_of_summed_scores(
+def test_the_variance_over_stories_equals_that_of_summed_scores(
     against_identity: str | None, together: float
 ) -> None:
     lists, mentions = simulated(1, together=together, groups="abc", concepts=6)
@@ -140,7 +140,7 @@ def test_variance_over_stories_is_that_of_summed_scores(
     assert np.isinf(difference.freedom).all()
 
 
-def test_names_of_one_identity_vary_by_themselves_and_shared_names_together() -> None:
+def test_first_names_add_variance_unless_identities_share_them() -> None:
     for crossed in (False, True):
         lists, mentions = simulated(2, crossed=crossed, name_sd=0.8, stories=2000)
         incidence = incidence_of(lists, mentions)
@@ -161,7 +161,7 @@ def test_names_of_one_identity_vary_by_themselves_and_shared_names_together() ->
 @pytest.mark.parametrize(
     ("together", "least", "most"), [(-0.8, 0.925, 0.975), (0.0, 0.925, 0.975), (0.8, 0.925, 0.98)]
 )
-def test_intervals_hold_their_truth_where_a_story_contrasts_or_likens_its_characters(
+def test_intervals_cover_the_truth_if_characters_of_a_story_are_dependent(
     together: float, least: float, most: float
 ) -> None:
     inside = []
@@ -173,7 +173,7 @@ def test_intervals_hold_their_truth_where_a_story_contrasts_or_likens_its_charac
     assert least <= np.mean(inside) <= most
 
 
-def test_names_make_no_associations_and_an_effect_of_a_group_is_found() -> None:
+def test_effects_of_names_give_no_associations_and_effects_of_groups_do() -> None:
     false, planted = 0, 0
     for seed in range(6):
         rows = find_associations(*simulated(seed, name_sd=0.8, names=60, lift=0.25, stories=3000)).filter(
@@ -184,7 +184,7 @@ def test_names_make_no_associations_and_an_effect_of_a_group_is_found() -> None:
     assert (planted, false <= 2) == (6, True)
 
 
-def test_with_few_names_the_names_are_taken_as_given() -> None:
+def test_few_first_names_are_treated_as_fixed() -> None:
     few, many = (
         simulated(3, names=names, name_sd=1.5, stories=3000) for names in (FEWEST_NAMES - 5, FEWEST_NAMES + 5)
     )
@@ -196,7 +196,7 @@ def test_with_few_names_the_names_are_taken_as_given() -> None:
     assert not speaks_of_names(unnamed)
 
 
-def test_a_reported_interval_is_at_the_level_of_all_that_is_reported_and_never_holds_zero() -> None:
+def test_reported_intervals_have_the_adjusted_level_and_exclude_zero() -> None:
     associations = find_associations(*simulated(4, lift=0.2, stories=3000))
     reported = associations.filter("reported")
     assert reported.height >= 1

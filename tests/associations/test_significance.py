@@ -155,7 +155,7 @@ def by_hand(
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 @given(rows=small_lists)
 @settings(max_examples=20)
-def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, rows: list[List]) -> None:
+def test_published_definitions_equal_a_loop_over_tables(definition: str, rows: list[List]) -> None:
     associations = find_associations(*tables(rows), rules=rules_of(definition))
     expected = by_hand(rows, definition)
     assert associations.height == len(expected)
@@ -175,7 +175,7 @@ def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, 
 
 @given(rows=small_lists, minimum=st.integers(1, 8))
 @settings(max_examples=20)
-def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], minimum: int) -> None:
+def test_the_default_definition_tests_each_identity_in_one_family(rows: list[List], minimum: int) -> None:
     associations = find_associations(*tables(rows), minimum=minimum)
     assert dict(associations.schema) == dict(ASSOCIATIONS)
     within, overall = (
@@ -277,7 +277,7 @@ def test_tests_over_all_contexts_compare_within_contexts() -> None:
     assert (calm["reported"], calm["rate"]) == (True, pytest.approx(0.45))
 
 
-def test_a_concept_that_two_share_is_credited_to_both() -> None:
+def test_a_concept_shared_by_two_identities_is_an_association_of_both() -> None:
     rows = (
         cell("A", None, 50, calm=25)
         + cell("B", None, 50, calm=25)
@@ -295,7 +295,7 @@ def test_a_concept_that_two_share_is_credited_to_both() -> None:
     assert find_associations(*tables(rows)).filter("reported")["identity"].to_list() == ["A", "B"]
 
 
-def test_an_identity_behind_a_small_one_has_its_own_association() -> None:
+def test_an_identity_with_a_lower_rate_than_a_small_one_has_an_association() -> None:
     # The highest rate rests on two lists.
     rows = cell("A", None, 2, calm=2) + cell("B", None, 500, calm=250) + cell("C", None, 500, calm=10)
     associations = find_associations(*tables(rows))
@@ -312,7 +312,7 @@ def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
         ({"reference": "A"}, [("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], [("A", "C")]),
         (
             {"against": "each"},
-            [(identity, opponent) for identity in "ABC" for opponent in "ABC" if identity != other],
+            [(identity, opponent) for identity in "ABC" for opponent in "ABC" if identity != opponent],
             [("A", "C"), ("B", "C")],
         ),
     ]
@@ -333,7 +333,7 @@ def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
         find_associations(*tables(rows), reference="D")
 
 
-def test_log_odds_know_the_whole_study() -> None:
+def test_the_prior_of_log_odds_comes_from_the_whole_study() -> None:
     rows = (
         cell("A", "bank", 40, calm=12, kind=20)
         + cell("B", "bank", 40, calm=4, kind=20)
@@ -347,7 +347,7 @@ def test_log_odds_know_the_whole_study() -> None:
     assert (association["log_odds"], association["z"]) == pytest.approx((expected.estimate[0], expected.z[0]))
 
 
-def test_lists_count_once_missing_ones_do_not_and_empty_ones_do() -> None:
+def test_lists_count_a_concept_once_and_missing_lists_do_not_count() -> None:
     rows = [("A", None, ["calm", "calm", None]), *cell("A", None, 9), *cell("B", None, 10)]
     lists, mentions = tables(rows)
     lists = lists.with_columns(status=pl.Series(["listed", "empty", "missing", "missing", *["listed"] * 16]))
@@ -382,7 +382,7 @@ def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
     assert row(find_associations(*tables(rows)), "kind", "C")["effect"] is None
 
 
-def test_lists_in_no_context() -> None:
+def test_lists_without_a_context_are_compared_with_each_other() -> None:
     rows = cell("A", None, 30, calm=20) + cell("B", None, 30, calm=2)
     for definition in DEFINITIONS:
         associations = find_associations(*tables(rows), rules=rules_of(definition))
@@ -397,7 +397,7 @@ def test_lists_in_no_context() -> None:
     assert find_associations(*tables(rows), rules=DEFINITIONS["paper"])["context"].to_list() == ["gym", "gym"]
 
 
-def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
+def test_lists_of_one_identity_and_unknown_definitions_are_refused() -> None:
     lists, mentions = tables(cell("A", None, 5, calm=3) + cell("B", None, 5))
     with pytest.raises(InputError, match=r"unknown definition 'papr'.*paper"):
         rules_of("papr")
@@ -415,7 +415,7 @@ def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
         assert shuffled_counts(lists, mentions.clear(), rules=rules_of(definition), runs=2).tolist() == [0, 0]
 
 
-def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None:
+def test_halves_consist_of_whole_repetitions_balanced_over_the_order_of_names() -> None:
     lists, mentions = separate_stories(*simulated(0, bias={0: 0.3}, stories=80))
     associations = find_associations(lists, mentions)
     association = row(associations, "concept 0", "C")
@@ -437,7 +437,7 @@ def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None
     assert associations.filter(~pl.col("reported"))["confirmed"].is_null().all()
 
 
-def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_is_told() -> None:
+def test_an_association_in_one_half_only_is_not_confirmed() -> None:
     repetitions = [0] * 20 + [1] * 20
     rows = (
         cell("A", None, 20, calm=14)
@@ -456,7 +456,9 @@ def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_i
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
 @pytest.mark.parametrize("context", [None, "pond"])
-def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str, context: str | None) -> None:
+def test_an_association_that_depends_on_one_descriptor_is_flagged(
+    definition: str, context: str | None
+) -> None:
     ducks: list[List] = [
         ("male", context, ["waddles"] if place % 5 == 1 and place < 45 else []) for place in range(200)
     ]
@@ -490,7 +492,7 @@ def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str,
     assert (unknown["rests_on"], unknown["descriptors"]) == (None, None)
 
 
-def test_descriptors_over_all_contexts() -> None:
+def test_the_descriptors_of_an_association_are_counted_over_all_contexts() -> None:
     rows = [
         row
         for context in ("pond", "gym")
@@ -569,7 +571,7 @@ def test_counts_that_break_their_contract_are_refused() -> None:
         rules_of("badf")
 
 
-def test_planted_associations_are_found_and_few_others() -> None:
+def test_simulated_associations_are_found_with_few_false_ones() -> None:
     bias = dict.fromkeys(range(6), 0.15)
     rows, covered, confirmed, false_shares = 0, 0, 0, []
     for seed in range(12):
@@ -590,7 +592,7 @@ def test_planted_associations_are_found_and_few_others() -> None:
     assert np.mean(false_shares) < 0.05
 
 
-def test_without_bias_little_is_reported_and_intervals_cover() -> None:
+def test_lists_without_bias_give_few_associations_and_intervals_that_cover_zero() -> None:
     runs = [find_associations(*simulated(seed, stories=200, concepts=60)) for seed in range(12)]
     # A false-discovery rate of 5% is, without any true association, the share of studies that report one at
     # all.
@@ -605,7 +607,7 @@ def test_without_bias_little_is_reported_and_intervals_cover() -> None:
 
 
 @pytest.mark.parametrize("by", ["list", "descriptor"])
-def test_shuffled_identities_report_what_chance_gives(by: str) -> None:
+def test_shuffled_identities_give_the_associations_expected_by_chance(by: str) -> None:
     lists, mentions = simulated(3, bias={0: 0.3, 1: 0.3}, stories=100)
     assert find_associations(lists, mentions)["reported"].sum() >= 2
     by_chance = shuffled_counts(lists, mentions, runs=20, by=by)
@@ -638,7 +640,7 @@ def test_identities_are_shuffled_within_context_and_stratum() -> None:
     assert (shuffled_counts(lists, mentions, runs=4) < number).all()
 
 
-def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() -> None:
+def test_permutation_by_descriptor_treats_lists_of_one_descriptor_as_dependent() -> None:
     # One descriptor of five carries all of it: by lists beyond doubt, by descriptors what any of ten might
     # do.
     rows = cell("A", None, 200) + cell("B", None, 200)
@@ -663,7 +665,7 @@ def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() 
         shuffled_counts(lists, mentions, by="story")
 
 
-def test_permutation_over_all_contexts() -> None:
+def test_permutation_gives_effects_over_all_contexts() -> None:
     lists, mentions = simulated(6, bias={0: 0.2}, stories=80)
     permuted = permutation_p(lists, mentions, ["concept 0", "concept 9"], runs=99, by="list")
     assert permuted.columns == ["context", "concept", "identity", "effect", "p"]

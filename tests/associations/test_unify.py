@@ -1,4 +1,4 @@
-"""Unifying: unique strings, the most frequent names its cluster, guards hold whatever the method, the same result every time."""
+"""Unifying phrases: labels, guards with every method, and results that do not depend on the order of rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Vectors = NDArray[np.float32]
 
 
 class Meaning(NamedTuple):
-    """What a made-up phrase means, known without any guard."""
+    """The meaning of an invented phrase, which needs no guard."""
 
     negated: bool
     about: str
@@ -82,7 +82,7 @@ def studies(draw: st.DrawFn) -> tuple[list[Meaning], pl.DataFrame, Vectors]:
 
 @given(studies(), st.sampled_from(METHODS), st.sampled_from([0.3, 0.63, 0.9]))
 @settings(max_examples=15)
-def test_guards_hold_in_the_final_clusters(
+def test_guards_separate_phrases_in_the_final_clusters(
     study: tuple[list[Meaning], pl.DataFrame, Vectors], method: str, threshold: float
 ) -> None:
     meanings, phrases, vectors = study
@@ -103,7 +103,7 @@ def test_guards_hold_in_the_final_clusters(
 
 @given(studies(), st.sampled_from(METHODS), st.randoms())
 @settings(max_examples=6)
-def test_the_order_of_the_rows_does_not_matter(
+def test_clusters_of_phrases_do_not_depend_on_the_order_of_rows(
     study: tuple[list[Meaning], pl.DataFrame, Vectors], method: str, lots: Random
 ) -> None:
     _, phrases, vectors = study
@@ -117,10 +117,10 @@ def test_the_order_of_the_rows_does_not_matter(
 def plain_leader(
     meanings: list[Meaning], phrases: pl.DataFrame, vectors: Vectors, threshold: float
 ) -> dict[str, str]:
-    """The definition: candidate after candidate, each to the most similar leader whose cluster it may enter."""
+    """Add each phrase to the most similar leader whose cluster it may enter, as the definition says."""
     texts, mentions = phrases["phrase"].to_list(), phrases["mentions"].to_list()
     members: dict[int, list[int]] = {}
-    # Whole multiples of 1/4000, as documented, in whole numbers.
+    # Vectors are rounded to multiples of 1/4000, as documented, and computed with as whole numbers.
     coarse = np.rint(vectors.astype(np.float64) * 4000)
     leading = np.empty_like(coarse)
     for row in sorted(range(len(texts)), key=lambda row: (-mentions[row], texts[row])):
@@ -139,14 +139,16 @@ def plain_leader(
 
 @given(studies(), st.sampled_from([0.3, 0.63, 0.9]))
 @settings(max_examples=15)
-def test_leader_is_the_plain_loop(
+def test_leader_clustering_equals_a_plain_loop(
     study: tuple[list[Meaning], pl.DataFrame, Vectors], threshold: float
 ) -> None:
     assert concepts(unify(study[1], study[2], threshold=threshold)) == plain_leader(*study, threshold)
 
 
 @pytest.mark.parametrize(("count", "dimensions", "threshold"), [(5000, 3, 0.95), (7000, 12, 0.88)])
-def test_leader_is_the_plain_loop_over_many_blocks(count: int, dimensions: int, threshold: float) -> None:
+def test_leader_clustering_over_many_blocks_equals_a_plain_loop(
+    count: int, dimensions: int, threshold: float
+) -> None:
     rng = np.random.default_rng(5)
     sentences = [MEANINGS[place] for place in rng.choice([4, 0, 1], count, p=[0.9, 0.05, 0.05])]
     phrases = table([f"{meaning.words} {number:05d}" for number, meaning in enumerate(sentences)])
@@ -164,7 +166,7 @@ def partition(labels: list[str] | NDArray[np.int64]) -> set[frozenset[int]]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("method", "kind"), [("components", "single"), ("average", "average")])
-def test_linkage_is_that_of_scipy_on_the_whole_matrix(method: str, kind: str, seed: int) -> None:
+def test_linkage_equals_that_of_scipy_on_the_whole_matrix(method: str, kind: str, seed: int) -> None:
     vectors = unit(np.random.default_rng(seed).standard_normal((300, 5)))
     unified = unify(
         table([f"w{number:03d}" for number in range(300)]), vectors, threshold=0.85, method=method
@@ -175,7 +177,7 @@ def test_linkage_is_that_of_scipy_on_the_whole_matrix(method: str, kind: str, se
     assert partition(unified["concept"].to_list()) == partition(expected)
 
 
-def test_many_links_are_pruned_to_a_forest() -> None:
+def test_components_with_many_links_are_found() -> None:
     count = 3000
     vectors = unit(
         np.random.default_rng(1).standard_normal((count, 4)) * 0.01 + np.eye(4)[np.arange(count) % 4]
@@ -184,20 +186,20 @@ def test_many_links_are_pruned_to_a_forest() -> None:
     assert unified["concept"].unique().sort().to_list() == ["w0000", "w0001", "w0002", "w0003"]
 
 
-def test_spellings_are_one_string_and_the_most_frequent_one_is_shown() -> None:
+def test_spellings_are_one_concept_named_by_the_most_frequent_one() -> None:
     phrases = table(["kind", "Kind", " kind. ", "“KIND”", "brave", "—", "?!"], [2, 5, 1, 1, 9, 1, 1])
     unified = unify(phrases, unit(np.eye(7)))
     assert unified["concept"].to_list() == ["Kind", "Kind", "Kind", "Kind", "brave", "—", "?!"]
     assert unified["similarity"].to_list() == [1.0] * 7
 
 
-def test_mentions_of_all_spellings_decide_which_string_leads() -> None:
+def test_mentions_of_all_spellings_decide_which_phrase_names_the_concept() -> None:
     phrases = table(["helpful", "supportive", "Supportive"], [5, 3, 3])
     unified = unify(phrases, unit(np.array([[1.0, 0.1], [1, 0], [1, 0]])))
     assert concepts(unified) == dict.fromkeys(phrases["phrase"], "Supportive")
 
 
-def test_without_an_encoder_words_decide() -> None:
+def test_phrases_are_unified_by_words_without_an_encoder() -> None:
     helpers = ["helps others", "Helping others", "help others", "helps the others."]
     bibles = ["carries a Bible", "carry Bibles", "carrying the Bible"]
     apart = [
@@ -224,7 +226,7 @@ def test_without_an_encoder_words_decide() -> None:
     assert unified == expected | {phrase: phrase for phrase in apart}
 
 
-def test_a_users_terms_take_the_place_of_ours(tmp_path: Path) -> None:
+def test_terms_of_a_user_replace_the_built_in_terms(tmp_path: Path) -> None:
     phrases, vectors = table(["proud Martian", "proud Venusian", "proud"]), unit(np.ones((3, 2)))
     assert unify(phrases, vectors)["concept"].n_unique() == 1
     terms = tmp_path / "own.yaml"
@@ -235,14 +237,14 @@ def test_a_users_terms_take_the_place_of_ours(tmp_path: Path) -> None:
     assert unify(phrases, vectors, terms=str(terms))["concept"].n_unique() == 3
 
 
-def test_nothing_to_unify_and_numbers_that_are_not_finite() -> None:
+def test_no_phrases_give_no_concepts_and_vectors_must_be_finite() -> None:
     assert unify(table([], []), np.empty((0, 3), dtype=np.float32)).is_empty()
     assert unify_words(table([], [])).is_empty()
     with pytest.raises(ValueError, match="finite"):
         unify(table(["a", "b"]), unit(np.eye(2)) * np.float32("nan"))
 
 
-def test_average_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_average_linkage_refuses_too_large_components(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.associations.concepts.MOST_IN_COMPONENT", 3)
     vectors = np.ones((4, 1), dtype=np.float32)
     with pytest.raises(InputError, match=r"4 phrases are connected.*increase the threshold"):
