@@ -1,4 +1,4 @@
-"""Comparisons of a user's texts: pairs, clusters, strata and a reference group, checked by other computations."""
+"""Comparisons of a user's texts: pairs, clusters, strata and a reference, checked by other computations."""
 
 from __future__ import annotations
 

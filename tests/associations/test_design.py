@@ -541,7 +541,7 @@ def test_any_grid_gives_a_complete_and_balanced_design(
 
 
 def _assert_balanced(design: pl.DataFrame, places: int) -> None:
-    """Check that each identity of a pair is named first as often as second, up to one story of an odd number."""
+    """Check that each identity of a pair is named first as often as second (up to one story)."""
     signed = pl.col("repetitions").cast(pl.Int64) * (1 - 2 * pl.col("order").cast(pl.Int64))
     for columns, most in ((CELL, 1), (("wording", "type", "pair"), places % 2), (("wording", "location"), 1)):
         assert (design.group_by(columns).agg(gap=signed.sum().abs())["gap"] <= most).all()

@@ -1,4 +1,4 @@
-"""Exclusivity: concepts that belong to one identity by definition, by terms or by a judge, and dropped rows."""
+"""Exclusivity: concepts that belong to one identity by terms or by a judge, and rows that are dropped."""
 
 from __future__ import annotations
 

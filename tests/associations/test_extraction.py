@@ -1,4 +1,4 @@
-"""Extraction with a judge: real engine and journal, judges that work and judges that misbehave in every way we know."""
+"""Extraction with a judge: real engine and journal, judges with usable answers and all known failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GOOD = {"Emily": ["calm", "kind"], "John": ["runs the shop", "tired"]}
 STAGES = ("extract", "refine", "decompose", "polish")
 BOTH = [EMILY, JOHN]
 NAMES = ["Emily", "John"]
-NOBODY = Person("Asian woman", None, None)
+UNNAMED = Person("Asian woman", None, None)
 OF_THE_ORIGINAL = [
     Person("Asian", "Zhang, an Asian (male)", "Zhang"),
     Person("black", "Lamar, black race", "Lamar"),
@@ -89,7 +89,7 @@ class Extracted(NamedTuple):
     model: ScriptedModel
 
     def ends(self) -> list[tuple[str, str | None]]:
-        """Status and problem of each list."""
+        """Return the status and the problem of each list."""
         return self.lists.select("status", "problem").rows()
 
 
@@ -104,15 +104,13 @@ def extracted(
     return Extracted(*extract_with_judge(stories, EngineJudge(model, journal), stages=stages), model)
 
 
-# --- what is recovered ---------------------------------------------------------------------------------------------------------------
-
-
+# -- recovered concepts
 Planted = tuple[pl.DataFrame, dict[tuple[str, int], list[str]]]
 
 
 @pytest.fixture(scope="module")
 def planted() -> Planted:
-    """Stories of the simulated model and what was told in them."""
+    """Stories of the simulated model and the concepts in them."""
     concepts = concept_rates(0.0)
     stories: list[tuple[str, str, list[Person]]] = []
     truth: dict[tuple[str, int], list[str]] = {}
@@ -173,13 +171,13 @@ def test_lists_lost_by_a_poor_judge_have_a_reason(journal: Journal, planted: Pla
 
 
 def test_a_simulated_judge_reads_a_text_about_a_person_without_a_name(journal: Journal) -> None:
-    stories = table(("own", "Mei is calm. She keeps bees.", [NOBODY]))
+    stories = table(("own", "Mei is calm. She keeps bees.", [UNNAMED]))
     lists, mentions, _ = extract_with_judge(stories, EngineJudge(create_model("sim/fair"), journal))
     assert phrases(mentions, "own") == ["calm", "keeps bees"]
     assert lists["problem"].to_list() == [None]
 
 
-# --- what is asked -------------------------------------------------------------------------------------------------------------------
+# -- requests
 def test_each_stage_of_extraction_gets_the_story_and_the_previous_list(journal: Journal) -> None:
     lists = [
         {"Emily": ["one"], "John": ["one"]},
@@ -343,7 +341,7 @@ def test_a_wording_of_ones_own(journal: Journal, tmp_path: Path) -> None:
     ]
 
 
-# --- answers that are read all the same ----------------------------------------------------------------------------------------------
+# -- answers in unusual formats
 
 READABLE = {
     "json": as_json(GOOD),
@@ -401,7 +399,10 @@ def test_answers_of_a_judge_are_read_in_any_format(journal: Journal, answer: str
 
 
 def test_items_may_contain_a_colon_or_a_name(journal: Journal) -> None:
-    answer = "Emily: role: caddie; calm under pressure: always; supports John\nJohn: motto: never stop; admires Emily: his boss"
+    answer = (
+        "Emily: role: caddie; calm under pressure: always; supports John\n"
+        "John: motto: never stop; admires Emily: his boss"
+    )
     _, mentions, judgements, _ = extracted(journal, answer)
     assert phrases(mentions) == ["role: caddie", "calm under pressure: always", "supports John"]
     assert phrases(mentions, "a", 1) == ["motto: never stop", "admires Emily: his boss"]
@@ -469,25 +470,21 @@ def test_published_answers_of_the_original_are_read_completely(shared: Path) -> 
             ]
 
 
-# --- answers that cannot be used -----------------------------------------------------------------------------------------------------
+# -- unusable answers
 
 LONG = "x" * 300
-NO_JSON, EMPTY, NOBODY_LISTED = (
-    "the answer holds no JSON",
-    "the answer is empty",
-    "the JSON of the answer holds no characters",
-)
-DECLINES, NO_LISTS = (
-    "the judge declines to answer",
-    ("there is no list for Emily", "there is no list for John"),
-)
+NO_JSON = "the answer holds no JSON"
+EMPTY = "the answer is empty"
+NO_CHARACTERS = "the JSON of the answer holds no characters"
+DECLINES = "the judge declines to answer"
+NO_LISTS = ("there is no list for Emily", "there is no list for John")
 USELESS: dict[str, tuple[str | None, str | None, str]] = {
     "prose": ("Well, that depends on a great many things.", NO_JSON, NO_JSON),
     "nothing": ("", EMPTY, EMPTY),
     "null": (None, EMPTY, EMPTY),
     "refusal": ("I'm sorry, but I can't help with that.", DECLINES, DECLINES),
-    "other json": ('{"score": 3}', NOBODY_LISTED, NOBODY_LISTED),
-    "no characters": ('{"characters": []}', NOBODY_LISTED, NOBODY_LISTED),
+    "other json": ('{"score": 3}', NO_CHARACTERS, NO_CHARACTERS),
+    "no characters": ('{"characters": []}', NO_CHARACTERS, NO_CHARACTERS),
     "broken off": (as_json(GOOD)[:-30], "breaks off", "breaks off"),
     "another language": ("这个故事讲述了两个人。", NO_JSON, NO_JSON),
     "another script": (
@@ -527,7 +524,10 @@ def test_an_unusable_answer_is_requested_once_more_and_then_missing(
     journal: Journal, answer: str | None, emily: str | None, john: str
 ) -> None:
     stories = table(("a", STORY, BOTH), ("good", STORY + " It rained.", BOTH))
-    script: Script = lambda messages: as_json(GOOD) if "It rained." in messages[0].content else answer  # noqa: E731
+
+    def script(messages: Sequence[Message]) -> str | None:
+        return as_json(GOOD) if "It rained." in messages[0].content else answer
+
     lists, mentions, judgements, model = extracted(journal, script, stories, STAGES)
     for place, problem in enumerate((emily, john)):
         row = lists.filter(attempt="a", character=place).row(0, named=True)
@@ -544,7 +544,7 @@ def test_an_unusable_answer_is_requested_once_more_and_then_missing(
     assert extractions["problem"][0] in again[2].content
     if emily is not None:  # nothing to refine
         assert judgements.filter(attempt="a").height == 2
-    # A second answer mends the first.
+    # A usable second answer replaces the first.
     extraction = extracted(
         journal,
         lambda messages: as_json(GOOD) if is_again(messages) else answer,
@@ -555,9 +555,9 @@ def test_an_unusable_answer_is_requested_once_more_and_then_missing(
 
 
 def test_lists_of_the_first_and_the_second_answer_are_combined(journal: Journal) -> None:
-    script: Script = lambda messages: as_json(  # noqa: E731
-        {"John": ["tired"]} if is_again(messages) else {"Emily": ["calm"]}
-    )
+    def script(messages: Sequence[Message]) -> str:
+        return as_json({"John": ["tired"]} if is_again(messages) else {"Emily": ["calm"]})
+
     extraction = extracted(journal, script)
     assert (phrases(extraction.mentions), phrases(extraction.mentions, "a", 1)) == (["calm"], ["tired"])
     assert extraction.ends() == [("listed", None)] * 2
@@ -586,7 +586,9 @@ def test_items_that_are_no_short_texts_are_left_out_and_counted(journal: Journal
 
 @pytest.mark.parametrize("answer", ["Hm.", "", as_json({"Anna": ["x"]})])
 def test_a_stage_that_fails_keeps_the_previous_list(journal: Journal, answer: str) -> None:
-    script: Script = lambda messages: answer if "check every item" in messages[0].content else as_json(GOOD)  # noqa: E731
+    def script(messages: Sequence[Message]) -> str:
+        return answer if "check every item" in messages[0].content else as_json(GOOD)
+
     lists, mentions, judgements, _ = extracted(journal, script, stages=STAGES)
     assert phrases(mentions) == GOOD["Emily"]
     assert lists["status"].to_list() == ["listed", "listed"]
@@ -609,7 +611,7 @@ def test_a_failed_request_to_the_judge_gives_missing_lists(journal: Journal) -> 
     assert judgements.filter(attempt="b").select("status", "turn").rows() == [("failed", 0)]
 
 
-# --- stories and people that make trouble --------------------------------------------------------------------------------------------
+# -- difficult stories and people
 def test_lists_of_a_story_without_its_characters_state_it(journal: Journal) -> None:
     stories = table(("a", "Rain fell on the bank.", BOTH), ("b", "Émilys Tag war lang; Jöhn schlief.", BOTH))
     extraction = extracted(journal, as_json({"Emily": [], "John": []}), stories)
@@ -629,11 +631,11 @@ def test_a_misspelt_name_that_another_person_has_is_not_corrected(journal: Journ
 
 
 def test_the_only_list_of_an_answer_belongs_to_a_person_without_a_name(journal: Journal) -> None:
-    extraction = extracted(journal, as_json({"Mei": ["calm"]}), table(("a", "Mei is calm.", [NOBODY])))
+    extraction = extracted(journal, as_json({"Mei": ["calm"]}), table(("a", "Mei is calm.", [UNNAMED])))
     assert (phrases(extraction.mentions), extraction.ends()) == (["calm"], [("listed", None)])
     assert '["Asian woman"]' in extraction.model.asked[0][0].content
     two = extracted(
-        journal, as_json({"Mei": ["calm"], "Tom": ["loud"]}), table(("b", "Mei met Tom.", [NOBODY]))
+        journal, as_json({"Mei": ["calm"], "Tom": ["loud"]}), table(("b", "Mei met Tom.", [UNNAMED]))
     )
     assert two.lists["status"].to_list() == ["missing"]
 
@@ -654,7 +656,7 @@ def test_phrases_have_the_sentence_that_supports_them(journal: Journal) -> None:
     assert mentions["sentence"].to_list() == expected
 
 
-# --- interrupted ---------------------------------------------------------------------------------------------------------------------
+# -- interruptions
 def test_an_interrupted_extraction_continues_and_repeats_no_request(journal: Journal, tmp_path: Path) -> None:
     stories = table(*((f"s{number}", f"{STORY} Day {number}.", BOTH) for number in range(6)))
 
@@ -694,7 +696,8 @@ def test_an_interrupted_extraction_sends_no_requests_of_later_stages(journal: Jo
 
 
 def test_a_finished_extraction_sends_no_requests_again(journal: Journal) -> None:
-    first, second = (extracted(journal, as_json(GOOD), stages=STAGES) for _ in range(2))
+    first = extracted(journal, as_json(GOOD), stages=STAGES)
+    second = extracted(journal, as_json(GOOD), stages=STAGES)
     assert second[3].asked == []
     assert all(
         table_before.equals(table_after)
@@ -702,7 +705,7 @@ def test_a_finished_extraction_sends_no_requests_again(journal: Journal) -> None
     )
 
 
-# --- for any text --------------------------------------------------------------------------------------------------------------------
+# -- any text
 
 WORD = st.text(st.characters(categories=("Ll", "Lu"), max_codepoint=0x24F), min_size=1, max_size=8)
 PHRASE = (
@@ -713,7 +716,7 @@ LISTED = st.lists(st.one_of(PHRASE, COLONED), max_size=6, unique_by=str.casefold
 
 
 def plain(items: Sequence[str]) -> bool:
-    """Neither a word for nothing nor one that names a person."""
+    """Tell whether no item contains a word for none or the name of a person."""
     return not any(
         word in item.casefold()
         for item in items

@@ -27,17 +27,12 @@ def analysed(
     tiltmeter: Tiltmeter, tmp_path: Path, texts: pl.DataFrame, *flags: str
 ) -> tuple[Run, subprocess.CompletedProcess[str]]:
     texts.write_csv(tmp_path / "texts.csv")
-    columns = (
-        "--text",
-        "text",
-        "--identity",
-        "group",
-        *(("--name", "name") if "name" in texts.columns else ()),
-    )
+    columns = ["--text", "text", "--identity", "group"]
+    if "name" in texts.columns:
+        columns += ["--name", "name"]
     encoder = () if any(flag.startswith("encoder=") for flag in flags) else ("-P", "encoder=none")
-    done = tiltmeter(
-        "analyse", "texts.csv", "--study", "associations", *columns, *encoder, "--out", "run", *flags
-    )
+    command = ("analyse", "texts.csv", "--study", "associations")
+    done = tiltmeter(*command, *columns, *encoder, "--out", "run", *flags)
     assert done.returncode == 0, done.stderr
     return load(tmp_path / "run"), done
 
@@ -213,7 +208,7 @@ def test_few_missing_lists_are_tested_by_permutation() -> None:
 
 
 def family_texts() -> pl.DataFrame:
-    """Return letters in which a third of the men are family men and of the women mothers; all else is equal."""
+    """Return letters in which a third of the men are family men and a third of the women mothers."""
     rows = []
     for i in range(120):
         trait = ("diligent", "curious", "calm", "witty")[i % 4]
@@ -420,9 +415,8 @@ def test_damaged_files_and_folders_without_texts_are_refused_in_one_sentence(
         ("empty", "empty is a folder without text files"),
         ("latin", "1.txt cannot be read"),
     ):
-        done = tiltmeter(
-            "analyse", place, "--study", "associations", "--text", "text", "--group", "group", "--out", "run"
-        )
+        columns = ("--study", "associations", "--text", "text", "--group", "group")
+        done = tiltmeter("analyse", place, *columns, "--out", "run")
         assert done.returncode == 2
         assert words in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1

@@ -33,18 +33,20 @@ RUN = (
 )
 
 
+ASSOCIATIONS = [
+    ("a", "x", "bank", "calm", 0.3, 0.25, 0.01, True),
+    ("a", "x", "bank", "shy", 0.4, 0.10, 0.02, True),
+    ("a", "x", None, "calm", 0.2, 0.19, 0.001, True),
+    ("a", "y", "gym", "tall", 0.5, 0.45, 0.001, True),
+    ("b", "x", "bank", "calm", 0.6, 0.5, 0.001, True),
+    ("b", "y", "gym", "tall", 0.7, 0.6, 0.001, False),
+]
+"""Rows of two models; the second has a group without an association, and a row that was not selected."""
+
+
 def associations() -> pl.DataFrame:
-    """Two models; the second has a group without an association, and a row that was not selected."""
-    rows = [
-        ("a", "x", "bank", "calm", 0.3, 0.25, 0.01, True),
-        ("a", "x", "bank", "shy", 0.4, 0.10, 0.02, True),
-        ("a", "x", None, "calm", 0.2, 0.19, 0.001, True),
-        ("a", "y", "gym", "tall", 0.5, 0.45, 0.001, True),
-        ("b", "x", "bank", "calm", 0.6, 0.5, 0.001, True),
-        ("b", "y", "gym", "tall", 0.7, 0.6, 0.001, False),
-    ]
     names = ["model", "identity", "context", "concept", "score", "low", "p", "reported"]
-    return pl.DataFrame(rows, schema=names, orient="row").with_columns(
+    return pl.DataFrame(ASSOCIATIONS, schema=names, orient="row").with_columns(
         part=pl.lit("gender"), label=pl.col("concept") + "!"
     )
 
@@ -107,7 +109,7 @@ def test_texts_without_locations_have_no_counts_by_location(
 
 
 def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) -> Table:
-    """The table `top` as it is shown, of three listed associations of the first of these models."""
+    """Return the table `top` as it is shown, with associations of the first of these models."""
     count = len(next(iter(columns.values())))
     cells = {
         "identity": ["x"] * count,

@@ -1,4 +1,4 @@
-"""Published marked words in 1,350 descriptions of people by text-davinci-003, and none for shuffled groups."""
+"""Published marked words in 1,350 descriptions of people by text-davinci-003; none for shuffled groups."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Described(NamedTuple):
 
 @pytest.fixture(scope="module")
 def described(shared: Path) -> Described:
-    """All texts, read once: the phrases of a text do not depend on the attribute by which groups are compared."""
+    """All texts, read once: the phrases do not depend on the attribute by which groups are compared."""
     with gzip.open(shared / "data" / "personas" / "dv3_main_generations.csv.gz") as file:
         texts = pl.read_csv(file.read()).with_row_index("row")
     rows = texts.select(

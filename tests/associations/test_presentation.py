@@ -1,8 +1,9 @@
-"""What a report shows of associations: counts by group and place, the strongest with what they rest on, and what two models share."""
+"""Reports of associations: counts by group and location, the strongest with evidence, shared associations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -73,7 +74,7 @@ def count(group: str | None, number: float, context: str | None = None) -> Row:
 
 
 def counted(female: int, male: int) -> list[Row]:
-    """Counts of two groups, as every study gives them."""
+    """Return the findings of every study about the numbers of associations of two groups."""
     means = [
         {"metric": "mean_effect", "group": "female", "estimate": 0.25},
         {"metric": "mean_p", "group": "female", "estimate": 0.002},
@@ -82,8 +83,8 @@ def counted(female: int, male: int) -> list[Row]:
 
 
 WHOLE = [
-    count(None, 3), count("female", 2), count("male", 1),
-    count("female", 4, "sports"), count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
+    count(None, 3), count("female", 2), count("male", 1), count("female", 4, "sports"),
+    count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
 ]  # fmt: skip
 COUNTS = "in 12 of 40 descriptions (30.0%); others 3 of 120 (2.5%)"
 
@@ -91,7 +92,7 @@ COUNTS = "in 12 of 40 descriptions (30.0%); others 3 of 120 (2.5%)"
 def found(
     group: str, label: str, context: str | None = None, *, model: str = "m", **more: object
 ) -> pl.DataFrame:
-    """One row of the table `associations`."""
+    """Return one row of the table `associations`."""
     row: Row = {
         "model": model,
         "part": "gender",
@@ -114,7 +115,7 @@ def found(
 
 
 def shown(*findings: pl.DataFrame, **tables: pl.DataFrame) -> list[Block]:
-    """The blocks of findings and of the tables of the method beside them."""
+    """Return the blocks of a report of findings and other tables."""
     view: Any = SimpleNamespace(
         findings=pl.concat(findings),
         examples=pl.DataFrame(schema=dict(EXAMPLES)),
@@ -142,7 +143,10 @@ def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() 
     (head,) = blocks(Headline, report)
     assert report[1] == head
     assert head.text.startswith("m: 3 associations found. Strongest: male → calm")
-    expected = "The difference is 50 points (95% interval 45 to 55, adjusted for selection). By chance, 0.5 associations would be found"
+    expected = (
+        "The difference is 50 points (95% interval 45 to 55, adjusted for selection). "
+        "By chance, 0.5 associations would be found"
+    )
     assert head.detail.startswith(expected)
     assert head.detail.endswith("(groups shuffled, p = 0.01). Texts: 10.")
     (groups,) = blocks(Table, report, "of each group")
@@ -255,11 +259,12 @@ def test_details_of_an_association_show_its_descriptors_and_sentences() -> None:
     carriers = [{"descriptor": f"Emily {i}", "count": 4, "lists": 10} for i in range(5)]
     sentence = "<img src=x>" + "y" * 1000
     table = found(
-        "female", "x" * 1000, runner_up="male", runner_up_rate=0.2, effect_first=0.25, effect_second=0.31, confirmed=True,
-        descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
+        "female", "x" * 1000, runner_up="male", runner_up_rate=0.2, effect_first=0.25, effect_second=0.31,
+        confirmed=True, descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
     )  # fmt: skip
     report = shown(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table)
-    (strongest,) = (block.table for block in blocks(Pairs, report, "Strongest associations"))
+    (pairs,) = blocks(Pairs, report, "Strongest associations")
+    strongest = pairs.table
     assert rows(strongest, "concept", "share", "others") == [("x" * (LONGEST_CONCEPT - 1) + "…", 0.3, 0.025)]
     (details,) = blocks(Details, report, "with sentences")
     (backing,) = blocks(Table, details.blocks, "female")
@@ -318,8 +323,9 @@ def test_missing_lists_are_reported_with_the_test_of_their_shares(differs: bool)
     report = shown(
         findings(*WHOLE, missing, *each), lists=pl.DataFrame({"model": "m", "part": "gender"} | ends)
     )
-    text = "m: 1 of 4 character descriptions are missing (most frequent reason: the story does not name the person); "
-    text += (
+    text = (
+        "m: 1 of 4 character descriptions are missing "
+        "(most frequent reason: the story does not name the person); "
         f"{warning or 'no difference between groups was shown'} (permutation test of independence, p = 0.02)."
     )
     assert (Callout(text) if differs else Text(text)) in report
@@ -382,13 +388,11 @@ def test_associations_that_two_models_share_are_shown() -> None:
 
 
 def test_models_and_settings_are_compared_in_pairs() -> None:
-    """Pairs differ in the model or in the setting, never in both; the matrix has all."""
-    sets = [
-        findings(*counted(i, 0), *(single("female", f"c{k}", 0.1) for k in range(i)), model=model, part=part)
-        for i, (model, part) in enumerate(
-            [(model, part) for model in ("a", "b") for part in ("gender", "gender_single")], 1
-        )
-    ]
+    """Compare pairs that differ in the model or in the setting, and not in both; the matrix has all pairs."""
+    sets = []
+    for number, (model, part) in enumerate(product(("a", "b"), ("gender", "gender_single")), 1):
+        associations = [single("female", f"c{place}", 0.1) for place in range(number)]
+        sets.append(findings(*counted(number, 0), *associations, model=model, part=part))
     report = shown(*sets)
     (pairs,) = blocks(Table, report, "share")
     names = ["a · gender", "a · gender_single", "b · gender", "b · gender_single"]
@@ -407,19 +411,18 @@ def test_studies_of_different_groups_are_not_compared() -> None:
     second_model = findings(
         *counted(1, 0), single("female", "calm", 0.3), model="other", part="gender_single"
     )
-    assert Heading("Shared associations") not in shown(
-        gender, second_model
-    )  # neither the model nor the part is the same
+    # Neither the model nor the part is the same.
+    assert Heading("Shared associations") not in shown(gender, second_model)
 
 
 def test_the_level_of_an_association_without_a_stored_level_is_not_stated() -> None:
-    """Before version 4, findings had the level of the study, and tables none."""
+    """Show a run before version 4: its findings have the level of the study, and its tables have none."""
     table = found("female", "calm", level=None)
     report = shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table)
     (head,) = blocks(Headline, report)
     assert "(interval 25 to 35, adjusted for selection)" in head.detail
-    (strongest,) = (block.table for block in blocks(Pairs, report, "Strongest associations"))
-    assert rows(strongest, "interval") == [("25 to 35",)]
+    (pairs,) = blocks(Pairs, report, "Strongest associations")
+    assert rows(pairs.table, "interval") == [("25 to 35",)]
 
 
 def test_published_scores_have_no_interval() -> None:

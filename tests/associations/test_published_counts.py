@@ -36,7 +36,7 @@ def released(shared: Path, name: str) -> pl.DataFrame:
 
 
 def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Recovered rows of two identities, and the counts of both identities of each.
+    """Return recovered rows of two identities, and the counts of both identities of each row.
 
     A context is a location of a setting.
     """
@@ -60,16 +60,20 @@ def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 def hidden_counts(
     present: list[int], *, identities: int, least: int, total: int, lists: int, p: float
 ) -> list[int]:
-    """Counts of the identities without a released row: at least one is the least, and together they make up the total and p."""
+    """Return the counts of the identities without a released row.
+
+    At least one count is the smallest. All counts together give the total and p.
+    """
     absent, remainder = identities - len(present), total - sum(present)
     if absent == 0:
         return []
-    for first in range(least, remainder // 2 + 1) if absent == 3 else [least]:
-        hidden = {
-            1: [remainder],
-            2: [least, remainder - least],
-            3: [least, first, remainder - least - first],
-        }[absent]
+    if absent == 1:
+        candidates = [[remainder]]
+    elif absent == 2:
+        candidates = [[least, remainder - least]]
+    else:
+        candidates = [[least, count, remainder - least - count] for count in range(least, remainder // 2 + 1)]
+    for hidden in candidates:
         table = [[a, lists - a] for a in present + hidden]
         if abs(chi2_contingency(table).pvalue / p - 1) < RELATIVE:
             return hidden
@@ -77,9 +81,9 @@ def hidden_counts(
 
 
 def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """As `gender_counts`.
+    """Return rows and counts of four identities, as `gender_counts` does.
 
-    Identities without a released row are filled in, and mentions follow from the released scores.
+    Counts of identities without a released row are computed, and mentions follow from the released scores.
     """
     rows = pl.read_csv(shared / "golden" / "badf" / "recovered_counts_4id.csv")
     scores = pl.concat(released(shared, name).with_columns(cat=pl.lit(cat)) for cat, name in RELEASED.items())
@@ -147,7 +151,7 @@ def test_released_scores_and_p_of_four_identities_are_reproduced(shared: Path) -
 def test_golden_cases_of_two_identities_are_reproduced(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["gender_2x2_yates"]
     for case in cases:
-        opposite = {"female": "male", "male": "female"}[case["id"]]
+        opposite = "male" if case["id"] == "female" else "female"
         cells = {
             "identity": [case["id"], opposite],
             "count": [case["a"], case["c"]],
@@ -184,16 +188,14 @@ def test_golden_cases_of_four_identities_are_reproduced(shared: Path) -> None:
 def test_the_concept_nervous_has_the_expected_values_under_every_definition(shared: Path) -> None:
     counts = gender_counts(shared)[1].filter(context="base/law policy", concept="nervous")
     female = pl.col("identity") == "female"
-    code, paper = (
-        compare_counts(counts, rules_of(name)).filter(female).row(0, named=True)
-        for name in ("badf-code", "paper")
-    )
+    code = compare_counts(counts, rules_of("badf-code")).filter(female).row(0, named=True)
+    paper = compare_counts(counts, rules_of("paper")).filter(female).row(0, named=True)
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
     assert (code["score"], paper["score"]) == pytest.approx((0.0432109024430779, 260 / 900), rel=RELATIVE)
     assert code["p"] == paper["p"] == pytest.approx(1.10654e-47, rel=1e-5)
     default = compare_counts(counts).filter(female).row(0, named=True)
     assert 0.25 < default["low"] < 260 / 900 < default["high"] < 0.33
-    # Two identities, one-sided, twice: the same test again.
+    # For two identities, twice the one-sided test is the published test.
     assert (default["reported"], default["effect"], default["p"]) == (
         True,
         pytest.approx(260 / 900),

@@ -1,4 +1,4 @@
-"""Discovery in 449 stories of a commercial model about people of ten groups, by words and by a real encoder."""
+"""Discovery in 449 stories of a commercial model about people of ten groups, by words and by an encoder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Released BADF results: the paper's tables, mistakes in files.
-
-Analysed again: the counts behind them, and rules as on the whole.
-"""
+"""Released BADF results: tables of the paper, mistakes in files, and analysis of the recovered counts."""
 
 from __future__ import annotations
 
@@ -174,7 +171,7 @@ def test_recovered_counts_are_completed_to_the_published_p_values(shared: Path, 
             expected["score_denominator_mentions"][where][who],
             expected["lists_per_identity"][where],
         )
-    # Sums of squares were used for a few concepts only; the p-value of every one must come out again.
+    # Sums of squares were used for a few concepts only; the p-values of all concepts must be reproduced.
     cells = complete.group_by("context", "concept").agg("count", pl.col("lists").first())
     again = cells.with_columns(
         again=pl.Series(
@@ -198,7 +195,7 @@ def test_completed_counts_contain_the_published_hidden_counts(shared: Path) -> N
 
 @pytest.mark.parametrize("name", SETS)
 def test_facts_and_rules_equal_those_counted_from_the_file(shared: Path, name: str) -> None:
-    """Counted anew from the recovered counts as they stand in their file."""
+    """Count the facts again from the file of recovered counts."""
     expected = golden(shared, name)
     raw = pl.read_csv(counts_file(shared, name), infer_schema_length=None).filter(
         setting=expected["setting"], cat=expected["category"]
@@ -232,7 +229,7 @@ def test_facts_and_rules_equal_those_counted_from_the_file(shared: Path, name: s
 
 
 def test_shares_of_facts_about_four_identities_are_those_of_the_specification(shared: Path) -> None:
-    """Of the published rows of four identities a little over half name an identity that does not have the highest count."""
+    """Just over half of the published rows of four identities name one without the highest count."""
     entries = [
         reanalyse(*published(shared, name)).facts.filter(pl.col("identity").is_null())
         for name in ("base__race", "base__religions")
@@ -242,11 +239,11 @@ def test_shares_of_facts_about_four_identities_are_those_of_the_specification(sh
     assert shares == pytest.approx({"not_highest": 0.562, "single": 0.135, "needs_exact": 0.521}, abs=5e-4)
 
 
-Made = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, np.ndarray[Any, Any]]
+SimulatedRelease = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, np.ndarray[Any, Any]]
 
 
-def make(seed: int, k: int, concepts: int, hide: float) -> Made:
-    """Released rows, recovered counts, the whole counts and the p-value of every test, of a study that `seed` draws."""
+def simulated_release(seed: int, k: int, concepts: int, hide: float) -> SimulatedRelease:
+    """Draw a study: its released rows, recovered counts, complete counts and the p-value of every test."""
     rng = np.random.default_rng(seed)
     lists = 120
     rates = rng.beta(0.5, 8, (concepts, 1)) * rng.choice([1.0, 1.0, 1.0, 3.0], (concepts, k))
@@ -291,7 +288,7 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
 @settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]), st.sampled_from([0.0, 0.3]))
 def test_hidden_counts_of_simulated_studies_are_recovered(seed: int, k: int, hide: float) -> None:
-    released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
+    released, recovered, truth, _ = simulated_release(seed, k, 300, hide if k > 2 else 0.0)
     complete = complete_counts(counts_behind(released, recovered, None, None))
     both = complete.join(
         truth, on=["context", "concept", "identity"], how="left", suffix="_true", maintain_order="left"
@@ -306,8 +303,8 @@ def test_hidden_counts_of_simulated_studies_are_recovered(seed: int, k: int, hid
 @settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 4]))
 def test_false_discovery_control_includes_unreleased_tests(seed: int, k: int) -> None:
-    """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""
-    released, recovered, truth, p = make(seed, k, 400, 0.0)
+    """Give the number of tests: the verdicts are those of Benjamini and Hochberg on all p-values."""
+    released, recovered, truth, p = simulated_release(seed, k, 400, 0.0)
     analysed_tables = reanalyse(released, recovered, tests=len(p))
     concepts = pl.DataFrame(
         {"concept": truth["concept"].unique(maintain_order=True), "q_whole": benjamini_hochberg(p)}
@@ -316,38 +313,40 @@ def test_false_discovery_control_includes_unreleased_tests(seed: int, k: int) ->
     assert both["fdr"].to_list() == (both["q_whole"] < 0.05).to_list()
     assert both["fdr_released"].all()
     assert (analysed_tables.families.bound or 0) >= len(p)
-    # Without the number, the greatest possible family keeps no more.
+    # Without the number, the largest possible family selects no more.
     bounded = reanalyse(released, recovered)
     assert bounded.families.used == analysed_tables.families.bound
     assert (bounded.associations["fdr"] <= analysed_tables.associations["fdr"]).all()
 
 
 def test_rules_give_the_verdicts_computed_by_hand() -> None:
-    """Four identities with 100 lists: calm is concentrated on one, shy on two (which tie), rare in three lists of one alone."""
+    """Analyse four identities with 100 lists each.
+
+    The concept calm is concentrated on one identity, shy on two with equal counts, and rare is in three lists
+    of one.
+    """
     cells = {"calm": [40, 10, 8, 5], "shy": [30, 30, 2, 1], "rare": [3, 0, 0, 0], "tall": [1, 1, 1, 20]}
-    names = ["a", "b", "c", "d"]
-    rows = [
-        {
-            "context": "media",
-            "identity": name,
+    rows = []
+    for concept, counts in cells.items():
+        least = min(counts)
+        of_concept = {
             "concept": concept,
-            "count": count,
-            "score": (count - min(counts)) / 500,
-        }
-        | {
             "p": float(independence_p([counts], 100)[0]),
-            "exclusive": False,
-            "setting": "s",
-            "category": "c",
-            "identities": 4,
-            "lists": 100,
+            "least": least,
+            "greatest": max(counts),
+            "total": sum(counts),
         }
-        | {"least": min(counts), "greatest": max(counts), "total": sum(counts)}
-        for concept, counts in cells.items()
-        for name, count in zip(names, counts, strict=True)
-        if count > min(counts)
-    ]
-    table = pl.DataFrame(rows)
+        for name, count in zip("abcd", counts, strict=True):
+            if count > least:
+                rows.append(of_concept | {"identity": name, "count": count, "score": (count - least) / 500})
+    table = pl.DataFrame(rows).with_columns(
+        context=pl.lit("media"),
+        exclusive=pl.lit(False),
+        setting=pl.lit("s"),
+        category=pl.lit("c"),
+        identities=pl.lit(4),
+        lists=pl.lit(100),
+    )
     analysed_tables = reanalyse(
         table.select("context", "identity", "concept", "score", "p", "exclusive"),
         table.select(*COUNTED),
@@ -356,7 +355,7 @@ def test_rules_give_the_verdicts_computed_by_hand() -> None:
     verdicts = {
         (row["concept"], row["identity"]): row for row in analysed_tables.associations.iter_rows(named=True)
     }
-    # Tiltmeter's own definition credits nobody where two tie.
+    # The default definition selects no identity if two have equal counts.
     alone, tied = {("calm", "a"), ("tall", "d")}, {("shy", "a"), ("shy", "b")}
     for rule, selected in (
         ("highest", alone | tied | {("rare", "a")}),
@@ -413,7 +412,10 @@ def test_counts_that_do_not_belong_to_the_released_file_are_refused(shared: Path
     off = counts.with_columns(
         pl.col("count", "greatest", "total") + (pl.col("concept") == "nervous").cast(pl.Int64)
     )
-    other_score = r"the counts of 'nervous' for 'female' in '[a-z ]+' give score 0\.0\d+ and p .+, but 0\.0\d+ and .+ were released"
+    other_score = (
+        r"the counts of 'nervous' for 'female' in '[a-z ]+' give score 0\.0\d+ and p .+, "
+        r"but 0\.0\d+ and .+ were released"
+    )
     assert re.search(other_score, complaint(released, off))
     apart = counts.with_columns(pl.col("count") + (pl.col("concept") == "nervous").cast(pl.Int64))
     assert "'nervous' in 'healthcare' has hidden counts that cannot be determined" in complaint(

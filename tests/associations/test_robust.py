@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import polars as pl
 import pytest
@@ -37,12 +39,12 @@ def simulated(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Lists and mentions of stories about two people of different groups.
 
-    Names differ by a normal effect on the logit of each concept; `together` exchanges what is said of the
-    second character for what is said of the first (below 0: for its opposite) with that chance; group "a" has
-    concept 0 more often by `lift`.
+    Names differ by a normal effect on the logit of each concept. With the probability `together`, the second
+    character has the concepts of the first (below 0: the opposite ones). Group "a" has concept 0 more often
+    by `lift`.
     """
     rng = np.random.default_rng(seed)
-    pairs = [(group, group) for place, group in enumerate(groups) for group in groups[place + 1 :]]
+    pairs = list(combinations(groups, 2))
     who = np.array([pairs[number % len(pairs)][:: 1 if number % 2 else -1] for number in range(stories)])
     name = rng.integers(names, size=(stories, 2))
     effect = rng.normal(0, name_sd, (concepts, len(groups) if not crossed else 1, names))
@@ -57,23 +59,25 @@ def simulated(
         draws[alike, 1] = draws[alike, 0] if together > 0 else 1 - draws[alike, 0]
         holds[number] = draws < chance
     place = np.repeat(np.array(PLACES)[rng.integers(len(PLACES), size=stories)], 2)
-    lists = pl.DataFrame(
-        {
-            "attempt": np.repeat(np.arange(stories), 2).astype(str),
-            "character": np.tile([0, 1], stories),
-            "identity": who.ravel(),
-            "name": [
-                f"{'x' if crossed else identity}{number}"
-                for identity, number in zip(who.ravel(), name.ravel(), strict=True)
-            ],
-            "context": place,
-            "location": place,
-            "stratum": "all",
-            "repetition": np.repeat(np.arange(stories) % 8, 2),
-            "status": "listed",
-        }
+    first_names = [
+        f"{'x' if crossed else identity}{number}"
+        for identity, number in zip(who.ravel(), name.ravel(), strict=True)
+    ]
+    columns = {
+        "attempt": np.repeat(np.arange(stories), 2).astype(str),
+        "character": np.tile([0, 1], stories),
+        "identity": who.ravel(),
+        "name": first_names,
+    }
+    lists = pl.DataFrame(columns).with_columns(
+        descriptor="name",
+        context=pl.Series(place),
+        location=pl.Series(place),
+        stratum=pl.lit("all"),
+        repetition=pl.Series(np.repeat(np.arange(stories) % 8, 2)),
+        status=pl.lit("listed"),
     )
-    lists = conform(lists.with_columns(descriptor="name"), LISTS)
+    lists = conform(lists, LISTS)
     concept, story, character = np.nonzero(holds)
     mentions = lists.select("attempt", "character")[2 * story + character]
     return lists, mentions.with_columns(concept=pl.format("concept {}", pl.Series(concept)))
@@ -87,7 +91,7 @@ def by_hand(
     first: str,
     second: str | None,
 ) -> float:
-    """The variance over stories, with a score for every list."""
+    """Return the variance over stories, with a score for every list."""
     has_concept = (
         lists.join(mentions.filter(concept=concept), on=["attempt", "character"], how="left")["concept"]
         .is_not_null()
@@ -106,14 +110,10 @@ def by_hand(
             score[both] = sign * (has_concept[both] - has_concept[both].mean()) / both.sum()
         parts.append(score)
     score = np.average(parts, axis=0, weights=weights) * 1.0
-    return float(
-        (
-            pl.DataFrame({"story": lists["attempt"], "score": score})
-            .group_by("story")
-            .agg(pl.col("score").sum())["score"]
-            ** 2
-        ).sum()
+    of_stories = (
+        pl.DataFrame({"story": lists["attempt"], "score": score}).group_by("story").agg(pl.sum("score"))
     )
+    return float((of_stories["score"] ** 2).sum())
 
 
 @pytest.mark.parametrize("against_identity", [None, "b"])
@@ -126,16 +126,13 @@ def test_the_variance_over_stories_equals_that_of_summed_scores(
     *_, block = blocks_of(incidence.cells, DEFAULT, 5)
     identities = incidence.cells.identities.to_list()
     first = np.full(len(block.concept), identities.index("a"))
-    against = np.full(
-        len(first), EVERYONE if against_identity is None else identities.index(against_identity)
-    )
-    difference = robust_difference(
-        incidence, block, Comparisons(first, against), None, clusters_of(incidence, incidence.story)
-    )
+    opponent = EVERYONE if against_identity is None else identities.index(against_identity)
+    sides = Comparisons(first, np.full(len(first), opponent))
+    stories = clusters_of(incidence, incidence.story)
+    difference = robust_difference(incidence, block, sides, None, stories)
     for place, number in enumerate(block.concept):
-        expected = by_hand(
-            incidence, lists, mentions, incidence.cells.concepts[int(number)], "a", against_identity
-        )
+        concept = incidence.cells.concepts[int(number)]
+        expected = by_hand(incidence, lists, mentions, concept, "a", against_identity)
         assert difference.variance[place] == pytest.approx(expected)
     assert np.isinf(difference.freedom).all()
 
@@ -150,7 +147,7 @@ def test_first_names_add_variance_unless_identities_share_them() -> None:
         stories = clusters_of(incidence, incidence.story)
         names = clusters_of(incidence, incidence.name)
         difference = robust_difference(incidence, block, sides, names, stories)
-        # Names that are shared cancel from the difference; names of its own make it vary.
+        # Shared names cancel in the difference. Names that differ between identities add variance.
         assert (difference.inflation.mean() > 2.0) == (not crossed)
         assert difference.freedom.max() <= (24 if crossed else 48) + 1e-9
         assert difference.freedom.min() >= 20 if crossed else 24
@@ -176,18 +173,16 @@ def test_intervals_cover_the_truth_if_characters_of_a_story_are_dependent(
 def test_effects_of_names_give_no_associations_and_effects_of_groups_do() -> None:
     false, planted = 0, 0
     for seed in range(6):
-        rows = find_associations(*simulated(seed, name_sd=0.8, names=60, lift=0.25, stories=3000)).filter(
-            "reported"
-        )
+        tables = simulated(seed, name_sd=0.8, names=60, lift=0.25, stories=3000)
+        rows = find_associations(*tables).filter("reported")
         planted += rows.filter(pl.col("context").is_null(), concept="concept 0", identity="a").height
         false += rows.filter(pl.col("concept") != "concept 0").height
     assert (planted, false <= 2) == (6, True)
 
 
 def test_few_first_names_are_treated_as_fixed() -> None:
-    few, many = (
-        simulated(3, names=names, name_sd=1.5, stories=3000) for names in (FEWEST_NAMES - 5, FEWEST_NAMES + 5)
-    )
+    few = simulated(3, names=FEWEST_NAMES - 5, name_sd=1.5, stories=3000)
+    many = simulated(3, names=FEWEST_NAMES + 5, name_sd=1.5, stories=3000)
     assert (speaks_of_names(few[0]), speaks_of_names(many[0])) == (False, True)
     reported = [find_associations(*tables).filter("reported").height for tables in (few, many)]
     assert reported[0] > 10 > reported[1]

@@ -1,4 +1,4 @@
-"""The storyteller: stories of its grammar, planted rates, and people that the open box puts into its prompt."""
+"""The storyteller: stories of its grammar, planted rates, and people that the open box puts into prompts."""
 
 from __future__ import annotations
 

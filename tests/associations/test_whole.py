@@ -1,4 +1,4 @@
-"""Studies of associations as a user runs them, from stories to findings, also resumed, replayed and reopened."""
+"""Studies of associations as a user runs them, from stories to findings, also resumed and replayed."""
 
 from __future__ import annotations
 
@@ -177,9 +177,8 @@ def test_a_study_without_lists_has_no_estimates_and_states_the_reason(
     tiltmeter: Tiltmeter, tmp_path: Path, whose: str
 ) -> None:
     judged = ("--judge", "sim/fair", whose, "refusal=1")
-    done = tiltmeter(
-        "run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2", "--out", "run", *judged
-    )
+    command = ("run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2")
+    done = tiltmeter(*command, "--out", "run", *judged)
     assert done.returncode == 3, done.stderr
     assert "sim/biased, race: none of 10 responses could be used" in done.stderr
     run = load(tmp_path / "run")
@@ -235,8 +234,8 @@ def test_associations_of_a_users_texts_are_found(tiltmeter: Tiltmeter, study: St
     assert {("cheerful", "male"), ("patient", "female")} <= found_in(
         study("analyse", "stories.csv", *OWN, "-P", "encoder=none")
     )
-    screen = tiltmeter("show", "run", "--metric", "association", "--group", "male", "--concept", "cheerful")
-    assert "> Ben was cheerful." in screen.stdout
+    finding = ("--metric", "association", "--group", "male", "--concept", "cheerful")
+    assert "> Ben was cheerful." in tiltmeter("show", "run", *finding).stdout
 
 
 @pytest.mark.verify
@@ -312,7 +311,8 @@ def test_mistakes_in_options_and_tables_give_a_message_and_create_no_run(
 
 @pytest.mark.verify
 def test_unreadable_answers_of_a_judge_are_counted_as_missing_lists(study: Study) -> None:
-    run = study(*RUN, "--repeats", "5", "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
+    judge = ("--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
+    run = study(*RUN, "--repeats", "5", *judge)
     judgements = run.table("judgements")
     assert judgements["problem"].is_not_null().sum() > 0.2 * judgements.height
     assert (judgements["turn"] == 1).any()
@@ -404,9 +404,8 @@ def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
     stage = ("--repeats", "5", "-P", f"stages={stages}")
     local = study_once(*RUN, "--judge", "sim/fair", *stage)
     with MisbehavingServer(script) as server:
-        done = tiltmeter(
-            *RUN, "--judge", "vllm/judge", "--judge-base-url", server.url, *stage, "--out", "other"
-        )
+        judge = ("--judge", "vllm/judge", "--judge-base-url", server.url)
+        done = tiltmeter(*RUN, *judge, *stage, "--out", "other")
     assert done.returncode == 0, done.stderr
     assert "rejects JSON schemas" in done.stderr
     assert rejected == 1
