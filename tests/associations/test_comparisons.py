@@ -276,8 +276,8 @@ def test_letters_of_women_and_men_for_the_same_post(
     """
     file = shared / "data" / "letters" / "clg_letters.csv"
     columns = ("--text", "chatgpt_gen", "--identity", "gender", "--name", "name")
-    columns += ("--pair", "age", "--pair", "occupation")
-    done = tiltmeter("analyse", str(file), "--study", "associations", *columns, "--out", "run")
+    pairs = ("--pair", "age", "--pair", "occupation")
+    done = tiltmeter("analyse", str(file), "--study", "associations", *columns, *pairs, "--out", "run")
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     assert set(run.definitional.select("group", "concept").rows()) == {("female", "female"), ("male", "male")}
@@ -296,9 +296,9 @@ def test_letters_of_women_and_men_for_the_same_post(
     for row in tested.head(300).iter_rows(named=True):
         holds = mentions.filter(concept=row["concept"])
         of_identity = pl.col("identity") == row["identity"]
-        pairs = set(holds.filter(of_identity)["pair"])
-        opposite = set(holds.filter(~of_identity)["pair"])
-        more, fewer = len(pairs - opposite), len(opposite - pairs)
+        of_group = set(holds.filter(of_identity)["pair"])
+        of_opponents = set(holds.filter(~of_identity)["pair"])
+        more, fewer = len(of_group - of_opponents), len(of_opponents - of_group)
         assert row["effect"] == pytest.approx((more - fewer) / 60)
         assert row["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
         assert row["low"] <= row["effect"] <= row["high"]

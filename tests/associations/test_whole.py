@@ -25,8 +25,8 @@ from tiltmeter.models import Message, Sampling
 from tiltmeter.models.sim import Dials, create
 from tiltmeter.runs import load
 
-RUN = ("run", "associations/gender", "-m", "sim/biased", "-M", "seed=1", "--limit", "40")
-RUN += ("-P", "encoder=none", "--display", "none")
+MODEL = ("-m", "sim/biased", "-M", "seed=1")
+RUN = ("run", "associations/gender", *MODEL, "--limit", "40", "-P", "encoder=none", "--display", "none")
 """A seed without a false discovery: at q <= 0.05 about one study in five has one."""
 
 
@@ -157,8 +157,8 @@ def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: 
 
 @pytest.mark.verify
 def test_tables_of_several_models_are_replayed_for_each_model(tiltmeter: Tiltmeter, study: Study) -> None:
-    both = (*RUN, "-m", "sim/fair", "--limit", "20", "--repeats", "3")
-    both += ("-P", "setting=two,single", "--judge", "sim/fair")
+    settings = ("--limit", "20", "--repeats", "3", "-P", "setting=two,single", "--judge", "sim/fair")
+    both = (*RUN, "-m", "sim/fair", *settings)
     run = study(*both)
     with_mentions = run.table("lists").join(run.table("mentions"), on=["attempt", "character"], how="semi")
     assert set(with_mentions["model"]) == {"sim/biased", "sim/fair"}
