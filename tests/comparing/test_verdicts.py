@@ -31,7 +31,7 @@ RANGE = _metric(None, 0.0, 0.0, None)
 
 def _finding(estimate: float | None, half: float | None, **more: Any) -> pl.DataFrame:
     if half is None or estimate is None:
-        ends = {"low": None, "high": None}
+        ends: dict[str, float | None] = {"low": None, "high": None}
     else:
         ends = {"low": estimate - half, "high": estimate + half}
     counts = dict.fromkeys(("attempts", "answered", "items"), 100)
