@@ -171,7 +171,7 @@ def test_files_that_are_no_logs_are_named(tmp_path: Path, case: str) -> None:
     Path(name).write_bytes(content)
     with pytest.raises(InputError, match=message):
         analyse(name)
-    assert not list(tmp_path.glob("runs/*")), "nothing half-written"
+    assert not list(tmp_path.glob("runs/*")), "no incomplete files"
 
 
 def test_a_log_without_a_header_or_that_does_not_exist_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Run folders on an S3-compatible server: whole or not there, one writer at a time, and the same to every reader as a folder here."""
+"""Run folders on an S3-compatible server: complete or absent, one writer, and read as local folders are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BEING_WRITTEN = "being written"
 
 
 def states(run: Run) -> set[int]:
-    """What the tables and run.json of a run say, read by a reader of its own."""
+    """The states written in run.json and in the tables of a run."""
     return {run.about["seed"], *(run.folder.scan(name).select("state").collect().item() for name in TABLES)}
 
 
@@ -51,7 +51,7 @@ def url(
     shared: Path,
     request: pytest.FixtureRequest,
 ) -> Iterator[str]:
-    """A place in the bucket that no other test uses, for a user with a cache and runs of their own."""
+    """A URL in the bucket that no other test uses, with a separate cache and separate runs."""
     variables = {
         "TILTMETER_CACHE": str(tmp_path / "cache"),
         "TILTMETER_RUNS": str(tmp_path / "runs"),
@@ -91,7 +91,7 @@ def command(*arguments: str) -> str:
 
 
 @pytest.mark.verify
-def test_a_run_elsewhere_is_the_same_to_every_command(
+def test_a_run_in_a_bucket_is_the_same_to_every_command(
     store: ObjectStore, url: str, tmp_path: Path, tiltmeter: Tiltmeter
 ) -> None:
     study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "20", "--out", url)
@@ -109,7 +109,7 @@ def test_a_run_elsewhere_is_the_same_to_every_command(
         "run.json",
         "study.yaml",
     }
-    assert set(objects(store, url)) == by_name, "nothing else is left there"
+    assert set(objects(store, url)) == by_name, "no other objects"
     run = load(url)
     assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (
         0,
@@ -123,7 +123,7 @@ def test_a_run_elsewhere_is_the_same_to_every_command(
         assert b"testing-secret" not in content
         assert b"testing-id" not in content
         (copy / name).write_bytes(content)
-    shutil.rmtree(tmp_path / "cache")  # a reader who never had it
+    shutil.rmtree(tmp_path / "cache")  # as for a reader without a cache
     gate = ("gate", "--fail-on", "none", "--max", "fail_rate=1")
     for name, *options in (
         ("show",),
@@ -148,7 +148,7 @@ def test_a_run_elsewhere_is_the_same_to_every_command(
 
 
 @pytest.mark.verify
-def test_a_reader_sees_one_state_or_that_it_is_being_written(
+def test_a_reader_gets_one_state_of_a_run_or_that_it_is_being_written(
     store: ObjectStore, url: str, tmp_path: Path
 ) -> None:
     fill(url, 1)
@@ -170,7 +170,7 @@ def test_a_reader_sees_one_state_or_that_it_is_being_written(
     )
 
 
-def test_a_run_opened_before_it_was_written_anew(
+def test_a_run_opened_before_it_was_written_again_is_refused(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "PATIENCE", (0.01,))
@@ -191,7 +191,7 @@ def test_a_run_opened_before_it_was_written_anew(
 
 
 @pytest.mark.verify
-def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> None:
+def test_a_run_whose_writer_was_killed_can_be_written_again(store: ObjectStore, url: str) -> None:
     fill(url, 1)
     store.calm()
     store.rule("PUT", "/measures.parquet", delay=5, times=1)
@@ -205,7 +205,7 @@ def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> Non
     assert not [name for name in objects(store, url) if name.startswith(".")]
 
 
-def test_two_in_one_process_and_machine_are_refused_by_its_lock(url: str) -> None:
+def test_two_writers_of_a_run_on_one_machine_are_refused(url: str) -> None:
     with (
         folder_to_fill(url).filling({"study": "genderbench"}),
         pytest.raises(InputError, match=f"another process is writing to {url}; wait"),
@@ -219,7 +219,7 @@ def leave_claim(store: ObjectStore, url: str, at: float) -> str:
     return name
 
 
-def test_refusals(store: ObjectStore, url: str) -> None:
+def test_urls_that_are_no_run_folders_are_refused(store: ObjectStore, url: str) -> None:
     with pytest.raises(InputError, match=f"{url} is not a run folder .*; check the URL"):
         load(url)
     store.put(f"{url.removeprefix('s3://')}/notes.txt", b"mine")
@@ -237,13 +237,13 @@ def test_refusals(store: ObjectStore, url: str) -> None:
         fill("s3://nowhere/run", 1)
 
 
-def test_an_error_while_filling_leaves_nothing(store: ObjectStore, url: str) -> None:
+def test_an_error_while_a_run_is_written_leaves_no_objects(store: ObjectStore, url: str) -> None:
     with pytest.raises(KeyboardInterrupt), folder_to_fill(url).filling({"study": "genderbench"}):
         raise KeyboardInterrupt
     assert objects(store, url) == []
 
 
-def test_what_does_not_fit_its_run_json_is_not_read(
+def test_tables_that_do_not_match_run_json_are_refused(
     store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "PATIENCE", (0.01,))
@@ -264,9 +264,7 @@ def test_what_does_not_fit_its_run_json_is_not_read(
     store.calm()
     with pytest.raises(InputError, match=rf"{url}/run.json is damaged"):
         load(url).folder.whole()
-    assert not [request for request in store.asked() if "outside" in request], (
-        "names out of run.json are names of tables or nothing"
-    )
+    assert not [request for request in store.asked() if "outside" in request], "run.json can name only tables"
     store.put(f"{at}/run.json", b"{}")
     with pytest.raises(InputError, match=rf"{url}/run.json is damaged"):
         _ = load(url).about
@@ -285,7 +283,7 @@ def test_unchanged_tables_are_fetched_once(store: ObjectStore, url: str) -> None
     assert not [request for request in store.asked() if request.endswith(".parquet")]
 
 
-def test_runs_kept_at_a_url(
+def test_runs_are_stored_and_listed_at_a_url(
     store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILTMETER_RUNS", url)
@@ -298,14 +296,15 @@ def test_runs_kept_at_a_url(
     ]
     assert load(run.path.name).findings.equals(run.findings)
     assert runs_root() == Path("runs")
-    assert (tmp_path / "runs" / "journal.sqlite").is_file(), "no database in a store of objects"
+    assert (tmp_path / "runs" / "journal.sqlite").is_file(), "the journal is a local file"
     with pytest.raises(InputError, match=f"nothing is not a run folder .*known runs: {run.path.name}"):
         load("nothing")
 
 
 @pytest.mark.verify
-def test_a_large_table_goes_in_parts(store: ObjectStore, url: str, tmp_path: Path) -> None:
-    large, back = tmp_path / "large", tmp_path / "back"
+def test_a_large_table_is_uploaded_in_parts(store: ObjectStore, url: str, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    back = tmp_path / "back"
     large.write_bytes(random.Random(1).randbytes(110 * 2**20))
     place = remote.Store(url)
     place.put(large, "large")
@@ -314,10 +313,12 @@ def test_a_large_table_goes_in_parts(store: ObjectStore, url: str, tmp_path: Pat
     store.rule("PUT", "/second", status=403)
     with pytest.raises(InputError, match=f"cannot write {url}/second"):
         place.put(large, "second")
-    assert objects(store, url) == ["large"], "no object of half a table"
+    assert objects(store, url) == ["large"], "no object of an incomplete table"
 
 
-def test_other_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_of_other_protocols_are_opened_or_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     fill("memory://place/run", 5)
@@ -332,7 +333,7 @@ def test_other_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         fill("nothing://bucket/run", 1)
 
 
-def test_places() -> None:
+def test_places_of_runs_are_paths_or_urls() -> None:
     assert place_of("runs/mine") == Path("runs/mine")
     assert place_of(Path("s3://bucket/run")) == place_of("S3://bucket/run/") == "s3://bucket/run"
     assert place_of("file:///runs/mine") == place_of(Path("file:///runs/mine")) == Path("/runs/mine")

@@ -1,4 +1,4 @@
-"""What endpoints said they served: per response, in run.json, on the page, and as a caveat if it was not what was asked for."""
+"""Models that endpoints served: stored with responses, in run.json and on the page, and a caveat if unexpected."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def of_tom(request: dict[str, Any]) -> bool:
     return prompt_of(request).startswith("Tom")
 
 
-# What is said, what is stored of the first response, and what the caveat says (nothing: no caveat).
+# The model, its responses, what is stored with the first response, and sentences of the caveat, if there is one.
 CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ...], list[str]]] = {
     "another model": (
         "compatible/org/m:free",
@@ -120,7 +120,7 @@ CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ..
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
+def test_served_models_are_stored_and_unexpected_ones_are_a_caveat(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, script, first, message = CASES[case]
@@ -142,7 +142,7 @@ def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
 
 
 @pytest.mark.verify
-def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
+def test_a_resumed_run_and_a_new_analysis_keep_the_served_models() -> None:
     script = CASES["another model"][1]
     pl.DataFrame(PROMPTS).write_csv("prompts.csv")
     with MisbehavingServer(lambda request, nth: script(request)) as server:
@@ -152,14 +152,17 @@ def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
             "display": "none",
             "journal": "j.sqlite",
         }
-        first, again = (tm.run("prompts.csv", **options, seed=seed) for seed in (1, 2))
+        first = tm.run("prompts.csv", **options, seed=1)
+        again = tm.run("prompts.csv", **options, seed=2)
         assert server.requests == 6
     entries = [{"model": "some-other-model-2025", "fingerprint": None, "provider": None, "responses": 6}]
     analysed = tm.analyse(first, seed=3, display="none")
     assert [run.about["models"][0]["served"] for run in (first, again, analysed)] == [entries] * 3
 
 
-def test_a_key_in_a_name_is_masked_and_a_long_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_the_name_of_a_served_model_is_masked_and_a_long_name_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TILTMETER_API_KEY", "k-0123456789")
     run = run_with(
         lambda request: body(
@@ -176,7 +179,7 @@ def test_a_key_in_a_name_is_masked_and_a_long_one_is_cut(monkeypatch: pytest.Mon
     assert "<script>alert(1)" not in run.report().read_text()
 
 
-def test_many_combinations_are_counted_and_not_all_listed() -> None:
+def test_many_served_models_are_counted_and_not_all_listed() -> None:
     run = run_with(
         lambda request: body({"model": "m", "system_fingerprint": f"fp {prompt_of(request)}"}),
         "compatible/m",
@@ -186,7 +189,7 @@ def test_many_combinations_are_counted_and_not_all_listed() -> None:
     assert "and 3 more" in tm.caveats(run).filter(code="served-models")["sentence"][0]
 
 
-def test_a_run_of_an_earlier_version_is_read_as_before() -> None:
+def test_a_run_of_an_earlier_version_without_served_models_is_read() -> None:
     run = run_with(CASES["another model"][1])
     folder = Path(run.place)
     old = pl.read_parquet(folder / "responses.parquet").drop(SERVED)
@@ -232,7 +235,7 @@ def test_another_name_is_another_model(prompt: str, served: str) -> None:
     assert is_another_model(prompt, served)
 
 
-def test_what_a_judge_was_served_is_stored_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_served_models_of_a_judge_are_stored_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = CASES["two providers of a router"][1]
     with (
         MisbehavingServer(lambda request, nth: judge(request)) as server,

@@ -1,4 +1,4 @@
-"""`tiltmeter verify`: a changed number is found, whether or not run.json was changed with it, and honest runs are equal."""
+"""`tiltmeter verify`: changed numbers are found, also if run.json was changed; unchanged runs are equal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def copied(honest: Path, workplace: Path) -> Path:
 
 
 def change_table(run: Path, table: str, change: Change) -> None:
-    """Change a table as someone does who knows nothing of run.json."""
+    """Change a table and not run.json."""
     path = run / f"{table}.parquet"
     change(pl.read_parquet(path)).write_parquet(path)
 
@@ -50,7 +50,7 @@ def change_document(run: Path, change: Callable[[dict[str, Any]], object]) -> No
 
 
 def forge(run: Path, *tables: str) -> None:
-    """Write the checksums of changed tables to run.json, as someone does who knows it."""
+    """Write the checksums of changed tables to run.json."""
 
     def update(document: dict[str, Any]) -> None:
         for table in tables:
@@ -76,7 +76,7 @@ def other_groups(design: pl.DataFrame) -> pl.DataFrame:
     return design.with_columns(stereotype_id=pl.col("stereotype_id").reverse())
 
 
-def test_an_honest_run_is_equal_and_left_as_it_is(copied: Path) -> None:
+def test_an_unchanged_run_is_equal_and_not_modified(copied: Path) -> None:
     before = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
     verification = tm.verify(copied)
     assert verification.equal
@@ -243,7 +243,8 @@ def test_code_that_a_study_names_is_not_run_without_permission(workplace: Path) 
         "from tiltmeter.probes import TableProbe\n"
         "import polars as pl\n"
         "Path('ran').touch()\n"
-        "rows = [{'prompt': f'Can {one} drive? Yes or no.', 'group': one, 'expected': 'yes'} for one in ('women', 'men')]\n"
+        "prompts = {group: f'Can {group} drive? Yes or no.' for group in ('women', 'men')}\n"
+        "rows = [{'prompt': text, 'group': group, 'expected': 'yes'} for group, text in prompts.items()]\n"
         "PROBE = TableProbe('driving', pl.DataFrame(rows))\n"
     )
     run = tm.run("own.py:PROBE", model="sim/fair", out="driving", display="none")
@@ -400,7 +401,7 @@ def texts() -> pl.DataFrame:
         ),
     ],
 )
-def test_honest_runs_of_every_kind_are_equal(workplace: Path, make: Callable[[], tm.Run]) -> None:
+def test_unchanged_runs_of_every_kind_are_equal(workplace: Path, make: Callable[[], tm.Run]) -> None:
     run = make()
     assert tm.verify(run).equal, tm.verify(run).sentences()
     change_table(run.path, "findings", better)
