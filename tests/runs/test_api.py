@@ -284,14 +284,9 @@ async def test_arun_does_not_block_the_event_loop() -> None:
 
 
 def test_a_data_frame_and_its_file_have_the_same_analysis(workplace: Path) -> None:
-    words = {"A": ["A good day.", "A fine time."], "B": ["A bad day.", "An awful time."]}
+    texts = {"A good day.": "A", "A fine time.": "A", "A bad day.": "B", "An awful time.": "B"}
     table = pl.DataFrame(
-        [
-            {"text": f"{text} {i}", "country": group}
-            for group, texts in words.items()
-            for text in texts
-            for i in range(9)
-        ]
+        [{"text": f"{text} {i}", "country": country} for text, country in texts.items() for i in range(9)]
     )
     table.write_csv(workplace / "texts.csv")
     runs = [

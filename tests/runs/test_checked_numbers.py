@@ -142,7 +142,7 @@ def test_parts_without_prompts_in_run_json_are_named(
     assert any("other was" in sentence for sentence in differences)
 
 
-def test_other_tables_of_numbers_are_checked(finished: Path, tmp_path: Path) -> None:
+def test_the_table_of_grades_is_checked(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "stages" / "grades.parquet"
     pl.read_parquet(path).with_columns(range_low=pl.lit(math.inf)).write_parquet(path)

@@ -158,7 +158,7 @@ def test_free_answers_keep_their_keys_and_constrained_ones_have_others(
     with choosing("response_format") as server:
         tiltmeter(RUN, "5", "--base-url", server.url, "--out", "free", exits=0)
         tiltmeter(RUN, "5", *CONSTRAINED, "--base-url", server.url, "--out", "constrained", exits=0)
-        tiltmeter(RUN, "5", "-P", "answers=free", "--base-url", server.url, "--out", "again", exits=0)
+        tiltmeter(f"{RUN} 5 -P answers=free --base-url {server.url} --out again", exits=0)
         assert server.requests == 10
         key_of = Keys(f"compatible/m@{server.url}", Sampling(temperature=1.0, top_p=1.0, max_tokens=300))
     design = pl.read_parquet(tmp_path / "free" / "design.parquet")

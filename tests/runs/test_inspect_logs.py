@@ -96,7 +96,7 @@ def test_a_content_filter_in_a_log_is_a_refusal() -> None:
     assert run.measures["outcome"].to_list() == ["refused"]
 
 
-def test_of_a_sample_written_twice_the_last_version_counts() -> None:
+def test_the_last_version_of_a_sample_written_twice_counts() -> None:
     (prompt,) = texts(1)
     with pytest.warns(UserWarning, match="Duplicate name"):
         write("log.eval", [sample(1, prompt, output("yes")), sample(1, prompt, output("no"))])

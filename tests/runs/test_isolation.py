@@ -288,12 +288,7 @@ def test_an_error_of_every_model_is_wrong_usage(tiltmeter: Tiltmeter, tmp_path: 
 def test_a_model_that_refuses_everything_is_named(tiltmeter: Tiltmeter, tmp_path: Path, study: str) -> None:
     options = ("-P", "encoder=none") if study.startswith("associations") else ()
     done = tiltmeter(
-        "run",
-        study,
-        "-m",
-        "sim/mild",
-        "-m",
-        "python/mine:declines",
+        f"run {study} -m sim/mild -m python/mine:declines",
         *options,
         *QUICK,
         exits=3,

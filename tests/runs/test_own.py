@@ -12,6 +12,7 @@ import pytest
 
 from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
+
 from tiltmeter.runs import resolve
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -103,9 +104,12 @@ def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_repetitions_out_of_range_are_refused(tmp_path: Path, repetition: object, suffix: str) -> None:
     table = answers(1).with_columns(repetition=pl.lit(repetition))
-    {"csv": table.write_csv, "jsonl": table.write_ndjson, "parquet": table.write_parquet}[suffix](
-        tmp_path / f"a.{suffix}"
-    )  # type: ignore[operator]
+    writers: dict[str, Any] = {
+        "csv": table.write_csv,
+        "jsonl": table.write_ndjson,
+        "parquet": table.write_parquet,
+    }
+    writers[suffix](tmp_path / f"a.{suffix}")
     row = 2 if suffix == "csv" else 1
     with pytest.raises(
         InputError,

@@ -1,4 +1,4 @@
-"""Models that endpoints served: stored with responses, in run.json and on the page, and a caveat if unexpected."""
+"""Models that endpoints served: stored with responses and in run.json, and a caveat if unexpected."""
 
 from __future__ import annotations
 
@@ -52,19 +52,17 @@ def message(message: dict[str, Any]) -> Behaviour:
 def run_with(
     script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **options: Any
 ) -> tm.Run:
-    path = Path("prompts.csv")
-    pl.DataFrame(PROMPTS).write_csv(path)
+    pl.DataFrame(PROMPTS).write_csv("prompts.csv")
+    options |= {"model": name, "display": "none", "journal": "j.sqlite"}
     with MisbehavingServer(lambda request, nth: script(request)) as server:
-        return tm.run(
-            str(path), model=name, base_url=server.url, display="none", journal="j.sqlite", **options
-        )
+        return tm.run("prompts.csv", base_url=server.url, **options)
 
 
 def of_tom(request: dict[str, Any]) -> bool:
     return prompt_of(request).startswith("Tom")
 
 
-# The model, its responses, what is stored with the first response, and sentences of the caveat, if there is one.
+# The model, its responses, what is stored with the first response, and sentences of the caveat, if any.
 CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ...], list[str]]] = {
     "another model": (
         "compatible/org/m:free",

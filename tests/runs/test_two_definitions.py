@@ -119,7 +119,7 @@ def test_associations_are_scored_as_published(definition: str) -> None:
 
 @pytest.mark.verify
 def test_both_numbers_of_a_benchmark_are_shown() -> None:
-    """The key findings of the default definition are calibrated, those of the published definition are not."""
+    """Key findings of the default definition are calibrated, those of the published definition are not."""
     first = run_of("benchmarks/g20", model="sim/mild", limit=8)
     second = tm.analyse(first, definition="saged", display="none", out="second")
     rows = second.table("definitions")

@@ -96,7 +96,7 @@ def test_the_official_client_can_be_used(url: str, model: SimulatedModel) -> Non
     assert listed == ["sim/mild"]
 
 
-def test_other_addresses_do_not_exist(url: str) -> None:
+def test_requests_to_unknown_addresses_are_not_found(url: str) -> None:
     assert call(f"{url}/models/x")[0] == call(url, {})[0] == 404
 
 
