@@ -12,7 +12,6 @@ import pytest
 
 from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
-
 from tiltmeter.runs import resolve
 
 pytestmark = pytest.mark.usefixtures("workplace")
