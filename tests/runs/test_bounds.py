@@ -157,7 +157,7 @@ def test_a_workbook_with_a_distant_cell_is_refused(tmp_path: Path) -> None:
     (tmp_path / "stray.xlsx.gz").write_bytes(gzip.compress((tmp_path / "stray.xlsx").read_bytes()))
     with pytest.raises(InputError, match=r"^stray\.xlsx\.gz: the first sheet has"):
         table_of(Path("stray.xlsx.gz"))
-    write_workbook(tmp_path / "other.xlsx", rows, other=stray)
+    write_workbook(tmp_path / "other.xlsx", rows, second_sheet=stray)
     assert table_of(Path("other.xlsx")).rows() == [("A story.", "women")] * 2
 
 
