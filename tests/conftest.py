@@ -152,8 +152,8 @@ def tiltmeter_once(
             carried_out[arguments] = tmp_path_factory.mktemp("made") / "left", done
             shutil.copytree(tmp_path, carried_out[arguments][0])
             return done
-        left, done = carried_out[arguments]
-        shutil.copytree(left, tmp_path, dirs_exist_ok=True)
+        files, done = carried_out[arguments]
+        shutil.copytree(files, tmp_path, dirs_exist_ok=True)
         return done
 
     return call

@@ -38,9 +38,9 @@ def explored(blocks: list[Block], probes_only: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("kind", CASES)
 def test_each_kind(kind: str, probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block, words = CASES[kind]
-    shown = seen(explored([block], probes_only, monkeypatch)).lower()
+    html = seen(explored([block], probes_only, monkeypatch)).lower()
     for word in words:
-        assert word.lower() in shown, (word, shown)
+        assert word.lower() in html, (word, html)
 
 
 def test_headlines_and_titles_are_text(probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,16 +54,16 @@ def test_headlines_and_titles_are_text(probes_only: Path, monkeypatch: pytest.Mo
         sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""]
     )
     page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
-    shown = [
+    texts = [
         str(element.value) for element in (*page.subheader, *page.caption) if "tracker" in str(element.value)
     ]
-    assert len(shown) == 2
-    for text in shown:
+    assert len(texts) == 2
+    for text in texts:
         assert re.search(r"(?<!\\)\]\(", text) is None
         assert "**bold" not in text.replace("\\*", "")
 
 
 def test_nothing_from_outside_acts(probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = explored(hostile(), probes_only, monkeypatch)
-    assert "<script" not in shown
-    assert "\x1b" not in shown
+    html = explored(hostile(), probes_only, monkeypatch)
+    assert "<script" not in html
+    assert "\x1b" not in html

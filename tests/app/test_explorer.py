@@ -66,21 +66,21 @@ def address(shared: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) 
                 time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
-        said = stop(server)
+        output = stop(server)
     assert server.returncode == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
         message = "no Chromium found: install the package chromium"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield opened
         opened.close()
 
@@ -199,14 +199,14 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     visit.choose_row(1, 0)
     visit.page.get_by_text("Counterfactual pair").wait_for()
     sync_api.expect(visit.page.get_by_test_id("stCode")).to_have_count(9)
-    role, asked, sentences, *here, there_role, there_asked, there_said = (
+    role, prompt, sentences, *chosen, role_of_counterpart, prompt_of_counterpart, answer_of_counterpart = (
         visit.code()
     )  # the role is a system message
-    assert here == [role, asked, sentences]
-    assert there_role == role
-    assert "Germany" in asked
-    assert "Germany" not in there_asked
-    assert there_said
+    assert chosen == [role, prompt, sentences]
+    assert role_of_counterpart == role
+    assert "Germany" in prompt
+    assert "Germany" not in prompt_of_counterpart
+    assert answer_of_counterpart
     against = visit.page.get_by_role("combobox", name="Compare with")
     sync_api.expect(against).to_have_value(re.compile("concept: Germany → "))
 
@@ -219,10 +219,10 @@ def test_two_models_are_compared_in_words(visit: Visit) -> None:
     sync_api.expect(visit.page.get_by_test_id("stExpander")).to_have_count(
         1
     )  # the results shown before are gone
-    shown = visit.page.get_by_test_id("stExpander").inner_text()
-    assert "Who said it" in shown
-    assert "stereotype_rate" not in shown
-    assert re.search(r"\d+ better, \d+ worse", shown)
+    comparison = visit.page.get_by_test_id("stExpander").inner_text()
+    assert "Who said it" in comparison
+    assert "stereotype_rate" not in comparison
+    assert re.search(r"\d+ better, \d+ worse", comparison)
 
 
 def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -> None:
@@ -236,8 +236,8 @@ def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -
     def status(host: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            asked = {**socket_13, "Connection": "Upgrade", "Host": host, "Origin": f"http://{host}"}
-            connection.request("GET", "/_stcore/stream", headers=asked)
+            headers = {**socket_13, "Connection": "Upgrade", "Host": host, "Origin": f"http://{host}"}
+            connection.request("GET", "/_stcore/stream", headers=headers)
             return int(connection.getresponse().status)
         finally:
             connection.close()
@@ -263,11 +263,11 @@ def test_hostile_texts_are_texts(visit: Visit) -> None:
         sync_api.expect(visit.page.get_by_test_id("stCode").nth(1)).to_contain_text(text[:20_000])
     sync_api.expect(visit.page.get_by_text("The first 20,000 of 1,000,000 characters.").first).to_be_visible()
     assert visit.code()[0] == LINK
-    made = visit.page.evaluate(
+    elements = visit.page.evaluate(
         "[...document.querySelectorAll('img, b, script:not([src]), a[href^=javascript]')].filter(one => one.closest('.stMain')"
         " && (one.tagName != 'B' || !one.closest('.stHtml'))).length"
     )
-    assert made == 0
+    assert elements == 0
     assert (
         visit.page.get_by_role("button", name="Download as CSV").count() == 0
     )  # its cells would not be neutralised
@@ -300,19 +300,19 @@ def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Pat
             visit.page.goto(f"{visit.address}/?run=growing")
             visit.page.get_by_text("growing (in progress)").wait_for()
             answers = visit.page.get_by_text(ANSWERS)
-            seen = [answers.inner_text()]
+            texts = [answers.inner_text()]
             for granted in (20, 40, 60):
                 server.granted = granted
-                sync_api.expect(answers).not_to_have_text(seen[-1])
-                seen.append(answers.inner_text())
+                sync_api.expect(answers).not_to_have_text(texts[-1])
+                texts.append(answers.inner_text())
             server.granted = sys.maxsize
             visit.page.get_by_text("growing (complete)").wait_for()
             visit.page.get_by_text(COUNT).wait_for()
             assert growing.wait(timeout=120) == 0
         finally:
             stop(growing)
-    shown = [tuple(int(number) for number in re.findall(r"\d+", text)) for text in seen]
-    assert shown == sorted(shown)
-    assert shown[0][0] == 0
-    assert {asked for _, asked in shown} == {120}
-    assert shown[-1][0] <= 64  # four requests are under way at a time
+    counts = [tuple(int(number) for number in re.findall(r"\d+", text)) for text in texts]
+    assert counts == sorted(counts)
+    assert counts[0][0] == 0
+    assert {planned for _, planned in counts} == {120}
+    assert counts[-1][0] <= 64  # four requests are under way at a time

@@ -202,9 +202,9 @@ def test_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compa
             desk.start(run.name, "bert")
             desk.progress(f"0 of {N}")
             desk.at(0)
-            shown = desk.page.get_by_test_id("stMain").inner_text()
-            assert "anna" not in shown
-            assert "Your label" not in shown
+            page_text = desk.page.get_by_test_id("stMain").inner_text()
+            assert "anna" not in page_text
+            assert "Your label" not in page_text
             desk.label(bert)
             desk.page.get_by_text("Share of the responses in common").wait_for()
             desk.settle()
@@ -274,9 +274,9 @@ def test_a_hurried_annotator_changes_no_label_given_before(
         ):  # on a busy machine, all presses but one may come before the page is complete
             desk.page.keyboard.press("1")
             desk.settle()
-    given = stored(run, "anna")
+    labels = stored(run, "anna")
     assert (
-        given["prompt_id"].to_list() == drawn["prompt_id"][: given.height].to_list()
+        labels["prompt_id"].to_list() == drawn["prompt_id"][: labels.height].to_list()
     )  # a label that is replaced becomes the last row
 
 
@@ -345,23 +345,23 @@ def test_hostile_texts_are_texts_on_a_telephone_too(
     pl.read_parquet(mentions).with_columns(phrase=pl.format("{} {}", pl.lit(IMAGE), "phrase")).write_parquet(
         mentions
     )
-    seen: set[str] = set()
+    displayed: set[str] = set()
     with visiting(address, 390) as desk:
         desk.start(run.name, IMAGE, 200)
         for visit in range(200):
             desk.at(visit)
             answer, prompt = desk.texts()
             assert prompt == LINK
-            seen.add(answer[:100])
+            displayed.add(answer[:100])
             assert desk.page.get_by_text(f"Does the text say “{IMAGE}").count() == 1
             entries = "[...document.querySelectorAll('.stMain :is(img, b, strong, script, a:not([href^=\"#\"]))')].map(one => one.outerHTML)"
             assert desk.page.evaluate(entries) == []
             assert desk.page.evaluate("document.scrollingElement.scrollWidth") <= 390
-            if len(seen) == len(HOSTILE):
+            if len(displayed) == len(HOSTILE):
                 break
             desk.page.keyboard.press("2")
         desk.page.get_by_text(f"labelled by {IMAGE}").wait_for()
-    assert len(seen) == len(HOSTILE)
+    assert len(displayed) == len(HOSTILE)
 
 
 def files(run: Path) -> dict[str, bytes]:
@@ -424,13 +424,13 @@ class RelayedConnection(socketserver.BaseRequestHandler):
             contextlib.suppress(OSError),
         ):
             explorer.sendall(self.server.change(head, self.server.server_address[1]))
-            other = {self.request: explorer, explorer: self.request}
+            opposite = {self.request: explorer, explorer: self.request}
             while True:
-                for ready in select.select([*other], [], [])[0]:
+                for ready in select.select([*opposite], [], [])[0]:
                     received = ready.recv(65_536)
                     if not received:
                         return
-                    other[ready].sendall(received)
+                    opposite[ready].sendall(received)
 
 
 def test_a_visitor_through_a_proxy_or_from_another_page_only_reads(
@@ -442,7 +442,7 @@ def test_a_visitor_through_a_proxy_or_from_another_page_only_reads(
         lambda head, _: head.replace(b"\r\n", b"\r\nX-Forwarded-For: 192.0.2.7\r\n", 1),
         lambda head, _: head.replace(b"\r\n", b"\r\nvia: 1.1 proxy\r\n", 1),
         # The request of a page of another port to this one: its origin is the other port.
-        lambda head, other: head.replace(b"Host: 127.0.0.1:%d" % other, b"Host: 127.0.0.1:%d" % port),
+        lambda head, origin: head.replace(b"Host: 127.0.0.1:%d" % origin, b"Host: 127.0.0.1:%d" % port),
     ]
     for change in changes:
         with Relay(port, change) as relay:

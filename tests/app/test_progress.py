@@ -43,21 +43,21 @@ def asked(begun: Path) -> int:
 
 @pytest.fixture
 def watcher(begun: Path, tmp_path: Path) -> Iterator[Watcher]:
-    with closing(Watcher(begun, str(tmp_path / "journal.sqlite"))) as made:
-        yield made
+    with closing(Watcher(begun, str(tmp_path / "journal.sqlite"))) as opened:
+        yield opened
 
 
 def test_answers_are_counted_for_each_model(watcher: Watcher, asked: int) -> None:
-    seen = watcher.look()
-    assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
-    assert (seen.exact, seen.note, seen.step) == (True, None, "requesting responses")
+    progress = watcher.look()
+    assert progress.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
+    assert (progress.exact, progress.note, progress.step) == (True, None, "requesting responses")
 
 
 def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(
     watcher: Watcher, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, whole = tmp_path / "journal.sqlite", tmp_path / "whole.sqlite"
-    shutil.copy(journal, whole)
+    journal, complete = tmp_path / "journal.sqlite", tmp_path / "whole.sqlite"
+    shutil.copy(journal, complete)
     with sqlite3.connect(journal) as connection:
         connection.execute("DELETE FROM completions WHERE model LIKE '%bias.stereotypical_reasoning=0 %'")
     connection.close()
@@ -66,7 +66,7 @@ def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(
         ModelProgress("sim/fair", 0, asked),
     )
     with sqlite3.connect(journal) as connection:
-        connection.execute("ATTACH ? AS whole", [str(whole)])
+        connection.execute("ATTACH ? AS whole", [str(complete)])
         connection.execute("UPDATE whole.completions SET status = 'failed' WHERE rowid % 2")
         connection.execute("INSERT OR IGNORE INTO completions SELECT * FROM whole.completions")
     connection.close()
@@ -80,19 +80,19 @@ def test_of_very_many_attempts_evenly_spaced_ones_are_counted(
     watcher: Watcher, asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_progress, "COUNTED", 50)
-    seen = watcher.look()
+    progress = watcher.look()
     assert asked > 50
-    assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
-    assert not seen.exact
+    assert progress.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
+    assert not progress.exact
 
 
 def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path: Path) -> None:
     missing = tmp_path / "nowhere.sqlite"
     for where in (str(missing), f"sqlite:///{missing}"):
-        seen = Watcher(begun, where).look()
-        assert seen.models == ()
-        assert "nowhere.sqlite" in (seen.note or "")
-        assert "--journal" in (seen.note or "")
+        progress = Watcher(begun, where).look()
+        assert progress.models == ()
+        assert "nowhere.sqlite" in (progress.note or "")
+        assert "--journal" in (progress.note or "")
     assert not missing.exists()
 
 

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.verify
     ],
 )
 def test_what_cannot_be_shown(tiltmeter: Tiltmeter, arguments: str, message: str) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = other.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         done = tiltmeter(
-            f"view --no-browser {arguments.format(taken=taken)}", exits=2, says=message.format(taken=taken)
+            f"view --no-browser {arguments.format(taken=port)}", exits=2, says=message.format(taken=port)
         )
     assert done.stdout == ""
     assert "{taken}" not in message or "choose another --port" in done.stderr

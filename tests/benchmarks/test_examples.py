@@ -59,8 +59,8 @@ def findings(measures: pl.DataFrame, settings: Settings) -> pl.DataFrame:
 
 
 def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float | None]:
-    found = findings(measures, settings).filter(metric_name() == "range_mean_score")
-    return dict(found.select("context", "estimate").iter_rows())
+    rows = findings(measures, settings).filter(metric_name() == "range_mean_score")
+    return dict(rows.select("context", "estimate").iter_rows())
 
 
 @pytest.mark.verify
@@ -73,13 +73,13 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
     examples = PART.examples(measures, findings(measures, settings), settings)
     assert dict(examples.schema) == dict(EXAMPLES)
     assert examples["group"].null_count() == examples.height, "the finding is about no single group"
-    whole = ranges(measures, settings)
+    range_of = ranges(measures, settings)
     moved: dict[str, dict[int, float]] = {"none": {}, "sailor": {}}
     for row, generation in measures.drop_nulls("value:score").select("row", "generation").iter_rows():
         without = measures.with_columns(
             pl.when(pl.col("row") != row).then("value:score").alias("value:score")
         )
-        before, after = whole[generation], ranges(without, settings)[generation]
+        before, after = range_of[generation], ranges(without, settings)[generation]
         if before is not None and after is not None and before - after > 1e-12:
             moved[generation][row] = before - after
     rows = examples.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
@@ -98,13 +98,13 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
             ends
         )  # both groups that are farthest apart, where answers of both pull
         for subject in ends:
-            theirs = [
+            unshown = [
                 felt[row]
                 for row in measures.filter(subject=subject)["row"]
                 if row in felt and row not in own_rows["row"]
             ]
             assert (
-                max(theirs, default=0.0)
+                max(unshown, default=0.0)
                 <= own_rows.filter(subject=subject)["influence"].to_numpy().min() + 1e-9
             )
 
@@ -115,9 +115,9 @@ def test_the_same_is_shown_whatever_the_order_of_what_else_there_is() -> None:
     examples = PART.examples(measures, findings(measures, settings), settings)
     assert PART.examples(measures, findings(measures, settings), settings).equals(examples)
     alone = measures.filter(generation="sailor")
-    found = PART.examples(alone, findings(alone, settings), settings)
-    assert found["context"].null_count() == found.height
-    assert found.drop("context").equals(examples.filter(context="sailor").drop("context"))
+    examples_alone = PART.examples(alone, findings(alone, settings), settings)
+    assert examples_alone["context"].null_count() == examples_alone.height
+    assert examples_alone.drop("context").equals(examples.filter(context="sailor").drop("context"))
 
 
 def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
@@ -139,8 +139,8 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
         "comparison": "range",
         "calibrated": False,
     }
-    whole = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
-    examples = PART.examples(measures, whole, Settings())
+    finding = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
+    examples = PART.examples(measures, finding, Settings())
     assert examples.select(*named).unique().to_dicts() == [named]
     chosen = examples.join(measures, on="prompt_id", maintain_order="left").select(
         "subject", "value:score", "influence"
@@ -163,16 +163,16 @@ def test_of_a_run_they_are_opened_with_their_texts(ran: Ran) -> None:
         "--out",
         "run",
     )
-    shown = run.examples.filter(metric_name() == "range_mean_vader_compound_calibrated", context="diplomat")
-    assert 0 < shown.height <= 5
-    assert (shown["outcome"] == "answered").all()
+    examples = run.examples.filter(metric_name() == "range_mean_vader_compound_calibrated", context="diplomat")
+    assert 0 < examples.height <= 5
+    assert (examples["outcome"] == "answered").all()
     calibrated = pl.col("without names:vader_compound")
     means = (
         run.measures.filter(generation="diplomat").group_by("subject").agg(calibrated.mean()).sort(calibrated)
     )
     ends = set(means["subject"].gather([0, -1]))
-    assert all(any(end in row["prompt"] for end in ends) for row in shown.iter_rows(named=True))
-    first = shown.row(0, named=True)
+    assert all(any(end in row["prompt"] for end in ends) for row in examples.iter_rows(named=True))
+    first = examples.row(0, named=True)
     assert (
         first["answer"]
         == run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()

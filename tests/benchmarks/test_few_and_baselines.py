@@ -32,10 +32,10 @@ def values_of(sizes: Mapping[str, int], means: Mapping[str, float], seed: int) -
 
 def test_a_group_with_few_values_takes_no_part_in_comparisons_of_all_groups() -> None:
     table = values_of({"a": 40, "b": 40, "c": 3}, {"c": 30.0}, 1)
-    asked: dict[str, Any] = {"groups": ["group"], "columns": ["x"], "statistics": ["mean", "selection_rate"]}
+    options: dict[str, Any] = {"groups": ["group"], "columns": ["x"], "statistics": ["mean", "selection_rate"]}
     settings: dict[str, Any] = {"resamples": 100, "permutations": 100}
     found, alone = (
-        diagnose(rows, **asked, **settings) for rows in (table, table.filter(pl.col("group") != "c"))
+        diagnose(rows, **options, **settings) for rows in (table, table.filter(pl.col("group") != "c"))
     )
     numbers = found.disparities.filter(
         pl.col("comparison").is_in(["range", "sd", "max_abs_z", "max", "min"]), statistic="mean"
@@ -59,10 +59,10 @@ def test_the_interval_of_the_range_contains_the_true_range_of_the_groups_that_it
     covered = []
     for seed in range(60):
         table = values_of({"a": 20, "b": 20, "c": 3}, {"b": 1.0, "c": 3.0}, seed)
-        found = diagnose(
+        diagnosis = diagnose(
             table, groups=["group"], columns=["x"], statistics=["mean"], resamples=200, permutations=200
         )
-        row = found.disparities.filter(comparison="range").row(0, named=True)
+        row = diagnosis.disparities.filter(comparison="range").row(0, named=True)
         covered.append(row["low"] <= 1.0 <= row["high"])
     assert np.mean(covered) >= 0.88, "53 of 60 or more: at a coverage of 95%, with a probability of 98%"
 
@@ -212,9 +212,9 @@ def test_names_that_were_not_replaced_are_not_called_replaced() -> None:
     table.write_csv("bench.csv")
 
     def report(**params: str) -> str:
-        given = {"benchmark": "bench.csv", **params}
+        parameters = {"benchmark": "bench.csv", **params}
         run = tm.run(
-            "benchmarks", model="sim/fair", params=given, out="-".join(["run", *params]), display="none"
+            "benchmarks", model="sim/fair", params=parameters, out="-".join(["run", *params]), display="none"
         )
         return text_of(run)
 

@@ -221,8 +221,8 @@ def test_the_distance_of_the_outermost_group_is_shown_of_three_groups_and_not_of
 
     plums = [number("mean", role, 0.5, "plum") for role in MEANS]
     three, two = presented(*ROWS, *plums, disparities=ABOUT), presented(*ROWS, disparities=ABOUT)
-    shown = disparities(three)[0]
-    assert (shown["largest |z|"], shown["group with largest |z|"]) == (2.5, "pear")
+    row = disparities(three)[0]
+    assert (row["largest |z|"], row["group with largest |z|"]) == (2.5, "pear")
     assert not {"largest |z|", "group with largest |z|", "q of |z|"} & disparities(two)[0].keys()
     assert (explained(three), explained(two)) == (True, False)
 
@@ -405,9 +405,9 @@ def test_shifts_of_roles() -> None:
     blocks = presented(*ROWS)
     (shifts,) = of_kind(blocks, Heatmap, "Effect of roles")
     assert shifts.centre == 0.0
-    found = heat(shifts)
-    assert list(found["apple"]) == ["poet"], "baselines are no role"
-    assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx(
+    shift = heat(shifts)
+    assert list(shift["apple"]) == ["poet"], "baselines are no role"
+    assert [shift[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx(
         [0.125, 0.3, -0.05]
     )
     assert shifts.note == "The intervals with and without the role do not overlap for: apple (poet)."
@@ -484,9 +484,9 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     blocks = suite.present(RunsView([run], "benchmarks", {}))
     assert "Bias of the tool" in titles(blocks, Details)
     assert of_kind(blocks, Heatmap, "Effect of roles on sentiment (VADER)")
-    shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
+    responses = {block.title: block.rows for block in of_kind(blocks, Responses)}
     title = "Most influential answers for the range of means (sim/biased, teacher)"
-    assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
+    assert {row.prompt_id for row in responses[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
     computed = run.table("disparities").filter(
         comparison="max_abs_z", statistic="mean", generation="none", calibrated=True
     )

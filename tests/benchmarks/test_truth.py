@@ -54,16 +54,16 @@ def test_a_planted_tone_is_stated_only_of_the_right_country_in_the_right_directi
     groups = ("Japan", "France", "Turkey")
     values = [f"{marks[group]} than the others'" if group in marks else None for group in groups]
     rows = [IntervalRow("", group, 0.0, -1.0, 1.0) for group in groups]
-    shown: list[Block] = [
+    blocks: list[Block] = [
         Headline("m: more positive about Japan than about the other groups"),
         Intervals(
             "Mean of sentiment in the answers about each group", rows, 0.95, [Column("the mean is", values)]
         ),
     ]
     planted = {"Japan": 1.0, "France": 0.0, "Turkey": -1.0}
-    assert states_planted_tone(shown, planted) == expected
+    assert states_planted_tone(blocks, planted) == expected
     nothing: list[Block] = [
         Headline("m: no difference in sentiment between the 3 groups was shown"),
-        *shown[1:],
+        *blocks[1:],
     ]
     assert not states_planted_tone(nothing, planted)

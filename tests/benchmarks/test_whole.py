@@ -70,12 +70,12 @@ def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: 
     run = load(tmp_path / "run")
     assert run.design.group_by("concept").len()["len"].to_list() == [5 * 5] * 21
     assert run.about["complete"]
-    found = number(run, "range_mean_vader_compound", "none")
+    spread = number(run, "range_mean_vader_compound", "none")
     means = [
         number(run, "mean_vader_compound", "none", concept)["estimate"]
         for concept in run.design["concept"].unique()
     ]
-    assert found["estimate"] == pytest.approx(max(means) - min(means))
+    assert spread["estimate"] == pytest.approx(max(means) - min(means))
     assert number(run, "range_mean_vader_compound", "baseline")["attempts"] == 5 * 21
     assert {"statistics", "disparities", "groups"} <= {
         path.stem for path in (tmp_path / "run" / "stages").iterdir()
@@ -106,10 +106,10 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
             row["metric"]: row["detectable"] for row in plan["metrics"] if "range" in row["metric"]
         }, plan["warnings"]
 
-    whole, warnings = planned("benchmarks/g20", "-P", "roles=none")
-    assert list(whole) == ["range of means of vader_compound, calibrated, none"]
+    detectable_of, warnings = planned("benchmarks/g20", "-P", "roles=none")
+    assert list(detectable_of) == ["range of means of vader_compound, calibrated, none"]
     assert not warnings
-    (detectable,) = whole.values()
+    (detectable,) = detectable_of.values()
     rng = np.random.default_rng(2)
     means = np.zeros(21)
     means[:2] = detectable / 2, -detectable / 2
@@ -119,7 +119,7 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
     size = ((drawn - drawn.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) * 75 * 3
     assert np.mean(size > chi2.isf(0.05 / 3, 20)) == pytest.approx(0.8, abs=0.03)
     few, warnings = planned("benchmarks/g20", "-P", "roles=none", "--limit", "20")
-    assert few == {metric: pytest.approx(value * (75 / 20) ** 0.5) for metric, value in whole.items()}
+    assert few == {metric: pytest.approx(value * (75 / 20) ** 0.5) for metric, value in detectable_of.items()}
     assert warnings == [
         "g20: with 20 items, only ranges of the group means of vader_compound above 0.93 are likely to be shown; a range of 0.5 needs about"
         " 70 items (give --limit 70 or more)"
@@ -127,7 +127,7 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
     enough = planned("benchmarks/g20", "-P", "roles=none", "--limit", "70")
     assert not enough[1]
     repeated, _ = planned("benchmarks/g20", "-P", "roles=none", "--repeats", "4")
-    assert repeated == {metric: pytest.approx(value * 0.625**0.5) for metric, value in whole.items()}, (
+    assert repeated == {metric: pytest.approx(value * 0.625**0.5) for metric, value in detectable_of.items()}, (
         "half of the variance"
     )
     _, warnings = planned("benchmarks/religions", "-P", "roles=none")
@@ -170,8 +170,8 @@ def test_sentences_on_one_topic_are_compared_in_pairs(ran: Ran) -> None:
         name: number(run, "mean_vader_compound", "none", name)["estimate"]
         for name in run.design["concept"].unique()
     }
-    own = means.pop("Islam")
-    assert apart["estimate"] == pytest.approx(own - np.mean(list(means.values())))
+    mean = means.pop("Islam")
+    assert apart["estimate"] == pytest.approx(mean - np.mean(list(means.values())))
     assert (apart["null_value"], apart["metric"], apart["items"]) == (0.0, "disparity", 6)
     assert "q: over all generations and features" in apart["method"]
     as_package = ran(*command, "--definition", "saged", "--display", "none", "--out", "saged")
@@ -198,8 +198,8 @@ def test_answers_that_decline_are_missing_and_not_neutral(ran: Ran) -> None:
 
 
 MINE = "concept,prompt,baseline\n" + "".join(
-    f"{who},What is told of {who} and the {thing}?,The {thing} of {who} is fine.\n"
-    for thing in ("sea", "hill", "town", "road", "well")
+    f"{who},What is told of {who} and the {place}?,The {place} of {who} is fine.\n"
+    for place in ("sea", "hill", "town", "road", "well")
     for who in ("Aland", "Borduria")
 )
 
@@ -255,15 +255,15 @@ def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
         "--out",
         "run",
     )
-    found = number(ran("analyse", letters, "--study", "benchmarks", *flags), "range_mean_vader_compound")
-    assert found["items"] == 60
-    assert found["method"].endswith("resampled: prompts with all their branches")
-    assert "Welch-James" in found["method"]
-    assert "q: over all generations and features" in found["method"]
+    spread = number(ran("analyse", letters, "--study", "benchmarks", *flags), "range_mean_vader_compound")
+    assert spread["items"] == 60
+    assert spread["method"].endswith("resampled: prompts with all their branches")
+    assert "Welch-James" in spread["method"]
+    assert "q: over all generations and features" in spread["method"]
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("-P", "features=sentimnt"), "did you mean sentiment"),
         (("-P", "group=cuntry"), "-P group=cuntry"),
@@ -280,13 +280,13 @@ def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
     ],
 )
 def test_mistakes_are_told_before_anything_is_asked(
-    refused: Refused, flags: tuple[str, ...], told: str
+    refused: Refused, flags: tuple[str, ...], message: str
 ) -> None:
-    assert told in refused(*G20, "--limit", "2", *flags)
+    assert message in refused(*G20, "--limit", "2", *flags)
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "command", "told"),
+    ("file", "text", "command", "message"),
     [
         ("mine.csv", "concept,prompt\nA,one\nA,two\n", OWN, "at least two groups"),
         ("mine.csv", "concept,text\nA,one\nB,two\n", OWN, "prompt"),
@@ -299,10 +299,10 @@ def test_mistakes_are_told_before_anything_is_asked(
     ],
 )
 def test_files_that_cannot_be_used(
-    refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], told: str
+    refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / file).write_text(text, encoding="utf-8")
-    assert told in refused(*command)
+    assert message in refused(*command)
 
 
 def test_a_benchmark_without_baselines_cannot_be_compared_with_them(
@@ -339,8 +339,8 @@ def test_clusters_of_like_answers(ran: Ran) -> None:
 @pytest.mark.verify
 def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def toxic(text):\n    return min(1.0, len(text) % 7 / 6)\n")
-    own = ("-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
-    run = ran(*PARTIES, "--limit", "3", *own, *TO_RUN)
+    flags = ("-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
+    run = ran(*PARTIES, "--limit", "3", *flags, *TO_RUN)
     scores = run.measures.join(
         run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"]
     )
@@ -368,9 +368,9 @@ def test_planted_effects_are_recovered(ran: Ran) -> None:
     assert (
         both.select(pl.col("mean").is_between("low", "high")).to_series().sum() >= 18
     )  # 95% of 21, and chance
-    found = number(run, f"range_mean_{TONE}", "none")
-    assert found["low"] <= true["mean"][-1] - true["mean"][0] <= found["high"]
-    assert found["p"] == pytest.approx(1 / 1001)
+    spread = number(run, f"range_mean_{TONE}", "none")
+    assert spread["low"] <= true["mean"][-1] - true["mean"][0] <= spread["high"]
+    assert spread["p"] == pytest.approx(1 / 1001)
     rates = true["selection_rate"].to_numpy()
     ratio = number(run, f"ratio_selection_rate_{TONE}", "none")
     assert ratio["low"] <= float(rates.min() / rates.max()) <= ratio["high"]
@@ -537,10 +537,10 @@ def test_killed_while_it_asks_measures_or_analyses_and_run_again(
     assert run.responses["status"].to_list() == ["ok"] * (8 * 21 * 2)
     if table != "design":
         assert run.about["models"][0]["tally"]["answered"] == 0
-    whole = ran(*command, "whole")
-    assert whole.about["models"][0]["tally"]["held"] == 8 * 21 * 2
-    assert whole.findings.equals(run.findings)
-    assert set(whole.findings.filter(pl.col("group").is_null())["context"]) == {
+    uninterrupted = ran(*command, "whole")
+    assert uninterrupted.about["models"][0]["tally"]["held"] == 8 * 21 * 2
+    assert uninterrupted.findings.equals(run.findings)
+    assert set(uninterrupted.findings.filter(pl.col("group").is_null())["context"]) == {
         "baseline",
         "none",
         "assistant",

@@ -105,7 +105,7 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
     assert run.responses.equals(same.responses), "both kinds of log say the same"
     assert run.about["models"] == [{"name": "mockllm/model"}]
     findings = run.findings.filter(pl.col("key") & pl.col("wording").is_null())
-    told = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
+    metrics = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
     assert findings.height
     for row in findings.iter_rows(named=True):
         for name, column in (
@@ -113,9 +113,9 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
             (f"{row['metric']}_low", "low"),
             (f"{row['metric']}_high", "high"),
         ):
-            assert told[name] == row[column] or (math.isnan(told[name]) and row[column] is None), name
+            assert metrics[name] == row[column] or (math.isnan(metrics[name]) and row[column] is None), name
         for outcome in ("answered", "refused", "unreadable", "empty", "failed"):
-            assert told[outcome] == pytest.approx(row[outcome] / row["attempts"])
+            assert metrics[outcome] == pytest.approx(row[outcome] / row["attempts"])
     read = run.measures.select("prompt_id", "repetition", "outcome", "label")
     scored = {
         (sample["id"], sample["epoch"] - 1): sample["scores"]["reading"]["value"] for sample in log["samples"]
@@ -129,8 +129,8 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
         if sample["output"]["choices"][0]["stop_reason"] != "content_filter"
     ]
     rows = [
-        {"prompt_id": one["id"], "repetition": one["epoch"] - 1, "answer": one["output"]["completion"]}
-        for one in sentences
+        {"prompt_id": sample["id"], "repetition": sample["epoch"] - 1, "answer": sample["output"]["completion"]}
+        for sample in sentences
     ]
     pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
     by_table = analysed(tmp_path / "answers.csv", probe, **ANALYSED[case]).measures.select(read.columns)
@@ -143,10 +143,10 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
 def test_what_is_asked_is_what_a_run_asks(logs: Path) -> None:
     log = log_of(logs, "system")
     design = dict(analysed(logs / "system.eval", "dreaddit").design.select("prompt_id", "prompt").iter_rows())
-    asked = {sample["id"]: [message["role"] for message in sample["input"]] for sample in log["samples"]}
-    assert set(map(tuple, asked.values())) == {("system", "user")}
+    roles = {sample["id"]: [message["role"] for message in sample["input"]] for sample in log["samples"]}
+    assert set(map(tuple, roles.values())) == {("system", "user")}
     assert {sample["input"][0]["content"] for sample in log["samples"]} == {"Be brief."}
-    assert {sample["input"][1]["content"] for sample in log["samples"]} == {design[name] for name in asked}
+    assert {sample["input"][1]["content"] for sample in log["samples"]} == {design[name] for name in roles}
     assert log["plan"]["config"].items() >= {"temperature": 1.0, "top_p": 1.0, "max_tokens": 300}.items()
 
 

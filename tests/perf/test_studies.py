@@ -104,9 +104,9 @@ def test_a_fingerprint_does_not_depend_on_the_version_of_python() -> None:
     arguments = (
         "args=arguments(args=[arg(arg='a')], vararg=arg(arg='b', annotation=Name(id='int', ctx=Load())))"
     )
-    shown = "FormattedValue(value=Name(id='a', ctx=Load()), conversion=-1, format_spec="
+    value = "FormattedValue(value=Name(id='a', ctx=Load()), conversion=-1, format_spec="
     width = "JoinedStr(values=[Constant(value='>'), FormattedValue(value=Name(id='b', ctx=Load()), conversion=-1)])"
-    body = f"body=[Return(value=JoinedStr(values=[{shown}{width})]))]"
+    body = f"body=[Return(value=JoinedStr(values=[{value}{width})]))]"
     assert written == f"Module(body=[FunctionDef(name='f', {arguments}, {body})])"
 
 

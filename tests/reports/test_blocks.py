@@ -49,9 +49,9 @@ def test_each_kind_in_each_renderer(
     monkeypatch.setenv("COLUMNS", "240")
     block, words = CASES[kind]
     assert type(block).__name__ == kind
-    shown = RENDERERS[renderer]([block], tmp_path, capsys)
+    text = RENDERERS[renderer]([block], tmp_path, capsys)
     for word in words:
-        assert word.lower() in shown.lower(), (word, shown)
+        assert word.lower() in text.lower(), (word, text)
 
 
 @pytest.mark.parametrize("width", ["40", "80", "1000"])
@@ -82,11 +82,11 @@ def test_a_terminal_leaves_details_for_those_who_ask_and_a_notebook_cuts_long_ta
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_blocks([Text("first"), Details("Every metric", [Text("within")])])
-    said = capsys.readouterr().out
-    assert "within" not in said
-    assert "More with --all: Every metric." in said
-    shown = seen(as_html(Report([ABOUT], [Table("long", [Column("n", list(range(1000, 2000)), "count")])])))
-    assert [words for words in ("1,029", "1,030", "970 more rows") if words in shown] == [
+    printed = capsys.readouterr().out
+    assert "within" not in printed
+    assert "More with --all: Every metric." in printed
+    html = seen(as_html(Report([ABOUT], [Table("long", [Column("n", list(range(1000, 2000)), "count")])])))
+    assert [words for words in ("1,029", "1,030", "970 more rows") if words in html] == [
         "1,029",
         "970 more rows",
     ]

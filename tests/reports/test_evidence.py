@@ -65,9 +65,9 @@ def opened(browser: Any, page: Path, *, width: int = 1280, dark: bool = False, *
         viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", **options
     )
     context.set_default_timeout(120_000)  # milliseconds: other processes may be busy
-    found = context.new_page()
-    found.goto(page.as_uri())
-    return found
+    opened_page = context.new_page()
+    opened_page.goto(page.as_uri())
+    return opened_page
 
 
 def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_details(
@@ -116,13 +116,13 @@ def test_the_models_are_sorted_by_any_harm(browser: Any, tmp_path: Path) -> None
     )
 
     def order(width: int, chosen: str) -> list[str]:
-        shown = opened(browser, page, width=width)
-        shown.get_by_role("radio", name=chosen).check()
+        opened_page = opened(browser, page, width=width)
+        opened_page.get_by_role("radio", name=chosen).check()
         rows = [
             (row.bounding_box()["y"], row.locator("th").inner_text())
-            for row in shown.locator("tbody tr").all()
+            for row in opened_page.locator("tbody tr").all()
         ]
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert opened_page.evaluate("document.documentElement.scrollWidth") <= width
         return [name for _, name in sorted(rows)]
 
     for width in (1280, 390):
@@ -139,9 +139,9 @@ def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(
     run = tm.load(pages["probes"].parent)
     pairs = run.counterfactual_pairs()
     page = opened(browser, pages["probes"])
-    shown = page.locator(".contrast")
-    assert 5 <= shown.count() <= pairs["part"].n_unique()
-    first = shown.filter(has_text="Medical questions").first
+    contrasts = page.locator(".contrast")
+    assert 5 <= contrasts.count() <= pairs["part"].n_unique()
+    first = contrasts.filter(has_text="Medical questions").first
     marked = first.locator("mark").all_inner_texts()
     assert marked, "the words that differ are marked"
     own_rows = pairs.filter(part="diversity_med_qa").row(0, named=True)
@@ -192,8 +192,8 @@ def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, 
         for row in rows
         if row["test"] == "Medical questions" and row["model"] == "sim/biased"
     ]
-    known = tm.load(pages["probes"].parent).key_findings.filter(part="diversity_med_qa", model="sim/biased")
-    assert saved == known["estimate"].to_list(), "unrounded"
+    findings = tm.load(pages["probes"].parent).key_findings.filter(part="diversity_med_qa", model="sim/biased")
+    assert saved == findings["estimate"].to_list(), "unrounded"
 
 
 def test_pages_of_one_model_and_of_three_runs_print_on_at_most_four_pages(
@@ -219,12 +219,12 @@ def test_no_serious_barriers(browser: Any, pages: dict[str, Path], dark: bool, w
         page = opened(browser, pages[name], width=width, dark=dark, bypass_csp=True)
         page.add_script_tag(content=axe)
         entries = [
-            one
-            for one in page.evaluate("axe.run()")["violations"]
-            if one["impact"] in ("serious", "critical")
+            violation
+            for violation in page.evaluate("axe.run()")["violations"]
+            if violation["impact"] in ("serious", "critical")
         ]
         assert not entries, [
-            (name, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"])
-            for one in entries
+            (name, violation["id"], violation["nodes"][0]["html"][:200], violation["nodes"][0]["failureSummary"])
+            for violation in entries
         ]
         page.context.close()

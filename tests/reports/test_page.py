@@ -129,8 +129,8 @@ def test_a_mark_has_the_same_colour_on_the_page_and_in_the_figure(tmp_path: Path
     title = re.search(r"<title>([^<]+)</title>", dom)
     assert title, dom[:300]
     painted = dict(zip(marks, title[1].split(";"), strict=True))
-    for one, other in itertools.combinations(marks, 2):
-        assert (painted[one] == painted[other]) == (tier_colour(one) == tier_colour(other)), (one, other)
+    for first, second in itertools.combinations(marks, 2):
+        assert (painted[first] == painted[second]) == (tier_colour(first) == tier_colour(second)), (first, second)
 
 
 def test_what_is_missing_is_said(report: Report, tmp_path: Path) -> None:

@@ -77,10 +77,10 @@ def test_passages_that_differ_are_words_of_their_text_and_equal_texts_have_none(
 
 
 def test_only_the_words_around_a_difference_are_shown() -> None:
-    rest = " ".join(f"word{number}" for number in range(30))
-    mine, theirs = contrast(f"A man asks. {rest}", f"A woman asks. {rest}")
-    assert mine == [("A ", False), ("man", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
-    assert theirs == [("A ", False), ("woman", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
+    ending = " ".join(f"word{number}" for number in range(30))
+    passages_of_man, passages_of_woman = contrast(f"A man asks. {ending}", f"A woman asks. {ending}")
+    assert passages_of_man == [("A ", False), ("man", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
+    assert passages_of_woman == [("A ", False), ("woman", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (block, _) in CASES.items() if isinstance(block, Chart)])

@@ -48,19 +48,19 @@ def paired(groups: int, units: int, columns: int, seed: int = 0) -> pl.DataFrame
 
 def test_figure_6() -> None:
     frame = pl.DataFrame({"fruit": ["Apple", "Apple", "Pear", "Pear"], "x": [0.5, 0.75, 0.25, 0.2]})
-    told = found_in(
+    diagnosis = found_in(
         frame, ["x"], groups=["fruit"], statistics=["mean", "selection_rate"], resamples=50, permutations=50
     )
-    assert_allclose(told.statistics.filter(statistic="mean")["estimate"], [0.625, 0.225])
-    assert_allclose(told.statistics.filter(statistic="selection_rate")["estimate"], [1.0, 0.0])
+    assert_allclose(diagnosis.statistics.filter(statistic="mean")["estimate"], [0.625, 0.225])
+    assert_allclose(diagnosis.statistics.filter(statistic="selection_rate")["estimate"], [1.0, 0.0])
     by_name = {
         row["statistic"] + " " + row["comparison"]: row
-        for row in told.disparities.drop_nulls("estimate").to_dicts()
+        for row in diagnosis.disparities.drop_nulls("estimate").to_dicts()
     }
     assert by_name["mean range"]["estimate"] == pytest.approx(0.4)
     assert by_name["selection_rate ratio"]["estimate"] == 0.0
     assert (by_name["mean max"]["group"], by_name["mean min"]["group"]) == ("Apple", "Pear")
-    rates = told.groups.filter(statistic="selection_rate")
+    rates = diagnosis.groups.filter(statistic="selection_rate")
     assert rates["impact_ratio"].to_list() == [1.0, 0.0]
     assert not rates["below_four_fifths"].any()  # two answers each show nothing
 
@@ -73,9 +73,9 @@ def test_permutation_p_is_uniform_without_an_effect(unit: str | None) -> None:
         frame = frame.with_columns(
             pl.Series(f"x{at}", rng.normal(size=frame.height)) for at in range(STUDIES)
         )
-    told = found_in(frame, MANY, unit=unit, statistics=["mean", "sd"], permutations=499).disparities
+    disparities = found_in(frame, MANY, unit=unit, statistics=["mean", "sd"], permutations=499).disparities
     for statistic, comparison in product(("mean", "sd"), ("range", "sd", "max_abs_z", "dixon_q")):
-        p = told.filter(statistic=statistic, comparison=comparison)["p"].to_numpy()
+        p = disparities.filter(statistic=statistic, comparison=comparison)["p"].to_numpy()
         assert len(p) == STUDIES
         assert kstest(p, "uniform").pvalue > 0.01, (statistic, comparison)
 
@@ -85,12 +85,12 @@ def test_permutation_p_is_uniform_without_an_effect(unit: str | None) -> None:
 )
 def test_four_fifths_is_not_flagged_without_cause(groups: int, units: int) -> None:
     frame = paired(groups, units, STUDIES, seed=groups)
-    told = found_in(
+    group_rows = found_in(
         frame, MANY, unit="root", statistics=["selection_rate"], resamples=300, permutations=300
     ).groups
-    flagged = told.group_by("column").agg(pl.col("below_four_fifths").any())["below_four_fifths"].sum()
+    flagged = group_rows.group_by("column").agg(pl.col("below_four_fifths").any())["below_four_fifths"].sum()
     assert flagged <= 0.05 * STUDIES
-    assert (told["impact_high"] >= told["impact_ratio"]).all()
+    assert (group_rows["impact_high"] >= group_rows["impact_ratio"]).all()
 
 
 def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
@@ -102,9 +102,9 @@ def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
     )
     baselines = {"m_x": "baseline_x", "baseline_x": "baseline_x"}
     frame = calibrate(frame, baselines)
-    asked: dict[str, Any] = {"statistics": ["mean", "selection_rate"], "resamples": 200, "permutations": 200}
-    told = found_in(frame, ["baseline_x", "m_x", "m_x_calibrated"], baselines=baselines, unit="root", **asked)
-    means = told.disparities.filter(statistic="mean")
+    options: dict[str, Any] = {"statistics": ["mean", "selection_rate"], "resamples": 200, "permutations": 200}
+    diagnosis = found_in(frame, ["baseline_x", "m_x", "m_x_calibrated"], baselines=baselines, unit="root", **options)
+    means = diagnosis.disparities.filter(statistic="mean")
     spread = means.filter(comparison="range")
     assert spread["p"].to_list()[:2] == [pytest.approx(1 / 201)] * 2
     assert spread["p"][2] > 0.01
@@ -112,10 +112,10 @@ def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
     assert set(means.filter(column="m_x")["reading"]) == {"concentrated"}
     assert set(means.filter(column="m_x_calibrated")["reading"]) == {"none"}
     assert means.filter(comparison="max_abs_z", column="m_x")["group"].item() == "g03"
-    assert told.groups.filter("outlier", statistic="mean", column="m_x")["group"].to_list() == ["g03"]
-    assert told.groups.filter("below_four_fifths", column="m_x")["group"].to_list() == ["g03"]
+    assert diagnosis.groups.filter("outlier", statistic="mean", column="m_x")["group"].to_list() == ["g03"]
+    assert diagnosis.groups.filter("below_four_fifths", column="m_x")["group"].to_list() == ["g03"]
     parts = (
-        decompose(told.disparities, baselines)
+        decompose(diagnosis.disparities, baselines)
         .filter(statistic="mean", comparison="range", column="m_x")
         .row(0, named=True)
     )
@@ -127,18 +127,18 @@ def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
 
 def test_the_same_whatever_stands_beside_it() -> None:
     frame = paired(4, 20, 3)
-    known: dict[str, Any] = {"unit": "root", "resamples": 60, "permutations": 60}
-    alone = found_in(frame, ["x1"], statistics=["sd"], **known)
-    beside = found_in(frame, ["x0", "x1", "x2"], statistics=["mean", "sd"], **known)
-    for one, other in zip(alone, beside, strict=True):
-        assert one.drop("q", strict=False).equals(
-            other.filter(column="x1", statistic="sd").drop("q", strict=False)
+    options: dict[str, Any] = {"unit": "root", "resamples": 60, "permutations": 60}
+    alone = found_in(frame, ["x1"], statistics=["sd"], **options)
+    beside = found_in(frame, ["x0", "x1", "x2"], statistics=["mean", "sd"], **options)
+    for table_alone, table_beside in zip(alone, beside, strict=True):
+        assert table_alone.drop("q", strict=False).equals(
+            table_beside.filter(column="x1", statistic="sd").drop("q", strict=False)
         )
 
 
 def test_intervals_cover_the_mean_of_a_group() -> None:
-    told = found_in(paired(3, 60, STUDIES, seed=11), MANY, unit="root", resamples=300).statistics
-    covered = ((told["low"] <= 0) & (told["high"] >= 0)).mean()
+    rows = found_in(paired(3, 60, STUDIES, seed=11), MANY, unit="root", resamples=300).statistics
+    covered = ((rows["low"] <= 0) & (rows["high"] >= 0)).mean()
     assert isinstance(covered, float)
     assert 0.90 < covered < 0.98
 
@@ -154,8 +154,8 @@ def independent(sizes: Sequence[int], sd: float, columns: int, seed: int) -> pl.
 @pytest.mark.parametrize("n", [8, 12, 24])
 def test_intervals_of_few_values_cover_the_mean(n: int) -> None:
     frame = independent([n] * 5, 1.0, 400, n)
-    told = found_in(frame, frame.columns[1:], resamples=500).statistics
-    covered = ((told["low"] <= 0) & (told["high"] >= 0)).mean()
+    rows = found_in(frame, frame.columns[1:], resamples=500).statistics
+    covered = ((rows["low"] <= 0) & (rows["high"] >= 0)).mean()
     assert isinstance(covered, float)
     assert 0.935 < covered < 0.97
 
@@ -172,12 +172,12 @@ def test_groups_that_differ_in_size_and_spread_only_are_rarely_told_apart(
     sizes: list[int], sd: float, studies: int, least: float, most: float
 ) -> None:
     frame = independent(sizes, sd, studies, int(10 * sd))
-    told = found_in(frame, frame.columns[1:], resamples=200, permutations=399)
-    tested = told.disparities.filter(comparison="range")
+    diagnosis = found_in(frame, frame.columns[1:], resamples=200, permutations=399)
+    tested = diagnosis.disparities.filter(comparison="range")
     assert least <= (tested["p"] < 0.05).mean() <= most  # type: ignore[operator]
     assert ((tested["low"] > 0) == (tested["p"] < 1 - 0.95)).all()
-    assert (told.groups["p"] < 0.05).mean() <= most  # type: ignore[operator]
-    claimed = told.groups.with_columns(place=pl.col("p").rank("max").over("column")).filter(
+    assert (diagnosis.groups["p"] < 0.05).mean() <= most  # type: ignore[operator]
+    claimed = diagnosis.groups.with_columns(place=pl.col("p").rank("max").over("column")).filter(
         pl.col("p") * len(sizes) < 0.05 * pl.col("place")
     )
     assert claimed["column"].n_unique() <= most * studies
@@ -191,12 +191,12 @@ def test_pairs_with_unlike_noise_are_rarely_told_apart(groups: int) -> None:
     frame = (
         paired(groups, 12, 1)
         .select("group", "root")
-        .with_columns(pl.Series(f"x{at}", one.ravel()) for at, one in enumerate(values))
+        .with_columns(pl.Series(f"x{at}", study.ravel()) for at, study in enumerate(values))
     )
-    told = found_in(frame, [f"x{at}" for at in range(300)], unit="root", resamples=200, permutations=399)
-    p = told.disparities.filter(comparison="range")["p"]
+    diagnosis = found_in(frame, [f"x{at}" for at in range(300)], unit="root", resamples=200, permutations=399)
+    p = diagnosis.disparities.filter(comparison="range")["p"]
     assert 0.015 <= (p < 0.05).mean() <= 0.095  # type: ignore[operator]
-    assert (told.groups["p"] < 0.05).mean() <= 0.075  # type: ignore[operator]
+    assert (diagnosis.groups["p"] < 0.05).mean() <= 0.075  # type: ignore[operator]
 
 
 def test_one_small_noisy_group_does_not_hide_the_others() -> None:
@@ -204,24 +204,24 @@ def test_one_small_noisy_group_does_not_hide_the_others() -> None:
     frame = independent(sizes, 2.0, 3, 1).with_columns(
         pl.col(f"x{at}") * 0.3 + np.repeat(shifts, sizes) for at in range(3)
     )
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "resamples": 200,
         "permutations": 200,
         "statistics": ["mean", "selection_rate", "median"],
     }
-    told = found_in(frame, ["x0", "x1", "x2"], **asked)
-    spread = told.disparities.filter(statistic="mean", comparison="range")
+    diagnosis = found_in(frame, ["x0", "x1", "x2"], **options)
+    spread = diagnosis.disparities.filter(statistic="mean", comparison="range")
     assert (spread["q"] < 0.01).all()
     assert (spread["low"] > 0).all()
     assert (spread["low"] < 0.06).all()
-    rows = told.groups.filter(statistic="mean").with_columns(told=pl.col("q") < 0.05)
+    rows = diagnosis.groups.filter(statistic="mean").with_columns(told=pl.col("q") < 0.05)
     assert rows.filter("told")["group"].unique().sort().to_list() == ["g1", "g2"]
     assert (rows.filter("told")["difference"].sign() == rows.filter("told")["difference_low"].sign()).all()
-    own, rest = (
+    mean_of_group, mean_of_others = (
         frame.filter((pl.col("group") == "g1") == is_own)["x0"].to_numpy().mean() for is_own in (True, False)
     )
-    assert rows.filter(column="x0", group="g1")["difference"].item() == pytest.approx(own - rest)
-    as_package = found_in(frame, ["x0"], definition="saged", **asked)
+    assert rows.filter(column="x0", group="g1")["difference"].item() == pytest.approx(mean_of_group - mean_of_others)
+    as_package = found_in(frame, ["x0"], definition="saged", **options)
     assert as_package.groups["difference"].null_count() == as_package.groups.height
     assert as_package.disparities.filter(statistic="mean", comparison="range")["p"].item() > 0.01
 
@@ -237,9 +237,9 @@ def test_values_that_do_not_vary_are_no_difference() -> None:
     for unit in (None, "root"):
         same = found_in(frame.with_columns(x0=pl.lit(0.1)), unit=unit, resamples=50, permutations=50)
         assert same.disparities.filter(comparison="range")["p"].to_list() == [1.0]
-    told = found_in(frame, unit="root", resamples=50, permutations=50)
-    assert told.disparities.filter(comparison="range")["p"].to_list() == [1.0]
-    assert (told.groups["p"] > 0.9).all()
+    diagnosis = found_in(frame, unit="root", resamples=50, permutations=50)
+    assert diagnosis.disparities.filter(comparison="range")["p"].to_list() == [1.0]
+    assert (diagnosis.groups["p"] > 0.9).all()
     rare = pl.DataFrame({"group": np.repeat(["a", "b", "c"], 12), "x0": [0.0] * 24 + [0.0] * 6 + [1.0] * 6})
     interval = found_in(rare, resamples=50).statistics.row(0, named=True)
     assert (interval["low"], interval["high"]) == (0.0, pytest.approx(1 - 0.025 ** (1 / 12)))
@@ -249,13 +249,13 @@ def test_several_grouping_columns_are_one_level() -> None:
     frame = paired(4, 10, 1).with_columns(
         role=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b"))
     )
-    told = found_in(frame, groups=["group", "role"])
+    diagnosis = found_in(frame, groups=["group", "role"])
     assert (
-        told.statistics.select("group", "role").height
-        == told.statistics.select("group", "role").unique().height
+        diagnosis.statistics.select("group", "role").height
+        == diagnosis.statistics.select("group", "role").unique().height
         == 8
     )
-    assert told.disparities.filter(comparison="max")["group"].item() in {
+    assert diagnosis.disparities.filter(comparison="max")["group"].item() in {
         f"g{at:02} / {role}" for at in range(4) for role in "ab"
     }
 
@@ -270,35 +270,35 @@ def test_awkward_values_are_null_with_a_note() -> None:
             "negative": [-1.0, -2, 0, 1, 1, 3, 2, 5],
         }
     )
-    asked: dict[str, Any] = {"statistics": list(STATISTICS), "resamples": 40, "permutations": 40}
-    told = found_in(frame, frame.columns[1:], baselines={"negative": "constant"}, **asked)
-    assert told.statistics.filter(column="missing")["estimate"].null_count() == 4 * len(STATISTICS)
-    assert told.statistics.filter(column="missing", statistic="mean")["missing"].to_list() == [3, 2, 1, 2]
-    one = told.statistics.filter(column="constant", statistic="mean", group="c").row(0, named=True)
-    assert (one["estimate"], one["low"], one["high"], one["n"]) == (0.5, None, None, 1)
-    found = told.disparities
-    assert found.filter(column="missing")["note"].null_count() == 0
-    assert set(found.filter(column="missing", statistic="mean")["note"]) == {"no value in any group"}
-    assert found.filter(column="lone", statistic="mean", comparison="range")["note"].to_list() == [
+    options: dict[str, Any] = {"statistics": list(STATISTICS), "resamples": 40, "permutations": 40}
+    diagnosis = found_in(frame, frame.columns[1:], baselines={"negative": "constant"}, **options)
+    assert diagnosis.statistics.filter(column="missing")["estimate"].null_count() == 4 * len(STATISTICS)
+    assert diagnosis.statistics.filter(column="missing", statistic="mean")["missing"].to_list() == [3, 2, 1, 2]
+    row = diagnosis.statistics.filter(column="constant", statistic="mean", group="c").row(0, named=True)
+    assert (row["estimate"], row["low"], row["high"], row["n"]) == (0.5, None, None, 1)
+    disparities = diagnosis.disparities
+    assert disparities.filter(column="missing")["note"].null_count() == 0
+    assert set(disparities.filter(column="missing", statistic="mean")["note"]) == {"no value in any group"}
+    assert disparities.filter(column="lone", statistic="mean", comparison="range")["note"].to_list() == [
         "only one group has a value"
     ]
-    assert found.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == [
+    assert disparities.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == [
         "all groups are equal"
     ]
     assert (
-        found.filter(column="negative", statistic="mean", comparison="ratio")["note"]
+        disparities.filter(column="negative", statistic="mean", comparison="ratio")["note"]
         .item()
         .startswith("a ratio requires")
     )
-    assert found.filter(column="lone", statistic="kl")["note"].unique().to_list() == [
+    assert disparities.filter(column="lone", statistic="kl")["note"].unique().to_list() == [
         "needs the column's baseline"
     ]
     few = "no interval and no test: at least two groups with 5 values each are needed"
-    assert set(found.filter(pl.col("estimate").is_not_null())["note"]) == {few}
-    assert found.filter(
+    assert set(disparities.filter(pl.col("estimate").is_not_null())["note"]) == {few}
+    assert disparities.filter(
         pl.col("estimate").is_null(), pl.col("note").is_in([None, few], nulls_equal=True)
     ).is_empty()
-    numbers = found.select(pl.col(pl.Float64)).unpivot()["value"].drop_nulls()
+    numbers = disparities.select(pl.col(pl.Float64)).unpivot()["value"].drop_nulls()
     assert numbers.is_finite().all()
 
 
@@ -320,9 +320,9 @@ def test_awkward_values_are_null_with_a_note() -> None:
 )
 def test_one_clear_sentence(change: dict[str, object], message: str) -> None:
     frame = pl.DataFrame({"group": ["a", "b"], "same": ["a", "a"], "gap": ["a", None], "x": [1.0, 2.0]})
-    given: dict[str, Any] = {"columns": ["x"], "resamples": 5, "permutations": 5} | change
+    options: dict[str, Any] = {"columns": ["x"], "resamples": 5, "permutations": 5} | change
     with pytest.raises(InputError, match=message) as error:
-        found_in(frame, **given)
+        found_in(frame, **options)
     assert "\n" not in str(error.value)
 
 
@@ -330,8 +330,8 @@ def test_incomplete_units_and_groups_of_other_units() -> None:
     frame = paired(3, 12, 1).filter(pl.int_range(pl.len()) % 7 != 0)
     nested = paired(3, 12, 1).with_columns(root=pl.int_range(pl.len()))
     for measurements in (frame, nested):
-        told = found_in(measurements, unit="root", resamples=100, permutations=20)
-        assert told.statistics.filter(pl.col("low") < pl.col("high")).height == 3, "each has an interval"
+        diagnosis = found_in(measurements, unit="root", resamples=100, permutations=20)
+        assert diagnosis.statistics.filter(pl.col("low") < pl.col("high")).height == 3, "each has an interval"
 
 
 def test_every_statistic_is_offered_by_name() -> None:
@@ -343,8 +343,8 @@ def test_every_statistic_is_offered_by_name() -> None:
         "permutations": 30,
         "options": options,
     }
-    told = found_in(paired(3, 20, 2), baselines=baselines, unit="root", **every)
-    assert told.statistics.select("estimate", "low").null_count().row(0) == (0, 0)
+    diagnosis = found_in(paired(3, 20, 2), baselines=baselines, unit="root", **every)
+    assert diagnosis.statistics.select("estimate", "low").null_count().row(0) == (0, 0)
 
 
 def means(table: pl.DataFrame, columns: list[str], *, unit: str | None, resamples: int) -> pl.DataFrame:
@@ -376,36 +376,36 @@ def test_it_is_the_mean_of_what_is_there(rows: list[tuple[str, float | None]]) -
     table = pl.DataFrame(rows, schema={"group": pl.String, "x": pl.Float64}, orient="row").with_columns(
         none=pl.lit(None, pl.Float64)
     )
-    found = means(table, ["x", "none"], unit=None, resamples=20)
-    assert found["column"].to_list() == ["x", "none"]
-    assert found["estimate"].to_list() == pytest.approx([table["x"].mean(), None])
-    assert found.row(1)[1:] == (None, None, None)
-    known = [value for _, value in rows if value is not None]
+    mean_rows = means(table, ["x", "none"], unit=None, resamples=20)
+    assert mean_rows["column"].to_list() == ["x", "none"]
+    assert mean_rows["estimate"].to_list() == pytest.approx([table["x"].mean(), None])
+    assert mean_rows.row(1)[1:] == (None, None, None)
+    values = [value for _, value in rows if value is not None]
     groups = len({group for group, _ in rows})
-    if len(known) - groups + 1 < 5:  # rows are drawn within groups, which costs a degree of freedom each
-        assert found.row(0)[2:] == (None, None)
+    if len(values) - groups + 1 < 5:  # rows are drawn within groups, which costs a degree of freedom each
+        assert mean_rows.row(0)[2:] == (None, None)
     else:
         slack = 1e-9
-        assert min(known) - slack <= found["low"][0] <= found["high"][0] <= max(known) + slack
+        assert min(values) - slack <= mean_rows["low"][0] <= mean_rows["high"][0] <= max(values) + slack
 
 
 def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_is_needed() -> None:
     rng = np.random.default_rng(5)
     groups = ["few"] * 4 + ["enough"] * 5 + ["many"] * 30
     frame = pl.DataFrame({"group": groups, "x0": rng.normal(size=39)})
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "resamples": 100,
         "permutations": 100,
         "statistics": ["mean", "median", "selection_rate"],
     }
-    diagnosis = found_in(frame, **asked)
+    diagnosis = found_in(frame, **options)
     few = diagnosis.statistics.filter(group="few")
     assert few["estimate"].null_count() == 0
     assert few["low"].null_count() == few["high"].null_count() == 3
     assert set(few["note"]) == {"no interval: at least 5 values are needed, this group has 4"}
-    rest = diagnosis.statistics.filter(pl.col("group") != "few")
-    assert rest["low"].null_count() == 0
-    assert rest["note"].null_count() == rest.height
+    enough = diagnosis.statistics.filter(pl.col("group") != "few")
+    assert enough["low"].null_count() == 0
+    assert enough["note"].null_count() == enough.height
     apart = diagnosis.groups.filter(group="few")
     assert apart["difference"].null_count() == 0
     assert (
@@ -416,13 +416,13 @@ def test_below_five_values_there_is_no_interval_and_no_test_but_the_number_that_
     )
     of_all = diagnosis.disparities.filter(comparison="range")
     assert of_all["p"].null_count() == 0, "two groups have five values"
-    fewer = found_in(frame.filter(pl.col("group") != "many"), **asked).disparities.filter(comparison="range")
+    fewer = found_in(frame.filter(pl.col("group") != "many"), **options).disparities.filter(comparison="range")
     assert fewer["estimate"].null_count() == 0
     assert fewer.select("low", "high", "p", "q").null_count().row(0) == (3,) * 4
     assert set(fewer["note"]) == {
         "no interval and no test: at least two groups with 5 values each are needed"
     }
-    published = found_in(frame, definition="saged", **asked)
+    published = found_in(frame, definition="saged", **options)
     assert published.statistics["low"].null_count() == 0
     assert published.statistics["note"].null_count() == published.statistics.height
 
@@ -442,10 +442,10 @@ def test_a_ratio_of_nothing_has_an_upper_end_above_0() -> None:
 def test_intervals_are_those_of_the_units() -> None:
     """Paired rows are drawn together: the interval is that of the prompts' own means, not that of twice as many rows."""
     table = asked_alike(100, 0.0, 1)
-    found = means(table, ["x"], unit="root", resamples=2000)
-    own = table.group_by("root").agg(pl.col("x").mean())["x"].to_numpy()
-    half = 1.96 * own.std() / 10
-    assert (found["high"] - found["low"]).item() / 2 == pytest.approx(half, rel=0.08)
+    interval = means(table, ["x"], unit="root", resamples=2000)
+    means_of_prompts = table.group_by("root").agg(pl.col("x").mean())["x"].to_numpy()
+    half = 1.96 * means_of_prompts.std() / 10
+    assert (interval["high"] - interval["low"]).item() / 2 == pytest.approx(half, rel=0.08)
     apart = means(table, ["x"], unit=None, resamples=2000)
     assert (apart["high"] - apart["low"]).item() / 2 == pytest.approx(half / np.sqrt(2), rel=0.08)
 
@@ -457,8 +457,8 @@ def test_the_truth_is_inside_as_often_as_it_says() -> None:
         .select("group", "root")
         .with_columns(pl.Series(f"x{at}", study["x"]) for at, study in enumerate(studies))
     )
-    found = means(table, [f"x{at}" for at in range(200)], unit="root", resamples=300)
-    inside = ((found["low"] <= 0.3) & (found["high"] >= 0.3)).mean()
+    intervals = means(table, [f"x{at}" for at in range(200)], unit="root", resamples=300)
+    inside = ((intervals["low"] <= 0.3) & (intervals["high"] >= 0.3)).mean()
     assert isinstance(inside, float)
     assert 0.90 <= inside <= 0.985
 

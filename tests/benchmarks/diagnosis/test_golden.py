@@ -58,26 +58,26 @@ def by_statistic(
     for (original,), values in golden.group_by(name, maintain_order=True):
         columns = values["column"].unique(maintain_order=True).to_list()
         statistic, options = asked(OTHER_NAMES.get(str(original), str(original)))
-        known: dict[str, Any] = {
+        options_of_diagnosis: dict[str, Any] = {
             "baselines": baselines_of(columns),
             "definition": definition,
             "options": options,
         }
-        found = diagnose(
+        diagnosis = diagnose(
             frame,
             groups=["concept"],
             columns=columns,
             statistics=[statistic],
             resamples=0,
             permutations=0,
-            **known,
+            **options_of_diagnosis,
         )
-        yield str(original), values, found
+        yield str(original), values, diagnosis
 
 
-def compared(ours: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
+def compared(computed: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
     """Every golden value is ours within 1e-9, null where null; gives how many there were."""
-    both = golden.join(ours, on=on, how="left", nulls_equal=True)
+    both = golden.join(computed, on=on, how="left", nulls_equal=True)
     assert both.height == golden.height
     apart = both.filter(
         (pl.col("estimate").is_null() != pl.col("value").is_null())
@@ -91,10 +91,10 @@ def compared(ours: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
 def test_statistics_of_the_package(shared: Path, run: str) -> None:
     frame = pl.read_parquet(shared / "golden/saged" / FRAMES[run])
     golden = pl.read_parquet(shared / "golden/saged/statistics_saged_code.parquet").filter(run=run)
-    seen = 0
-    for _, values, ours in by_statistic(frame, golden, "saged", "statistic"):
-        seen += compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"])
-    assert seen == {"small_raw": 810, "g20_raw": 19845}[run]
+    count = 0
+    for _, values, diagnosis in by_statistic(frame, golden, "saged", "statistic"):
+        count += compared(diagnosis.statistics, values.select("concept", "column", "value"), ["concept", "column"])
+    assert count == {"small_raw": 810, "g20_raw": 19845}[run]
 
 
 @pytest.mark.parametrize("run", FRAMES)
@@ -103,16 +103,16 @@ def test_disparities_of_the_package(shared: Path, run: str) -> None:
     golden = pl.read_parquet(shared / "golden/saged/disparity_saged_code.parquet").filter(run=run)
     # The original's Dixon's Q is a text (from the wrong range, and of the low end only): what it says, not a
     # number.
-    said = golden.filter(pl.col("disparity_metric") == "Dixon Q").select("statistics", "column", "value")
+    readings = golden.filter(pl.col("disparity_metric") == "Dixon Q").select("statistics", "column", "value")
     golden = golden.filter(pl.col("disparity_metric") != "Dixon Q")
-    seen = 0
+    count = 0
     for name, values, statistic in by_statistic(frame, golden, "saged", "statistics"):
-        ours = statistic.disparities
-        verdicts = ours.filter(comparison="dixon_q").select("column", "reading")
-        both = said.filter(statistics=name).join(verdicts, on="column", how="left")
+        disparities = statistic.disparities
+        verdicts = disparities.filter(comparison="dixon_q").select("column", "reading")
+        both = readings.filter(statistics=name).join(verdicts, on="column", how="left")
         assert both["value"].to_list() == both["reading"].to_list()
         text = pl.col("value")
-        told = values.select(
+        expected = values.select(
             "column",
             comparison=pl.col("disparity_metric").replace_strict(COMPARISONS),
             value=pl.coalesce(
@@ -120,17 +120,17 @@ def test_disparities_of_the_package(shared: Path, run: str) -> None:
             ),
             of=text.str.extract(r"^\((.*),ALL,ALL: "),
         )
-        seen += compared(ours, told.drop("of"), ["column", "comparison"])
+        count += compared(disparities, expected.drop("of"), ["column", "comparison"])
         # Which group: but for groups that rounding alone tells apart, as where a baseline is correlated with
         # itself.
-        tied = ours.filter(pl.col("estimate") < 1e-12, comparison="range")["column"].to_list()
+        tied = disparities.filter(pl.col("estimate") < 1e-12, comparison="range")["column"].to_list()
         ends = (
-            told.drop_nulls("of")
+            expected.drop_nulls("of")
             .filter(~pl.col("column").is_in(tied))
-            .join(ours, on=["column", "comparison"])
+            .join(disparities, on=["column", "comparison"])
         )
         assert ends["of"].to_list() == ends["group"].to_list()
-    assert seen == {"small_raw": 27 * 7 * 6, "g20_raw": 2 * 7 * 105}[run]
+    assert count == {"small_raw": 27 * 7 * 6, "g20_raw": 2 * 7 * 105}[run]
 
 
 def test_the_printed_formulas(shared: Path) -> None:
@@ -139,9 +139,9 @@ def test_the_printed_formulas(shared: Path) -> None:
         pl.col("value").cast(pl.Float64)
     )
     assert set(golden["statistic"]) == {"variance_ddof1", "kl_common10_eps1e-10"}
-    for _, values, ours in by_statistic(frame, golden, "default", "statistic"):
+    for _, values, diagnosis in by_statistic(frame, golden, "default", "statistic"):
         assert (
-            compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"])
+            compared(diagnosis.statistics, values.select("concept", "column", "value"), ["concept", "column"])
             == 2205
         )
 
@@ -150,21 +150,21 @@ def test_the_printed_disparities(shared: Path) -> None:
     frame = pl.read_parquet(shared / "golden/saged/g20_extraction.parquet")
     golden = pl.read_parquet(shared / "golden/saged/disparity_printed_formulas.parquet")
     names = {"max_abs_z": "max_abs_z", "dixon_r_low": "dixon_low", "dixon_r_high": "dixon_high"}
-    seen = 0
-    for _, values, ours in by_statistic(frame, golden, "default", "statistic"):
-        told = values.unpivot(list(names), index="column", variable_name="comparison").with_columns(
+    count = 0
+    for _, values, diagnosis in by_statistic(frame, golden, "default", "statistic"):
+        expected = values.unpivot(list(names), index="column", variable_name="comparison").with_columns(
             pl.col("comparison").replace_strict(names), pl.col("value").cast(pl.Float64)
         )
-        seen += compared(ours.disparities, told, ["column", "comparison"])
-    assert seen == 210 * 3
+        count += compared(diagnosis.disparities, expected, ["column", "comparison"])
+    assert count == 210 * 3
 
 
 def test_calibrated_columns(shared: Path) -> None:
     frame = pl.read_parquet(shared / "golden/saged/g20_extraction.parquet")
-    theirs = [column for column in frame.columns if column.endswith("_cbr_baseline")]
-    baselines = baselines_of(column.removesuffix("_cbr_baseline") for column in theirs)
-    ours = calibrate(frame, baselines)
-    for column in theirs:
-        difference = ours[column.removesuffix("_cbr_baseline") + "_calibrated"] - frame[column]
+    columns = [column for column in frame.columns if column.endswith("_cbr_baseline")]
+    baselines = baselines_of(column.removesuffix("_cbr_baseline") for column in columns)
+    calibrated = calibrate(frame, baselines)
+    for column in columns:
+        difference = calibrated[column.removesuffix("_cbr_baseline") + "_calibrated"] - frame[column]
         assert difference.abs().max() <= 1e-12  # type: ignore[operator]
-    assert len(theirs) == 100
+    assert len(columns) == 100
