@@ -1,4 +1,4 @@
-"""What the explorer reads, against the whole tables."""
+"""Rows that the explorer reads equal those of the full tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_findings_are_listed_by_harm_the_worst_first(
     assert order == sorted(order)
 
 
-def test_all_runs_are_listed_with_what_became_of_them(runs: Path) -> None:
+def test_all_runs_are_listed_with_their_method_and_state(runs: Path) -> None:
     listed = {run.name: run for run in list_runs()}
     assert {name: (run.method, run.state) for name, run in listed.items()} == {
         "probes": ("probes", "complete"),
@@ -58,7 +58,7 @@ def test_all_runs_are_listed_with_what_became_of_them(runs: Path) -> None:
     assert listed["probes"].models == ("sim/mild", "sim/fair")
 
 
-def test_a_run_elsewhere_begun_or_damaged_is_listed_too(runs: Path, tmp_path: Path) -> None:
+def test_an_unfinished_or_damaged_run_in_another_folder_is_listed(runs: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     begun.mkdir()
     shutil.copy(runs / "probes" / "study.yaml", begun)
@@ -79,7 +79,7 @@ def test_key_findings_come_first_and_keep_their_order(runs: Path) -> None:
     assert table.filter("key")["metric"].to_list() == stored.filter("key")["metric"].to_list()
 
 
-def test_filters_narrow_to_what_was_chosen(runs: Path) -> None:
+def test_filters_keep_the_findings_with_the_chosen_values(runs: Path) -> None:
     table = findings_of(runs / "countries")
     chosen = data.narrowed(
         table, {"group_shown": ["Germany", "France"], "harm": [], "mark": []}, "selection_rate DIPLOMAT"
@@ -118,7 +118,7 @@ def test_a_finding_opens_the_responses_it_rests_on(runs: Path, name: str) -> Non
         assert middle.equals(expected.slice(attempts.height // 2, 5).select(middle.columns))
 
 
-def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Path) -> None:
+def test_responses_are_filtered_by_outcome_and_by_text_of_prompt_or_answer(runs: Path) -> None:
     path = runs / "probes"
     stamp = data.stamp(path)
     run = load(path)
@@ -130,7 +130,7 @@ def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Pa
     assert everything.height == own_rows.height
     word = max(
         own_rows["prompt"][0].split(),
-        key=lambda word: own_rows.filter(~pl.col("prompt").str.contains(word, literal=True)).height,
+        key=lambda text: own_rows.filter(~pl.col("prompt").str.contains(text, literal=True)).height,
     ).upper()
     expected = own_rows.filter(
         pl.any_horizontal(
@@ -146,13 +146,13 @@ def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Pa
     assert data.attempts(path, stamp, None, "sim/fair", (), "").is_empty()
 
 
-def test_a_condition_that_is_none_is_said_in_one_sentence(runs: Path) -> None:
+def test_an_invalid_condition_is_an_error_in_one_sentence(runs: Path) -> None:
     path = runs / "probes"
     with pytest.raises(InputError, match="not a valid condition"):
         data.attempts(path, data.stamp(path), "no such column = 1", "sim/fair", (), "")
 
 
-def test_the_answers_that_moved_a_finding_most_are_its_own(runs: Path) -> None:
+def test_the_most_influential_answers_of_a_finding_are_those_of_the_run(runs: Path) -> None:
     path = runs / "probes"
     examples = load(path).examples
     for finding in findings_of(path).iter_rows(named=True):
@@ -196,7 +196,9 @@ def test_without_roots_counterparts_share_the_item(runs: Path) -> None:
     variants = counterparts(path, row["prompt_id"])
     assert len(variants) == load(path).design.filter(item=row["item"]).height - 1
     turned = [
-        variant for variant in variants if {name for name, _, _ in variant.differs} >= {"identity_1", "identity_2"}
+        variant
+        for variant in variants
+        if {name for name, _, _ in variant.differs} >= {"identity_1", "identity_2"}
     ]
     assert len(turned) == 10, "half of the stories name the characters in the other order"
     assert f"{row['identity_1']} → {row['identity_2']}" in turned[0].title
@@ -212,7 +214,7 @@ def test_sentences_that_show_a_concept_are_those_of_the_evidence(runs: Path) -> 
     assert sentences(path, row["attempt"], {**finding, "concept": None}) == []
 
 
-def test_a_changed_table_is_read_anew(runs: Path, tmp_path: Path) -> None:
+def test_a_changed_table_is_read_again(runs: Path, tmp_path: Path) -> None:
     path = tmp_path / "copy"
     shutil.copytree(runs / "probes", path)
     before = findings_of(path)
