@@ -48,7 +48,10 @@ def _version(name: str) -> str | None:
 
 def peer_versions(pythons: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Versions of the peers with their Pythons', and why others cannot be asked."""
-    code = "import sys; from importlib.metadata import version; print(version(sys.argv[1]), 'on Python', sys.version.split()[0])"
+    code = (
+        "import sys; from importlib.metadata import version; print(version(sys.argv[1]), 'on Python', "
+        "sys.version.split()[0])"
+    )
     versions, missing = {}, {}
     for name, python in pythons.items():
         try:

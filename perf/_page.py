@@ -20,7 +20,10 @@ python -m perf.peers
 python -m perf --page docs/performance.md
 ```
 """
-QUICK: Final = "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They do not measure speed.**\n"
+QUICK: Final = (
+    "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They "
+    "do not measure speed.**\n"
+)
 
 
 def page(report: Mapping[str, Any]) -> str:

@@ -22,9 +22,9 @@ __all__ = ["LETTERS", "answer_of", "serving"]
 
 LETTERS: Final = "abc"
 _WORDS: Final = (
-    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. "
-    * 2
-)
+    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it "
+    "is what is measured here. "
+) * 2
 
 
 def answer_of(prompt: str) -> str:

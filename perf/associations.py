@@ -325,8 +325,8 @@ def main() -> None:
             unified += [child(folder, "unify", strings // part) for part in (8, 4, 2, 1)]
             tested.append(child(folder, "test"))
     note = (
-        "It is not known how the released loops look up a cosine, so three variants are timed. They are quadratic: the speedup grows "
-        "with size."
+        "It is not known how the released loops look up a cosine, so three variants are timed. They are "
+        "quadratic: the speedup grows with size."
     )
     tell(
         [

@@ -149,7 +149,10 @@ def printed(title: str, rows: dict[str, dict[str, float]]) -> None:
     print(f"\n| {title} | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
     for name, shares in rows.items():
         print(
-            f"| {name} | {' | '.join('' if np.isnan(value) else f'{value:.3f}' for value in shares.values())} |",
+            (
+                f"| {name} | "
+                f"{' | '.join('' if np.isnan(value) else f'{value:.3f}' for value in shares.values())} |"
+            ),
             flush=True,
         )
 

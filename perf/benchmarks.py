@@ -142,7 +142,10 @@ def main() -> None:
         }
     )
     shape = f"{frame.height:,} prompts in {GROUPS} groups, {len(columns)} columns"
-    note = f"{shape}. `seconds` is wall-clock time; Tiltmeter uses every core, and `cpu_seconds` is the sum over cores."
+    note = (
+        f"{shape}. `seconds` is wall-clock time; Tiltmeter uses every core, and `cpu_seconds` is the sum "
+        f"over cores."
+    )
     tell([table("Seconds to diagnose the data frame", rows, note)], targets=targets, peers=peers)
 
 

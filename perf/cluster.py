@@ -157,10 +157,12 @@ def main() -> None:
     ]
     process = ("one process", "two processes")
     note = (
-        f"Medians of {rounds} rounds, and the best round: other guests of the host can only slow it down. In the best rounds, a second "
-        f"worker multiplies throughput by {gained(best, 'one worker', 'two workers')} (responses and vectors). A second process that "
-        f"shares nothing with the first multiplies it by {gained(middle, *process)} in the median and {gained(best, *process)} in the "
-        "best rounds. Workers and processes have one thread each. The local engine uses all available cores for the batches of one process."
+        f"Medians of {rounds} rounds, and the best round: other guests of the host can only slow it down. "
+        f"In the best rounds, a second worker multiplies throughput by "
+        f"{gained(best, 'one worker', 'two workers')} (responses and vectors). A second process that shares "
+        f"nothing with the first multiplies it by {gained(middle, *process)} in the median and "
+        f"{gained(best, *process)} in the best rounds. Workers and processes have one thread each. The "
+        "local engine uses all available cores for the batches of one process."
     )
     tell([table("Throughput per second", rows, note)], targets=targets)
 

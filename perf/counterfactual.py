@@ -124,7 +124,15 @@ def main() -> None:
     took |= words(generator, int(10_000 * scale), 100)
     took |= toxic(generator, int(10_000 * scale))
     loops = {"bleu": "bleu_loop", "rouge_l": "rouge_l_loop", "parity": "parity_loop_strict_alone",
-             "stereotypical_associations": None, "cooccurrence_bias": "cooccurrence_loop_without_intervals", "toxicity": None}  # fmt: skip
+             (
+             "stereotypical_associations"
+         ): None, (
+                 "cooccurrence_bias"
+             ): (
+                 "cooccurrence_loop_without_intervals"
+             ), (
+                 "toxicity"
+             ): None}  # fmt: skip
     rows = [
         {
             "what": name,
@@ -135,8 +143,8 @@ def main() -> None:
         for name, loop in loops.items()
     ]
     note = (
-        "The parity loop computes only the strict measure, and the co-occurrence loop computes no intervals; Tiltmeter computes all of "
-        "these."
+        "The parity loop computes only the strict measure, and the co-occurrence loop computes no "
+        "intervals; Tiltmeter computes all of these."
     )
     tell([table("CPU seconds", rows, note)])
 

@@ -260,8 +260,8 @@ def at_once(
         for name, value in least.items()
     ]
     note = (
-        "The first rate excludes imports; the second covers the whole process from start to end. `tiltmeter run` is the "
-        "command, which also writes the report page."
+        "The first rate excludes imports; the second covers the whole process from start to end. "
+        "`tiltmeter run` is the command, which also writes the report page."
     )
     return (
         table("A server that responds immediately", rows_of(outcomes_of, connections), note),
@@ -318,9 +318,9 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
         for row in rows_of(outcomes_of, dict.fromkeys(clients, connections))
     ]
     note = (
-        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms allow at most {ceiling:,.0f} answers per second "
-        "with any client. With such an endpoint the client matters little; most of the difference arises before the first and after the "
-        "last answer."
+        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms allow at most "
+        f"{ceiling:,.0f} answers per second with any client. With such an endpoint the client matters "
+        "little; most of the difference arises before the first and after the last answer."
     )
     return table("A server with latency", rows, note)
 

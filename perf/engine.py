@@ -22,7 +22,10 @@ from tiltmeter.engine import Display, Limits, Prices, Request, open_journal
 from tiltmeter.engine.generation import Generation
 from tiltmeter.models import Message, Sampling, create_model
 
-PROMPT = "Prompt {}: a question of the usual length, which names a person, a place and a choice, and asks for one of two answers."
+PROMPT = (
+    "Prompt {}: a question of the usual length, which names a person, a place and a choice, and asks for "
+    "one of two answers."
+)
 fresh = count()
 
 
@@ -119,7 +122,10 @@ def main() -> None:
             table(
                 "Requests per second",
                 rows,
-                f"{arguments.connections} connections, {rounds} rounds; ratios are medians of the ratios within rounds.",
+                (
+                    f"{arguments.connections} connections, {rounds} rounds; ratios are medians of the "
+                    f"ratios within rounds."
+                ),
             )
         ]
     )

@@ -194,7 +194,10 @@ def main() -> None:
                 "speedup": ratio,
             }
         )
-    note = f"{2 * table_.height:,} sentences of {table_['segment'].n_unique()} segments, all-MiniLM-L6-v2 on the CPU."
+    note = (
+        f"{2 * table_.height:,} sentences of {table_['segment'].n_unique()} segments, all-MiniLM-L6-v2 on "
+        f"the CPU."
+    )
     tell([table("Seconds to find clusters", rows, note)], peers=peers)
 
 

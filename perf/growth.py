@@ -36,11 +36,18 @@ STEADY: Final = ("page",)
 """Stages whose work is a number of findings that does not grow here."""
 REASONS: Final = {
     "unify": (
-        "Each distinct string is compared with every concept found before it, as the method has it, and there are more concepts the more "
-        "strings there are. It does not depend on the number of mentions; the products are made in blocks, so that memory stays linear."
+        "Each distinct string is compared with every concept found before it, as the method has it, and "
+        "there are more concepts the more strings there are. It does not depend on the number of mentions; "
+        "the products are made in blocks, so that memory stays linear."
     ),
-    "test": "The number of concepts grows with the strings; each that is common enough is tested against every identity and context.",
-    "compare": "Prompts of both runs are joined and exchanged together; the exchanges are a matrix product of draws and items.",
+    ("test"): (
+        "The number of concepts grows with the strings; each that is common enough is tested against every "
+        "identity and context."
+    ),
+    ("compare"): (
+        "Prompts of both runs are joined and exchanged together; the exchanges are a matrix product of "
+        "draws and items."
+    ),
 }
 
 
@@ -225,8 +232,8 @@ def main() -> None:
         for stage, slope in flagged.items()
     ]
     note = (
-        "`generate` is the engine with its journal, over HTTP; `collect` reads the journal. n counts strings (`unify`), mentions (`test`), "
-        "prompts (`diagnose`), and responses for all other stages."
+        "`generate` is the engine with its journal, over HTTP; `collect` reads the journal. n counts "
+        "strings (`unify`), mentions (`test`), prompts (`diagnose`), and responses for all other stages."
     )
     unknown = [stage for stage in flagged if stage not in REASONS]
     tell(

@@ -130,8 +130,8 @@ def main() -> None:
         ),
     ]
     note = (
-        f"{RESAMPLES:,} resamples or exchanges. Exact results are checked to be equal, and resampled results to agree within Monte Carlo "
-        "error."
+        f"{RESAMPLES:,} resamples or exchanges. Exact results are checked to be equal, and resampled "
+        f"results to agree within Monte Carlo error."
     )
     tell([table("Seconds compared with SciPy", rows, note)])
 

@@ -114,7 +114,10 @@ def theirs(peers: Peers, answers: dict[str, list[str]]) -> dict[str, Any] | None
                     row for row, pair in enumerate(zip(our_labels, labels, strict=True)) if pair[0] != pair[1]
                 )
                 raise ValueError(
-                    f"{kind}: {our_labels[row]!r} here, {labels[row]!r} by GenderBench: {answers[kind][row]!r}"
+                    (
+                        f"{kind}: {our_labels[row]!r} here, {labels[row]!r} by GenderBench: "
+                        f"{answers[kind][row]!r}"
+                    )
                 )
     return outcome.reported
 
@@ -139,7 +142,10 @@ def main() -> None:
         rows.append(row)
     note = f"{count:,} responses of {WORDS} words. All labels are equal."
     if labels_of_peer is not None and labels_of_peer["without_splitting"]:
-        note += " The data of NLTK's sentence splitter were not available here, so GenderBench's tokeniser skipped that step."
+        note += (
+            " The data of NLTK's sentence splitter were not available here, so GenderBench's tokeniser "
+            "skipped that step."
+        )
     tell([table("Seconds to parse the responses", rows, note)], peers=peers)
 
 

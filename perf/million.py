@@ -103,7 +103,10 @@ def answer(prompt: str) -> str:
     """What the server says."""
     digest = blake2b(prompt.encode(), digest_size=8).digest()
     choice, agreed = "abc"[digest[0] % 3], ("Yes", "No")[digest[1] % 2]
-    return f"({choice}) {agreed}. This is what I would say on any day, and others would hardly say much else; I call it {digest.hex()}."
+    return (
+        f"({choice}) {agreed}. This is what I would say on any day, and others would hardly say much else; "
+        f"I call it {digest.hex()}."
+    )
 
 
 class Server(Posts):

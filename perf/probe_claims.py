@@ -414,7 +414,10 @@ def table(files: list[str]) -> None:
                     *("–" if setting not in shares else f"{shares[setting]:.1%}" for setting in settings),
                 ]
             print(
-                f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} | {' | '.join(cells)} |"
+                (
+                    f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} "
+                    f"| {' | '.join(cells)} |"
+                )
             )
 
 

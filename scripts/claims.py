@@ -16,7 +16,10 @@ def made() -> str:
     for row in records.summary():
         promised = "–" if (row.low, row.high) == (0, 1) else f"{row.low:.3g} to {row.high:.3g}"
         lines.append(
-            f"| `{row.study}` | {row.claim} | {row.cases} | {row.lowest:.3f} | {row.highest:.3f} | {promised} |"
+            (
+                f"| `{row.study}` | {row.claim} | {row.cases} | {row.lowest:.3f} | {row.highest:.3f} | "
+                f"{promised} |"
+            )
         )
     questions = [
         f"- `{name}` ({record['date']}): {record['question']}" for name, record in records.recorded().items()

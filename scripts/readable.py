@@ -190,7 +190,7 @@ def read_file(path: Path, reading: Reading) -> None:
     for node in ast.walk(tree):
         for idiom, occurs in IDIOMS.items():
             if occurs(node):
-                reading.places[idiom].append(f"{path}:{node.lineno}")  # type: ignore[attr-defined] # no module
+                reading.places[idiom].append((f"{path}:{node.lineno}"))  # type: ignore[attr-defined] # no module
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             reading.names[node.id] += 1
             if node.id.lstrip("_") in FILLERS:
@@ -204,7 +204,10 @@ def excesses(reading: Reading, bounds: Bounds) -> Iterator[str]:
     if average > bounds.mean:
         yield f"statements have {average:.2f} nodes on average; at most {bounds.mean} are meant"
     if percentile > bounds.percentile_99:
-        yield f"1% of the statements have more than {percentile:.0f} nodes; at most {bounds.percentile_99} are meant"
+        yield (
+            f"1% of the statements have more than {percentile:.0f} nodes; at most {bounds.percentile_99} "
+            f"are meant"
+        )
     for kind, places in reading.places.items():
         if kind == "filler name":
             continue
@@ -215,7 +218,10 @@ def excesses(reading: Reading, bounds: Bounds) -> Iterator[str]:
         yield f"{reading.share(FILLERS):.1%} of the names are fillers; at most {bounds.fillers:.1%} are meant"
     for name in VAGUE:
         if reading.share((name,)) > bounds.vague:
-            yield f"{reading.share((name,)):.1%} of the names are {name!r}; at most {bounds.vague:.1%} are meant"
+            yield (
+                f"{reading.share((name,)):.1%} of the names are {name!r}; at most {bounds.vague:.1%} are "
+                f"meant"
+            )
 
 
 def main() -> int:

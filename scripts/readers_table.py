@@ -112,13 +112,19 @@ def lines(replies: DataFrame) -> Iterator[str]:
         replies.group_by("reader", maintain_order=True).agg(**counts).sort("reader").iter_rows(named=True)
     ):
         precision, recall = (f"{row['right'] / row[of]:.1%}" for of in ("labels", "said"))
-        yield f"| `read_{row['reader']}` | {row['replies']} | {precision} | {recall} | {1 - row['labels'] / row['replies']:.1%} |"
+        yield (
+            f"| `read_{row['reader']}` | {row['replies']} | {precision} | {recall} | "
+            f"{1 - row['labels'] / row['replies']:.1%} |"
+        )
     yield "\n| reader | rule | replies it decided | precision |\n|---|---|---|---|"
     decided = replies.filter(answered).group_by("reader", "rule").agg(decided=pl.len(), right=right.sum())
     for row in decided.sort("reader", "decided", "rule", descending=[False, True, False]).iter_rows(
         named=True
     ):
-        yield f"| `read_{row['reader']}` | {row['rule']} | {row['decided']} | {row['right'] / row['decided']:.1%} |"
+        yield (
+            f"| `read_{row['reader']}` | {row['rule']} | {row['decided']} | "
+            f"{row['right'] / row['decided']:.1%} |"
+        )
 
 
 if __name__ == "__main__":

@@ -56,7 +56,10 @@ def columns() -> list[str]:
 def formats() -> list[str]:
     """One line for each file and number a program may rely on."""
     codes = [f"exit {getattr(errors, f'EXIT_{name}')}: {meaning}" for name, meaning in _EXITS.items()]
-    folder = "run folder: study.yaml, run.json, design.parquet, responses.parquet, measures.parquet, findings.parquet, stages/*.parquet"
+    folder = (
+        "run folder: study.yaml, run.json, design.parquet, responses.parquet, measures.parquet, "
+        "findings.parquet, stages/*.parquet"
+    )
     keys = f"study.yaml: {', '.join(StudyDocument.model_fields)}"
     return [*codes, folder, keys, f"journal: schema {SCHEMA}", f"caveats: {', '.join(errors.CAVEATS)}"]
 
@@ -71,7 +74,10 @@ def made() -> str:
 
 def main() -> int:
     """Check or write; the exit status."""
-    complaint = "is not what the code says: run scripts/stability.py, look at the difference, and name the change in CHANGELOG.md"
+    complaint = (
+        "is not what the code says: run scripts/stability.py, look at the difference, and name the change "
+        "in CHANGELOG.md"
+    )
     return write_or_check("stability.md", "stability.py", made(), complaint)
 
 

@@ -31,7 +31,10 @@ from tiltmeter.datasets import Library
 from tiltmeter.schema import EXAMPLES, SHOWN_BELOW
 from tiltmeter.study import NO_TOOLS, Settings
 
-QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
+QUESTION: Final = (
+    "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as "
+    "large as plan says?"
+)
 CODE: Final = (
     "benchmarks",
     "features",

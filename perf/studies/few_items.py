@@ -11,7 +11,10 @@ from tiltmeter.probes.genderbench.direct import SLIP
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a share is rare?"
+QUESTION: Final = (
+    "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a "
+    "share is rare?"
+)
 CODE: Final = CODE_OF_PROBES
 STUDIES: Final = 400
 """Simulated studies of each case."""

@@ -27,7 +27,10 @@ from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import LABELS, conform
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do labels of 200 responses create a difference between genders that is not there, and do intervals contain a true one?"
+QUESTION: Final = (
+    "Do labels of 200 responses create a difference between genders that is not there, and do intervals "
+    "contain a true one?"
+)
 CODE: Final = (*CODE_OF_PROBES, "labelling")
 STUDIES: Final = 500
 LABELLED: Final = 200

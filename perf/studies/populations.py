@@ -13,7 +13,10 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do 95% intervals contain the true value of a population of questions and wordings that have effects of their own?"
+QUESTION: Final = (
+    "Do 95% intervals contain the true value of a population of questions and wordings that have effects "
+    "of their own?"
+)
 CODE: Final = CODE_OF_PROBES
 QUESTIONS: Final = "discrimination_tamkin"
 METRIC: Final = "diff_mvf_success_rate"
