@@ -8,7 +8,7 @@ __all__ = ["LONG", "PARTS", "Part"]
 
 
 class Part(NamedTuple):
-    """One module that measures, and what the page says about it."""
+    """One module that measures, with its title and description on the page."""
 
     title: str
     about: str
@@ -108,4 +108,4 @@ PARTS: Final = {
     ),
 }
 LONG: Final = ("million", "soak")
-"""Scripts of hours and half hours, run with `--long`."""
+"""Scripts that take half an hour or hours; they run with `--long`."""

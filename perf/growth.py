@@ -132,10 +132,14 @@ def concepts(factor: int, folder: Path) -> dict[str, Any]:
 
 
 def diagnosis(factor: int) -> dict[str, Any]:
-    """Diagnose `factor` times a frame of 1,575 prompts in 21 groups, ten columns, 100 resamples and permutations."""
+    """Diagnose `factor` times a frame of 1,575 prompts in 21 groups with ten columns.
+
+    With 100 resamples and permutations.
+    """
     from tiltmeter.benchmarks.diagnosis import diagnose
 
-    rng, groups, units = np.random.default_rng(3), 21, 75 * factor
+    rng = np.random.default_rng(3)
+    groups, units = 21, 75 * factor
     columns = {f"g{number}": rng.beta(2, 2, groups * units) for number in range(10)}
     keys = {
         "concept": np.repeat([f"country {number}" for number in range(groups)], units),
@@ -155,7 +159,7 @@ def diagnosis(factor: int) -> dict[str, Any]:
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """Slope of log seconds over log(n log n); None where the work is too short to tell."""
+    """Slope of log seconds over log(n log n); None if the work is too short."""
     if len(sizes) < 2 or seconds[-1] < SHORT:
         return None
     n = np.asarray(sizes, dtype=np.float64)
@@ -172,7 +176,9 @@ def stages_of(
             for stage, value in name["stages"].items():
                 size = name.get("sizes", {}).get(stage, name["n"])
                 points.setdefault(stage, []).append((factor, size, value["seconds"], value["peak MiB"]))
-    times, peaks, flagged = [], [], {}
+    times: list[dict[str, Any]] = []
+    peaks: list[dict[str, Any]] = []
+    flagged: dict[str, float] = {}
     for stage, points_of_stage in points.items():
         upper = [(size, seconds) for factor, size, seconds, _ in points_of_stage if factor >= large]
         slope = (

@@ -1,4 +1,4 @@
-"""Rows a second into the journal and out of it, at growing sizes, beside the driver alone and beside Inspect's log.
+"""Rows per second into the journal and out of it, compared with the driver alone and with Inspect's log.
 
 The floor is SQLite's own driver with the same columns, the same key, the same settings and as many rows a
 transaction: `executemany`, and a SELECT by nine hundred keys at a time. Each size runs in a fresh process.
@@ -48,7 +48,24 @@ def ours(count: int, url: str) -> dict[str, Any]:
     from tiltmeter.engine import Row, open_journal
 
     keys = keys_of(count)
-    rows = [Row(key, "m", 0, "ok", 1, 1.7e9, ANSWER, None, "stop", None, 30, 50, 0.5) for key in keys]
+    rows = [
+        Row(
+            key=key,
+            model="m",
+            sample=0,
+            status="ok",
+            attempts=1,
+            created_at=1.7e9,
+            text=ANSWER,
+            thinking=None,
+            finish_reason="stop",
+            refusal=None,
+            input_tokens=30,
+            output_tokens=50,
+            latency=0.5,
+        )
+        for key in keys
+    ]
     with open_journal(url) as journal:
         journal.fetch(keys[:1])  # imports are not what is measured
         times = [time.perf_counter()]

@@ -1,9 +1,10 @@
 """Measure how plain the source reads, and fail where it exceeds the bounds.
 
-A statement that does several things at once, or a name that says nothing, costs every later reader time. This script
-counts, with bounds for `src` and twice these bounds for tests and perf:
+A statement that does several things at once, or a name that says nothing, costs every later reader time. This
+script counts, with bounds for `src` and twice these bounds for tests and perf:
 
-- nodes of the syntax tree per simple statement: the mean, the 99th percentile, and statements of more than LARGE nodes;
+- nodes of the syntax tree per simple statement: the mean, the 99th percentile, and statements of more than
+  LARGE nodes;
 - idioms that hide what happens (see IDIOMS);
 - local names that say nothing (FILLERS) or too little (VAGUE).
 
@@ -43,7 +44,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Largest values that pass: of statements in nodes, of idioms in places of each kind, of names in shares."""
+    """Largest values that pass: nodes of statements, places of each idiom, and shares of names."""
 
     mean: float
     percentile_99: float
@@ -84,7 +85,7 @@ class Reading:
 
 
 def size_of(tree: ast.AST) -> int:
-    """Return the number of nodes of a syntax tree, without those that only say whether a name is read or written."""
+    """Return the number of nodes of a syntax tree, without the contexts of names (read or written)."""
     return sum(not isinstance(node, ast.expr_context) for node in ast.walk(tree))
 
 
@@ -190,7 +191,8 @@ def read_file(path: Path, reading: Reading) -> None:
     for node in ast.walk(tree):
         for idiom, occurs in IDIOMS.items():
             if occurs(node):
-                reading.places[idiom].append((f"{path}:{node.lineno}"))  # type: ignore[attr-defined] # no module
+                line = getattr(node, "lineno", 0)
+                reading.places[idiom].append(f"{path}:{line}")
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             reading.names[node.id] += 1
             if node.id.lstrip("_") in FILLERS:

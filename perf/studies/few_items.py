@@ -1,4 +1,4 @@
-"""Coverage of the probes' intervals in small studies: designs with many strata of few items, and a rare share."""
+"""Coverage of the probes' intervals in small studies: many strata of few items, and a rare share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RARE: Final = 0.022
 
 
 class SmallStudy(NamedTuple):
-    """A metric of a probe, the number of items, the planted bias, and the range in which the coverage must lie."""
+    """A metric of a probe, the number of items, the planted bias, and the range of the coverage."""
 
     metric: str
     items: int
