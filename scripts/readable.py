@@ -1,9 +1,10 @@
 """Measure how plain the source reads, and fail where it exceeds the bounds.
 
-A statement that does several things at once, or a name that says nothing, costs every later reader time. This script
-counts, with bounds for `src` and twice these bounds for tests and perf:
+A statement that does several things at once, or a name that says nothing, costs every later reader time. This
+script counts, with bounds for `src` and twice these bounds for tests and perf:
 
-- nodes of the syntax tree per simple statement: the mean, the 99th percentile, and statements of more than LARGE nodes;
+- nodes of the syntax tree per simple statement: the mean, the 99th percentile, and statements of more than
+  LARGE nodes;
 - idioms that hide what happens (see IDIOMS);
 - local names that say nothing (FILLERS) or too little (VAGUE).
 
@@ -43,7 +44,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Largest values that pass: of statements in nodes, of idioms in places of each kind, of names in shares."""
+    """Largest values that pass: nodes of statements, places of each idiom, and shares of names."""
 
     mean: float
     percentile_99: float
@@ -84,7 +85,7 @@ class Reading:
 
 
 def size_of(tree: ast.AST) -> int:
-    """Return the number of nodes of a syntax tree, without those that only say whether a name is read or written."""
+    """Return the number of nodes of a syntax tree, without the contexts of names (read or written)."""
     return sum(not isinstance(node, ast.expr_context) for node in ast.walk(tree))
 
 
@@ -190,7 +191,8 @@ def read_file(path: Path, reading: Reading) -> None:
     for node in ast.walk(tree):
         for idiom, occurs in IDIOMS.items():
             if occurs(node):
-                reading.places[idiom].append(f"{path}:{node.lineno}")  # type: ignore[attr-defined] # no module
+                line = getattr(node, "lineno", 0)
+                reading.places[idiom].append(f"{path}:{line}")
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             reading.names[node.id] += 1
             if node.id.lstrip("_") in FILLERS:
@@ -204,7 +206,10 @@ def excesses(reading: Reading, bounds: Bounds) -> Iterator[str]:
     if average > bounds.mean:
         yield f"statements have {average:.2f} nodes on average; at most {bounds.mean} are meant"
     if percentile > bounds.percentile_99:
-        yield f"1% of the statements have more than {percentile:.0f} nodes; at most {bounds.percentile_99} are meant"
+        yield (
+            f"1% of the statements have more than {percentile:.0f} nodes; at most {bounds.percentile_99} "
+            f"are meant"
+        )
     for kind, places in reading.places.items():
         if kind == "filler name":
             continue
@@ -215,7 +220,10 @@ def excesses(reading: Reading, bounds: Bounds) -> Iterator[str]:
         yield f"{reading.share(FILLERS):.1%} of the names are fillers; at most {bounds.fillers:.1%} are meant"
     for name in VAGUE:
         if reading.share((name,)) > bounds.vague:
-            yield f"{reading.share((name,)):.1%} of the names are {name!r}; at most {bounds.vague:.1%} are meant"
+            yield (
+                f"{reading.share((name,)):.1%} of the names are {name!r}; at most {bounds.vague:.1%} are "
+                f"meant"
+            )
 
 
 def main() -> int:
