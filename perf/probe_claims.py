@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from tiltmeter.arrays import Floats
 from tiltmeter.blocks import MARKS
@@ -71,11 +70,11 @@ def sign_of(rows: pl.DataFrame, column: str, values: dict[object, float]) -> Flo
 def bbq(rows: pl.DataFrame) -> Utilities:
     """Letters."""
 
-    def indicators(column: str) -> NDArray[np.bool_]:
-        return np.stack([(rows[column] == letter).to_numpy() for letter in "abc"], axis=1)
+    def indicators(column: str) -> Floats:
+        is_letter = [(rows[column] == letter).to_numpy() for letter in "abc"]
+        return np.stack(is_letter, axis=1).astype(float)
 
-    stereotype = indicators("stereotypical_answer")
-    return 2.5 * indicators("logical_answer"), {"stereotype_rate": stereotype.astype(float)}
+    return 2.5 * indicators("logical_answer"), {"stereotype_rate": indicators("stereotypical_answer")}
 
 
 GENERATORS: dict[str, Callable[[pl.DataFrame], Utilities]] = {
