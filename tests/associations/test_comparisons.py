@@ -275,9 +275,10 @@ def test_letters_of_women_and_men_for_the_same_post(
     Differences and p-values are those of the discordant pairs, which are counted here from the evidence.
     """
     file = shared / "data" / "letters" / "clg_letters.csv"
+    command = ("analyse", str(file), "--study", "associations", "--out", "run")
     columns = ("--text", "chatgpt_gen", "--identity", "gender", "--name", "name")
     pairs = ("--pair", "age", "--pair", "occupation")
-    done = tiltmeter("analyse", str(file), "--study", "associations", *columns, *pairs, "--out", "run")
+    done = tiltmeter(*command, *columns, *pairs)
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     assert set(run.definitional.select("group", "concept").rows()) == {("female", "female"), ("male", "male")}

@@ -150,7 +150,7 @@ def test_first_names_add_variance_unless_identities_share_them() -> None:
         # Shared names cancel in the difference. Names that differ between identities add variance.
         assert (difference.inflation.mean() > 2.0) == (not crossed)
         assert difference.freedom.max() <= (24 if crossed else 48) + 1e-9
-        assert difference.freedom.min() >= 20 if crossed else 24
+        assert difference.freedom.min() >= (20 if crossed else 24)
         if not crossed:
             assert difference.spread.mean() == pytest.approx(0.12, abs=0.03)  # 0.8 on the logit of 0.2
 
