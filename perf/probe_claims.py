@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from tiltmeter.arrays import Floats
 from tiltmeter.blocks import MARKS
@@ -71,11 +70,12 @@ def sign_of(rows: pl.DataFrame, column: str, values: dict[object, float]) -> Flo
 def bbq(rows: pl.DataFrame) -> Utilities:
     """Letters."""
 
-    def indicators(column: str) -> NDArray[np.bool_]:
-        return np.stack([(rows[column] == letter).to_numpy() for letter in "abc"], axis=1)
+    def indicators(column: str) -> Floats:
+        columns = [(rows[column] == letter).to_numpy() for letter in "abc"]
+        return np.stack(columns, axis=1).astype(np.float64)
 
-    stereotype = indicators("stereotypical_answer")
-    return 2.5 * indicators("logical_answer"), {"stereotype_rate": stereotype.astype(float)}
+    logical = 2.5 * indicators("logical_answer")
+    return logical, {"stereotype_rate": indicators("stereotypical_answer")}
 
 
 GENERATORS: dict[str, Callable[[pl.DataFrame], Utilities]] = {
