@@ -102,7 +102,7 @@ UNESCAPED = {
     "--": "–", r"\ldots{}": "…", "``": "“", "''": "”", "~": "\u00a0", "{-}": "-",
     **{f"\\{mark}": mark for mark in "{}$&%#_"}, **{f"{{{mark}}}": mark for mark in "[]*'"},
 }  # fmt: skip
-"""What LaTeX prints for each command. All other characters, except the special ones, are printed unchanged."""
+"""What LaTeX prints for each command. All other characters but the special ones are printed unchanged."""
 ESCAPES = "|".join(re.escape(command) for command in sorted(UNESCAPED, key=len, reverse=True))
 TOKEN = re.compile(r"\\texttt\{U\+([0-9A-F]{4,6})\}|(" + ESCAPES + r")|([^\\{}$&%#_^~\n])")
 
