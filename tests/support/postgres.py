@@ -1,8 +1,11 @@
 """A PostgreSQL server that tests can use, stop, kill and start again.
 
 In a test ask for the fixture `postgres` (the server, running) or `database` (the URL of a fresh, empty
-database on it); a test folder gets them by `from support.postgres import database, postgres, postgres_server
-# noqa: F401` in its conftest.py. One server serves a test session; it starts when the first test asks for it.
+database on it). A test folder gets them in its conftest.py:
+
+    from support.postgres import database, postgres, postgres_server  # noqa: F401
+
+One server serves a test session; it starts when the first test asks for it.
 """
 
 from __future__ import annotations
