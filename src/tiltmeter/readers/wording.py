@@ -35,7 +35,8 @@ occurs, by a first or last name that no other candidate shares.
 
 **Vocabulary** (How many words of gendered inventories does a text use? (letters of reference and motivation,
 performance reviews)) Whole words are compared, ignoring case. A compound may be written with hyphens or
-blanks ("self-reliant", "self reliant"). A word that an inventory lists for both genders is not counted."""
+blanks ("self-reliant", "self reliant"). A word that an inventory lists for both genders is not counted.
+"""
 
 from __future__ import annotations
 
