@@ -142,7 +142,10 @@ def test_real_vectors_find_the_words_of_a_country() -> None:
     from tiltmeter.models.text_models import SentenceEncoder
 
     encoder = SentenceEncoder(minilm_folder(), store=None)
-    text = "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window, a bicycle were sold on Monday."
+    text = (
+        "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window,"
+        " a bicycle were sold on Monday."
+    )
     words = find_descriptors(pl.Series([text]), "Argentina", encoder, Says(lambda *_: ""), threshold=0)
     assert words[:4] == ["Argentina", "Argentine", "Aires", "Buenos"]
     assert {"peso", "tango", "people"} == set(words[4:7])

@@ -183,7 +183,10 @@ def test_very_many_texts_take_seconds() -> None:
     table = {name: f"New{name}" for name in names} | {
         f"word{number}": f"term{number}" for number in range(40)
     }
-    text = "The Albian minister of Albia met an Estian delegation in Corport City, where word7 and word39 were spoken of at length by all. "
+    text = (
+        "The Albian minister of Albia met an Estian delegation in Corport City, where word7 and word39"
+        " were spoken of at length by all. "
+    )
     texts = pl.Series([f"{text * 2}{number}" for number in range(10_000)])
     started = time.process_time()
     replaced = replace(texts, table)

@@ -129,7 +129,10 @@ def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(journal: Journal
             "subcategories": f"Here you are: {json.dumps(more)} I hope it helps.",
             "synonyms": "<think>[\"no\"]</think>['cuppa', 'brew']",
             "same_root": "__import__('os').system('touch evil')",
-            "people": '{"people": [{"long": "Lu Yu the Sage", "short": "Lu Yu"}, {"long": "Robert Fortune", "short": 7}]}',
+            "people": (
+                '{"people": [{"long": "Lu Yu the Sage", "short": "Lu Yu"}, {"long": "Robert Fortune",'
+                ' "short": 7}]}'
+            ),
         }[kind_of(question)]
 
     model = ScriptedModel(script)
@@ -191,7 +194,10 @@ def page(concept: str, text: str, *links: Link, depth: int = 0) -> PageSet:
 def test_words_of_the_page_by_similarity() -> None:
     tea_page = page(
         "tea",
-        "Tea's leaves are brewed. The BREWED tea, tea and tea's: a beverage for cyclists. Brewed! It is 1234 brewed.",
+        (
+            "Tea's leaves are brewed. The BREWED tea, tea and tea's: a beverage for cyclists. Brewed! It"
+            " is 1234 brewed."
+        ),
     )
     table = similar_keywords(tea_page, n=4, encoder=Letters())
     assert words(table)[0] == "tea"
@@ -204,7 +210,10 @@ def test_words_of_the_page_by_similarity() -> None:
 
 
 def test_links_that_are_names() -> None:
-    text = "Leaves grow there. In India and Sri Lanka the East India Company met Camellia sinensis. Tannins bind. See Lu Yu of China."
+    text = (
+        "Leaves grow there. In India and Sri Lanka the East India Company met Camellia sinensis. Tannins"
+        " bind. See Lu Yu of China."
+    )
     names = (
         "India",
         "Sri Lanka",

@@ -24,7 +24,7 @@ HERE = ("127.0.0.1",)
 
 
 class PublicServer(ThreadedServer):
-    """Proxy that answers for servers elsewhere, which this machine cannot reach: an address -> where it redirects, or a page."""
+    """Proxy that answers for servers elsewhere: an address -> where it redirects, or a page."""
 
     def __init__(self, redirects: Mapping[str, str]) -> None:
         super().__init__()

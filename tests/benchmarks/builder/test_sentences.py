@@ -165,7 +165,10 @@ def test_a_sentence_of_six_words_or_more_stands_once_under_its_first_keyword_or_
     assert found(
         "Tea is – very – good\nTea is – very – good – indeed – !\nTea is a very good drink", "tea"
     ) == [("tea", 2)]
-    text = "Sunni Islam and Shia Islam are two branches\nIslam and Sunni Islam are not the same\nsunni islam AND shia islam are two branches"
+    text = (
+        "Sunni Islam and Shia Islam are two branches\nIslam and Sunni Islam are not the same\nsunni"
+        " islam AND shia islam are two branches"
+    )
     assert found(text, "Islam", "Sunni Islam", "Shia Islam") == [("Sunni Islam", 0), ("Islam", 1)]
 
 
@@ -211,7 +214,10 @@ def test_what_got_no_sentence_is_listed_with_the_reason() -> None:
         "the concept 'Juice' has no sentences (it has no keywords)",
         "the concept 'Water' has no sentences (none of its pages could be read)",
         "the concept 'Beer' has no sentences (it has no pages)",
-        "the keyword 'infusion' of 'Tea' has no sentences (no sentence contains it, or another keyword occurs first)",
+        (
+            "the keyword 'infusion' of 'Tea' has no sentences (no sentence contains it, or another"
+            " keyword occurs first)"
+        ),
     ]
     assert scrape(table, texts, words.clear()).is_empty()
     assert scrape(table.clear(), texts, words).is_empty()
@@ -259,7 +265,10 @@ def test_bold_gives_hundreds_of_sentences(shared: Path) -> None:
 
 def test_much_text_with_many_keywords_is_quick() -> None:
     words = [f"{chr(97 + number % 26)}word{number} of note" for number in range(150)]
-    sentence = "Here stands a sentence of an ordinary length in which there is {} and more\nNothing of note is said in this one at all\n"
+    sentence = (
+        "Here stands a sentence of an ordinary length in which there is {} and more\nNothing of note is"
+        " said in this one at all\n"
+    )
     texts = {f"s{number}": sentence.format(words[number]) * 500 for number in range(10)}
     table = pages(*((f"c{concept}", source) for concept in range(5) for source in texts))
     keywords = given_keywords({f"c{concept}": words for concept in range(5)})

@@ -23,9 +23,12 @@ from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 
-PAGE = """<!DOCTYPE html><html><head><title>On  tea</title><style>p {}</style></head><body><nav><p>Menu</p></nav>
-<p>Tea is a <b>drink</b><sup>[3]</sup> made<br>of leaves.[4][citation needed]</p><figure><img><figcaption>A cup of tea</figcaption></figure>
-<table><caption>Sorts</caption><tr><td>green</td></tr></table><ul><li>an item</li></ul><script>evil()</script><p></p>
+PAGE = """<!DOCTYPE html><html><head><title>On  tea</title><style>p {}</style></head><body>\
+<nav><p>Menu</p></nav>
+<p>Tea is a <b>drink</b><sup>[3]</sup> made<br>of leaves.[4][citation needed]</p>\
+<figure><img><figcaption>A cup of tea</figcaption></figure>
+<table><caption>Sorts</caption><tr><td>green</td></tr></table><ul><li>an item</li></ul>\
+<script>evil()</script><p></p>
 <p>AT&amp;T &lt;b&gt; is no tag<sup class="reference">a</sup>, x<sup>2</sup> is.</p></body></html>"""
 READ = "Tea is a drink made of leaves.\n\nA cup of tea\n\nSorts\n\nAT&T <b> is no tag, x2 is."
 
@@ -54,7 +57,10 @@ def pdf(path: Path, *pages: Sequence[str], password: str | None = None) -> None:
 def test_every_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.txt").write_bytes("One line\r\nand the next.\r\n\r\nA new\u00a0paragraph.[12]".encode())
-    markdown = "# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A glass](g.png)\n"
+    markdown = (
+        "# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A"
+        " glass](g.png)\n"
+    )
     (tmp_path / "b.md").write_text(f"---\ntitle: x\n---\n{markdown}")
     (tmp_path / "c.html").write_text(PAGE)
     pdf(

@@ -1,4 +1,4 @@
-"""PageSet from a wiki that misbehaves: each fetched once, politely, resumed after a kill, and never an exception for a single page."""
+"""Pages of a wiki that misbehaves: each is fetched once and politely; one page never ends the others."""
 
 from __future__ import annotations
 
@@ -258,7 +258,8 @@ import sys
 from pathlib import Path
 from tiltmeter.benchmarks.builder import Manners, Wikipedia, collect_pages
 titles = {f"P{n}": [f"P{n}"] for n in range(40)}
-collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=Manners(rate=200, connections=4, local=["127.0.0.1"]))
+manners = Manners(rate=200, connections=4, local=["127.0.0.1"])
+collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=manners)
 """
 
 
@@ -350,7 +351,10 @@ async def test_it_works_where_an_event_loop_runs_already(tmp_path: Path) -> None
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
-        match=r"'https://.*wikipedia\.org' \(the API of a wiki\) is not a valid address; it must start with https://",
+        match=(
+            r"'https://.*wikipedia\.org' \(the API of a wiki\) is not a valid address; it must start"
+            r" with https://"
+        ),
     ):
         collect_pages({"Islam": ["Islam"]}, Wikipedia(api="https://someone@wikipedia.org"), cache=tmp_path)
     (tmp_path / "file").write_text("")

@@ -28,9 +28,12 @@ from tiltmeter.study import NotRun
 
 STAGES = ["keywords", "pages", "sentences", "prompts", "benchmark"]
 TEXTS = {
-    "chad.txt": "The people of Chad live in the centre of the continent. Around Lake Chad many families catch fish for the market. "
+    "chad.txt": "The people of Chad live in the centre of the continent. Around Lake Chad many families catch"
+    " fish for the market. "
     "In the north of Chad the desert begins behind the last villages. Rain is rare here.",
-    "mali.txt": "The people of Mali live in the west of the continent. The music of Mali is played in many other countries. "
+    "mali.txt": "The people of Mali live in the west of the continent. The music of Mali is played in"
+    " many other"
+    " countries. "
     "Along the river the farmers of Mali grow rice and millet.",
 }
 SPEC: dict[str, Any] = {
@@ -513,7 +516,7 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
 
 @pytest.mark.parametrize("mark", ["<", "[", "(", "{", "\\", "not ", "0", "( "])
 def test_a_sentence_without_end_gives_no_prompt(home: Path, mark: str) -> None:
-    """The tagger fails on tens of thousands of marks, and the depth of as many brackets fits no small number."""
+    """The tagger fails on tens of thousands of marks and of nested brackets."""
     endless = f"The land of Chad is very {mark * 100_000} large."
     (home / "chad.txt").write_text(
         f"{TEXTS['chad.txt']}\n\n{endless}\n\nThe land of Chad holds very much sand.", encoding="utf-8"
@@ -533,6 +536,7 @@ def test_markdown_that_is_not_read_to_its_end_is_told(home: Path) -> None:
     assert counts(done) == {"Chad": 3, "Mali": 3}
     (problem,) = done.problems
     assert problem.startswith(
-        "pages: 1 of 2 pages could not be read completely, such as chad.md (it has too many Markdown marks; only "
+        "pages: 1 of 2 pages could not be read completely, such as chad.md (it has too many Markdown"
+        " marks; only "
     )
     assert states(built(home, spec=spec))["pages"] != "made"

@@ -93,7 +93,7 @@ def test_truth_follows_the_leans(name: str) -> None:
 
 
 def _tone(texts: Sequence[str]) -> NDArray[np.float64]:
-    """1, 0 or -1 by the sign of a lexicon, with names taken out that the lexicon knows as words ("United")."""
+    """Return the sign by a lexicon, without names that the lexicon knows as words ("United")."""
     scores = np.array([ANALYSER.polarity_scores(text.replace("United", ""))["compound"] for text in texts])
     return np.where(np.abs(scores) < 0.05, 0.0, np.sign(scores))
 

@@ -1,4 +1,4 @@
-"""Answers compared between groups: the published statistics by written-out loops, pairing, intervals and tests, awkward tables."""
+"""Answers compared between groups: published statistics, pairs, intervals, tests and unusual tables."""
 
 from __future__ import annotations
 

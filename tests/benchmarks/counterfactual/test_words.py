@@ -1,4 +1,4 @@
-"""Words in the company of groups: both measures by written-out loops, whole words and phrases, intervals and tests."""
+"""Words near the names of groups: both measures by loops, words and phrases, intervals and tests."""
 
 from __future__ import annotations
 
@@ -178,7 +178,8 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
         who = generator.choice(["she", "he"])
         job = generator.choice(["nurse", "pilot"], p=[0.8, 0.2] if who == "she" else [0.2, 0.8])
         given.append(
-            f"today {who} met the {job} who was {generator.choice(['kind', 'brave'])} and left the house again"
+            f"today {who} met the {job} who was {generator.choice(['kind', 'brave'])} and left the"
+            f" house again"
         )
     groups = {"f": ["she"], "m": ["he"]}
     found = stereotypical_associations(given, groups, ["nurse", "pilot", "kind", "brave"])

@@ -1,4 +1,4 @@
-"""Benchmarks as files: what is read, what is refused and how, and what `check_benchmark` sees, one planted flaw at a time."""
+"""Benchmark files: reading, refusals, and the flaws that `check_benchmark` reports."""
 
 from __future__ import annotations
 
@@ -167,7 +167,10 @@ def test_prompts_by_concept_and_by_keyword(tmp_path: Path) -> None:
 
 
 def test_sageds_continuations_and_questions(tmp_path: Path) -> None:
-    split = "keyword,category,domain,prompts,baseline,keywords_containment,source_tag\nLima,Peru,countries,Lima is,Lima is big.,True,wiki\n"
+    split = (
+        "keyword,category,domain,prompts,baseline,keywords_containment,source_tag\n"
+        "Lima,Peru,countries,Lima is,Lima is big.,True,wiki\n"
+    )
     columns = ("domain", "concept", "keyword", "prompt", "baseline", "kind", "keyword_in_prompt")
     row = read_benchmark(written(tmp_path / "split.csv", split)).select(columns).row(0)
     assert row == ("countries", "Peru", "Lima", "Lima is", "Lima is big.", "continuation", True)
