@@ -25,7 +25,9 @@ from statistics import mean, quantiles
 
 ROOT = Path(__file__).parents[1]
 LARGE = 40
-"""Nodes of a statement that should be unfolded."""
+"""Nodes of a statement that should be unfolded, unless it has few of them per line."""
+FEW_PER_LINE = 7
+"""Nodes per line of a statement that has one step, field or column on each line."""
 MANY_ARGUMENTS = 7
 """Positional arguments of a call that a reader can tell apart."""
 FILLERS = frozenset(
@@ -185,7 +187,8 @@ def read_file(path: Path, reading: Reading) -> None:
     for statement in statements_of(tree):
         nodes = size_of(statement)
         reading.sizes.append(nodes)
-        if nodes > LARGE:
+        lines = (statement.end_lineno or statement.lineno) - statement.lineno + 1
+        if nodes > max(LARGE, FEW_PER_LINE * lines):
             place = f"{path}:{statement.lineno} ({nodes})"
             reading.places[f"statement of more than {LARGE} nodes"].append(place)
     for node in ast.walk(tree):

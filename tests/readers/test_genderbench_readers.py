@@ -108,7 +108,8 @@ def edge_cases(shared: Path, evaluator: str) -> list[dict[str, Any]]:
 
 
 def read_first_ranked(rows: list[dict[str, Any]]) -> list[Any]:
-    male, female = (pl.Series([row["metadata"][f"{gender}_names"] for row in rows]) for gender in GENDERS)
+    male = pl.Series([row["metadata"]["male_names"] for row in rows])
+    female = pl.Series([row["metadata"]["female_names"] for row in rows])
     return genderbench.first_ranked(answers(rows), male, female).to_list()
 
 

@@ -179,7 +179,8 @@ def test_real_replies_of_a_weak_model(shared: Path) -> None:
         options=pl.col("prompt").str.extract_all(r"(?m)^\([a-c]\) .*$").list.eval(pl.element().str.slice(4)),
     )
     lettered = replies.filter(probe="bbq")
-    statements, decisions = (replies.filter(probe=probe) for probe in ("direct", "discrimination_tamkin"))
+    statements = replies.filter(probe="direct")
+    decisions = replies.filter(probe="discrimination_tamkin")
     readings = (
         lettered.with_columns(read_choice(lettered["answer"], lettered["options"]).rename(READ)),
         statements.with_columns(read_yes_no(statements["answer"], "statement").rename(READ)),

@@ -86,7 +86,8 @@ def test_nothing_is_lost_or_made_up(text: str) -> None:
     gone = "".join(text.split())
     remaining = iter(gone)
     assert all(character in remaining for character in "".join("".join(sentences).split()))
-    letters, in_sentences = (sum(map(str.isalpha, part)) for part in (gone, "".join(sentences)))
+    letters = sum(map(str.isalpha, gone))
+    in_sentences = sum(map(str.isalpha, "".join(sentences)))
     assert in_sentences >= letters - gone.count(")")
 
 

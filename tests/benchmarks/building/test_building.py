@@ -123,7 +123,8 @@ def test_from_texts_to_continuations(home: Path) -> None:
 
 
 def test_the_same_spec_gives_the_same_bytes_and_makes_nothing_again(home: Path) -> None:
-    first, second = (built(home, out).path for out in ("one", "two"))
+    first = built(home, "one").path
+    second = built(home, "two").path
     for path in [first / "benchmark.parquet", *first.glob("stages/*.parquet")]:
         assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), path.name
     assert set(states(built(home, "one")).values()) == {"kept"}

@@ -163,7 +163,8 @@ def test_rows_that_ask_the_very_same_have_the_same_odds() -> None:
 
 def test_truth_at_a_standard_of_ones_own() -> None:
     design = design_of("religions", roles=1)
-    every, none = (true_tones(design, dials_of(0.25), standard=standard) for standard in (-1.0, 1.1))
+    every = true_tones(design, dials_of(0.25), standard=-1.0)
+    none = true_tones(design, dials_of(0.25), standard=1.1)
     assert every["selection_rate"].to_list() == [pytest.approx(1.0)] * 6
     assert none["selection_rate"].to_list() == [0.0] * 6
     assert every["mean"].to_list() == none["mean"].to_list()
@@ -178,6 +179,7 @@ def test_calibration_takes_most_of_what_a_lexicon_reads_into_names() -> None:
         .join(expected, on="concept")
         .with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
     )
-    raw, calibrated = (np.ptp(estimates[column].to_numpy()) for column in ("mean", "calibrated"))
+    raw = np.ptp(estimates["mean"].to_numpy())
+    calibrated = np.ptp(estimates["calibrated"].to_numpy())
     assert raw > 0.2
     assert calibrated < raw / 5
