@@ -31,6 +31,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python scripts/claims.py --check
 	$(BIN)/codespell
 	$(BIN)/python scripts/prose.py
+	$(BIN)/python scripts/readable.py
 	$(BIN)/python -m perf.studies --stale # a warning: they take minutes and are carried out by hand; .ci/run repeats it at the end
 
 types: $(VENV)/.dev

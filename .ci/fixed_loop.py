@@ -1,4 +1,4 @@
-"""Print how long a fixed computation takes: the speed of the machine, beside which the times of the checks are compared.
+"""Print how long a fixed computation takes: the speed of the machine, for reading the times of the checks.
 
     python .ci/fixed_loop.py
 

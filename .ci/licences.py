@@ -22,8 +22,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ACCEPTED = {
-    "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "BSL-1.0", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "MIT-CMU",
-    "PSF-2.0", "Unlicense", "Zlib", "Python-2.0", "LLVM-exception",
+    "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "BSL-1.0", "CC0-1.0", "CNRI-Python",
+    "ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "Unlicense", "Zlib", "Python-2.0", "LLVM-exception",
     "MPL-2.0",  # copyleft for its own files only
     "LGPL-3.0-only", "LGPL-3.0-or-later",  # used unchanged, as a library that anybody may replace
 }  # fmt: skip
@@ -56,8 +56,10 @@ READ_BY_HAND = {
 
 HEAD = """# Licences of dependencies
 
-All packages that `tiltmeter` or one of its extras requires, directly or indirectly, with the versions pinned in `constraints.txt`.
-`make licences` writes this page. The build fails if it is out of date or contains a licence that has not been accepted.
+All packages that `tiltmeter` or one of its extras requires, directly or indirectly, with the versions pinned\
+ in `constraints.txt`.
+`make licences` writes this page. The build fails if it is out of date or contains a licence that has not\
+ been accepted.
 Licences of *datasets* are listed by `tiltmeter data list` and in the `run.json` of every run.
 
 | package | licence | needed by |
@@ -144,7 +146,8 @@ def main() -> int:
         wrong = not_accepted(known[name])
         if wrong:
             refused.append(
-                f"{name}: {known[name][:80]!r} is not among the accepted licences: read it, then add it to .ci/licences.py"
+                f"{name}: {known[name][:80]!r} is not among the accepted licences: read it, then add"
+                f" it to .ci/licences.py"
             )
         rows.append(f"| {name} | {known[name]} | {', '.join(extra or 'everything' for extra in extras)} |\n")
     text = HEAD + "".join(rows)

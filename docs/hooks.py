@@ -1,4 +1,4 @@
-"""Pages that are made when the documentation is built: a card for each probe from its own fields, and the notebooks' cells as text."""
+"""Make pages when the documentation is built: a card for each probe, and the cells of the notebooks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def _card(name: str, probe: Any) -> str:
         for metric in probe.metrics
     )
     return (
-        f"# {card.title}\n\n```\ntiltmeter run genderbench/{name} --model sim/mild --limit 50\n```\n\n|  |  |\n|---|---|\n{table}\n\n"
+        f"# {card.title}\n\n```\ntiltmeter run genderbench/{name} --model sim/mild --limit"
+        f" 50\n```\n\n|  |  |\n|---|---|\n{table}\n\n"
         f"## Metrics\n\n| metric | graded | what it is |\n|---|---|---|\n{metrics}\n"
     )
 

@@ -1,7 +1,8 @@
-"""How long readers take for long texts of one pattern: `python fuzz/growth.py [--bytes N] [READER...]` prints the slowest of each reader.
+"""Measure how long readers take for long texts of one pattern.
 
-The readers and patterns are those of `tests/support/fuzzing/growth.py`. A line tells the processor time of
-the slowest pattern and the pattern. Exit status 1 where one takes longer than `--most` seconds.
+`python fuzz/growth.py [--bytes N] [READER...]` prints one line for each reader: the slowest pattern and its
+processor time. The readers and patterns are those of `tests/support/fuzzing/growth.py`. Exit status 1 if one
+takes longer than `--most` seconds.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ ROOT = Path(__file__).parent.parent
 
 def main() -> int:
     """Measure the readers named, or all of them."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--bytes", type=int, default=1_000_000)
-    asked.add_argument("--most", type=float, default=5.0, help="seconds")
-    asked.add_argument("readers", nargs="*", metavar="READER", help="names, or the beginnings of names")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bytes", type=int, default=1_000_000)
+    parser.add_argument("--most", type=float, default=5.0, help="seconds")
+    parser.add_argument("readers", nargs="*", metavar="READER", help="names, or the beginnings of names")
+    options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tests"))
     from support.fuzzing.growth import PATTERNS, READERS, seconds, text_of
 
     slow = False
     for name, reader in READERS.items():
-        if given.readers and not name.startswith(tuple(given.readers)):
+        if options.readers and not name.startswith(tuple(options.readers)):
             continue
         seconds(reader, "Emily is a kind woman.")
-        taken = {one: seconds(reader, text_of(pattern, given.bytes)) for one, pattern in PATTERNS.items()}
-        worst = max(taken, key=lambda one: taken[one])
-        slow = slow or taken[worst] > given.most
-        print(f"{name}: {taken[worst]:.2f} s for {worst!r}", flush=True)
+        times = {label: seconds(reader, text_of(text, options.bytes)) for label, text in PATTERNS.items()}
+        worst = max(times, key=lambda label: times[label])
+        slow = slow or times[worst] > options.most
+        print(f"{name}: {times[worst]:.2f} s for {worst!r}", flush=True)
     return int(slow)
 
 

@@ -1,4 +1,6 @@
-"""Long runs of the fuzzer, by hand: `python fuzz/run.py [--seconds N] [--seed N] [TARGET...]` prints one JSON line a target.
+"""Run the fuzzer for long, by hand.
+
+`python fuzz/run.py [--seconds N] [--seed N] [TARGET...]` prints one JSON line a target.
 
 Coverage-guided (atheris), each target in a process of its own, on the readers of `tests/support/fuzzing`;
 half of the inputs are damaged as what they are (values of JSON, columns of tables), the others byte by byte.
@@ -30,32 +32,34 @@ _SLACK = 120
 
 def main() -> int:
     """Run the targets named, or all of them."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--seconds", type=int, default=60, help="for each target")
-    asked.add_argument("--seed", type=int, default=0, help="of the inputs; 0: a random one, which is printed")
-    asked.add_argument("--list", action="store_true", help="name the targets and stop")
-    asked.add_argument("--child", help=argparse.SUPPRESS)
-    asked.add_argument("targets", nargs="*", metavar="TARGET", help="names, or the beginnings of names")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the inputs; 0: a random one, which is printed"
+    )
+    parser.add_argument("--list", action="store_true", help="name the targets and stop")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="names, or the beginnings of names")
+    options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tests"))
-    if given.child:
-        _fuzz(given.targets[0], Path(given.child), given.seconds, given.seed)
+    if options.child:
+        _fuzz(options.targets[0], Path(options.child), options.seconds, options.seed)
         return 0
     from support.fuzzing import TARGETS
 
-    chosen = [name for name in TARGETS if not given.targets or name.startswith(tuple(given.targets))]
+    chosen = [name for name in TARGETS if not options.targets or name.startswith(tuple(options.targets))]
     if not chosen:
         print(f"there is no such target; there are: {', '.join(TARGETS)}", file=sys.stderr)
         return 2
-    found = False
+    has_findings = False
     for name in chosen:
-        if given.list:
+        if options.list:
             print(name)
             continue
-        line = _one(name, given.seconds, given.seed or randbelow(2**31) + 1)
-        found = found or bool(line["findings"])
+        line = _one(name, options.seconds, options.seed or randbelow(2**31) + 1)
+        has_findings = has_findings or bool(line["findings"])
         print(json.dumps(line), flush=True)
-    return int(found)
+    return int(has_findings)
 
 
 def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
@@ -72,12 +76,12 @@ def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
             folder,
             name,
         ]
-        kept = {
+        inherited = {
             key: value
             for key, value in os.environ.items()
             if not key.startswith("TILTMETER_") and not key.endswith("_API_KEY")
         }
-        environment = kept | {
+        environment = inherited | {
             "TILTMETER_OFFLINE": "1",
             "TILTMETER_RUNS": str(Path(folder) / "runs"),
             "OMP_NUM_THREADS": "1",
@@ -99,15 +103,17 @@ def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
                 "executions": None,
                 "findings": [endless],
             }
-        said = ended.stderr.decode(errors="replace")
+        errors = ended.stderr.decode(errors="replace")
         log = Path(folder) / "findings.jsonl"
         findings = (
-            [json.loads(one) for one in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+            [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            if log.is_file()
+            else []
         )
-        executed = re.search(r"number_of_executed_units: (\d+)", said)
+        executed = re.search(r"number_of_executed_units: (\d+)", errors)
         if executed is None:  # libFuzzer ended itself: an input took too long or too much memory
             last = next(
-                (one for one in said.splitlines() if "ERROR" in one), f"exit status {ended.returncode}"
+                (line for line in errors.splitlines() if "ERROR" in line), f"exit status {ended.returncode}"
             )
             findings.append({"what": last, "where": name, "input": _of_crash(Path(folder))})
         executions = int(executed[1]) if executed else None
@@ -122,8 +128,8 @@ def _one(name: str, seconds: int, seed: int) -> dict[str, Any]:
 
 def _of_crash(folder: Path) -> str | None:
     """The input that was read when the process ended."""
-    left = [path.read_bytes() for path in (*folder.glob("left-*"), folder / "current") if path.is_file()]
-    return base64.b64encode(left[0]).decode() if left else None
+    inputs = [path.read_bytes() for path in (*folder.glob("left-*"), folder / "current") if path.is_file()]
+    return base64.b64encode(inputs[0]).decode() if inputs else None
 
 
 def _fuzz(name: str, folder: Path, seconds: int, chosen_seed: int) -> None:
@@ -142,23 +148,26 @@ def _fuzz(name: str, folder: Path, seconds: int, chosen_seed: int) -> None:
     corpus.mkdir()
     for number, seed in enumerate(seeds):
         (corpus / str(number)).write_bytes(seed)
-    seen: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
 
     def one(data: bytes) -> None:
         (folder / "current").write_bytes(data)
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            found = examine(target, data, Path(place))
-        if found is not None and (key := (found.where, re.sub(r"[\d'\"].*", "", found.what))) not in seen:
-            seen.add(key)
-            line = {"what": found.what, "where": found.where, "input": base64.b64encode(data).decode()}
+            finding = examine(target, data, Path(place))
+        if (
+            finding is not None
+            and (key := (finding.where, re.sub(r"[\d'\"].*", "", finding.what))) not in reported
+        ):
+            reported.add(key)
+            line = {"what": finding.what, "where": finding.where, "input": base64.b64encode(data).decode()}
             with (folder / "findings.jsonl").open("a", encoding="utf-8") as log:
                 log.write(json.dumps(line) + "\n")
 
     def damage(data: bytes, longest: int, seed: int) -> bytes:
         rng = random.Random(seed)
         if rng.random() < 0.5:
-            made: bytes = atheris.Mutate(data, longest)
-            return made
+            changed: bytes = atheris.Mutate(data, longest)
+            return changed
         return mutated(data if rng.random() < 0.7 else rng.choice(seeds), target.kind, rng)[:longest]
 
     longest = max(4096, 4 * max(map(len, seeds)))

@@ -1,1 +1,1 @@
-"""Measurements of speed and memory, beside peers in environments of their own: `python -m perf`."""
+"""Measurements of speed and memory, compared with peers in separate environments: `python -m perf`."""

@@ -1,15 +1,15 @@
-"""Measure speed and memory, beside peers in environments of their own; one JSON file, and a page.
+"""Measure speed and memory, compared with peers in separate environments; write a JSON file and a page.
 
-    python -m perf.peers                                  install the peers (once) python -m perf --page
-    docs/performance.md             everything, some twenty minutes python -m perf journal growth
-    some parts python -m perf journal --into performance.json        some parts anew, in place of those
-    measured before python -m perf --quick                                tiny sizes, to see that all of it
-    works python -m perf --from performance.json --page FILE    the page again, nothing measured python -m
-    perf claims                                 what the studies of truth found (perf/studies), nothing
-    measured
+    python -m perf.peers                                  install the peers (once)
+    python -m perf --page docs/performance.md             all parts, some twenty minutes
+    python -m perf journal growth                         some parts
+    python -m perf journal --into performance.json        some parts again, which replace earlier results
+    python -m perf --quick                                tiny sizes, to check that everything works
+    python -m perf --from performance.json --page FILE    write the page again, without measuring
+    python -m perf claims                                 print the record of the studies (perf/studies)
 
-Parts run one after the other, each in a fresh process. JSON and page say which part failed, if one did, and
-the exit status then is 1, as it is where a promise is not kept.
+Parts run one after the other, each in a fresh process. The JSON file and the page name parts that failed. The
+exit status is 1 if a part failed or a target was not met.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def now() -> str:
 
 
 def run_part(name: str, arguments: list[str]) -> dict[str, Any]:
-    """What one part told, or how it failed, and its seconds."""
+    """Return the output of one part, or how it failed, and its seconds."""
     begun = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", f"perf.{name}", *arguments],
@@ -53,11 +53,9 @@ def run_part(name: str, arguments: list[str]) -> dict[str, Any]:
         output: dict[str, Any] = json.loads(done.stdout)
     except json.JSONDecodeError as error:
         return seconds | ({"failed": f"what it printed is no JSON: {error}"} | failed)
-    if (
-        "tables" not in output
-    ):  # the long ones tell one object of their own, also where something does not hold
+    if "tables" not in output:  # the long parts print an object without tables, also when they fail
         rows = [
-            {"what": name, "told": value if isinstance(value, int | float | str) else json.dumps(value)}
+            {"what": name, "value": value if isinstance(value, int | float | str) else json.dumps(value)}
             for name, value in output.items()
         ]
         output = {"tables": [{"title": "Output", "rows": rows, "note": ""}]}
@@ -75,13 +73,13 @@ def measure(
 ) -> dict[str, Any]:
     """Run the parts.
 
-    What is known of them, of the machine and of the peers, and of the other parts what was measured `before`.
+    Return their outputs, the machine and the peers, and the outputs of other parts in `before`.
 
     Raises
     ------
     ValueError
-        That was measured on another machine, with other versions of libraries or peers, or in another size;
-        nothing is measured then.
+        `before` was measured on another machine, with other versions of libraries or peers, or in another
+        size; then nothing is measured.
     """
     versions, lost = peer_versions(pythons)
     peers = [f"--peer={name}={python}" for name, python in pythons.items() if name in versions]
@@ -115,8 +113,8 @@ def measure(
     }
 
 
-def kept(report: dict[str, Any]) -> bool:
-    """Whether every part ran and, in full size, every promise that could be measured was kept."""
+def is_met(report: dict[str, Any]) -> bool:
+    """Whether every part ran and, in full size, every target that could be measured was met."""
     parts = report["parts"].values()
     missed = [
         row
@@ -196,13 +194,13 @@ def main() -> int:
             )
         except (OSError, ValueError) as error:
             print(
-                f"nothing can be put into {arguments.into}: {error}; measure everything anew", file=sys.stderr
+                f"nothing can be put into {arguments.into}: {error}; measure all parts again", file=sys.stderr
             )
             return 2
         (arguments.into or arguments.output).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if arguments.page:
         arguments.page.write_text(page(report), encoding="utf-8")
-    return 0 if kept(report) else 1
+    return 0 if is_met(report) else 1
 
 
 if __name__ == "__main__":

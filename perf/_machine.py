@@ -1,4 +1,4 @@
-"""The machine and the software the figures are of."""
+"""The machine and the software that were measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS = ("tiltmeter", "polars", "numpy", "scipy", "sqlalchemy", "aiohttp")
 
 
 def describe() -> dict[str, Any]:
-    """Processor, memory, system, Python and the packages that do the work."""
+    """Return the processor, memory, system, Python and versions of the packages that do the work."""
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
@@ -47,8 +47,11 @@ def _version(name: str) -> str | None:
 
 
 def peer_versions(pythons: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Versions of the peers with their Pythons', and why others cannot be asked."""
-    code = "import sys; from importlib.metadata import version; print(version(sys.argv[1]), 'on Python', sys.version.split()[0])"
+    """Return the versions of the peers and of their Pythons, and why others cannot be measured."""
+    code = (
+        "import sys; from importlib.metadata import version; print(version(sys.argv[1]), 'on Python', "
+        "sys.version.split()[0])"
+    )
     versions, missing = {}, {}
     for name, python in pythons.items():
         try:

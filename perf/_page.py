@@ -1,4 +1,4 @@
-"""The page about what was measured, in Markdown, made from the JSON alone."""
+"""The page of results in Markdown, written from the JSON file alone."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ __all__ = ["page"]
 
 HEAD: Final = """# Performance
 
-All figures were measured on one machine, described below, by one command that you can repeat. Only this command writes the page. Absolute
-figures hold for that machine only. Within a table, the systems were measured alternately in the same run, so their ratios are comparable.
-Peers are the other tools we compare with; they are installed in separate environments, in the versions listed.
+All figures were measured on one machine, described below, by one command that you can repeat. Only this \
+command writes the page. Absolute
+figures hold for that machine only. Within a table, the systems were measured alternately in the same run, \
+so their ratios are comparable.
+Peers are the other tools we compare with; they are installed in separate environments, in the versions \
+listed.
 
 ```
 python -m perf.peers
 python -m perf --page docs/performance.md
 ```
 """
-QUICK: Final = "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They do not measure speed.**\n"
+MET: Final = {True: "yes", False: "**no**", None: "not measured"}
+QUICK: Final = (
+    "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They "
+    "do not measure speed.**\n"
+)
 
 
 def page(report: Mapping[str, Any]) -> str:
-    """The whole page."""
+    """Return the page."""
     parts = [HEAD, QUICK if report["quick"] else "", f"\nWritten {report['written']}.\n"]
     parts += [
         "\n## Machine and versions\n",
@@ -47,8 +54,12 @@ def _peers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _verdict(row: Mapping[str, Any]) -> dict[str, Any]:
-    met = {True: "yes", False: "**no**", None: "not measured"}[row["met"]]
-    return {"target": row["target"], "at least": row["at least"], "measured": row["measured"], "met": met}
+    return {
+        "target": row["target"],
+        "at least": row["at least"],
+        "measured": row["measured"],
+        "met": MET[row["met"]],
+    }
 
 
 def _part(name: str, part: Mapping[str, Any]) -> Iterator[str]:
@@ -64,9 +75,8 @@ def _part(name: str, part: Mapping[str, Any]) -> Iterator[str]:
         yield f"\n**{peer} was not measured here:** {_cell(reason)}\n"
     for table in part.get("tables", []):
         yield f"\n### {table['title']}\n"
-        for cells in dict.fromkeys(
-            tuple(row) for row in table["rows"]
-        ):  # rows with other cells belong in another table
+        # Rows with other columns belong in another table.
+        for cells in dict.fromkeys(tuple(row) for row in table["rows"]):
             yield _markdown([row for row in table["rows"] if tuple(row) == cells])
         if table["note"]:
             yield f"\n{table['note']}\n"

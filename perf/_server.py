@@ -1,8 +1,8 @@
-"""The endpoint every client is measured against: OpenAI-compatible, as fast as Python can answer, or with a given latency.
+"""The OpenAI-compatible server that clients are measured against, as fast as Python or with a given latency.
 
-It answers one of three lettered options, chosen by the prompt alone, so that all who ask the same prompts
-must read the same labels. Runs as a process of its own: `python -m perf._server [SECONDS OF LATENCY]` prints
-its port.
+It answers one of three lettered options, chosen by the prompt alone, so that all clients with the same
+prompts must read the same labels. It runs as a separate process: `python -m perf._server [SECONDS OF
+LATENCY]` prints its port.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["LETTERS", "answer_of", "serving"]
 
 LETTERS: Final = "abc"
 _WORDS: Final = (
-    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. "
-    * 2
-)
+    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it "
+    "is what is measured here. "
+) * 2
 
 
 def answer_of(prompt: str) -> str:
-    """What the server answers to a prompt."""
+    """Return the answer of the server to a prompt."""
     return f"({LETTERS[zlib.crc32(prompt.encode()) % 3]}) {_WORDS}"
 
 
@@ -51,7 +51,7 @@ def _response(answer: str) -> bytes:
 
 
 class Posts(asyncio.Protocol):
-    """Hands the body of every POST to `answer`; requests of one connection come one after the other."""
+    """Pass the body of every POST to `answer`; requests of one connection come one after the other."""
 
     _transport: asyncio.WriteTransport
     _received = b""
@@ -66,10 +66,8 @@ class Posts(asyncio.Protocol):
             length = int(self._received[:head].lower().split(b"content-length:")[1].split(b"\r\n")[0])
             if len(self._received) < head + 4 + length:
                 return
-            body, self._received = (
-                self._received[head + 4 : head + 4 + length],
-                self._received[head + 4 + length :],
-            )
+            body = self._received[head + 4 : head + 4 + length]
+            self._received = self._received[head + 4 + length :]
             self.answer(body)
 
     def answer(self, body: bytes) -> None:
@@ -77,7 +75,7 @@ class Posts(asyncio.Protocol):
 
 
 class _Server(Posts):
-    """Answers every POST, at once or after `latency` seconds."""
+    """Answer every POST, immediately or after `latency` seconds."""
 
     responses = tuple(_response(f"({letter}) {_WORDS}") for letter in LETTERS)
 
@@ -102,7 +100,7 @@ async def _serve(latency: float) -> None:
 
 @contextmanager
 def serving(latency: float = 0.0) -> Iterator[str]:
-    """The URL (with /v1) of a server that runs meanwhile."""
+    """Run a server for the time of the block; yield its URL (with /v1)."""
     command = [sys.executable, "-m", "perf._server", str(latency)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as server:
         try:

@@ -1,7 +1,7 @@
-"""What the parts share: options, fresh processes, peers, peaks, and the one form in which a part tells what it found.
+"""Functions of all parts: options, fresh processes, peers, peak memory, and the output of a part.
 
-A part prints one JSON object: `tables` (each a title, rows with named cells and a note), `targets` (what was
-promised and what came out) and `missing` (peers it would have asked, and why it could not).
+A part prints one JSON object: `tables` (each a title, rows with named cells and a note), `targets` (each the
+promised and the measured value) and `missing` (peers that could not be measured, and why).
 """
 
 from __future__ import annotations
@@ -39,32 +39,35 @@ Row = dict[str, Any]
 
 
 class PeerError(Exception):
-    """A peer could not do what it was asked; the message is the last line it said."""
+    """A peer failed; the message is the last line of its error output."""
 
 
 class Outcome(NamedTuple):
-    """What a peer printed, and the seconds of its process from start to end."""
+    """The output of a peer, and the seconds of its process from start to end."""
 
     reported: dict[str, Any]
     seconds: float
 
 
 class Peers:
-    """Pythons of the peers by name; remembers which ones were wanted and could not be asked."""
+    """Interpreters of the peers by name, and the peers that were needed and could not be measured."""
 
     def __init__(self, peers: Sequence[str]) -> None:
         self._pythons = dict(peer.split("=", 1) for peer in peers)
         self.missing: dict[str, str] = {}
 
     def python(self, name: str) -> str | None:
-        """The interpreter that has the peer; None, and noted as missing, where there is none."""
+        """Return the interpreter that has the peer; without one, None, and the peer is noted as missing."""
         python = self._pythons.get(name)
         if python is None:
             self.missing[name] = "not installed"
         return python
 
     def ask(self, name: str, script: str, task: Mapping[str, Any], **more: str) -> Outcome | None:
-        """Run one of our small drivers in the peer's environment; None, and noted as missing, where that fails."""
+        """Run one of our drivers in the peer's environment.
+
+        If that fails, return None and note the peer as missing.
+        """
         python = self.python(name)
         if python is None:
             return None
@@ -76,7 +79,7 @@ class Peers:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a measured process: no telemetry, no hub, and one of our own choices for each peer."""
+    """Return the environment of a measured process: no telemetry, no hub, and further variables."""
     return os.environ | {
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -86,7 +89,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def ask_peer(python: str, script: str, task: Mapping[str, Any], **more: str) -> Outcome:
-    """Run the driver `script` by the interpreter `python`; raises PeerError when it fails or says nothing."""
+    """Run the driver `script` by the interpreter `python`; raise PeerError if it fails or prints nothing."""
     command = [python, "-P", str(PEERS / script), json.dumps(dict(task))]
     begun = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, env=environment(**more), check=False)
@@ -98,7 +101,7 @@ def ask_peer(python: str, script: str, task: Mapping[str, Any], **more: str) -> 
 
 
 def fresh(module: str, *arguments: object, **more: str) -> Any:
-    """What `python -m perf.MODULE ...` prints, read as JSON; its complaints go to our stderr."""
+    """Return the JSON that `python -m perf.MODULE ...` prints; its error output goes to our stderr."""
     command = [sys.executable, "-m", f"perf.{module}", *map(str, arguments)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | more, check=True
@@ -107,15 +110,15 @@ def fresh(module: str, *arguments: object, **more: str) -> Any:
 
 
 def peak_mib() -> float:
-    """Greatest resident memory of this process since it began.
+    """Return the peak of the resident memory of this process since its start.
 
-    Not getrusage: its maximum a child inherits.
+    `getrusage` would not do: a child inherits its maximum.
     """
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """A parser with what every part understands."""
+    """Return a parser with the options of all parts."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -131,7 +134,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 
 def rounded(row: Mapping[str, Any]) -> Row:
-    """Numbers to the three or four digits that mean something."""
+    """Round the numbers of a row to three or four significant digits."""
     return {name: _digits(value) if isinstance(value, float) else value for name, value in row.items()}
 
 
@@ -140,12 +143,12 @@ def _digits(value: float) -> float:
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> dict[str, Any]:
-    """One table of the page: rows with named cells, and what a reader must know about it."""
+    """Return one table of the page: rows with named cells, and a note about them."""
     return {"title": title, "rows": [rounded(row) for row in rows], "note": note}
 
 
 def target(subject: str, value: float | None, least: float) -> Row:
-    """A promise and what came of it; `value` None where it could not be measured."""
+    """Return a target and its measured value; `value` is None if it could not be measured."""
     return {
         "target": subject,
         "at least": least,
@@ -157,7 +160,7 @@ def target(subject: str, value: float | None, least: float) -> Row:
 def tell(
     tables: Sequence[Mapping[str, Any]], *, targets: Sequence[Row] = (), peers: Peers | None = None
 ) -> None:
-    """Print what a part found."""
+    """Print the output of a part."""
     print(
         json.dumps(
             {

@@ -1,4 +1,6 @@
-"""Unify and test synthetic studies of associations: seconds and peak memory of each step, its growth, and the original's merge beside ours.
+"""Unify and test synthetic studies of associations: seconds and peak memory of each step, and its growth.
+
+The merge of the original method is measured as well.
 
     python -m perf.associations [--large]
 
@@ -51,9 +53,10 @@ CUES = ("avoids", "not", "lacks", "never", "refuses")
 
 
 def vectors_of(strings: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Clusters of very different size.
+    """Return vectors in clusters of very different size.
 
-    A direction all share and a falling spectrum make strangers as similar as real phrases are.
+    A common direction and a falling spectrum make vectors of different clusters as similar as those of real
+    phrases.
     """
     clusters = strings // 20
     spectrum = np.exp(-np.arange(DIMENSIONS) / 70).astype(np.float32)
@@ -76,9 +79,9 @@ def vectors_of(strings: int, rng: np.random.Generator) -> NDArray[np.float32]:
 
 
 def phrases_of(strings: int, rng: np.random.Generator) -> list[str]:
-    """Different strings of three or four made-up words.
+    """Return different strings of three or four made-up words.
 
-    Three in a hundred with a cue of negation, five with a demographic term.
+    Three in a hundred begin with a cue of negation, five with a demographic term.
     """
     syllables = [a + b for a in "bdfglmnprst" for b in ("a", "e", "i", "o", "u", "an", "er")]
     words = [first + second for first in syllables for second in syllables]
@@ -86,21 +89,19 @@ def phrases_of(strings: int, rng: np.random.Generator) -> list[str]:
     lots, last = rng.random(strings), rng.integers(300, size=strings)
     rows = []
     for number, lot, end in zip(numbers.tolist(), lots.tolist(), last.tolist(), strict=True):
-        front = (
-            f"{CUES[number % 5]} "
-            if lot < 0.03
-            else f"{TERMS[number % 10]} "
-            if lot < 0.08
-            else "un"
-            if lot < 0.09
-            else ""
-        )
+        front = ""
+        if lot < 0.03:
+            front = f"{CUES[number % 5]} "
+        elif lot < 0.08:
+            front = f"{TERMS[number % 10]} "
+        elif lot < 0.09:
+            front = "un"
         rows.append(f"{front}{words[number // len(words)]} {words[number % len(words)]} {words[end]}")
     return rows
 
 
 def make(folder: Path, mentions: int, strings: int) -> None:
-    """`phrases`, `vectors`, `lists` and `mentions` of a study."""
+    """Write `phrases`, `vectors`, `lists` and `mentions` of a study."""
     rng = np.random.default_rng(20)
     phrases = phrases_of(strings, rng)
     weights = 1 / np.arange(1, strings + 1)
@@ -110,18 +111,20 @@ def make(folder: Path, mentions: int, strings: int) -> None:
     lists = round(mentions / PER_LIST)
     identities = [(category, identity) for category, members in CATEGORIES.items() for identity in members]
     chosen = rng.integers(len(identities), size=lists)
-    table = pl.DataFrame(
-        {
-            "attempt": [f"story/{number // 2}#0" for number in range(lists)],
-            "character": np.arange(lists, dtype=np.int8) % 2,
-            "identity": [identities[place][1] for place in chosen],
-            "part": [identities[place][0] for place in chosen],
-            "descriptor": [f"{identities[place][1]} {number % 5}" for number, place in enumerate(chosen)],
-            "context": [f"category {place}" for place in rng.integers(CONTEXTS, size=lists)],
-            "repetition": pl.Series(rng.integers(20, size=lists), dtype=pl.Int32),
-        }
-    )
-    table = table.with_columns(
+    contexts = rng.integers(CONTEXTS, size=lists)
+    repetitions = pl.Series(rng.integers(20, size=lists), dtype=pl.Int32)
+    identity_of_list = [identities[place][1] for place in chosen]
+    descriptors = [f"{name} {number % 5}" for number, name in enumerate(identity_of_list)]
+    columns = {
+        "attempt": [f"story/{number // 2}#0" for number in range(lists)],
+        "character": np.arange(lists, dtype=np.int8) % 2,
+        "identity": identity_of_list,
+        "part": [identities[place][0] for place in chosen],
+        "descriptor": descriptors,
+        "context": [f"category {place}" for place in contexts],
+        "repetition": repetitions,
+    }
+    table = pl.DataFrame(columns).with_columns(
         name=pl.col("descriptor"),
         location=pl.col("context"),
         stratum=pl.lit("all"),
@@ -142,7 +145,7 @@ def make(folder: Path, mentions: int, strings: int) -> None:
 
 
 def unify(folder: Path, strings: int) -> dict[str, Any]:
-    """The map of concepts of the `strings` first phrases."""
+    """Write the concepts of the first `strings` phrases; return sizes and seconds."""
     from tiltmeter.associations.concepts import unify
 
     phrases = pl.read_parquet(folder / "phrases.parquet").head(strings)
@@ -177,16 +180,16 @@ def test(folder: Path) -> dict[str, Any]:
 
 
 def original_merge(vectors: NDArray[np.float32]) -> list[int]:
-    """As the method's code goes about it: all mentions of a location category in order of appearance, all cosines, two loops.
+    """Merge as the code of the method: all mentions in order of appearance, all cosines, two loops.
 
-    How the released loops look up a cosine is not known, so three forms are timed. This is the one that costs
-    the original least: what is merged is skipped first, and one index takes the number out of an array.
+    How the released loops look up a cosine is not known, so three forms are timed. This form is the fastest
+    for the original: merged mentions are skipped first, and one index takes the number out of an array.
     """
     return _merged(vectors @ vectors.T)
 
 
 def original_merge_of_tensors(vectors: NDArray[np.float32]) -> list[int]:
-    """The same with the matrix that the encoder's own library gives: a tensor, of which every number taken out is a tensor again."""
+    """Merge with the matrix of the encoder's library: a tensor, each number of which is a tensor again."""
     import torch
     from sentence_transformers.util import cos_sim
 
@@ -208,7 +211,7 @@ def _merged(similarity: Any) -> list[int]:
 
 
 def original_merge_by_rows(vectors: NDArray[np.float32]) -> list[int]:
-    """The same with every pair looked at: the row is taken out of the matrix first, then the number, as such loops are often written."""
+    """Merge by first taking the row out of the matrix and then the number, for every pair."""
     similarity = vectors @ vectors.T
     count = len(vectors)
     leader = [-1] * count
@@ -230,7 +233,7 @@ FORMS = {
 
 
 def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
-    """Both merges on the mentions of one location category, embeddings given.
+    """Time both merges on the mentions of one location category, with given embeddings.
 
     Ours begins with the mentions as well.
     """
@@ -241,9 +244,8 @@ def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
     number = {phrase: row for row, phrase in enumerate(pl.read_parquet(folder / "phrases.parquet")["phrase"])}
     every = np.load(folder / "vectors.npy", mmap_mode="r")
     vectors = every[[number[phrase] for phrase in spoken]]
-    unify(
-        pl.DataFrame({"phrase": ["warm", "up"], "mentions": [1, 1]}), vectors[:2]
-    )  # imports and lists are not what is measured
+    # Imports and lists of words are loaded before the measurement.
+    unify(pl.DataFrame({"phrase": ["warm", "up"], "mentions": [1, 1]}), vectors[:2])
     merge(vectors[:2])
     begun = time.perf_counter()
     first = (
@@ -277,7 +279,7 @@ def child(folder: Path, step: str, *arguments: object) -> dict[str, Any]:
 
 
 def steps(folder: Path, step: str, arguments: list[str]) -> dict[str, Any]:
-    """One step in this process, with its peak memory."""
+    """Carry out one step in this process; return its figures and peak memory."""
     match step:
         case "make":
             make(folder, *map(int, arguments))
@@ -302,13 +304,9 @@ def main() -> None:
     if arguments.step:
         print(json.dumps(steps(arguments.folder, arguments.step[0], arguments.step[1:])))
         return
-    sizes = (
-        ((2_000, 800),)
-        if arguments.quick
-        else ((385_000, 100_000), (3_850_000, 400_000))
-        if arguments.large
-        else ((385_000, 100_000),)
-    )
+    sizes = [(2_000, 800)] if arguments.quick else [(385_000, 100_000)]
+    if arguments.large and not arguments.quick:
+        sizes.append((3_850_000, 400_000))
     looped = (
         {"array": 300, "rows": 300}
         if arguments.quick
@@ -325,8 +323,8 @@ def main() -> None:
             unified += [child(folder, "unify", strings // part) for part in (8, 4, 2, 1)]
             tested.append(child(folder, "test"))
     note = (
-        "It is not known how the released loops look up a cosine, so three variants are timed. They are quadratic: the speedup grows "
-        "with size."
+        "It is not known how the released loops look up a cosine, so three variants are timed. They are "
+        "quadratic: the speedup grows with size."
     )
     tell(
         [

@@ -19,9 +19,11 @@ import polars as pl
 from perf._tools import Peers, options, table, target, tell
 from tiltmeter.stats import STATISTICS
 
-GROUPS, UNITS, GENERATIONS = 21, 75, 20
+GROUPS = 21
+UNITS = 75
+GENERATIONS = 20
 FEATURES = ("sentiment", "regard", "toxicity", "openness", "distance")
-# Our names, and how the peer is asked for the same.
+# Our names, and the name and arguments of the same statistic in the peer.
 PIPELINE = {
     "mean": ("mean", {}),
     "selection_rate": ("selection_rate", {}),
@@ -46,8 +48,8 @@ BOTH = PIPELINE | {
 }
 
 
-def made() -> tuple[pl.DataFrame, list[str]]:
-    """The frame and its generations, the baseline among them."""
+def example_frame() -> tuple[pl.DataFrame, list[str]]:
+    """Return the frame and its generations, including the baseline."""
     rng = np.random.default_rng(123)
     generations = ["baseline", *(f"g{number}" for number in range(GENERATIONS))]
     values = {
@@ -86,7 +88,7 @@ def theirs(
     generations: list[str],
     calls: Mapping[str, tuple[str, Mapping[str, float]]],
 ) -> float | None:
-    """Seconds of `sagedbias` on the same frame, reading it not counted."""
+    """Return the seconds of `sagedbias` on the same frame, without those to read it."""
     answers = {name: pl.lit("answer") for name in generations[1:]}
     factors = {"domain": "countries", "prompts": "?", "source_tag": "s", "baseline": "b"}
     constant = {name: pl.lit(value) for name, value in factors.items()}
@@ -109,7 +111,7 @@ def theirs(
 def main() -> None:
     arguments = options(__doc__).parse_args()
     peers = Peers(arguments.peer)
-    frame, generations = made()
+    frame, generations = example_frame()
     if arguments.quick:
         frame = frame.group_by("concept", maintain_order=True).head(10)
     columns = [column for column in frame.columns if column not in ("concept", "root")]
@@ -142,7 +144,10 @@ def main() -> None:
         }
     )
     shape = f"{frame.height:,} prompts in {GROUPS} groups, {len(columns)} columns"
-    note = f"{shape}. `seconds` is wall-clock time; Tiltmeter uses every core, and `cpu_seconds` is the sum over cores."
+    note = (
+        f"{shape}. `seconds` is wall-clock time; Tiltmeter uses every core, and `cpu_seconds` is the sum "
+        f"over cores."
+    )
     tell([table("Seconds to diagnose the data frame", rows, note)], targets=targets, peers=peers)
 
 

@@ -1,8 +1,7 @@
-"""What a second Ray worker gives where work is CPU-bound: a local model that answers, and an encoder, on one and on two workers.
+"""The gain by a second Ray worker in CPU-bound work: a local model and an encoder, on one and two workers.
 
-Needs two cores or more. Workers are started and their models loaded before anything is timed. What the
-machine itself has for a second core is shown beside: the same work in one and in two processes that share
-nothing, with a thread each.
+Needs two cores or more. Workers are started and their models loaded before the measurement. For comparison,
+the same work is measured in one and in two independent processes with one thread each.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ ROUNDS: Final = 5
 KINDS: Final = {"stories": "responses of a small local model", "vectors": "MiniLM vectors"}
 fresh = count()
 _together: Barrier
-"""In a plain process: where it waits for the others."""
+"""In an independent process: the barrier at which it waits for the others."""
 
 
-def asked(number: int) -> list[Request]:
+def fresh_requests(number: int) -> list[Request]:
     return [
         Request((Message("user", f"Tell me a story of a person, number {next(fresh)}."),))
         for _ in range(number)
@@ -41,8 +40,8 @@ def asked(number: int) -> list[Request]:
 
 
 def answers(engine: Engine, journal: Journal, number: int) -> float:
-    """Answers a second of the storyteller."""
-    requests = asked(number)
+    """Return the answers per second of the storyteller."""
+    requests = fresh_requests(number)
     begun = time.perf_counter()
     tally = engine.generate(
         create_model(f"hf/{STORYTELLER}"),
@@ -55,11 +54,11 @@ def answers(engine: Engine, journal: Journal, number: int) -> float:
 
 
 def vectors(engine: Engine, number: int) -> float:
-    """Texts encoded a second."""
+    """Return the texts encoded per second."""
     from tiltmeter.datasets import Library, encoder_folder
 
     texts = [
-        f"Text number {next(fresh)} tells of somebody who went out to buy bread and came home late."
+        f"Text number {next(fresh)} is about a person who went out to buy bread and came home late."
         for _ in range(number)
     ]
     encoder = engine.encoder(encoder_folder(Library.default()), store=None)
@@ -75,16 +74,15 @@ def measured(workers: int, stories: int, texts: int) -> dict[str, float]:
         open_engine(*chosen) as engine,
         open_journal(Path(place) / "journal.sqlite") as journal,
     ):
-        answers(
-            engine, journal, 128 * max(workers, 1)
-        )  # more than one worker can have: all of them load the model
+        # More requests than one worker accepts, so that all of them load the model.
+        answers(engine, journal, 128 * max(workers, 1))
         rates = {"stories": answers(engine, journal, stories)}
         vectors(engine, 512 * max(workers, 1))
         return rates | {"vectors": vectors(engine, texts)}
 
 
 def alone(processes: int, stories: int, texts: int) -> dict[str, float]:
-    """The same in processes that know nothing of each other, begun together: the rates of all of them, added up."""
+    """Return the sum of the rates of independent processes that start together."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, _agree, (context.Barrier(processes),)) as crew:
         futures = [crew.submit(_alone, stories // processes, texts // processes) for _ in range(processes)]
@@ -124,7 +122,7 @@ def main() -> None:
     ways: dict[str, Callable[[], dict[str, float]]] = {
         "one worker": lambda: measured(1, stories, texts),
         "two workers": lambda: measured(2, stories, texts),
-        # less will do: they have nothing to hand out, which would count for less in a longer run
+        # Less work suffices: these have no work to distribute, whose cost a longer run would reduce.
         "one process": lambda: alone(1, stories // 4, texts // 4),
         "two processes": lambda: alone(2, stories // 2, texts // 2),
     }
@@ -132,9 +130,8 @@ def main() -> None:
         "local engine": [measured(0, stories, texts)]
     }
     for number in range(rounds):
-        for name in list(ways)[
-            :: 1 if number % 2 else -1
-        ]:  # in turn, so that a machine that gets slower or faster favours none
+        # In alternating order, so that a machine that gets slower or faster favours none.
+        for name in list(ways)[:: 1 if number % 2 else -1]:
             rates[name].append(ways[name]())
     best = {name: {kind: max(rate[kind] for rate in each) for kind in KINDS} for name, each in rates.items()}
     middle = {
@@ -157,10 +154,12 @@ def main() -> None:
     ]
     process = ("one process", "two processes")
     note = (
-        f"Medians of {rounds} rounds, and the best round: other guests of the host can only slow it down. In the best rounds, a second "
-        f"worker multiplies throughput by {gained(best, 'one worker', 'two workers')} (responses and vectors). A second process that "
-        f"shares nothing with the first multiplies it by {gained(middle, *process)} in the median and {gained(best, *process)} in the "
-        "best rounds. Workers and processes have one thread each. The local engine uses all available cores for the batches of one process."
+        f"Medians of {rounds} rounds, and the best round: other guests of the host can only slow it down. "
+        f"In the best rounds, a second worker multiplies throughput by "
+        f"{gained(best, 'one worker', 'two workers')} (responses and vectors). A second process that shares "
+        f"nothing with the first multiplies it by {gained(middle, *process)} in the median and "
+        f"{gained(best, *process)} in the best rounds. Workers and processes have one thread each. The "
+        "local engine uses all available cores for the batches of one process."
     )
     tell([table("Throughput per second", rows, note)], targets=targets)
 

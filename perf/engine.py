@@ -1,9 +1,9 @@
-"""How much the engine with its journal costs beside a bare aiohttp loop and the `openai` SDK, against one local server.
+"""The cost of the engine with its journal, compared with a bare aiohttp loop and the `openai` SDK.
 
     python -m perf.engine [--requests 15000] [--rounds 5] [--connections 256]
 
-The server is a separate process that answers at once. The three clients take turns, so that a noisy machine
-is noisy for all of them; ratios are medians over the rounds.
+The local server is a separate process that answers immediately. The three clients take turns, so that a noisy
+machine affects all of them; ratios are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from tiltmeter.engine import Display, Limits, Prices, Request, open_journal
 from tiltmeter.engine.generation import Generation
 from tiltmeter.models import Message, Sampling, create_model
 
-PROMPT = "Prompt {}: a question of the usual length, which names a person, a place and a choice, and asks for one of two answers."
+PROMPT = (
+    "Prompt {}: a question of the usual length, which names a person, a place and a choice, and asks for "
+    "one of two answers."
+)
 fresh = count()
 
 
 async def in_turn(requests: int, connections: int, ask: Callable[[str], Awaitable[str | None]]) -> float:
-    """Requests a second of `connections` coroutines that ask one after the other."""
+    """Return the requests per second of `connections` coroutines, each with one request at a time."""
     prompts = iter([PROMPT.format(next(fresh)) for _ in range(requests)])
 
     async def work() -> None:
@@ -89,7 +92,7 @@ def main() -> None:
     requests, rounds = (500, 1) if arguments.quick else (arguments.requests, arguments.rounds)
     rates: dict[str, list[float]] = {"bare": [], "engine": [], "openai": []}
     with serving() as url:
-        for client in (bare, engine, sdk):  # imports and first connections are not what is measured
+        for client in (bare, engine, sdk):  # imports and first connections are not measured
             asyncio.run(client(url, 500, arguments.connections))
         for _ in range(rounds):
             rates["bare"].append(asyncio.run(bare(url, requests, arguments.connections)))
@@ -119,7 +122,10 @@ def main() -> None:
             table(
                 "Requests per second",
                 rows,
-                f"{arguments.connections} connections, {rounds} rounds; ratios are medians of the ratios within rounds.",
+                (
+                    f"{arguments.connections} connections, {rounds} rounds; ratios are medians of the "
+                    f"ratios within rounds."
+                ),
             )
         ]
     )

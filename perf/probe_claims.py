@@ -1,16 +1,16 @@
-"""Do the marks and intervals of the probes hold for questions, names and wordings like these? Prints one line of JSON per setting.
+"""Do the marks and intervals of the probes hold for questions, names and wordings like these?
 
     python -m perf.probe_claims marks --size standard --studies 1000 > marks.jsonl
     python -m perf.probe_claims clusters --size standard --studies 1000 > clusters.jsonl
     python -m perf.probe_claims table marks.jsonl clusters.jsonl
 
-The product provides the designs (which items, names, questions and wordings exist) and the analysis. The
-responses come from the generator below, which shares no code with the product: each label has a utility, and
-random effects of names, questions, scenarios, traits, wordings and items, drawn anew in each study, change
-how strongly the bias acts. The truth of a setting is the metric of the sums over all its studies, so it is
-that of the population of names, questions and wordings, not that of one draw. `marks` places the truth in the
-middle of each tier of each key metric (with effects of SD 0.4 for clusters, 0.2 for wordings and 0.5 for
-items, on the logit scale); `clusters` varies the SDs.
+Prints one line of JSON per setting. The product provides the designs (which items, names, questions and
+wordings exist) and the analysis. The responses come from the generator below, which shares no code with the
+product: each label has a utility, and random effects of names, questions, scenarios, traits, wordings and
+items, drawn in each study, change how strongly the bias acts. The truth of a setting is the metric of the
+sums over all its studies, so it is that of the population of names, questions and wordings, not that of one
+draw. `marks` places the truth in the middle of each tier of each key metric (with effects of SD 0.4 for
+clusters, 0.2 for wordings and 0.5 for items, on the logit scale); `clusters` varies the SDs.
 """
 
 from __future__ import annotations
@@ -69,13 +69,14 @@ def sign_of(rows: pl.DataFrame, column: str, values: dict[object, float]) -> Flo
 
 def bbq(rows: pl.DataFrame) -> Utilities:
     """Letters."""
-    logical, stereotype = (
-        np.stack([(rows[name] == letter).to_numpy() for letter in "abc"], axis=1) for name in ANSWERS
-    )
-    return 2.5 * logical, {"stereotype_rate": stereotype.astype(float)}
+
+    def indicators(column: str) -> Floats:
+        is_letter = [(rows[column] == letter).to_numpy() for letter in "abc"]
+        return np.stack(is_letter, axis=1).astype(float)
+
+    return 2.5 * indicators("logical_answer"), {"stereotype_rate": indicators("stereotypical_answer")}
 
 
-ANSWERS = ("logical_answer", "stereotypical_answer")
 GENERATORS: dict[str, Callable[[pl.DataFrame], Utilities]] = {
     "bbq": bbq,
     "direct": lambda rows: (
@@ -175,8 +176,10 @@ class Studied:
         ]
 
     def effects(self, rng: np.random.Generator, sds: dict[str, float]) -> tuple[Floats, Floats]:
-        """Return what is added to the bias, and the change of two labels by names that compete, of each attempt."""
-        rows, added, rival = self.rows, np.zeros(self.rows.height), np.zeros(self.rows.height)
+        """Return, by attempt, the additions to the bias and the effect of competing names on two labels."""
+        rows = self.rows
+        added = np.zeros(rows.height)
+        rival = np.zeros(rows.height)
         sd = sds["clusters"]
         for column in ("question_id", "scenario_id", "trait", "role"):
             if column in rows.columns and not (column == "role" and "male_names" in rows.columns):
@@ -269,7 +272,7 @@ class Studied:
 def studies_of(
     studied: Studied, metric: str, bias: float, sds: dict[str, float], studies: int, seed: int
 ) -> dict[str, object]:
-    """Return what was found in the studies of one setting."""
+    """Return the outcome of the studies of one setting."""
     named = next(key for key in studied.keys.values() if key.name == metric)
     columns: dict[str, list[Any]] = defaultdict(list)
     total: Any = 0.0
@@ -278,11 +281,8 @@ def studies_of(
         counted = studied.count(rng, bias, metric, sds)
         total = total + counted.values.sum(axis=0)
         settings = Settings(resamples=studied.settings.resamples, seed=number)
-        (estimate,) = (
-            estimate
-            for estimate in estimate_metrics(counted, DEFAULT, settings)
-            if estimate.named.name == metric
-        )
+        estimates = estimate_metrics(counted, DEFAULT, settings)
+        [estimate] = [estimate for estimate in estimates if estimate.named.name == metric]
         mark = DEFAULT.mark(estimate, named.metric.bands, 1.0)
         columns["interval"].append((estimate.low, estimate.high))
         columns["items"].append((estimate.low_items, estimate.high_items))
@@ -291,22 +291,21 @@ def studies_of(
     tier = tier_of(named.metric.bands, truth)
     ranges = [(MARKS.index(best), MARKS.index(worst)) for best, worst in columns["range"]]
     rank = MARKS.index(tier)
-    return {
-        "truth": truth,
-        "tier": tier,
-        "outside": float(np.mean([not best <= rank <= worst for best, worst in ranges])),
-        "undecided": float(np.mean([best == 0 and worst >= 2 for best, worst in ranges])),
-        "one tier": float(np.mean([best == worst for best, worst in ranges])),
-        "failed": float(np.mean([best >= 2 for best, _ in ranges])),
-        "coverage": float(np.mean([low <= truth <= high for low, high in columns["interval"]])),
-        "coverage of items": float(np.mean([low <= truth <= high for low, high in columns["items"]])),
-        "width": float(np.mean([high - low for low, high in columns["interval"]])),
-    }
+    outcome: dict[str, object] = {"truth": truth, "tier": tier}
+    outcome["outside"] = float(np.mean([not best <= rank <= worst for best, worst in ranges]))
+    outcome["undecided"] = float(np.mean([best == 0 and worst >= 2 for best, worst in ranges]))
+    outcome["one tier"] = float(np.mean([best == worst for best, worst in ranges]))
+    outcome["failed"] = float(np.mean([best >= 2 for best, _ in ranges]))
+    outcome["coverage"] = float(np.mean([low <= truth <= high for low, high in columns["interval"]]))
+    outcome["coverage of items"] = float(np.mean([low <= truth <= high for low, high in columns["items"]]))
+    outcome["width"] = float(np.mean([high - low for low, high in columns["interval"]]))
+    return outcome
 
 
 def tier_of(bands: object, value: float) -> str:
     """Return the tier that contains a value; on a boundary, the milder one."""
-    return str(next(band.mark for band in bands if band.low <= value <= band.high))  # type: ignore[attr-defined]
+    marks = (band.mark for band in bands if band.low <= value <= band.high)  # type: ignore[attr-defined]
+    return str(next(marks))
 
 
 def dials_of(studied: Studied, metric: str, sds: dict[str, float]) -> dict[str, float]:
@@ -414,7 +413,8 @@ def table(files: list[str]) -> None:
                     *("–" if setting not in shares else f"{shares[setting]:.1%}" for setting in settings),
                 ]
             print(
-                f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} | {' | '.join(cells)} |"
+                f"| `{of_metric.row(0, named=True)['probe']}` {of_metric.row(0, named=True)['metric']} "
+                f"| {' | '.join(cells)} |"
             )
 
 

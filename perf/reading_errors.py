@@ -4,8 +4,8 @@
 
 The generator shares no code with the package. A probe asks about two groups; an answer is yes with a rate
 that differs by group, items differ, and the reader misses a yes (reads no, or nothing), with a rate that may
-differ by group, or hears a yes that was not said. 200 attempts of each study are labelled. The truth is that
-of the population from which the items are drawn.
+differ by group, or reads a yes where none was said. 200 attempts of each study are labelled. The truth is
+that of the population from which the items are drawn.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TwoGroups(Probe):
     """Yes or no about two groups: a rate, the difference and the ratio."""
 
     name = "two_groups"
-    card = Card("Two groups", "own", "", "", "", "", "", ())
+    card = Card(title="Two groups", harm="own", asks="", reads="", bias="", limits="", source="", data=())
     labels = ("yes", "no")
     groups = ("women", "men")
     metrics = (
@@ -75,34 +75,35 @@ class TwoGroups(Probe):
 
     def formulas(self, s: Sums) -> Values:
         """See Probe.formulas."""
-        women, men = (rate(s, f"{group}:yes", f"{group}:no") for group in self.groups)
+        women = rate(s, "women:yes", "women:no")
+        men = rate(s, "men:yes", "men:no")
         return {"rate": women, "difference": women - men, "ratio": ratio(women, men)}
 
 
 def study(
     rng: np.random.Generator, rates: tuple[float, float], misses: tuple[float, float], heard: float
 ) -> pl.DataFrame:
-    """Return the measures of one study, with what was said."""
+    """Return the measures of one study, with the true labels in `said`."""
     group = np.repeat([0, 1], ITEMS)
     labels = rng.random(2 * ITEMS) < np.array(rates)[group]
     missed = labels & (rng.random(2 * ITEMS) < np.array(misses)[group])
     unread = missed & (rng.random(2 * ITEMS) < 0.5)
     yes = (labels & ~missed) | (~labels & (rng.random(2 * ITEMS) < heard))
-    return pl.DataFrame(
-        {
-            "prompt_id": [str(number) for number in range(2 * ITEMS)],
-            "repetition": np.zeros(2 * ITEMS, dtype=np.int16),
-            "item": np.arange(2 * ITEMS, dtype=np.int32),
-            "group": np.where(group == 0, "women", "men"),
-            "stratum": np.where(group == 0, "women", "men"),
-            "wording": "plain",
-            "part": "two_groups",
-            "model": "own",
-            "label": np.where(yes, "yes", "no"),
-            "unread": unread,
-            "said": np.where(labels, "yes", "no"),
-        },
-    ).with_columns(
+    name_of_group = np.where(group == 0, "women", "men")
+    columns = {
+        "prompt_id": [str(number) for number in range(2 * ITEMS)],
+        "repetition": np.zeros(2 * ITEMS, dtype=np.int16),
+        "item": np.arange(2 * ITEMS, dtype=np.int32),
+        "group": name_of_group,
+        "stratum": name_of_group,
+        "label": np.where(yes, "yes", "no"),
+        "unread": unread,
+        "said": np.where(labels, "yes", "no"),
+    }
+    table = pl.DataFrame(columns).with_columns(
+        wording=pl.lit("plain"), part=pl.lit("two_groups"), model=pl.lit("own")
+    )
+    return table.with_columns(
         label=pl.when(~col.unread).then("label"),
         outcome=pl.when("unread").then(pl.lit("unreadable")).otherwise(pl.lit("answered")),
     )
@@ -118,8 +119,8 @@ def carry_out(task: tuple[int, int, int]) -> dict[str, float | str]:
     for number in range(studies):
         table = study(np.random.default_rng([case, number]), rates, misses, heard)
         sample = draw_rows(table.with_columns(read="label"), labels, number)
-        given = conform(sample.with_columns(label="said", annotator=pl.lit("own")), LABELS)
-        tables = probe.analyse_labelled(table.drop("said"), given, Settings(seed=number, resamples=400))
+        labelled = conform(sample.with_columns(label="said", annotator=pl.lit("own")), LABELS)
+        tables = probe.analyse_labelled(table.drop("said"), labelled, Settings(seed=number, resamples=400))
         rows = (
             tables["findings"]
             .with_columns(tables["grades"].select("low_read", "high_read"))

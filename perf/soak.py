@@ -1,21 +1,23 @@
-"""Load in bad weather: several processes on one journal ask a server that fails in every way we know, is killed and comes back.
+"""Load with faults: several processes with one journal and a server with every known fault, which is killed.
 
     python perf/soak.py [--seconds 1800] [--connections 24] [--latency 0.1]
 
-Three processes ask without pause, two of them the same prompts of the same model. Some requests fail in
-passing all the time (errors, resets, half and broken bodies, silence, megabytes of nothing, ...), by a fixed
-share for each kind. In every cycle the first process is killed (-9) and begun again, the server declares
-itself overloaded for some seconds (429 with and without Retry-After, 503, 529), and is killed and begun again
-after some seconds of refused connections. At the end the server is well and what is missing is asked. The
-server counts what it was asked and what it delivered in files that outlive it. What must hold:
+Three processes send requests without pause, two of them the same prompts to the same model. A fixed share of
+requests fails with each kind of passing fault (errors, resets, half and broken bodies, silence, huge bodies).
+In every cycle the first process is killed (-9) and started again; the server is overloaded for some seconds
+(429 with and without Retry-After, 503, 529), is killed, and is started again after some seconds of refused
+connections. At the end the server has no faults, and missing responses are requested. The server counts the
+requests and the delivered responses in files that outlive it. What must hold:
 
 * lost: no answer that was delivered is missing from the journal when the processes have ended;
 * doubled: the journal then holds one row for each prompt, each with the text that follows from its prompt;
-* paid again: at most, for each kill, what was in flight and half a second's worth;
-* load: while the server is well, four fifths of the connections that may be open are in use (the median), and no process gives up;
-* memory: the processes that are not killed grow by less than 10 MB a minute over the second half (60 where that lasts less than a minute).
+* paid again: for each kill, at most the requests in flight and those of half a second;
+* load: while the server has no faults, four fifths of the connections that may be open are in use (the
+  median), and no process gives up;
+* memory: the processes that are not killed grow by less than 10 MB per minute over the second half (60 if the
+  half lasts less than a minute).
 
-Prints one JSON object; the exit status is 1 where something does not hold.
+Prints one JSON object; the exit status is 1 if a condition does not hold.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ from tiltmeter.models import Message, Sampling, create_model
 
 MODELS: Final = ("a", "b")
 CLIENTS: Final = ("a", "a", "b")
-"""The model each process asks; the first process is the one that is killed."""
+"""The model of each process; the first process is killed."""
 MOST_PROMPTS: Final = 8_000_000
 SAMPLING: Final = Sampling(temperature=0.0)
 TIMEOUT: Final = 2.0
@@ -77,7 +79,7 @@ PASSING: Final[dict[str, tuple[float, Fault]]] = {
     "empty choices": (0.003, lambda text: bad.empty_choices()),
     "huge body": (0.001, lambda text: bad.huge_body(4)),
 }
-"""Share of requests and what happens to them; "slow" and "wrong content type" are answers all the same."""
+"""Share of requests and their fault; "slow" and "wrong content type" still deliver an answer."""
 OVERLOAD: Final[dict[str, tuple[float, Fault]]] = {
     "429 with Retry-After": (0.1, lambda text: bad.rate_limited(0.5)),
     "429": (0.1, lambda text: bad.rate_limited()),
@@ -92,14 +94,14 @@ def prompt(number: int) -> str:
     return f"What is the number after {number}?"
 
 
-def said(model: str, number: int) -> str:
+def answer_to(model: str, number: int) -> str:
     return f"{model} says: after {number} comes {number + 1}."
 
 
 class Weather:
-    """What the server does at which time.
+    """The faults of the server by time.
 
-    A cycle has its overload in the middle; the rest is up to the harness.
+    A cycle has its overload in the middle; kills are up to the harness.
     """
 
     def __init__(self, begun: float, cycle: float) -> None:
@@ -109,9 +111,9 @@ class Weather:
         return 0.45 <= (now - self._begun) / self._cycle % 1 < 0.45 + min(0.1, 3 / self._cycle)
 
     def of(self, now: float, injected: Counts) -> tuple[str, Fault] | None:
-        """The fault of a request that comes now, None: none.
+        """Return the fault of a request at this time, or None.
 
-        A kind that has not been seen yet goes before.
+        A kind that has not occurred yet is preferred.
         """
         kinds = OVERLOAD if self.overloaded(now) else PASSING
         unseen = [(name, fault) for name, (_, fault) in kinds.items() if not injected[KINDS.index(name)]]
@@ -127,16 +129,15 @@ class Weather:
 
 def serve(place: Path, port: int, weather: Weather | None, latency: float) -> None:
     """Run the server until killed."""
-    logging.getLogger("aiohttp.server").setLevel(
-        logging.CRITICAL
-    )  # clients that are killed in the middle of an answer
+    # Clients are killed in the middle of an answer.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     ledgers = {model: Ledger(place / f"ledger-{model}", MOST_PROMPTS) for model in MODELS}
     injected = ledgers[MODELS[0]].gauges
 
     def script(body: dict[str, Any], _nth: int) -> bad.Behaviour:
         model, number = body["model"], int(bad.prompt_of(body).split()[-1][:-1])
         ledgers[model].asked[number] += 1
-        text = said(model, number)
+        text = answer_to(model, number)
         fault = weather.of(monotonic(), injected) if weather else None
         if fault is None:
             return bad.slow(latency, text)
@@ -154,7 +155,7 @@ def serve(place: Path, port: int, weather: Weather | None, latency: float) -> No
 
 
 def ask(place: Path, url: str, model: str, connections: int, count: int) -> None:
-    """One process of load: the first `count` prompts in order, until told to end. Prints what it saw."""
+    """Request the first `count` prompts in order until stopped, in this process; print the errors."""
     requests = (Request((Message("user", prompt(number)),)) for number in range(count))
     limits = Limits(max_connections=connections, timeout=TIMEOUT)
     with open_journal(place / "journal.sqlite") as journal:
@@ -175,10 +176,11 @@ class Sample(NamedTuple):
 
 
 class Harness:
-    """Server and clients as processes, their kills, and what is seen of them meanwhile."""
+    """Server and clients as processes, their kills, and observations of them."""
 
     def __init__(self, place: Path, seconds: float, connections: int, latency: float) -> None:
-        self._place, self._seconds, self._connections, self._latency = place, seconds, connections, latency
+        self._place, self._seconds = place, seconds
+        self._connections, self._latency = connections, latency
         self.cycle = min(60.0, max(30.0, seconds))
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
@@ -210,12 +212,11 @@ class Harness:
         return server
 
     def _client(self, model: str, count: int = MOST_PROMPTS) -> subprocess.Popen[str]:
-        return self._start(
-            "--ask", model, "--url", self.url, "--connections", self._connections, "--count", count
-        )
+        options = ["--url", self.url, "--connections", self._connections, "--count", count]
+        return self._start("--ask", model, *options)
 
     def run(self) -> None:
-        """The weather, from beginning to end; then what is missing is asked of a server that is well."""
+        """Run all cycles; then request the missing responses from a server without faults."""
         try:
             turn = 0
             while monotonic() < self.begun + self._seconds:
@@ -242,11 +243,11 @@ class Harness:
                 process.wait()
 
     def reach(self, model: str) -> int:
-        """How many prompts of the model were asked."""
+        """Return the number of prompts that were sent to the model."""
         return int(np.flatnonzero(self.ledgers[model].asked)[-1]) + 1
 
     def missing(self) -> int:
-        """Prompts to which an answer was delivered that the journal does not hold."""
+        """Count the prompts to which an answer was delivered that is not in the journal."""
         return sum(
             text is None and bool(self.ledgers[model].delivered[number])
             for model in MODELS
@@ -254,7 +255,7 @@ class Harness:
         )
 
     def texts(self, model: str) -> Iterator[str | None]:
-        """What the journal holds, by number of the prompt."""
+        """Yield the texts in the journal, by number of the prompt."""
         fingerprint = create_model(f"vllm/{model}", base_url=self.url).fingerprint
         with open_journal(self._place / "journal.sqlite") as journal:
             reach = self.reach(model)
@@ -266,7 +267,7 @@ class Harness:
                 yield from journal.fetch(keys)["text"].to_list()
 
     def rows(self) -> int:
-        """Rows of the journal."""
+        """Return the number of rows of the journal."""
         with closing(sqlite3.connect(self._place / "journal.sqlite")) as connection:
             return int(connection.execute("SELECT COUNT(*) FROM completions").fetchone()[0])
 
@@ -309,7 +310,7 @@ class Harness:
 
 
 def resident(pid: int) -> float:
-    """Resident megabytes of a process, nan when it has ended."""
+    """Return the resident megabytes of a process, nan when it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
     except (OSError, IndexError):
@@ -317,7 +318,7 @@ def resident(pid: int) -> float:
 
 
 def slope(samples: list[Sample], client: int) -> float:
-    """Megabytes a minute over the second half."""
+    """Return the megabytes per minute over the second half."""
     half = [sample for sample in samples[len(samples) // 2 :] if sample.memory[client] > 0]
     return float(
         np.polyfit([sample.seconds / 60 for sample in half], [sample.memory[client] for sample in half], 1)[0]
@@ -332,12 +333,18 @@ def findings(harness: Harness, seconds: float, connections: int) -> dict[str, An
         given_up += sum(report.get("given_up", {}).values())
     answers = sum(ledger.answers for ledger in harness.ledgers.values())
     incorrect = sum(
-        text != said(model, number) for model in MODELS for number, text in enumerate(harness.texts(model))
+        text != answer_to(model, number)
+        for model in MODELS
+        for number, text in enumerate(harness.texts(model))
     )
     well = [sample.in_flight for sample in harness.samples if sample.well]
     gauges = harness.ledgers[MODELS[0]].gauges
     rate = answers / seconds
-    return {
+    prompts = {model: harness.reach(model) for model in MODELS}
+    paid_by_kills_of_client = harness.kills["client"] * (connections + 0.5 * rate)
+    paid_by_kills_of_server = harness.kills["server"] * connections * len(CLIENTS)
+    watched = range(len(CLIENTS) - 1)
+    requests = {
         "seconds": seconds,
         "answers": answers,
         "answers_per_second": round(rate),
@@ -346,35 +353,34 @@ def findings(harness: Harness, seconds: float, connections: int) -> dict[str, An
         "kills": dict(harness.kills),
         "given_up_in_passing": given_up,
         "stopped": [report["stopped"] for report in harness.reports if report["stopped"]],
-        "prompts": {model: harness.reach(model) for model in MODELS},
+    }
+    journal = {
+        "prompts": prompts,
         "lost": harness.lost,
-        "rows_beyond_prompts": harness.rows() - sum(harness.reach(model) for model in MODELS),
+        "rows_beyond_prompts": harness.rows() - sum(prompts.values()),
         "missing_or_wrong": incorrect,
         "paid_again": sum(ledger.again for ledger in harness.ledgers.values()),
-        "paid_again_bound": round(
-            harness.kills["client"] * (connections + 0.5 * rate)
-            + harness.kills["server"] * connections * len(CLIENTS)
-        ),
+        "paid_again_bound": round(paid_by_kills_of_client + paid_by_kills_of_server),
+    }
+    load = {
         "connections": connections * len(CLIENTS),
         "in_flight_while_well": statistics.median(well) if well else 0,
         "samples_while_well": len(well),
-        "memory": [
-            round(max(sample.memory[number] for sample in harness.samples))
-            for number in range(len(CLIENTS) - 1)
-        ],
-        "memory_slope": [round(slope(harness.samples, number), 2) for number in range(len(CLIENTS) - 1)],
+        "memory": [round(max(sample.memory[client] for sample in harness.samples)) for client in watched],
+        "memory_slope": [round(slope(harness.samples, client), 2) for client in watched],
     }
+    return requests | journal | load
 
 
 def holds(measurements: dict[str, Any]) -> dict[str, bool]:
-    """What must be true, and whether it is."""
+    """Return the conditions and whether they hold."""
     steepest = 10.0 if measurements["seconds"] >= 120 else 60.0
+    in_use = measurements["in_flight_while_well"] >= LEAST_LOAD * measurements["connections"]
     return {
         "lost": measurements["lost"] == 0,
         "doubled": measurements["rows_beyond_prompts"] == 0 and measurements["missing_or_wrong"] == 0,
         "paid again": measurements["paid_again"] <= measurements["paid_again_bound"],
-        "load": measurements["in_flight_while_well"] >= LEAST_LOAD * measurements["connections"]
-        and not measurements["stopped"],
+        "load": in_use and not measurements["stopped"],
         "memory": max(measurements["memory_slope"]) < steepest,
         "every fault": all(measurements["injected"].values()),
     }

@@ -1,8 +1,8 @@
-"""What a second Ray worker gives where the machine has room for Ray itself: workers held to a part of a core each.
+"""The gain by a second Ray worker if workers are limited to a part of a core each.
 
-`cluster` fills every core of the machine with workers, whom the rest of Ray then takes time from; on two
-cores that shows. Here workers get a part of a core each, by the cpu controller of Linux (cgroup v1; needs
-root), so that two of them leave some free.
+`cluster` fills every core of the machine with workers, so that Ray's own processes take time from them, which
+matters on two cores. Here the cpu controller of Linux (cgroup v1; needs root) gives each worker a part of a
+core, so that two of them leave capacity for Ray.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tiltmeter.engine import open_engine, open_journal
 
 CONTROLLER: Final = Path("/sys/fs/cgroup/cpu")
 PERIOD: Final = 20_000
-"""Microseconds in which a worker has its part of a core."""
+"""Microseconds of the period in which a worker has its part of a core."""
 PART: Final = 0.7
 ROUNDS: Final = 3
 
 
 @contextmanager
-def held(process: int, part: float) -> Iterator[None]:
-    """This process has that part of a core and no more, for the time of the block."""
+def limited(process: int, part: float) -> Iterator[None]:
+    """Limit a process to a part of a core for the time of the block."""
     place = CONTROLLER / f"tiltmeter-perf-{process}"
     place.mkdir()
     try:
@@ -45,7 +45,7 @@ def held(process: int, part: float) -> Iterator[None]:
 
 
 def workers_here() -> list[int]:
-    """The processes of Ray's workers that this process has started, directly or not."""
+    """Return the processes of Ray's workers that this process has started, directly or indirectly."""
     return [
         process.pid
         for process in psutil.Process().children(recursive=True)
@@ -54,18 +54,18 @@ def workers_here() -> list[int]:
 
 
 def rate(workers: int, stories: int) -> float:
-    """Answers a second of the storyteller, of so many workers."""
+    """Return the answers per second of the storyteller with this number of workers."""
     with (
         tempfile.TemporaryDirectory() as place,
         open_engine("ray", {"workers": str(workers)}) as engine,
         open_journal(Path(place) / "journal.sqlite") as journal,
-        ExitStack() as holding,
+        ExitStack() as limits,
     ):
         answers(engine, journal, 128 * workers)  # all of them load the model
-        found = workers_here()
-        assert len(found) == workers, f"{len(found)} processes of workers, not {workers}"
-        for process in found:
-            holding.enter_context(held(process, PART))
+        processes = workers_here()
+        assert len(processes) == workers, f"{len(processes)} processes of workers, not {workers}"
+        for process in processes:
+            limits.enter_context(limited(process, PART))
         answers(engine, journal, 64 * workers)
         return answers(engine, journal, stories)
 

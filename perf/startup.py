@@ -1,4 +1,4 @@
-"""How long the command takes before anything happens, as ratios to bare Python start in the same run."""
+"""The start-up time of the command, relative to that of bare Python in the same run."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ COMMANDS = {
 ROUNDS = 9
 
 
-def seconds(arguments: list[str]) -> float:
+def seconds(command: list[str]) -> float:
     begun = time.perf_counter()
-    subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - begun
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
+    arguments = options(__doc__).parse_args()
     times: dict[str, list[float]] = {"python": [], **{name: [] for name in COMMANDS}}
-    for _ in range(1 if given.quick else ROUNDS):
+    for _ in range(1 if arguments.quick else ROUNDS):
         times["python"].append(seconds([sys.executable, "-c", "pass"]))
-        for name, arguments in COMMANDS.items():
-            times[name].append(seconds([sys.executable, "-m", "tiltmeter.cli", *arguments]))
+        for name, command in COMMANDS.items():
+            times[name].append(seconds([sys.executable, "-m", "tiltmeter.cli", *command]))
     median = {name: statistics.median(values) for name, values in times.items()}
     names = {
         "python": "bare Python",
-        **{name: f"tiltmeter {' '.join(arguments)}" for name, arguments in COMMANDS.items()},
+        **{name: f"tiltmeter {' '.join(command)}" for name, command in COMMANDS.items()},
     }
     rows = [
         {"command": names[name], "seconds": value, "relative to bare Python": value / median["python"]}

@@ -1,12 +1,13 @@
-"""Does discovery find what is planted, with texts, at the published size? Prints JSON: found, missed, and reported though not planted.
+"""Are planted associations found in texts of the published size, and is nothing else reported?
 
-    python -m perf.truth                       # the simulated model: 8,700 stories for each of 20 seeds
-    python -m perf.truth --bias 0 --cluster-sd 0.3   # nothing is planted, but first names differ (SD on the
-    logit of each concept) python -m perf.truth --model hf/tests/fixtures/storyteller --judge sim/fair
+    python -m perf.truth                             # the simulated model: 8,700 stories for each of 20 seeds
+    python -m perf.truth --bias 0 --cluster-sd 0.3   # nothing is planted, but first names differ (SD, logit)
+    python -m perf.truth --model hf/tests/fixtures/storyteller --judge sim/fair
 
-Planted with the simulated model: `bias` (a difference of rates). Planted with the storyteller: the table
-beside its weights. An association counts where it is reported over all locations; those within location
-categories are counted apart. `--bias 0` shows what is reported where nothing is planted.
+Prints JSON: the numbers of associations that were found, missed, and reported though not planted. Planted
+with the simulated model: `bias` (a difference of rates). Planted with the storyteller: the table beside its
+weights. An association counts where it is reported over all locations; those within location categories are
+counted apart. `--bias 0` shows what is reported where nothing is planted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import yaml
@@ -28,7 +30,7 @@ LEAST = 0.10
 
 
 def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl.DataFrame:
-    """`concept`, `identity`, `effect` of everything planted on an identity of the category."""
+    """Return `concept`, `identity` and `effect` of all associations planted in the category."""
     if model.startswith("sim/"):
         from tiltmeter.associations.simulation import planted_associations
         from tiltmeter.models.sim import Dials
@@ -39,32 +41,35 @@ def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl
         )
     table = yaml.safe_load((Path(model.partition("/")[2]) / "planted.yaml").read_text(encoding="utf-8"))
     rows = [
-        (concept, who, effect)
-        for who, concepts in table["planted"][category].items()
+        (concept, identity, effect)
+        for identity, concepts in table["planted"][category].items()
         for concept, effect in concepts.items()
     ]
     return pl.DataFrame(rows, schema=["concept", "identity", "effect"], orient="row")
 
 
-def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float]:
-    """One study of one seed."""
+def outcome_of_seed(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float]:
+    """Carry out the study of one seed and count the associations."""
     import tiltmeter as tm
 
     is_simulated = options.model.startswith("sim/")
+    model_options = {"seed": str(seed)}
+    params = {"encoder": "none"}
+    sampling: dict[str, Any] | None = None
+    if is_simulated:
+        model_options |= {"bias": str(options.bias), "cluster_sd": str(options.cluster_sd)}
+    else:  # the storyteller knows the names of the grid, and its rates hold for plain sampling
+        params["names"] = "grid"
+        sampling = {"temperature": 1.0, "extra": {}}
     begun = time.perf_counter()
     run = tm.run(
         f"associations/{options.category}",
         model=options.model,
-        options={"seed": str(seed)}
-        | ({"bias": str(options.bias), "cluster_sd": str(options.cluster_sd)} if is_simulated else {}),
+        options=model_options,
         limit=options.limit,
         seed=seed,
-        params={"encoder": "none"}
-        if is_simulated
-        else {"encoder": "none", "names": "grid"},  # the storyteller knows the names of the grid
-        sampling=None
-        if is_simulated
-        else {"temperature": 1.0, "extra": {}},  # the storyteller's rates hold for plain sampling
+        params=params,
+        sampling=sampling,
         judge=options.judge,
         journal=folder / f"{seed}.sqlite",
         out=folder / str(seed),
@@ -73,10 +78,8 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
     truth = truth_of(options.model, options.category, options.bias, run.design)
     strong = truth.filter(pl.col("effect") >= LEAST - 1e-9)
     associations = run.findings.filter(pl.col("metric") == "association").rename({"group": "identity"})
-    overall, within = (
-        associations.filter(pl.col("context").is_null()),
-        associations.filter(pl.col("context").is_not_null()),
-    )
+    overall = associations.filter(pl.col("context").is_null())
+    within = associations.filter(pl.col("context").is_not_null())
     keys = ["concept", "identity"]
     return {
         "planted": strong.height,
@@ -90,7 +93,7 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
 
 
 def main() -> None:
-    """Run every seed and print what came out."""
+    """Carry out the study of every seed and print the counts."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -111,7 +114,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         seeds = []
         for seed in range(options.first, options.first + options.seeds):
-            seeds.append(one(options, seed, Path(folder)))
+            seeds.append(outcome_of_seed(options, seed, Path(folder)))
             print(json.dumps(seeds[-1]), file=sys.stderr)
     total = {name: sum(row[name] for row in seeds) for name in seeds[0]}
     shares = {

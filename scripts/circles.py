@@ -1,7 +1,8 @@
-"""Fail if modules import each other in a circle: also through strings ("tiltmeter.module:object") and through the stubs of packages.
+"""Fail if modules import each other in a circle, also through strings and through the stubs of packages.
 
-import-linter sees import statements only. A module that names another in a string depends on it as well, and
-a package with a stub (`__init__.pyi`) imports what the stub lists when it is first used.
+import-linter sees import statements only. A module that names another in a string ("tiltmeter.module:object")
+depends on it as well, and a package with a stub (`__init__.pyi`) imports what the stub lists when it is first
+used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write what the studies of truth found into docs/statistics.md, or check that the page and the record agree (`--check`)."""
+"""Write the figures of the studies of truth into docs/statistics.md, or check that they agree (`--check`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from generated import write_or_check
 from perf.studies import records
 
 
-def made() -> str:
+def table() -> str:
     """Return the table."""
     lines = ["| study | figure | cases | lowest | highest | promised |", "|---|---|---|---|---|---|"]
     for row in records.summary():
         promised = "–" if (row.low, row.high) == (0, 1) else f"{row.low:.3g} to {row.high:.3g}"
         lines.append(
-            f"| `{row.study}` | {row.claim} | {row.cases} | {row.lowest:.3f} | {row.highest:.3f} | {promised} |"
+            f"| `{row.study}` | {row.claim} | {row.cases} | {row.lowest:.3f} | {row.highest:.3f} | "
+            f"{promised} |"
         )
     questions = [
         f"- `{name}` ({record['date']}): {record['question']}" for name, record in records.recorded().items()
@@ -25,11 +26,11 @@ def made() -> str:
 
 
 def main() -> int:
-    """Check or write; the exit status."""
+    """Check or write; return the exit status."""
     return write_or_check(
         "statistics.md",
         "claims.py",
-        made(),
+        table(),
         "has other figures than perf/studies/recorded.yaml: run scripts/claims.py",
     )
 

@@ -1,4 +1,4 @@
-"""Compute the critical values of Dixon's ratios for 3 to 30 values by integration, and write the table the package reads.
+"""Compute the critical values of Dixon's ratios for 3 to 30 values by integration; print the table.
 
 The ratio from the upper end is r = (x_n - x_{n-j}) / (x_n - x_{i+1}) of n ordered normal values: j = 1, 1, 2,
 2 and i = 0, 1, 1, 2 for r10, r11, r21 and r22. With x = x_n, v = x_n - x_{i+1} its density is the double
@@ -9,7 +9,8 @@ integral
 
 over x and v > 0. A two-sided level 1 - a rejects at either end, each with probability a/2 (both at once is
 too rare to count below a = 0.2). The published values of Rorabacher (1991), "Statistical treatment for
-rejection of deviant values", are met to their digits where those are right; the tests check them.
+rejection of deviant values", are reached to their digits where they are correct; the tests check them. The
+package reads the table:
 
     python scripts/dixon_critical_values.py > src/tiltmeter/stats/dixon_critical.csv
 """
@@ -28,7 +29,11 @@ Array = NDArray[np.float64]
 
 def ratio_of(n: int) -> tuple[int, int]:
     """Return j and i of the ratio that is used for n values."""
-    return (1, 0) if n <= 7 else (1, 1) if n <= 10 else (2, 1) if n <= 13 else (2, 2)
+    if n <= 7:
+        return 1, 0
+    if n <= 10:
+        return 1, 1
+    return (2, 1) if n <= 13 else (2, 2)
 
 
 def normal(x: Array) -> Array:
@@ -42,16 +47,15 @@ def density(n: int, ratios: Array) -> Array:
     constant = math.factorial(n) / (math.factorial(i) * math.factorial(n - j - i - 2) * math.factorial(j - 1))
     nodes, weights = np.polynomial.legendre.leggauss(160)
     v, v_weights = 7.0 * (nodes + 1.0), 7.0 * weights
-    x = np.linspace(
-        -7.0, 8.0, 301
-    )  # equal steps are exact to rounding for an analytic function that vanishes at both ends
+    # Equal steps are exact to rounding for an analytic function that vanishes at both ends.
+    x = np.linspace(-7.0, 8.0, 301)
     top, low = x[:, None], x[:, None] - v
-    found = np.empty(ratios.size)
+    densities = np.empty(ratios.size)
     for at, r in enumerate(ratios):
         middle = top - r * v
         between = np.maximum(ndtr(middle) - ndtr(low), 0.0)
         above = np.maximum(ndtr(top) - ndtr(middle), 0.0)
-        whole = (
+        integrand = (
             ndtr(low) ** i
             * between ** (n - j - i - 2)
             * above ** (j - 1)
@@ -60,8 +64,8 @@ def density(n: int, ratios: Array) -> Array:
             * normal(top)
             * v
         )
-        found[at] = constant * float((whole @ v_weights).sum()) * (x[1] - x[0])
-    return found
+        densities[at] = constant * float((integrand @ v_weights).sum()) * (x[1] - x[0])
+    return densities
 
 
 def critical_values(n: int) -> list[float]:

@@ -1,17 +1,17 @@
-"""Show that the tests find faults: change single places of the source that tests cover, and run the tests that cover them.
+"""Check that the tests find faults: change single places of the source, and run the tests that cover them.
 
-A change of the tests (a faster suite, say) must find what the tests before it found:
+After a change of the tests (such as a faster suite), they must find the faults that were found before:
 
-1. `python scripts/faults.py modules --since COMMIT -o faults.coveragerc` draws ten modules that are the same in both commits, from a
-   fixed seed.
-2. `pytest --cov --cov-config=faults.coveragerc --cov-context=test --cov-report= ...` records in `.coverage` which tests run which of their
-   lines.
+1. `python scripts/faults.py modules --since COMMIT -o faults.coveragerc` draws ten modules that are the same
+   in both commits, from a fixed seed.
+2. `pytest --cov --cov-config=faults.coveragerc --cov-context=test --cov-report= ...` records in `.coverage`
+   which tests run which of their lines.
 3. `python scripts/faults.py draw .coverage -o faults.json` draws thirty faults.
-4. `python scripts/faults.py check faults.json .coverage` makes each fault in a temporary git worktree of HEAD (`--commit` names another
-   commit), runs the tests that cover its line until one fails, and prints a table. The working folder is
-   never changed. The same tests must pass without the fault; otherwise it is not counted. A fault is found if
-   a test fails, or does not end in five minutes. Mistakes in the command and errors while tests are collected
-   do not count. The status is 0 if each fault is found.
+4. `python scripts/faults.py check faults.json .coverage` makes each fault in a temporary git worktree of HEAD
+   (`--commit` names another commit), runs the tests that cover its line until one fails, and prints a
+   table. The working folder is never changed. The same tests must pass without the fault; otherwise it is
+   not counted. A fault is found if a test fails, or does not end in five minutes. Mistakes in the command
+   and errors while tests are collected do not count. The status is 0 if each fault is found.
 
 For the tests of the commit before, repeat step 2 in a folder of that commit, and step 4 with its `.coverage`
 and `--commit COMMIT`.
@@ -127,9 +127,8 @@ def _expressions_in_functions(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
-    if isinstance(
-        node, ast.JoinedStr | ast.FunctionDef | ast.AsyncFunctionDef
-    ):  # inner functions are visited as functions
+    # Inner functions are visited as functions.
+    if isinstance(node, ast.JoinedStr | ast.FunctionDef | ast.AsyncFunctionDef):
         return
     if isinstance(node, ast.expr):
         yield node
@@ -143,7 +142,7 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def tests_by_line(data: CoverageData, module: str) -> dict[int, frozenset[str]]:
-    """Return the tests that ran each line of a measured file; lines that ran outside a test are left out."""
+    """Return the tests that ran each line of a measured file, without lines that ran outside a test."""
     contexts = data.contexts_by_lineno(module)
     named = {
         line: frozenset(name.partition("|")[0] for name in names if "::" in name)
@@ -153,7 +152,7 @@ def tests_by_line(data: CoverageData, module: str) -> dict[int, frozenset[str]]:
 
 
 def draw_modules(out: Path, seed: int, count: int, since: str) -> None:
-    """Draw modules that are the same as in the commit `since`, and write a configuration of coverage for them."""
+    """Draw modules that are the same as in the commit `since`; write a configuration of coverage for them."""
     command = ["git", "diff", "--name-only", since, "--", "src"]
     listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     changed_files = {ROOT / name for name in listing.splitlines()}
@@ -176,11 +175,11 @@ def draw(coverage: Path, seed: int, count: int, out: Path) -> None:
     data = _read(coverage)
     modules = sorted(data.measured_files())
     generator = random.Random(seed)
-    share, rest = divmod(count, len(modules))
+    share, remainder = divmod(count, len(modules))
     faults = []
     for position, module in enumerate(modules):
         possible = possible_faults(Path(module), frozenset(tests_by_line(data, module)))
-        wanted = share + (position < rest)
+        wanted = share + (position < remainder)
         faults += generator.sample(possible, min(wanted, len(possible)))
     out.write_text(json.dumps([asdict(fault) for fault in faults], indent=1) + "\n", encoding="utf-8")
     print(f"{len(faults)} faults in {len(modules)} modules, seed {seed}: {out}")
@@ -200,14 +199,12 @@ def check(faults: Path, coverage: Path, seed: int, commit: str) -> int:
             outcome = examined(fault, chosen, copy)
             outcomes.append(outcome)
             place = f"{fault.module} | {fault.line}"
-            print(
-                f"| {place} | `{fault.original}` -> `{fault.replacement}` | {len(tests)} | {outcome.said} |",
-                flush=True,
-            )
+            change = f"`{fault.original}` -> `{fault.replacement}`"
+            print(f"| {place} | {change} | {len(tests)} | {outcome.found_by} |", flush=True)
     counted = [outcome for outcome in outcomes if outcome.is_counted]
-    found = [outcome for outcome in counted if outcome.is_found]
-    print(f"\n{len(found)} of {len(counted)} faults found; {len(outcomes) - len(counted)} not counted")
-    return 0 if len(found) == len(outcomes) else 1
+    with_failure = [outcome for outcome in counted if outcome.is_found]
+    print(f"\n{len(with_failure)} of {len(counted)} faults found; {len(outcomes) - len(counted)} not counted")
+    return 0 if len(with_failure) == len(outcomes) else 1
 
 
 def tests_of(fault: Fault, data: CoverageData) -> frozenset[str]:
@@ -234,9 +231,9 @@ def worktree(commit: str) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the tests said about a fault."""
+    """The outcome of the tests of a fault."""
 
-    said: str
+    found_by: str
     is_found: bool = False
     is_counted: bool = True
 
@@ -268,7 +265,7 @@ def _with_fault(text: str, fault: Fault) -> str:
     end = fault.column + len(original)
     if encoded[fault.column : end] != original:
         raise SystemExit(
-            f"{fault.module}:{fault.line} is not the line the fault was drawn from; draw faults anew"
+            f"{fault.module}:{fault.line} is not the line the fault was drawn from; draw faults again"
         )
     lines[fault.line - 1] = (encoded[: fault.column] + fault.replacement.encode() + encoded[end:]).decode()
     return "".join(lines)

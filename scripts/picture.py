@@ -30,9 +30,9 @@ def main() -> None:
         page = run.report(Path(folder) / "page.html")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=sys.argv[1] if len(sys.argv) > 1 else None)
-            shown = browser.new_page(viewport={"width": 1100, "height": 900})
-            shown.goto(page.resolve().as_uri())
-            shown.screenshot(path=PICTURE)
+            window = browser.new_page(viewport={"width": 1100, "height": 900})
+            window.goto(page.resolve().as_uri())
+            window.screenshot(path=PICTURE)
             browser.close()
 
 

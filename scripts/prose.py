@@ -1,4 +1,4 @@
-"""Check the prose of documentation, command help, docstrings and messages with proselint and the vocabulary of this project."""
+"""Check documentation, command help, docstrings and messages with proselint and the project's vocabulary."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from tiltmeter.cli.application import app
 ROOT = Path(__file__).parent.parent
 _OFF = dict.fromkeys(("dates_times", "lexical_illusions", "spelling", "typography", "weasel_words"), False)
 _MISREAD = ("industrial_language.commercialese", "misc.phrasal_adjectives", "misc.preferred_forms")
-"""Checks that misread texts without their code, names (Emily-John), fonts, quoted replies and straight
-quotation marks."""
+"""Checks that misread texts without their code, names (Emily-John), fonts and quotation marks."""
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\n]*\)|<[^>\n]*>", re.DOTALL)
 
 
@@ -56,7 +55,7 @@ def strings(path: Path) -> str:
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """Yield the sentences of each module of the package, without the patterns and word lists of the readers."""
+    """Yield the sentences of each module of the package, except patterns and word lists of the readers."""
     for path in sorted((ROOT / "src").rglob("*.py")):
         if "readers" not in path.parts:
             yield str(path.relative_to(ROOT)), strings(path)
@@ -64,13 +63,13 @@ def sources() -> Iterator[tuple[str, str]]:
 
 def complaints(name: str, text: str, vocabulary: dict[str, str]) -> Iterator[str]:
     """Yield one line per place to change."""
-    text = _CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    text = _CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)
     for result in LintFile(name, text).lint({**DEFAULT, "checks": {**DEFAULT["checks"], **_OFF}}):
         if not result.check_result.check_path.startswith(_MISREAD):
             yield f"{name}:{result.pos[0] - 1}: {result.check_result.message}"
     for word, better in vocabulary.items():
-        for found in re.finditer(rf"\b(?:{word})\b", text, re.IGNORECASE):
-            yield f"{name}:{text.count(chr(10), 0, found.start()) + 1}: '{found[0]}': {better}"
+        for match in re.finditer(rf"\b(?:{word})\b", text, re.IGNORECASE):
+            yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: '{match[0]}': {better}"
 
 
 def main() -> int:
@@ -78,9 +77,9 @@ def main() -> int:
     vocabulary = yaml.safe_load((ROOT / "scripts" / "vocabulary.yaml").read_text(encoding="utf-8"))
     CheckRegistry().register_many(checks.__register__)
     texts = [*pages(), *help_texts(typer.main.get_command(app), "tiltmeter"), *sources()]
-    found = [line for name, text in texts for line in complaints(name, text, vocabulary)]
-    print("\n".join(found) or f"{len(texts)} texts checked")
-    return bool(found)
+    lines = [line for name, text in texts for line in complaints(name, text, vocabulary)]
+    print("\n".join(lines) or f"{len(texts)} texts checked")
+    return bool(lines)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Measure how plain the source reads, and fail where it exceeds the bounds.
 
-A statement that does several things at once, or a name that says nothing, costs every later reader time. This script
-counts, with bounds for `src` and twice these bounds for tests and perf:
+A statement that does several things at once, or a name that says nothing, costs every later reader time. This
+script counts, with bounds for `src` and twice these bounds for tests and perf:
 
-- nodes of the syntax tree per simple statement: the mean, the 99th percentile, and statements of more than LARGE nodes;
+- nodes of the syntax tree per simple statement: the mean, the 99th percentile, and statements of more than
+  LARGE nodes;
 - idioms that hide what happens (see IDIOMS);
 - local names that say nothing (FILLERS) or too little (VAGUE).
 
@@ -24,7 +25,9 @@ from statistics import mean, quantiles
 
 ROOT = Path(__file__).parents[1]
 LARGE = 40
-"""Nodes of a statement that should be unfolded."""
+"""Nodes of a statement that should be unfolded, unless it has few of them per line."""
+FEW_PER_LINE = 7
+"""Nodes per line of a statement that has one step, field or column on each line."""
 MANY_ARGUMENTS = 7
 """Positional arguments of a call that a reader can tell apart."""
 FILLERS = frozenset(
@@ -43,7 +46,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Largest values that pass: of statements in nodes, of idioms in places of each kind, of names in shares."""
+    """Largest values that pass: nodes of statements, places of each idiom, and shares of names."""
 
     mean: float
     percentile_99: float
@@ -84,7 +87,7 @@ class Reading:
 
 
 def size_of(tree: ast.AST) -> int:
-    """Return the number of nodes of a syntax tree, without those that only say whether a name is read or written."""
+    """Return the number of nodes of a syntax tree, without the contexts of names (read or written)."""
     return sum(not isinstance(node, ast.expr_context) for node in ast.walk(tree))
 
 
@@ -184,13 +187,15 @@ def read_file(path: Path, reading: Reading) -> None:
     for statement in statements_of(tree):
         nodes = size_of(statement)
         reading.sizes.append(nodes)
-        if nodes > LARGE:
+        lines = (statement.end_lineno or statement.lineno) - statement.lineno + 1
+        if nodes > max(LARGE, FEW_PER_LINE * lines):
             place = f"{path}:{statement.lineno} ({nodes})"
             reading.places[f"statement of more than {LARGE} nodes"].append(place)
     for node in ast.walk(tree):
         for idiom, occurs in IDIOMS.items():
             if occurs(node):
-                reading.places[idiom].append(f"{path}:{node.lineno}")  # type: ignore[attr-defined] # no module
+                line = getattr(node, "lineno", 0)
+                reading.places[idiom].append(f"{path}:{line}")
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             reading.names[node.id] += 1
             if node.id.lstrip("_") in FILLERS:
@@ -204,7 +209,10 @@ def excesses(reading: Reading, bounds: Bounds) -> Iterator[str]:
     if average > bounds.mean:
         yield f"statements have {average:.2f} nodes on average; at most {bounds.mean} are meant"
     if percentile > bounds.percentile_99:
-        yield f"1% of the statements have more than {percentile:.0f} nodes; at most {bounds.percentile_99} are meant"
+        yield (
+            f"1% of the statements have more than {percentile:.0f} nodes; at most {bounds.percentile_99} "
+            f"are meant"
+        )
     for kind, places in reading.places.items():
         if kind == "filler name":
             continue
@@ -215,7 +223,10 @@ def excesses(reading: Reading, bounds: Bounds) -> Iterator[str]:
         yield f"{reading.share(FILLERS):.1%} of the names are fillers; at most {bounds.fillers:.1%} are meant"
     for name in VAGUE:
         if reading.share((name,)) > bounds.vague:
-            yield f"{reading.share((name,)):.1%} of the names are {name!r}; at most {bounds.vague:.1%} are meant"
+            yield (
+                f"{reading.share((name,)):.1%} of the names are {name!r}; at most {bounds.vague:.1%} are "
+                f"meant"
+            )
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Write what is stable into docs/stability.md, or check that the page and the code agree (`--check`)."""
+"""Write the stable parts into docs/stability.md, or check that the page and the code agree (`--check`)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ _EXITS = {
 
 
 def names() -> list[str]:
-    """One line for each public name, with its signature; of classes the public members."""
+    """Return one line for each public name, with its signature or, for classes, its public members."""
     lines = []
     for name in tiltmeter.__all__:
-        thing = getattr(api, name, None) or getattr(tiltmeter, name)
-        if inspect.isfunction(thing):
-            lines.append(f"{name}{inspect.signature(thing)}")
-        elif isinstance(thing, type) and not issubclass(thing, BaseException):
-            members = [one for one in dir(thing) if not one.startswith("_")]
-            fields = [one for one in getattr(thing, "__dataclass_fields__", {}) if not one.startswith("_")]
+        value = getattr(api, name, None) or getattr(tiltmeter, name)
+        if inspect.isfunction(value):
+            lines.append(f"{name}{inspect.signature(value)}")
+        elif isinstance(value, type) and not issubclass(value, BaseException):
+            members = [member for member in dir(value) if not member.startswith("_")]
+            dataclass_fields = getattr(value, "__dataclass_fields__", {})
+            fields = [field for field in dataclass_fields if not field.startswith("_")]
             lines.append(f"class {name}: {', '.join(dict.fromkeys([*fields, *members]))}")
         else:
-            lines.append(f"{name}: {thing.__mro__[1].__name__}" if isinstance(thing, type) else name)
+            lines.append(f"{name}: {value.__mro__[1].__name__}" if isinstance(value, type) else name)
     return lines
 
 
 def columns() -> list[str]:
-    """One line for each table with columns that are always there."""
+    """Return one line for each table, with the columns that it always has."""
     tables = {
         "design": schema.DESIGN,
         "responses": schema.RESPONSES,
@@ -54,14 +55,17 @@ def columns() -> list[str]:
 
 
 def formats() -> list[str]:
-    """One line for each file and number a program may rely on."""
+    """Return one line for each file and number that a program may rely on."""
     codes = [f"exit {getattr(errors, f'EXIT_{name}')}: {meaning}" for name, meaning in _EXITS.items()]
-    folder = "run folder: study.yaml, run.json, design.parquet, responses.parquet, measures.parquet, findings.parquet, stages/*.parquet"
+    folder = (
+        "run folder: study.yaml, run.json, design.parquet, responses.parquet, measures.parquet, "
+        "findings.parquet, stages/*.parquet"
+    )
     keys = f"study.yaml: {', '.join(StudyDocument.model_fields)}"
     return [*codes, folder, keys, f"journal: schema {SCHEMA}", f"caveats: {', '.join(errors.CAVEATS)}"]
 
 
-def made() -> str:
+def part_of_page() -> str:
     """Return the part of the page that follows from the code."""
     sections = {"Public names": names(), "Columns": columns(), "Files and exit codes": formats()}
     return "".join(
@@ -70,9 +74,12 @@ def made() -> str:
 
 
 def main() -> int:
-    """Check or write; the exit status."""
-    complaint = "is not what the code says: run scripts/stability.py, look at the difference, and name the change in CHANGELOG.md"
-    return write_or_check("stability.md", "stability.py", made(), complaint)
+    """Check or write; return the exit status."""
+    complaint = (
+        "is not what the code says: run scripts/stability.py, look at the difference, and name the change "
+        "in CHANGELOG.md"
+    )
+    return write_or_check("stability.md", "stability.py", part_of_page(), complaint)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the table of tiers into docs/genderbench.md, or check that the page and the metrics agree (`--check`)."""
+"""Write the table of tiers into docs/genderbench.md, or check that it agrees with the metrics (`--check`)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ Rows = Mapping[Tiers, Sequence[tuple[str, str]]]
 
 
 def rows_of(definition: str) -> Rows:
-    """Return the metrics with tiers: all under the default definition, under another only those whose tiers differ."""
+    """Return the metrics with tiers; under a definition other than the default, those whose tiers differ."""
     rows: dict[Tiers, list[tuple[str, str]]] = {}
     for probe in map(load_probe, SUITE):
         for metric in probe.metrics:
-            usual, published = DEFAULT.bands(metric), GENDERBENCH.bands(metric)
-            bands = usual if definition == DEFAULT.name else published if published != usual else ()
+            bands = DEFAULT.bands(metric)
+            if definition != DEFAULT.name:
+                published = GENDERBENCH.bands(metric)
+                bands = published if published != bands else ()
             if bands:
                 rows.setdefault(tuple(bands), []).append((probe.name, metric.name))
     return rows
@@ -39,8 +41,8 @@ def named(metrics: Iterable[tuple[str, str]]) -> str:
 
 def ranges(bands: Tiers, mark: str) -> str:
     """Return the ranges of a tier from the lowest to the highest: "up to ±.03", ".4 to .45, .55 to .6"."""
-    mine = sorted((band for band in bands if band.mark == mark), key=lambda band: band.low)
-    pairs = [(band.low, band.high) for band in mine]
+    of_mark = sorted((band for band in bands if band.mark == mark), key=lambda band: band.low)
+    pairs = [(band.low, band.high) for band in of_mark]
     if all((-high, -low) in pairs for low, high in pairs):  # the same on both sides of 0
         low, high = pairs[-1]
         return f"up to ±{number(high)}" if low < 0 else f"±{number(low)} to ±{number(high)}"
@@ -52,7 +54,7 @@ def number(value: float) -> str:
     return f"{value:g}".replace("0.", ".").replace("-", "−")
 
 
-def made() -> str:
+def table() -> str:
     """Return the table."""
     lines = [f"| metric | {' | '.join(MARKS)} |", f"|---|{'---|' * len(MARKS)}"]
     for definition, suffix in ((DEFAULT.name, ""), (GENDERBENCH.name, f" under `{GENDERBENCH.name}`")):
@@ -63,9 +65,9 @@ def made() -> str:
 
 
 def main() -> int:
-    """Check or write; the exit status."""
+    """Check or write; return the exit status."""
     complaint = "has other tiers than the metrics: run scripts/tiers.py, and name the change in CHANGELOG.md"
-    return write_or_check("genderbench.md", "tiers.py", f"\n{made()}", complaint)
+    return write_or_check("genderbench.md", "tiers.py", f"\n{table()}", complaint)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fixtures every test may use."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from support.wording import Wording
 
 ROOT = Path(__file__).parent.parent
 
-# One thread for each test process and each command it starts: the workers together already use every core,
-# and OpenMP threads that wait for each other while spinning make matrix products many times slower. Set
-# before anything reads it.
+# One thread for each test process and each command that it starts: the workers together already use every
+# core, and OpenMP threads that spin while they wait make matrix products many times slower. It is set before
+# a library reads it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command they start as
@@ -63,7 +63,10 @@ def shared() -> Path:
     """The folder of reference data; in CI its absence is a failure, elsewhere the test is skipped."""
     folder = Path(os.environ.get("TILTMETER_SHARED", ROOT.parent / "shared"))
     if not (folder / "golden").is_dir():
-        message = f"reference data not found at {folder}: set TILTMETER_SHARED to the folder that holds golden/ and data/"
+        message = (
+            f"reference data not found at {folder}: set TILTMETER_SHARED to the folder that holds golden/ and"
+            " data/"
+        )
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
@@ -95,9 +98,9 @@ def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
 
 @pytest.fixture
 def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to work in, with runs below it, for what is called in this process.
+    """A folder to work in, with runs below it, for calls in this process.
 
-    Modules of it are forgotten.
+    Modules imported from it are forgotten at the end.
     """
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
@@ -108,13 +111,13 @@ def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
-    """Run the command in a folder of its own; gives its exit status and what it printed.
+    """Run the command in a new folder; return its exit status and its output.
 
-    The first argument may hold several, with blanks between them. `exits` is the status it must end with,
-    `says` what stderr must hold.
+    The first argument may contain several, separated by blanks. `exits` is the expected status, `says` a text
+    that stderr must contain.
     """
 
-    def obey(
+    def run_command(
         *arguments: str | Path, exits: int | None = None, says: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]:
         words = [*shlex.split(str(arguments[0])), *map(str, arguments[1:])] if arguments else []
@@ -125,12 +128,12 @@ def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
             assert "Traceback" not in done.stderr
         return done
 
-    return obey
+    return run_command
 
 
 @pytest.fixture(scope="module")
 def carried_out() -> dict[tuple[str, ...], tuple[Path, subprocess.CompletedProcess[str]]]:
-    """Commands of a module that were carried out, each with its folder and what it printed."""
+    """Commands of a module that were carried out, each with its folder and its output."""
     return {}
 
 
@@ -141,19 +144,19 @@ def tiltmeter_once(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Tiltmeter:
-    """For the first command of a test, where several tests of a module begin with the same: it is carried out once, and must succeed.
+    """Run the first command of a test once for all tests of a module that begin with it; it must succeed.
 
-    Each test gets a copy of all it left (run and journal) as its own.
+    Each test gets a copy of the files that the command wrote (run and journal).
     """
 
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         if arguments not in carried_out:
             done = tiltmeter(*arguments, exits=0)
-            carried_out[arguments] = tmp_path_factory.mktemp("made") / "left", done
+            carried_out[arguments] = tmp_path_factory.mktemp("carried_out") / "files", done
             shutil.copytree(tmp_path, carried_out[arguments][0])
             return done
-        left, done = carried_out[arguments]
-        shutil.copytree(left, tmp_path, dirs_exist_ok=True)
+        files, done = carried_out[arguments]
+        shutil.copytree(files, tmp_path, dirs_exist_ok=True)
         return done
 
     return call
@@ -162,7 +165,7 @@ def tiltmeter_once(
 TOGETHER = "tests/engine/ray/"
 """Tests that share a cluster, which takes long to start, and the cores of the machine."""
 APART = ("tests/probes/test_truth.py", "tests/benchmarks/test_whole.py", "tests/associations/test_truth.py")
-"""Files of many long tests that share nothing that is expensive."""
+"""Files of many long tests without an expensive fixture in common."""
 FIRST = (
     TOGETHER,
     "tests/docs/test_blocks.py",
@@ -172,11 +175,11 @@ FIRST = (
     "tests/reports/",
     "tests/associations/",
 )
-"""What takes longest, begun first, so that no worker is left with it at the end."""
+"""Tests that take longest. They begin first, so that no worker runs them alone at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Begin with the tests that take longest."""
     items.sort(
         key=lambda item: next(
             (place for place, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)
@@ -185,7 +188,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector run less often and leave out what was imported: it took 4% of the time."""
+    """Let the garbage collector run less often and ignore imported objects: it took 4% of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(5000, 20, 20)
@@ -193,7 +196,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out tests by file, so that what a module's fixtures make is made once, and long tests one by one."""
+    """Hand out tests by file, so that fixtures of a module are built once, and long tests one by one."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByPlace(LoadScopeScheduling):  # type: ignore[misc]

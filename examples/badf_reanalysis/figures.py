@@ -1,4 +1,6 @@
-"""The tables of docs/associations-published.md: released BADF associations analysed again, and its judge steps validated.
+"""Print the tables of docs/associations-published.md.
+
+Released BADF associations are analysed again, and its judge steps are validated.
 
 Usage: python figures.py RELEASED COUNTS, with the folder of the files released with BADF and that of the
 recovered counts.
@@ -41,9 +43,9 @@ def part(count: int, of: int) -> str:
     return f"{count:,} ({count / of:.1%})"
 
 
-def counts_of(found: Reanalysis, identity: str | None = None) -> dict[str, tuple[int, int]]:
+def counts_of(reanalysis: Reanalysis, identity: str | None = None) -> dict[str, tuple[int, int]]:
     """How many rows keep each rule or show each fact, of how many."""
-    tables = [found.rules.rename({"rule": "what"}), found.facts.rename({"fact": "what"})]
+    tables = [reanalysis.rules.rename({"rule": "what"}), reanalysis.facts.rename({"fact": "what"})]
     rows = pl.concat(tables).filter(pl.col("identity").eq_missing(pl.lit(identity)))
     return {row["what"]: (row["rows"], row["of"]) for row in rows.iter_rows(named=True)}
 
@@ -51,18 +53,22 @@ def counts_of(found: Reanalysis, identity: str | None = None) -> dict[str, tuple
 def survival(every: Sequence[Reanalysis]) -> None:
     """Rules by file, then by identity."""
     print("By file\n")
-    named = [(f"{one.setting} {one.category}", counts_of(one)) for one in every]
+    named = [(f"{reanalysis.setting} {reanalysis.category}", counts_of(reanalysis)) for reanalysis in every]
     header = ("file", "published", *SHOWN)
     markdown(
         header, [(name, rows["published"][0], *(part(*rows[rule]) for rule in SHOWN)) for name, rows in named]
     )
     print("By identity\n")
     lines = []
-    for one in every:
-        for identity in one.associations["identity"].unique().sort():
-            rows = counts_of(one, identity)
+    for reanalysis in every:
+        for identity in reanalysis.associations["identity"].unique().sort():
+            rows = counts_of(reanalysis, identity)
             lines.append(
-                (f"{one.setting} {identity}", rows["published"][0], *(part(*rows[rule]) for rule in SHOWN))
+                (
+                    f"{reanalysis.setting} {identity}",
+                    rows["published"][0],
+                    *(part(*rows[rule]) for rule in SHOWN),
+                )
             )
     markdown(("identity", *header[1:]), lines)
 
@@ -71,30 +77,31 @@ def families(every: Sequence[Reanalysis], tables: Sequence[tuple[pl.DataFrame, p
     """Sizes of the family of tests, and how many associations are kept together for each."""
     print("By the number of tests\n")
     lines = []
-    for one, (released, counts) in zip(every, tables, strict=True):
+    for reanalysis, (released, counts) in zip(every, tables, strict=True):
         # The same part of the counts, with a number of tests stated.
         stated = [counts_of(reanalyse(released, counts, tests=number))["together"][0] for number in STATED]
-        sizes = one.families
+        sizes = reanalysis.families
         lines.append(
             (
-                f"{one.setting} {one.category}",
+                f"{reanalysis.setting} {reanalysis.category}",
                 sizes.released,
                 *stated,
                 sizes.used,
                 sizes.supported,
-                counts_of(one)["together"][0],
+                counts_of(reanalysis)["together"][0],
             )
         )
-    kept = tuple(f"kept if {number:,} tests" for number in STATED)
+    headings = tuple(f"kept if {number:,} tests" for number in STATED)
     markdown(
-        ("file", "tests released", *kept, "tests at most", "of them with support", "kept if so many"), lines
+        ("file", "tests released", *headings, "tests at most", "of them with support", "kept if so many"),
+        lines,
     )
 
 
 def facts(four: Sequence[Reanalysis]) -> None:
     """Print the evidence behind the released rows of four identities."""
     print("Four identities\n")
-    columns = [counts_of(one) for one in four]
+    columns = [counts_of(reanalysis) for reanalysis in four]
     lines = []
     for key, words in (
         ("not_highest", "another identity has a higher rate"),
@@ -103,15 +110,19 @@ def facts(four: Sequence[Reanalysis]) -> None:
     ):
         together = tuple(sum(values) for values in zip(*(column[key] for column in columns), strict=True))
         lines.append((words, *(part(*column[key]) for column in columns), part(*together)))
-    markdown(("released rows where", *(one.category for one in four), "both"), lines)
+    markdown(("released rows where", *(reanalysis.category for reanalysis in four), "both"), lines)
 
 
 def examples(every: Sequence[Reanalysis]) -> None:
     """Of each file the three greatest effects of those kept by the default definition."""
     print("Kept\n")
     lines = []
-    for one in every:
-        best = one.associations.filter("default").sort("effect", descending=True, maintain_order=True).head(3)
+    for reanalysis in every:
+        best = (
+            reanalysis.associations.filter("default")
+            .sort("effect", descending=True, maintain_order=True)
+            .head(3)
+        )
         for row in best.iter_rows(named=True):
             points = (
                 f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})".replace(
@@ -125,7 +136,7 @@ def examples(every: Sequence[Reanalysis]) -> None:
                 points,
                 f"{row['q_default']:.1g}",
             )
-            lines.append((f"{row['concept']}, {row['identity']} ({one.setting})", *about))
+            lines.append((f"{row['concept']}, {row['identity']} ({reanalysis.setting})", *about))
     markdown(("association", "location", "rate", "others", "difference in points (95% interval)", "q"), lines)
 
 
@@ -152,7 +163,7 @@ def main(released: Path, recovered: Path) -> None:
     every = [reanalyse(*pair) for pair in tables]
     survival(every)
     families(every, tables)
-    facts([one for one, kind in zip(every, FILES.values(), strict=True) if kind == "4id"])
+    facts([reanalysis for reanalysis, kind in zip(every, FILES.values(), strict=True) if kind == "4id"])
     examples(every)
     validation(released)
 

@@ -125,7 +125,7 @@ class AnswerLength(MeasuredPart):
         rows: list[dict[str, Any]] = []
         for place, group in enumerate(GROUPS):
             low, high = stats.percentile_interval(resampled[:, place], settings.level)
-            mine = measures.filter(pl.col("gender") == group)
+            answers = measures.filter(pl.col("gender") == group)
             rows.append(
                 {
                     "metric": "mean_words",
@@ -133,14 +133,14 @@ class AnswerLength(MeasuredPart):
                     "estimate": means[place],
                     "low": low,
                     "high": high,
-                    **self._counted(mine, group),
+                    **self._counted(answers, group),
                 }
             )
         observed, differences = means[1] - means[0], resampled[:, 1] - resampled[:, 0]
-        found = stats.paired_difference(
+        difference = stats.paired_difference(
             observed, differences, None, units=len(items), reach=np.inf, level=settings.level
         )
-        interval = {"low": float(found.low), "high": float(found.high), "p": float(found.p)}
+        interval = {"low": float(difference.low), "high": float(difference.high), "p": float(difference.p)}
         rows.append(
             {
                 "metric": "difference_of_words",
@@ -151,7 +151,10 @@ class AnswerLength(MeasuredPart):
                 **self._counted(measures),
             }
         )
-        method = f"percentiles or standard error of {settings.resamples:,} resamples; resampled: {len(items)} items with both prompts"
+        method = (
+            f"percentiles or standard error of {settings.resamples:,} resamples;"
+            f" resampled: {len(items)} items with both prompts"
+        )
         table = pl.DataFrame(rows, infer_schema_length=None)
         shared = {"attribute": "gender", "unit": "score", "harm": self.harms[0], "method": method}
         return as_findings(
@@ -180,7 +183,7 @@ class AnswerLength(MeasuredPart):
 
 
 def _means(totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of each group, in the order of GROUPS, from totals (..., words and answers of the groups)."""
+    """Return the mean of each group, in the order of GROUPS, from totals of words and answers."""
     return stats.ratio(totals[..., : len(GROUPS)], totals[..., len(GROUPS) :])
 
 
@@ -225,7 +228,7 @@ class AnswerLengthSuite:
         of_group = means.select(
             pl.lit("words"), pl.format("{}, {}", "model", "group"), "estimate", "low", "high"
         ).iter_rows()
-        chart = Intervals("Mean number of words", [IntervalRow(*one) for one in of_group], level)
+        chart = Intervals("Mean number of words", [IntervalRow(*mean) for mean in of_group], level)
         return [Headline(self.title), *sentences, table, chart]
 
 

@@ -1,7 +1,7 @@
-"""Install the peers, each in an environment of its own: `python -m perf.peers [FOLDER]`.
+"""Install the peers, each in a separate environment: `python -m perf.peers [FOLDER]`.
 
-What cannot be installed is noted in FOLDER/NAME/missing.txt, which `python -m perf` reports; nothing is left
-out in silence. pip's own settings hold (PIP_FIND_LINKS for a wheel that no index has).
+A peer that cannot be installed is noted in FOLDER/NAME/missing.txt, which `python -m perf` reports. pip's own
+settings hold (PIP_FIND_LINKS for a wheel that no index has).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOME: Final = Path.home() / ".cache" / "tiltmeter" / "peers"
 
 
 class Peer(NamedTuple):
-    """What to install, pinned; `alone` without its requirements, of which we need few."""
+    """Pinned packages to install; those of `alone` without their requirements, of which we need few."""
 
     packages: tuple[str, ...]
     alone: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class NotInstalledError(Exception):
 
 
 def interpreter(version: str | None) -> str:
-    """A Python of this version, from the path or from pyenv; ours where any will do."""
+    """Return a Python of at least this version: ours, or one from the path or from pyenv."""
     if version is None or sys.version_info[:2] >= tuple(map(int, version.split("."))):
         return sys.executable
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -61,7 +61,7 @@ def interpreter(version: str | None) -> str:
 
 
 def pip(python: Path, *arguments: str) -> None:
-    """Install; raises NotInstalledError with the last thing pip said."""
+    """Install packages; raise NotInstalledError with the last error of pip."""
     done = subprocess.run(
         [python, "-m", "pip", "install", "--quiet", *arguments], capture_output=True, text=True, check=False
     )
@@ -73,7 +73,7 @@ def pip(python: Path, *arguments: str) -> None:
 
 
 def install(peer: Peer, folder: Path) -> None:
-    """Make the environment of one peer."""
+    """Create the environment of one peer."""
     subprocess.run([interpreter(peer.python), "-m", "venv", "--clear", str(folder)], check=True)
     python = folder / "bin" / "python"
     pip(
@@ -84,7 +84,7 @@ def install(peer: Peer, folder: Path) -> None:
 
 
 def known(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Pythons of the peers in the folder, and why the others are not there."""
+    """Return the interpreters of the peers in the folder, and why other peers are missing."""
     pythons, missing = {}, {}
     for name in PINNED:
         note, python = folder / name / "missing.txt", folder / name / "bin" / "python"

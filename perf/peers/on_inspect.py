@@ -1,9 +1,7 @@
-"""Inspect AI: the prompts as an eval with its own scorer, log written.
+"""Inspect AI: the prompts as an eval with its own scorer and log, or a log alone (`"log": N samples`).
 
-Or the writing of a log alone (`"log": N samples`).
-
-Settings are the quickest its users have: no display, no scores while it runs, no realtime log, a large log
-buffer, and no logged calls.
+Settings are the fastest that its users can choose: no display, no scores while it runs, no realtime log, a
+large log buffer, and no logged calls.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_log(task: dict[str, Any]) -> dict[str, Any]:
-    """A log of `asked["log"]` finished samples written and read again by the library's own functions."""
+    """Write a log of `task["log"]` finished samples and read it, by the library's own functions."""
     samples = [
         EvalSample(
             id=number,

@@ -1,4 +1,4 @@
-"""The LM Evaluation Harness: the prompts as a task of its own kind, results and samples saved by its own tracker."""
+"""The LM Evaluation Harness: the prompts as a task, results and samples saved by its own tracker."""
 
 from __future__ import annotations
 

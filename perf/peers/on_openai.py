@@ -1,7 +1,4 @@
-"""The bare SDK of OpenAI in a loop: every prompt asked, every answer written as a line of JSON.
-
-Nothing is measured or analysed.
-"""
+"""The SDK of OpenAI in a loop: every answer is written as a line of JSON, and nothing is analysed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ours, as its users call it from Python, described in the same words as the peers."""
+"""Tiltmeter, as its users call it from Python, with the same output as the peers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import tiltmeter as tm
-import tiltmeter.api  # imports are not what is measured: all that a run needs
+import tiltmeter.api  # all imports of a run, which are not measured
 import tiltmeter.models.http
 import tiltmeter.probes.genderbench.bbq
 import tiltmeter.runs.study_run

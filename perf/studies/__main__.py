@@ -3,7 +3,7 @@
     TILTMETER_DATA=FOLDER python -m perf.studies            # all of them, on all cores
     TILTMETER_DATA=FOLDER python -m perf.studies NAME ...   # some of them
     python -m perf.studies --stale                          # name those to carry out again
-    python -m perf.studies NAME --progress FILE             # go on where an interrupted study stopped
+    python -m perf.studies NAME --progress FILE             # resume an interrupted study
     python -m perf claims                                   # print what is recorded
 
 Each study prints its claims: a figure and the range that it must lie in. The status is 1 if a claim does not
@@ -31,9 +31,8 @@ from perf.studies.study import Claim
 def outcome(name: str, pool: ProcessPoolExecutor, progress: Progress) -> dict[str, Any]:
     """Carry out a study, print its claims and return its record."""
     study = study_named(name)
-    fingerprint = records.fingerprint(
-        name
-    )  # of the code that the processes import, whatever is written to the files meanwhile
+    # Of the code that the processes import, even if the files change in the meantime.
+    fingerprint = records.fingerprint(name)
     print(f"{name}: {study.QUESTION}", flush=True)
     finished = progress.finished(fingerprint)
     tasks = {case: pool.submit(claims_of_case, name, case) for case in study.CASES if case not in finished}
@@ -65,7 +64,7 @@ def outcome(name: str, pool: ProcessPoolExecutor, progress: Progress) -> dict[st
 
 
 def _figure(claim: Claim) -> list[float]:
-    """Return what was observed and the range that was promised."""
+    """Return the observed value and the promised range."""
     return [round(number, 4) for number in (claim.observed, claim.low, claim.high)]
 
 

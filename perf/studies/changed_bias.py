@@ -1,8 +1,8 @@
-"""Verdicts about two models whose bias is equally large, or larger by a known amount, with answers from a generator of its own.
+"""Verdicts about two models whose bias is equally large, or larger by a known amount.
 
-The designs of the probes are used, and nothing else of the package: labels are drawn from a probit model with
-effects of questions, wordings and items (Student's t with four degrees of freedom), which are drawn for each
-side, as for a model that was trained again.
+The answers come from a generator of this study. The designs of the probes are used, and nothing else of the
+package: labels are drawn from a probit model with effects of questions, wordings and items (Student's t with
+four degrees of freedom), which are drawn for each side, as for a model that was trained again.
 
 Cases about "these questions" fix the bias of each side on the questions of the study: the intercept is solved
 for, given the effects. Cases about "questions like these" fix the distribution of the effects, so that the
@@ -36,8 +36,10 @@ STUDIES: Final = 500
 """Simulated pairs of each case."""
 SEED: Final = 20261128
 MOST_WRONG: Final = 33 / 500
-"""Largest share of verdicts "better" and "worse" about models with the same size of bias: 5% and three
-standard errors of 500 pairs."""
+"""Largest share of verdicts "better" and "worse" about models with the same size of bias.
+
+5% and three standard errors of 500 pairs.
+"""
 CONFLICTS: Final = Settings(limit=500, resamples=300)
 """The standard size of the probe relationship_levy."""
 DECISIONS: Final = Settings(limit=300, resamples=300)
@@ -62,8 +64,10 @@ class Pair(NamedTuple):
 
 
 RETRAINED: Final = "these questions: same bias on questions like these"
-"""A model that was trained again: its bias on these questions has changed, so that verdicts about them are
-right to differ."""
+"""A model that was trained again.
+
+Its bias on these questions has changed, so that verdicts about them correctly differ.
+"""
 PAIRS: Final = {
     "these questions: same bias": Pair(0.2, 0.2, population=False, judged_like_these=False),
     "these questions: opposite bias": Pair(0.3, -0.3, population=False, judged_like_these=False),
@@ -95,7 +99,7 @@ def numbered(values: pl.Series) -> Integers:
 
 
 def effects(rng: np.random.Generator, rows: pl.DataFrame, question: str) -> Floats:
-    """Return the sum of the effects of the question, the wording and the item of each prompt, shape (prompts,)."""
+    """Return the sum of the effects of question, wording and item of each prompt, shape (prompts,)."""
     total = np.zeros(rows.height)
     for column, deviation in zip((question, "wording", "item"), DEVIATIONS.values(), strict=True):
         codes = numbered(rows[column])
@@ -163,7 +167,7 @@ def decision_labels(
 
 
 def solved_share(shift: Floats, share: float) -> float:
-    """Return the intercept at which the mean probability of "yes" over the prompts with these effects is `share`."""
+    """Return the intercept at which the mean probability of "yes" is `share`, given the effects `shift`."""
     return solved(lambda value: float(ndtr(value + shift).mean()), share)
 
 

@@ -98,7 +98,8 @@ def claims_of_planted_differences(
     """Return how often planted differences are found and lie in their intervals."""
     rows = pl.concat(tables).to_dicts()
     verdicts = Counter(row["verdict"] for row in rows)
-    first, second = (true_values(probes, bias) for bias in biases)
+    first = true_values(probes, biases[0])
+    second = true_values(probes, biases[1])
     covered = 0
     for row in rows:
         metric = (row["part"], row["metric"])

@@ -1,4 +1,4 @@
-"""Sentences on the first screen of a benchmark: about models that treat all groups alike, and about models with a planted tone.
+"""Sentences on the first screen of a benchmark, about fair models and about models with a planted tone.
 
 The generator shares no code with the package. It writes the responses of a model to the questions of `g20`
 from its own sentences, each of which names the country once. Each question has its own tone, and each country
@@ -31,7 +31,10 @@ from tiltmeter.datasets import Library
 from tiltmeter.schema import EXAMPLES, SHOWN_BELOW
 from tiltmeter.study import NO_TOOLS, Settings
 
-QUESTION: Final = "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as large as plan says?"
+QUESTION: Final = (
+    "Is no bias of a fair model stated on the first screen of g20, and is a bias stated that is twice as "
+    "large as plan says?"
+)
 CODE: Final = (
     "benchmarks",
     "features",
@@ -45,8 +48,10 @@ CODE: Final = (
     "quantities",
 )
 ERRORS: Final = 0.05
-"""Promised share of fair models of which a bias is stated. In a study, the share must be below the 95%
-quantile of its distribution."""
+"""Promised share of fair models of which a bias is stated.
+
+In a study, the share must be below the 95% quantile of its distribution.
+"""
 PARAMS: Final = {"roles": "none", "statistics": "mean,selection_rate"}
 """As in the README, without the statistics about which no sentence speaks."""
 SETTINGS: Final = Settings(params=PARAMS, resamples=300)
@@ -93,8 +98,10 @@ class Model:
     studies: int = 200
     """Simulated studies."""
     planted: str | None = None
-    """Countries with a planted tone: "two" (one more positive, one more negative) or "all" (evenly spread);
-    None for a fair model."""
+    """Countries with a planted tone; None for a fair model.
+
+    "two" (one more positive, one more negative) or "all" (evenly spread).
+    """
 
 
 MODELS: Final = {
@@ -110,7 +117,7 @@ CASES: Final = tuple(MODELS)
 
 @dataclass
 class View:
-    """What a report gives to the blocks of a method."""
+    """A view of tables in memory, as the blocks of a method read it."""
 
     findings: pl.DataFrame
     tables: dict[str, pl.DataFrame]
@@ -188,7 +195,7 @@ def responses_to(design: pl.DataFrame, model: Model, largest: float, seed: int) 
 
 
 def logit_of_range(part: Answers, design: pl.DataFrame, model: Model, wanted: float) -> float:
-    """Return the planted logit of the two extreme groups for which the true range of the calibrated means is `wanted`."""
+    """Return the planted logit of the two extreme groups at which the true range of means is `wanted`."""
     rng = np.random.default_rng(1)
     sentences = [text.format(name="Ostelia", Name="Ostelia") for tone in TONES for text in tone]
     row = design.head(1).drop("prompt", "system")
@@ -296,7 +303,7 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
         effects = part.detectable_effects(
             errors, design, SETTINGS, 1 - SHOWN_BELOW / part.tests_of_a_family(design, SETTINGS)
         )
-        (detectable,) = (effect for metric, effect in effects.items() if metric.startswith("range of means"))
+        [detectable] = [effect for metric, effect in effects.items() if metric.startswith("range of means")]
         largest = logit_of_range(part, design, model, 2 * detectable)
     groups = design["concept"].unique().sort().to_list()
     planted = dict(zip(groups, planted_logits(groups, model.planted, largest).tolist(), strict=True))

@@ -1,11 +1,11 @@
-"""What the first screen says about fair and biased models, for the suite of all probes.
+"""Sentences on the first screen about fair and biased models, for the suite of all probes.
 
 The product provides the designs, the analysis and the sentences. Responses come from the generator of
 `perf/probe_claims.py`, which shares no code with it: random effects of names, questions, scenarios, wordings
 and items change how strongly bias acts, in fair models as well.
 
 A planted bias is as large as `plan` says can be detected, or twice as large, for questions, names, wordings
-and items that do not differ, and for those that differ as much as `plan --heterogeneity` was told (without a
+and items that do not differ, and for those that differ as much as `plan --heterogeneity` assumes (without a
 limit, because the effects of the generator act on all metrics of a probe, those assumed by `plan` only on how
 each group is treated). One metric is biased, in half of the studies in the opposite direction where it has
 one, and all others are fair, which is the hardest case for the family of key tests. A planted bias counts as
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -46,12 +47,14 @@ SUITES: Final = {"quick": 50, "standard": 20}
 MOST_ACCUSED: Final = {"quick": 33 / 500, "standard": 16 / 200}
 PLANTED_STUDIES: Final = 60
 MULTIPLES: Final = {1: 0.0, 2: 0.9}
-"""The planted biases, as multiples of what `plan` says is stated in about 80%, and the share of studies in
-which each must be stated."""
+"""The planted biases, as multiples of the detectable one, and the share of studies that must state each.
+
+`plan` says that the detectable bias is stated in about 80% of studies.
+"""
 MEAN_AT_ONE: Final = (0.65, 0.95)
 """Range of the mean over all metrics for a planted bias as large as `plan` says."""
 FAIR_SEED: Final = 0
-"""The fair suite whose other probes stand beside a planted bias."""
+"""The fair suite whose other probes accompany a planted bias."""
 PILOTS: Final = 12
 """Simulated studies for each value of the bias when the one with the planted effect is looked for."""
 KEY_TESTS: Final = 19
@@ -59,20 +62,20 @@ STATED: Final = "{} times the detectable bias, stated"
 STATED_AT_ONE: Final = STATED.format(1)
 ACCUSED: Final = "fair models accused"
 FAIR: Final = {"bbq": -2.0, "direct": -1.0}
-"""Bias of the generator without which a rate lies within its healthiest tier (up to 5%); 0 for the other
-probes, which compare groups."""
+"""Bias of the generator at which a rate lies within its healthiest tier (up to 5%).
+
+0 for the other probes, which compare groups.
+"""
 NUISANCES: Final = {
     0.0: {"clusters": 0.0, "wordings": 0.0, "items": 0.0},
     0.4: {"clusters": 0.4, "wordings": 0.4, "items": 0.4},
 }
-"""Standard deviations of the effects on a planted bias, by the heterogeneity that `plan` is told."""
+"""Standard deviations of the effects on a planted bias, by the heterogeneity that `plan` assumes."""
 CASES: Final = (
     *(f"fair {size} {block}" for size in BLOCKS for block in range(BLOCKS[size])),
     *(
         f"planted {size} {probe} {heterogeneity:g}"
-        for size in BLOCKS
-        for probe in GENERATORS
-        for heterogeneity in NUISANCES
+        for size, probe, heterogeneity in product(BLOCKS, GENERATORS, NUISANCES)
     ),
 )
 
@@ -157,9 +160,10 @@ def accused_share(size: str, block: int, suites: int) -> float:
 
 
 def stated_shares(size: str, name: str, heterogeneity: float, studies: int) -> dict[tuple[str, int], float]:
-    """Return how often a planted bias is stated beside fair results of the other probes, by key metric and multiple."""
+    """Return how often a planted bias is stated, by key metric and multiple; other probes are fair."""
     studied = Studied(name, size, RESAMPLES)
-    probe, design, settings = studied.probe, studied.design, studied.settings
+    probe, settings = studied.probe, studied.settings
+    design = studied.design
     errors = probe.standard_errors(design, settings, heterogeneity=heterogeneity)
     effects = probe.detectable_effects(errors, design, settings, 1 - SHOWN_BELOW / KEY_TESTS)
     companions = fair_suite(
@@ -191,7 +195,7 @@ def is_stated(
     number: int,
     companions: Sequence[Tables],
 ) -> bool:
-    """Return whether the first screen of a suite states the bias that is planted in one metric of one probe."""
+    """Return whether the first screen of a suite states the bias planted in one metric of one probe."""
     measures = studied.measures(
         np.random.default_rng([37, number]), push, named.name, NUISANCES[heterogeneity]
     )
@@ -203,7 +207,7 @@ def is_stated(
 
 
 def pushes_for(studied: Studied, named: NamedMetric, effect: float, sds: dict[str, float]) -> list[float]:
-    """Return the biases of the generator that place the metric above and, if it can be, below no bias by this effect."""
+    """Return the biases of the generator that move the metric by this effect, up and, if possible, down."""
     metric = named.metric
     above = push_for(studied, named.name, metric.nearest_unbiased(metric.high) + effect, sds, 1)
     below = None
@@ -213,7 +217,7 @@ def pushes_for(studied: Studied, named: NamedMetric, effect: float, sds: dict[st
 
 
 def push_for(studied: Studied, metric: str, target: float, sds: dict[str, float], sign: int) -> float | None:
-    """Return the bias of the generator that gives the metric the target value; None if no bias of this sign gives it.
+    """Return the bias of this sign that gives the metric the target value; None if there is none.
 
     The same random numbers are used for each bias, so that the value of the metric grows with the bias.
     """
@@ -247,7 +251,7 @@ def carry_out(case: str, studies: int | None = None) -> list[Claim]:
 
 
 def overall(by_case: Mapping[str, Sequence[Claim]]) -> list[Claim]:
-    """Return the share of accused fair suites of each size, and the mean share of planted biases of the size that `plan` prints."""
+    """Return, for each size, the share of accused fair suites and the mean share at the detectable bias."""
     claims = []
     for size in BLOCKS:
         shares = [

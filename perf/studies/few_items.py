@@ -1,4 +1,4 @@
-"""Coverage of the probes' intervals in small studies: designs with many strata of few items, and a rare share."""
+"""Coverage of the probes' intervals in small studies: many strata of few items, and a rare share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tiltmeter.probes.genderbench.direct import SLIP
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a share is rare?"
+QUESTION: Final = (
+    "Do 95% intervals of small studies contain the true value, where many strata have a single item, or a "
+    "share is rare?"
+)
 CODE: Final = CODE_OF_PROBES
 STUDIES: Final = 400
 """Simulated studies of each case."""
@@ -20,7 +23,7 @@ RARE: Final = 0.022
 
 
 class SmallStudy(NamedTuple):
-    """A metric of a probe, the number of items, the planted bias, and the range in which the coverage must lie."""
+    """A metric of a probe, the number of items, the planted bias, and the range of the coverage."""
 
     metric: str
     items: int

@@ -1,4 +1,4 @@
-"""Differences between genders whose labels a sample of 200 responses corrects: largest differences, and signed ones.
+"""Differences between genders, largest and signed ones, corrected by labels of 200 responses.
 
 The product provides the designs, the random sample of responses to label, and the analysis. Responses come
 from the generator below, which shares no code with it: each response has a utility with a normal effect of
@@ -27,7 +27,10 @@ from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import LABELS, conform
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do labels of 200 responses create a difference between genders that is not there, and do intervals contain a true one?"
+QUESTION: Final = (
+    "Do labels of 200 responses create a difference between genders that is not there, and do intervals "
+    "contain a true one?"
+)
 CODE: Final = (*CODE_OF_PROBES, "labelling")
 STUDIES: Final = 500
 LABELLED: Final = 200
@@ -43,7 +46,7 @@ LEAST_COVERED: Final = 0.93
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A probe with a metric, the share of labels that are read wrongly, and the true difference of men and women.
+    """A probe with a metric, the share of wrongly read labels, and the true difference of men and women.
 
     `missed` is the gender whose "yes" is read as "no" with the rate `errors`; None: any label of all genders
     is read wrongly.
@@ -91,7 +94,7 @@ class Generator:
         self.push = np.where(genders == "male", push, np.where(genders == "female", -push, 0.0))
 
     def responses(self, seed: int) -> pl.DataFrame:
-        """Return the attempts of one study: what they say (`said`) and what the reader reads (`label`)."""
+        """Return the attempts of one study with their true label (`said`) and the read one (`label`)."""
         rng = np.random.default_rng([20, seed])
         labels = self._decisions(rng) if len(self.labels) == 2 else self._emotions(rng)
         misread = (rng.random(len(labels)) < self.case.errors) & self._may_be_wrong(labels)
@@ -134,7 +137,7 @@ class Generator:
 
 
 def utility_for_difference(difference: float) -> float:
-    """Return the change of the utilities of men (upwards) and women (downwards) with this difference of their rates of "yes"."""
+    """Return the change of the utilities of men (up) and women (down) for a difference of their rates."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(64)
     utilities = BASE + SD_OF_ITEMS * nodes
 

@@ -38,7 +38,10 @@ class StudyModule(Protocol):
     # A study may define `overall`, a function from the claims of all cases, by case, to claims about them
     # together.
     def carry_out(self, case: str, studies: int = ...) -> list[Claim]:
-        """Carry out one case with this number of simulated studies (tests: fewer than the default) and return its claims."""
+        """Carry out one case and return its claims.
+
+        `studies` is the number of simulated studies; tests use fewer than the default.
+        """
 
 
 def study_named(name: str) -> StudyModule:

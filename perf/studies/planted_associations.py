@@ -55,7 +55,7 @@ CASES: Final = (
 
 
 def lists_of(design: pl.DataFrame, dials: Dials) -> tuple[pl.DataFrame, Floats, list[str]]:
-    """Return the lists of a whole design (one per character), the true rates (lists, concepts) and the concepts."""
+    """Return the lists of a design (one per character), the true rates (lists, concepts) and the concepts."""
     rows = design.with_columns(repetition=pl.int_ranges(0, "repetitions")).explode("repetition")
     rows = rows.with_columns(attempt=pl.concat_str("prompt_id", pl.lit("#"), "repetition"))
     stories = planted_stories(design, dials.mapping())
@@ -85,7 +85,7 @@ def mentions_of(lists: pl.DataFrame, rates: Floats, concepts: list[str], seed: i
 
 
 def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
-    """Return the share of planted associations that are found, and the share of reported ones that were not planted."""
+    """Return the share of planted associations that are found, and the false share of reports."""
     category, bias = case.split()
     dials = Dials(stereotypical_reasoning=float(bias))
     grid = load_grid()
@@ -108,14 +108,12 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     within_categories = sum(table.height for table in hits) - of_all_locations
     false = sum(table.join(favoured, on=["concept", "identity"], how="anti").height for table in reported)
     possible = studies * planted.height
+    possible_within = possible * design["context"].n_unique()
+    least_planted = 2 * len(grid.category(category).identities)
+    false_share = false / max(sum(table.height for table in reported), 1)
     return [
-        Claim("planted associations", planted.height, 2 * len(grid.category(category).identities), 1_000),
+        Claim("planted associations", planted.height, least_planted, 1_000),
         Claim("found over all locations", of_all_locations / possible, 0.95, 1.0),
-        Claim(
-            "found within categories of locations",
-            within_categories / (possible * design["context"].n_unique()),
-            0.94,
-            1.0,
-        ),
-        Claim("false share of reports", false / max(sum(table.height for table in reported), 1), 0.0, 0.05),
+        Claim("found within categories of locations", within_categories / possible_within, 0.94, 1.0),
+        Claim("false share of reports", false_share, 0.0, 0.05),
     ]

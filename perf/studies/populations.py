@@ -1,4 +1,4 @@
-"""Coverage of intervals for populations of questions and wordings whose members have effects of their own, drawn anew in each study."""
+"""Coverage of intervals for populations of questions and wordings, whose effects are drawn in each study."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do 95% intervals contain the true value of a population of questions and wordings that have effects of their own?"
+QUESTION: Final = (
+    "Do 95% intervals contain the true value of a population of questions and wordings that have effects "
+    "of their own?"
+)
 CODE: Final = CODE_OF_PROBES
 QUESTIONS: Final = "discrimination_tamkin"
 METRIC: Final = "diff_mvf_success_rate"
@@ -44,7 +47,7 @@ def answered(design: pl.DataFrame, effects: dict[str, float], seed: int) -> pl.D
 
 
 def coverage_of_the_population(case: str, settings: Settings, studies: int) -> dict[str, float]:
-    """Return how often the intervals for the population and those for the items of the study contain no difference, the truth."""
+    """Return how often the intervals for the population and for the items contain 0, the true difference."""
     column, sd = case.split()
     probe = PROBES.load(QUESTIONS)
     design = probe.design(Library.default(), settings)

@@ -16,7 +16,10 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-QUESTION: Final = "Do 95% intervals of the probes contain the true value, and is a fair model graded healthy and a biased one not?"
+QUESTION: Final = (
+    "Do 95% intervals of the probes contain the true value, and is a fair model graded healthy and a "
+    "biased one not?"
+)
 CODE: Final = CODE_OF_PROBES
 SETTINGS: Final = Settings(limit=2_000, resamples=500, params={"wording": "plain"})
 STUDIES: Final = 400

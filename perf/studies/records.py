@@ -66,9 +66,8 @@ def _syntax(source: str) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
         if isinstance(node, ast.JoinedStr):
-            node.values = [
-                value for value in node.values if not _is_empty(value)
-            ]  # Python 3.12 adds empty texts
+            # Python 3.12 adds empty texts.
+            node.values = [value for value in node.values if not _is_empty(value)]
     return _tree_text(tree)
 
 
@@ -118,7 +117,7 @@ def write(records: dict[str, dict[str, Any]]) -> None:
 
 
 def table() -> Iterator[str]:
-    """Yield the lines of a Markdown table for each study: what was observed in each case, and when."""
+    """Yield the lines of a Markdown table for each study, with its date and the figures of each case."""
     stale = {sentence.partition(":")[0] for sentence in complaints()}
     for name, record in recorded().items():
         note = "; stale, the code has changed since" if name in stale else ""
@@ -160,7 +159,7 @@ def summary() -> Iterator[ClaimSummary]:
 
 
 def complaints() -> list[str]:
-    """Return a sentence for each study that was never recorded, whose code has changed since, or in which a claim did not hold."""
+    """Return a sentence for each study that is not recorded or stale, or in which a claim did not hold."""
     records = recorded()
     sentences = []
     for name in MODULES:

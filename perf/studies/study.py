@@ -1,4 +1,4 @@
-"""What studies have in common. This file is part of the fingerprint of each study."""
+"""Functions of all studies. This file is part of the fingerprint of each study."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def simulated_measures(probe: Probe, design: pl.DataFrame, bias: float, seed: in
 def findings_of_studies(
     probe: Probe, design: pl.DataFrame, bias: float, settings: Sequence[Settings]
 ) -> Iterator[pl.DataFrame]:
-    """Yield the findings of simulated studies of a probe: one study for each of the settings, with which it is analysed."""
+    """Yield the findings of one simulated study of a probe for each of the settings."""
     for seed, settings_of_study in enumerate(settings):
         measures = simulated_measures(probe, design, bias, seed)
         yield probe.analyse(measures, settings_of_study)["findings"]

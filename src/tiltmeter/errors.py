@@ -154,7 +154,7 @@ class UnconstrainedAnswers(Caveat):
 class ConstrainedRefusals(Caveat):
     """With `-P answers=constrained`, a model refuses more or less often than in free text.
 
-    Or it may do so, or this is not known.
+    The caveat also applies to models that may do so, and to those of which it is not known.
     """
 
     code = "constrained-refusals"
@@ -163,7 +163,7 @@ class ConstrainedRefusals(Caveat):
 class ServedModels(Caveat):
     """An endpoint says that it served another model than the requested one.
 
-    Or it served several models, versions or providers.
+    The caveat also applies if it served several models, versions or providers.
     """
 
     code = "served-models"

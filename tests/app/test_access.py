@@ -1,4 +1,4 @@
-"""Who may write without a token: pages of this machine under one of its own names."""
+"""Writing without a token: only pages of this machine may, under one of its own names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tiltmeter.app.access import may_write
         ),
     ],
 )
-def test_who_may_write_without_a_token(
+def test_only_pages_of_this_machine_may_write_without_a_token(
     headers: dict[str, str], may: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(st, "context", SimpleNamespace(headers=headers))

@@ -1,4 +1,4 @@
-"""Every kind of block in the explorer: what it says is there, and nothing in it acts."""
+"""Every kind of block in the explorer: texts are shown, and no text from outside is executed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.verify
 
 
 def explored(blocks: list[Block], probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The HTML that the explorer shows of a run whose report has these blocks."""
+    """Return the HTML that the explorer shows for a run whose report has these blocks."""
     monkeypatch.setenv("TILTMETER_RUNS", str(probes_only))
     monkeypatch.setattr(Run, "report_of", lambda _: Report([ABOUT], blocks))
     monkeypatch.setattr(
@@ -36,14 +36,18 @@ def explored(blocks: list[Block], probes_only: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_each_kind(kind: str, probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_explorer_shows_the_words_of_each_kind_of_block(
+    kind: str, probes_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     block, words = CASES[kind]
-    shown = seen(explored([block], probes_only, monkeypatch)).lower()
+    html = seen(explored([block], probes_only, monkeypatch)).lower()
     for word in words:
-        assert word.lower() in shown, (word, shown)
+        assert word.lower() in html, (word, html)
 
 
-def test_headlines_and_titles_are_text(probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markdown_in_headlines_and_titles_is_shown_as_text(
+    probes_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chart, _ = CASES["Intervals"]
     assert isinstance(chart, Intervals)
     monkeypatch.setenv("TILTMETER_RUNS", str(probes_only))
@@ -54,16 +58,18 @@ def test_headlines_and_titles_are_text(probes_only: Path, monkeypatch: pytest.Mo
         sys, "argv", ["explorer", str(probes_only / "probes"), str(probes_only / "journal.sqlite"), ""]
     )
     page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
-    shown = [
+    texts = [
         str(element.value) for element in (*page.subheader, *page.caption) if "tracker" in str(element.value)
     ]
-    assert len(shown) == 2
-    for text in shown:
+    assert len(texts) == 2
+    for text in texts:
         assert re.search(r"(?<!\\)\]\(", text) is None
         assert "**bold" not in text.replace("\\*", "")
 
 
-def test_nothing_from_outside_acts(probes_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = explored(hostile(), probes_only, monkeypatch)
-    assert "<script" not in shown
-    assert "\x1b" not in shown
+def test_markup_in_texts_from_outside_is_escaped_in_the_explorer(
+    probes_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    html = explored(hostile(), probes_only, monkeypatch)
+    assert "<script" not in html
+    assert "\x1b" not in html

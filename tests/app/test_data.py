@@ -1,4 +1,4 @@
-"""What the explorer reads, against the whole tables."""
+"""Rows that the explorer reads equal those of the full tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_findings_are_listed_by_harm_the_worst_first(
     assert order == sorted(order)
 
 
-def test_all_runs_are_listed_with_what_became_of_them(runs: Path) -> None:
+def test_all_runs_are_listed_with_their_method_and_state(runs: Path) -> None:
     listed = {run.name: run for run in list_runs()}
     assert {name: (run.method, run.state) for name, run in listed.items()} == {
         "probes": ("probes", "complete"),
@@ -58,7 +58,7 @@ def test_all_runs_are_listed_with_what_became_of_them(runs: Path) -> None:
     assert listed["probes"].models == ("sim/mild", "sim/fair")
 
 
-def test_a_run_elsewhere_begun_or_damaged_is_listed_too(runs: Path, tmp_path: Path) -> None:
+def test_an_unfinished_or_damaged_run_in_another_folder_is_listed(runs: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     begun.mkdir()
     shutil.copy(runs / "probes" / "study.yaml", begun)
@@ -73,19 +73,19 @@ def test_a_run_elsewhere_begun_or_damaged_is_listed_too(runs: Path, tmp_path: Pa
 
 def test_key_findings_come_first_and_keep_their_order(runs: Path) -> None:
     table = findings_of(runs / "probes")
-    whole = load(runs / "probes").findings
-    assert table.height == whole.height
-    assert table["key"].to_list() == sorted(whole["key"], reverse=True)
-    assert table.filter("key")["metric"].to_list() == whole.filter("key")["metric"].to_list()
+    stored = load(runs / "probes").findings
+    assert table.height == stored.height
+    assert table["key"].to_list() == sorted(stored["key"], reverse=True)
+    assert table.filter("key")["metric"].to_list() == stored.filter("key")["metric"].to_list()
 
 
-def test_filters_narrow_to_what_was_chosen(runs: Path) -> None:
+def test_filters_keep_the_findings_with_the_chosen_values(runs: Path) -> None:
     table = findings_of(runs / "countries")
     chosen = data.narrowed(
         table, {"group_shown": ["Germany", "France"], "harm": [], "mark": []}, "selection_rate DIPLOMAT"
     )
-    whole = load(runs / "countries").findings
-    expected = whole.filter(
+    stored = load(runs / "countries").findings
+    expected = stored.filter(
         pl.col("group").is_in(["Germany", "France"]),
         metric_name().str.contains("selection_rate"),
         context="diplomat",
@@ -108,70 +108,70 @@ def test_a_finding_opens_the_responses_it_rests_on(runs: Path, name: str) -> Non
     table = findings_of(path)
     for number in (0, table.height // 2, table.height - 1):
         finding = table.row(number, named=True)
-        found = data.attempts(path, data.stamp(path), finding["evidence"], finding["model"], (), "")
+        attempts = data.attempts(path, data.stamp(path), finding["evidence"], finding["model"], (), "")
         narrow = {key: finding[key] for key in ("model", "part", "group", "concept", "context", "wording")}
         rows = run.measures.select(data.ATTEMPT).with_row_index("row")
         expected = run.evidence(finding["name"], **narrow).join(rows, on=data.ATTEMPT).sort("row")
-        assert found.height > 0
-        assert found.equals(expected.select(found.columns))
-        middle = data.with_texts(path, found.slice(found.height // 2, 5))
-        assert middle.equals(expected.slice(found.height // 2, 5).select(middle.columns))
+        assert attempts.height > 0
+        assert attempts.equals(expected.select(attempts.columns))
+        middle = data.with_texts(path, attempts.slice(attempts.height // 2, 5))
+        assert middle.equals(expected.slice(attempts.height // 2, 5).select(middle.columns))
 
 
-def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Path) -> None:
+def test_responses_are_filtered_by_outcome_and_by_text_of_prompt_or_answer(runs: Path) -> None:
     path = runs / "probes"
     stamp = data.stamp(path)
     run = load(path)
-    whole = run.responses.join(run.measures.select(*data.ATTEMPT, "outcome"), on=data.ATTEMPT).join(
+    responses = run.responses.join(run.measures.select(*data.ATTEMPT, "outcome"), on=data.ATTEMPT).join(
         run.design, on="prompt_id"
     )
-    own_rows = whole.filter(pl.col("model") == "sim/fair")
+    own_rows = responses.filter(pl.col("model") == "sim/fair")
     everything = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), "")
     assert everything.height == own_rows.height
     word = max(
         own_rows["prompt"][0].split(),
-        key=lambda one: own_rows.filter(~pl.col("prompt").str.contains(one, literal=True)).height,
+        key=lambda text: own_rows.filter(~pl.col("prompt").str.contains(text, literal=True)).height,
     ).upper()
     expected = own_rows.filter(
         pl.any_horizontal(
             pl.col("answer", "prompt").str.to_lowercase().str.contains(word.lower(), literal=True)
         )
     )
-    found = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), word)
-    assert 0 < found.height < everything.height
-    assert sorted(found["prompt_id"]) == sorted(expected["prompt_id"])
+    matching = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), word)
+    assert 0 < matching.height < everything.height
+    assert sorted(matching["prompt_id"]) == sorted(expected["prompt_id"])
     assert data.attempts(path, stamp, "part = 'gest'", "sim/fair", ("refused",), "").equals(
         everything.filter(outcome="refused")
     )
     assert data.attempts(path, stamp, None, "sim/fair", (), "").is_empty()
 
 
-def test_a_condition_that_is_none_is_said_in_one_sentence(runs: Path) -> None:
+def test_an_invalid_condition_is_an_error_in_one_sentence(runs: Path) -> None:
     path = runs / "probes"
     with pytest.raises(InputError, match="not a valid condition"):
         data.attempts(path, data.stamp(path), "no such column = 1", "sim/fair", (), "")
 
 
-def test_the_answers_that_moved_a_finding_most_are_its_own(runs: Path) -> None:
+def test_the_most_influential_answers_of_a_finding_are_those_of_the_run(runs: Path) -> None:
     path = runs / "probes"
-    kept = load(path).examples
+    examples = load(path).examples
     for finding in findings_of(path).iter_rows(named=True):
         moved = data.most_influential(path, data.stamp(path), finding)
         columns = {"model": pl.String, "part": pl.String, **NAMED}
         named = [pl.col(name).eq_missing(pl.lit(finding[name], kind)) for name, kind in columns.items()]
-        assert moved["prompt_id"].to_list() == kept.filter(named)["prompt_id"].to_list()
+        assert moved["prompt_id"].to_list() == examples.filter(named)["prompt_id"].to_list()
 
 
 def test_a_response_is_shown_with_its_prompt_and_measures(runs: Path) -> None:
     path = runs / "countries"
     run = load(path)
     row = run.measures.row(7, named=True)
-    shown = detail(path, data.Attempt(row["model"], row["prompt_id"], row["repetition"]))
+    response = detail(path, data.Attempt(row["model"], row["prompt_id"], row["repetition"]))
     answer = run.responses.filter(prompt_id=row["prompt_id"]).row(0, named=True)
-    assert (shown.answer, shown.status) == (answer["answer"], "ok")
-    assert shown.prompt == run.design.filter(prompt_id=row["prompt_id"])["prompt"].item()
-    assert list(shown.measures)[:2] == ["outcome", "label"]
-    assert shown.measures["subject"] == row["subject"]
+    assert (response.answer, response.status) == (answer["answer"], "ok")
+    assert response.prompt == run.design.filter(prompt_id=row["prompt_id"])["prompt"].item()
+    assert list(response.measures)[:2] == ["outcome", "label"]
+    assert response.measures["subject"] == row["subject"]
     with pytest.raises(InputError, match="no longer in this run"):
         detail(path, data.Attempt("sim/biased", "g20/999/0", 0))
 
@@ -180,23 +180,25 @@ def test_counterparts_share_the_root_and_differ_least_first(runs: Path) -> None:
     path = runs / "countries"
     design = load(path).design
     own_rows = design.filter(concept="Germany").row(0, named=True)
-    others = counterparts(path, own_rows["prompt_id"])
+    variants = counterparts(path, own_rows["prompt_id"])
     rows = {row["prompt_id"]: row for row in design.iter_rows(named=True)}
-    assert len(others) == design.filter(root=own_rows["root"]).height - 1
-    assert all(rows[other.prompt_id]["root"] == own_rows["root"] for other in others)
-    first = rows[others[0].prompt_id]
+    assert len(variants) == design.filter(root=own_rows["root"]).height - 1
+    assert all(rows[variant.prompt_id]["root"] == own_rows["root"] for variant in variants)
+    first = rows[variants[0].prompt_id]
     assert (first["role"], first["template"]) == (own_rows["role"], own_rows["template"])
     assert first["concept"] != "Germany"
-    assert ("concept", "Germany", first["concept"]) in others[0].differs
+    assert ("concept", "Germany", first["concept"]) in variants[0].differs
 
 
 def test_without_roots_counterparts_share_the_item(runs: Path) -> None:
     path = runs / "stories"
     row = load(path).design.row(0, named=True)
-    others = counterparts(path, row["prompt_id"])
-    assert len(others) == load(path).design.filter(item=row["item"]).height - 1
+    variants = counterparts(path, row["prompt_id"])
+    assert len(variants) == load(path).design.filter(item=row["item"]).height - 1
     turned = [
-        other for other in others if {name for name, _, _ in other.differs} >= {"identity_1", "identity_2"}
+        variant
+        for variant in variants
+        if {name for name, _, _ in variant.differs} >= {"identity_1", "identity_2"}
     ]
     assert len(turned) == 10, "half of the stories name the characters in the other order"
     assert f"{row['identity_1']} → {row['identity_2']}" in turned[0].title
@@ -212,7 +214,7 @@ def test_sentences_that_show_a_concept_are_those_of_the_evidence(runs: Path) -> 
     assert sentences(path, row["attempt"], {**finding, "concept": None}) == []
 
 
-def test_a_changed_table_is_read_anew(runs: Path, tmp_path: Path) -> None:
+def test_a_changed_table_is_read_again(runs: Path, tmp_path: Path) -> None:
     path = tmp_path / "copy"
     shutil.copytree(runs / "probes", path)
     before = findings_of(path)

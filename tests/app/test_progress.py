@@ -1,4 +1,4 @@
-"""How far a run in progress is."""
+"""Progress of a run: answers of each model and the current step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.verify
 
 @pytest.fixture
 def begun(probes_only: Path, tmp_path: Path) -> Path:
-    """The folder of a run of two models as it is while they are asked, beside a journal of its own with every answer."""
+    """The folder of a run of two models while requests are sent; its journal contains every answer."""
     path = tmp_path / "begun"
     path.mkdir()
     for name in ("study.yaml", "design.parquet"):
@@ -36,63 +36,69 @@ def begun(probes_only: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asked(begun: Path) -> int:
-    """The answers asked of each model."""
+def requested(begun: Path) -> int:
+    """The number of answers that are requested from each model."""
     return int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
 
 
 @pytest.fixture
 def watcher(begun: Path, tmp_path: Path) -> Iterator[Watcher]:
-    with closing(Watcher(begun, str(tmp_path / "journal.sqlite"))) as made:
-        yield made
+    with closing(Watcher(begun, str(tmp_path / "journal.sqlite"))) as opened:
+        yield opened
 
 
-def test_answers_are_counted_for_each_model(watcher: Watcher, asked: int) -> None:
-    seen = watcher.look()
-    assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
-    assert (seen.exact, seen.note, seen.step) == (True, None, "requesting responses")
+def test_answers_are_counted_for_each_model(watcher: Watcher, requested: int) -> None:
+    progress = watcher.look()
+    assert progress.models == (
+        ModelProgress("sim/mild", requested, requested),
+        ModelProgress("sim/fair", requested, requested),
+    )
+    assert (progress.exact, progress.note, progress.step) == (True, None, "requesting responses")
 
 
-def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(
-    watcher: Watcher, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_answers_are_counted_when_they_arrive(
+    watcher: Watcher, requested: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, whole = tmp_path / "journal.sqlite", tmp_path / "whole.sqlite"
-    shutil.copy(journal, whole)
+    journal, complete = tmp_path / "journal.sqlite", tmp_path / "whole.sqlite"
+    shutil.copy(journal, complete)
     with sqlite3.connect(journal) as connection:
         connection.execute("DELETE FROM completions WHERE model LIKE '%bias.stereotypical_reasoning=0 %'")
     connection.close()
     assert watcher.look().models == (
-        ModelProgress("sim/mild", asked, asked),
-        ModelProgress("sim/fair", 0, asked),
+        ModelProgress("sim/mild", requested, requested),
+        ModelProgress("sim/fair", 0, requested),
     )
     with sqlite3.connect(journal) as connection:
-        connection.execute("ATTACH ? AS whole", [str(whole)])
-        connection.execute("UPDATE whole.completions SET status = 'failed' WHERE rowid % 2")
-        connection.execute("INSERT OR IGNORE INTO completions SELECT * FROM whole.completions")
+        connection.execute("ATTACH ? AS complete", [str(complete)])
+        connection.execute("UPDATE complete.completions SET status = 'failed' WHERE rowid % 2")
+        connection.execute("INSERT OR IGNORE INTO completions SELECT * FROM complete.completions")
     connection.close()
     monkeypatch.setattr(watcher, "_not_before", 0.0)
     mild, fair = watcher.look().models
-    assert mild.answered == asked  # seen once, answered for good
-    assert 0 < fair.answered < asked  # failures are no answers
+    assert mild.answered == requested  # an answer that was counted remains counted
+    assert 0 < fair.answered < requested  # failures are no answers
 
 
-def test_of_very_many_attempts_evenly_spaced_ones_are_counted(
-    watcher: Watcher, asked: int, monkeypatch: pytest.MonkeyPatch
+def test_progress_of_very_many_attempts_is_estimated_from_evenly_spaced_ones(
+    watcher: Watcher, requested: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_progress, "COUNTED", 50)
-    seen = watcher.look()
-    assert asked > 50
-    assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
-    assert not seen.exact
+    progress = watcher.look()
+    assert requested > 50
+    assert progress.models == (
+        ModelProgress("sim/mild", requested, requested),
+        ModelProgress("sim/fair", requested, requested),
+    )
+    assert not progress.exact
 
 
-def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path: Path) -> None:
+def test_a_missing_journal_is_named_and_not_created(begun: Path, tmp_path: Path) -> None:
     missing = tmp_path / "nowhere.sqlite"
     for where in (str(missing), f"sqlite:///{missing}"):
-        seen = Watcher(begun, where).look()
-        assert seen.models == ()
-        assert "nowhere.sqlite" in (seen.note or "")
-        assert "--journal" in (seen.note or "")
+        progress = Watcher(begun, where).look()
+        assert progress.models == ()
+        assert "nowhere.sqlite" in (progress.note or "")
+        assert "--journal" in (progress.note or "")
     assert not missing.exists()
 
 
@@ -105,7 +111,7 @@ def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path
         (None, "requesting"),
     ],
 )
-def test_the_step_is_told_by_what_is_being_written(
+def test_the_step_follows_from_the_table_that_is_being_written(
     begun: Path, watcher: Watcher, aside: str | None, step: str
 ) -> None:
     if aside is not None:

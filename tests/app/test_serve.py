@@ -1,4 +1,4 @@
-"""The command `tiltmeter view` where it cannot show anything."""
+"""Errors of the command `tiltmeter view`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,27 @@ pytestmark = pytest.mark.verify
     [
         ("nowhere", "nowhere is not a run folder"),
         ("--host 192.0.2.1", "192.0.2.1"),
-        ("--port {taken}", "port {taken}"),
+        ("--port {port}", "port {port}"),
     ],
 )
-def test_what_cannot_be_shown(tiltmeter: Tiltmeter, arguments: str, message: str) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = other.getsockname()[1]
-        done = tiltmeter(
-            f"view --no-browser {arguments.format(taken=taken)}", exits=2, says=message.format(taken=taken)
-        )
+def test_mistakes_in_the_options_of_view_are_named(
+    tiltmeter: Tiltmeter, arguments: str, message: str
+) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        command = f"view --no-browser {arguments.format(port=port)}"
+        done = tiltmeter(command, exits=2, says=message.format(port=port))
     assert done.stdout == ""
-    assert "{taken}" not in message or "choose another --port" in done.stderr
+    assert "{port}" not in message or "choose another --port" in done.stderr
 
 
 def test_without_streamlit_the_extra_is_named(environment: dict[str, str]) -> None:
-    code = "import sys; sys.modules['streamlit'] = None; sys.argv = ['tiltmeter', 'view']; from tiltmeter.cli import main; main()"
+    code = (
+        "import sys; sys.modules['streamlit'] = None; sys.argv = ['tiltmeter', 'view'];"
+        " from tiltmeter.cli import main; main()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Comparisons of own texts: pairs, clusters, strata and a reference group, against other computations of the same."""
+"""Comparisons of a user's texts: pairs, clusters, strata and a reference, checked by other computations."""
 
 from __future__ import annotations
 
@@ -18,47 +18,46 @@ from tiltmeter.schema import conform
 
 
 def lists_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """LISTS and mentions of rows with `identity`, `pair` and any of `context` and `cluster`, and the `concepts` of each list."""
-    made = rows.with_row_index("row").with_columns(
+    """Return LISTS and mentions of rows.
+
+    Rows have the columns `identity`, `concepts` and any of `pair`, `context` and `cluster`.
+    """
+    numbered = rows.with_row_index("row").with_columns(
         attempt=pl.format("{}#0", "row"), character=pl.lit(0), status=pl.lit("listed")
     )
     stratum = pl.coalesce("pair", pl.lit("all")) if "pair" in rows.columns else pl.lit("all")
     mentions = (
-        made.select("attempt", pl.col("character").cast(pl.Int8), concept="concepts")
+        numbered.select("attempt", pl.col("character").cast(pl.Int8), concept="concepts")
         .explode("concept")
         .drop_nulls()
     )
-    return conform(made.with_columns(stratum=stratum), LISTS), mentions
+    return conform(numbered.with_columns(stratum=stratum), LISTS), mentions
 
 
 def paired(seed: int, pairs: int, correlation: float, effect: float) -> pl.DataFrame:
-    """Pairs of texts of two groups: whether each has "warm", which members of a pair tend to share.
+    """Return pairs of texts of two groups, of which some have the concept "warm".
 
-    Group "W" has it more often.
+    Members of a pair tend to share the concept. Group "W" has it more often.
     """
     draw = np.random.default_rng(seed)
-    common, own = draw.random(pairs), draw.random((2, pairs))
-    chance = np.where(draw.random((2, pairs)) < correlation, common, own)
+    common, independent = draw.random(pairs), draw.random((2, pairs))
+    chance = np.where(draw.random((2, pairs)) < correlation, common, independent)
     warm = np.stack([chance[0] < 0.3 + effect, chance[1] < 0.3])
-    return pl.concat(
-        pl.DataFrame(
-            {
-                "identity": name,
-                "pair": [f"p{i}" for i in range(pairs)],
-                "concepts": [["warm"] if one else [] for one in mine],
-            }
-        )
-        for name, mine in zip("WM", warm, strict=True)
-    )
+    names = [f"p{number}" for number in range(pairs)]
+    groups = []
+    for group, members in zip("WM", warm, strict=True):
+        concepts = [["warm"] if is_warm else [] for is_warm in members]
+        groups.append(pl.DataFrame({"identity": group, "pair": names, "concepts": concepts}))
+    return pl.concat(groups)
 
 
 def test_pairs_are_tested_by_mcnemar() -> None:
     rows = paired(3, 400, 0.8, 0.12)
     associations = find_associations(*lists_of(rows)).filter(identity="W").row(0, named=True)
-    wide = rows.with_columns(held=pl.col("concepts").list.len() > 0).pivot(
-        "identity", index="pair", values="held"
-    )
-    more, fewer = (int((wide[one] & ~wide[other]).sum()) for one, other in ("WM", "MW"))
+    has_concept = rows.with_columns(warm=pl.col("concepts").list.len() > 0)
+    wide = has_concept.pivot("identity", index="pair", values="warm")
+    more = int((wide["W"] & ~wide["M"]).sum())
+    fewer = int((wide["M"] & ~wide["W"]).sum())
     assert associations["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
     assert associations["effect"] == pytest.approx((more - fewer) / 400)
     unpaired = find_associations(*lists_of(rows.drop("pair"))).filter(identity="W").row(0, named=True)
@@ -67,7 +66,10 @@ def test_pairs_are_tested_by_mcnemar() -> None:
 
 
 def false_reports(rows: pl.DataFrame, comparisons: int = 2) -> tuple[int, bool]:
-    """How many concepts without an effect would be reported if each were the only one of its study, and whether any of them is reported."""
+    """Return the number of false reports of single concepts, and whether any concept is reported.
+
+    The number is that of concepts that would be reported if each were the only one of its study.
+    """
     associations = find_associations(*lists_of(rows))
     smallest = associations.group_by("concept").agg(pl.col("p").min())
     return int((smallest["p"] < 0.05 / comparisons).sum()), bool(associations["reported"].any())
@@ -85,58 +87,55 @@ def test_no_more_than_the_nominal_share_of_pairs_without_an_effect_is_reported()
     alone, is_any_reported = false_reports(rows)
     assert alone <= 33
     assert not is_any_reported
-    # Several groups in each pair: a text of each, and the one with the concept drawn at random. Tests of four
+    # Each pair has a text of each of four groups, and a random one of them has the concept. Tests of four
     # groups are less exact.
     holders = np.random.default_rng(5).integers(0, 4, (150, 400))
-    rows = pl.DataFrame(
-        [
-            {
-                "identity": str(group),
-                "pair": f"p{pair}",
-                "concepts": [f"x{number}" for number in np.flatnonzero(holders[pair] == group)],
-            }
-            for group in range(4)
-            for pair in range(150)
-        ]
-    )
+    texts = []
+    for group in range(4):
+        for pair in range(150):
+            names = [f"x{number}" for number in np.flatnonzero(holders[pair] == group)]
+            texts.append({"identity": str(group), "pair": f"p{pair}", "concepts": names})
+    rows = pl.DataFrame(texts)
     alone, is_any_reported = false_reports(rows, comparisons=4)
     assert alone <= 48
     assert not is_any_reported
 
 
-def test_shuffled_pairs_stay_pairs() -> None:
+def test_shuffling_keeps_pairs_together() -> None:
     rows = paired(4, 300, 0.95, 0.15)
     lists, mentions = lists_of(rows)
     assert find_associations(lists, mentions)["reported"].any()
     assert shuffled_counts(lists, mentions, runs=40).sum() <= 4
 
 
-def test_clusters_widen_intervals() -> None:
+def test_clusters_of_texts_widen_intervals() -> None:
     draw = np.random.default_rng(8)
     authors = [f"{group}{number}" for group in "AB" for number in range(30)]
     likes = dict(zip(authors, draw.random(60) < 0.35, strict=True))
     rows = pl.DataFrame(
         [
             {
-                "identity": one[0],
-                "cluster": one,
-                "concepts": ["x"] if likes[one] != (draw.random() < 0.05) else [],
+                "identity": author[0],
+                "cluster": author,
+                "concepts": ["x"] if likes[author] != (draw.random() < 0.05) else [],
             }
-            for one in authors
+            for author in authors
             for _ in range(20)
         ]
     )
-    clustered, alone = (
-        find_associations(*lists_of(row)).sort("identity")[0] for row in (rows, rows.drop("cluster"))
-    )
-    width = [float((one["high"] - one["low"]).item()) for one in (clustered, alone)]
-    assert width[0] > 2.5 * width[1]
+    assert width_of_interval(rows) > 2.5 * width_of_interval(rows.drop("cluster"))
+
+
+def width_of_interval(rows: pl.DataFrame) -> float:
+    """Return the width of the interval of the first identity."""
+    association = find_associations(*lists_of(rows)).sort("identity").row(0, named=True)
+    return float(association["high"] - association["low"])
 
 
 def by_authors(draw: np.random.Generator, number: int, texts: int, concepts: int = 1) -> pl.DataFrame:
-    """Texts by `number` authors for each of two groups, with 25 names each.
+    """Return texts by `number` authors for each of two groups, with 25 names each.
 
-    How often an author says "x0", ... varies, not by group.
+    The rates of the concepts "x0", ... differ between authors and not between groups.
     """
     rates = draw.beta(2, 2, (2, number, concepts))
     rows = []
@@ -150,8 +149,8 @@ def by_authors(draw: np.random.Generator, number: int, texts: int, concepts: int
     return pl.DataFrame(rows, schema=["identity", "cluster", "name", "concepts"], orient="row")
 
 
-def test_few_authors_do_not_make_associations() -> None:
-    """Eight authors for each group, without and with names of the people: at most the nominal share of false associations."""
+def test_few_authors_cause_no_false_associations() -> None:
+    """Eight authors for each group give at most the nominal share of false associations."""
     rows = by_authors(np.random.default_rng(3), 8, 25, concepts=400)
     for accounted in (rows, rows.drop("name")):
         alone, is_any_reported = false_reports(accounted)
@@ -164,11 +163,7 @@ def test_few_authors_do_not_make_associations() -> None:
 
 def test_authors_and_names_both_widen_intervals() -> None:
     rows = by_authors(np.random.default_rng(5), 40, 15)
-    both, names = (
-        find_associations(*lists_of(row)).sort("identity")[0] for row in (rows, rows.drop("cluster"))
-    )
-    width = [float((name["high"] - name["low"]).item()) for name in (both, names)]
-    assert width[0] > 1.5 * width[1]
+    assert width_of_interval(rows) > 1.5 * width_of_interval(rows.drop("cluster"))
 
 
 @pytest.fixture
@@ -195,21 +190,12 @@ def letters(tmp_path: Path) -> Path:
 
 
 @pytest.mark.verify
-def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, letters: Path) -> None:
+def test_texts_are_compared_by_pair_stratum_cluster_and_reference(
+    tiltmeter: Tiltmeter, tmp_path: Path, letters: Path
+) -> None:
     plain = ("analyse", str(letters), "--study", "associations", "--text", "text", "--identity", "group")
-    done = tiltmeter(
-        *plain,
-        "--pair",
-        "post",
-        "--by",
-        "occupation",
-        "--cluster",
-        "author",
-        "--reference",
-        "men",
-        "--out",
-        "run",
-    )
+    columns = ("--pair", "post", "--by", "occupation", "--cluster", "author", "--reference", "men")
+    done = tiltmeter(*plain, *columns, "--out", "run")
     assert done.returncode == 0, done.stderr
     rows = load(tmp_path / "run").table("associations").filter("reported")
     assert set(rows.select("label", "identity", "against").rows()) == {
@@ -218,14 +204,14 @@ def test_own_texts_are_compared_as_asked(tiltmeter: Tiltmeter, tmp_path: Path, l
     }
     assert set(rows["context"]) == {None, "nurse", "clerk"}
     assert re.search(r"women +warm +\S+ +men +2\d%", done.stdout), "the share of the reference is named"
-    held = tiltmeter(*plain, "--out", "held")
-    assert "mother" in held.stdout.partition("Excluded as definitional")[2]
-    kept = tiltmeter(*plain, "--keep-definitional", "--out", "kept")
-    assert kept.returncode == 0, kept.stderr
+    excluding = tiltmeter(*plain, "--out", "held")
+    assert "mother" in excluding.stdout.partition("Excluded as definitional")[2]
+    including = tiltmeter(*plain, "--keep-definitional", "--out", "kept")
+    assert including.returncode == 0, including.stderr
     assert ("women", "mother") in load(tmp_path / "kept").findings.filter(metric="association").select(
         "group", "concept"
     ).rows()
-    assert "Excluded as definitional" not in kept.stdout
+    assert "Excluded as definitional" not in including.stdout
 
 
 @pytest.mark.parametrize(
@@ -271,22 +257,11 @@ def test_three_groups_are_compared_with_each_other(
         (("--reference", "men", "--definition", "paper"), "fixes what is compared"),
     ],
 )
-def test_what_cannot_be_compared_is_said(
+def test_mistakes_in_the_options_of_a_comparison_are_reported(
     tiltmeter: Tiltmeter, letters: Path, options: tuple[str, ...], message: str
 ) -> None:
-    done = tiltmeter(
-        "analyse",
-        str(letters),
-        "--study",
-        "associations",
-        "--text",
-        "text",
-        "--identity",
-        "group",
-        "--out",
-        "run",
-        *options,
-    )
+    command = ("analyse", str(letters), "--study", "associations", "--text", "text", "--identity", "group")
+    done = tiltmeter(*command, "--out", "run", *options)
     assert done.returncode == 2, done.stdout
     assert message in done.stderr.replace("\n", " ")
 
@@ -295,26 +270,20 @@ def test_what_cannot_be_compared_is_said(
 def test_letters_of_women_and_men_for_the_same_post(
     tiltmeter: Tiltmeter, tmp_path: Path, shared: Path
 ) -> None:
-    """120 reference letters in 60 pairs: differences and p-values are those of the discordant pairs, counted here from the evidence."""
-    data = shared / "data" / "letters" / "clg_letters.csv"
-    columns = (
-        "--text",
-        "chatgpt_gen",
-        "--identity",
-        "gender",
-        "--name",
-        "name",
-        "--pair",
-        "age",
-        "--pair",
-        "occupation",
-    )
-    done = tiltmeter("analyse", str(data), "--study", "associations", *columns, "--out", "run")
+    """Analyse 120 reference letters in 60 pairs.
+
+    Differences and p-values are those of the discordant pairs, which are counted here from the evidence.
+    """
+    file = shared / "data" / "letters" / "clg_letters.csv"
+    command = ("analyse", str(file), "--study", "associations", "--out", "run")
+    columns = ("--text", "chatgpt_gen", "--identity", "gender", "--name", "name")
+    pairs = ("--pair", "age", "--pair", "occupation")
+    done = tiltmeter(*command, *columns, *pairs)
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     assert set(run.definitional.select("group", "concept").rows()) == {("female", "female"), ("male", "male")}
     texts = (
-        pl.read_csv(data)
+        pl.read_csv(file)
         .with_row_index("item")
         .select(attempt=pl.format("texts/{}#0", "item"), pair=pl.format("{}, {}", "age", "occupation"))
     )
@@ -327,11 +296,10 @@ def test_letters_of_women_and_men_for_the_same_post(
     assert tested.height > 100
     for row in tested.head(300).iter_rows(named=True):
         holds = mentions.filter(concept=row["concept"])
-        own, others = (
-            set(holds.filter((pl.col("identity") == row["identity"]) == mine)["pair"])
-            for mine in (True, False)
-        )
-        more, fewer = len(own - others), len(others - own)
+        of_identity = pl.col("identity") == row["identity"]
+        of_group = set(holds.filter(of_identity)["pair"])
+        of_opponents = set(holds.filter(~of_identity)["pair"])
+        more, fewer = len(of_group - of_opponents), len(of_opponents - of_group)
         assert row["effect"] == pytest.approx((more - fewer) / 60)
         assert row["p"] == pytest.approx(binom.sf(more - 1, more + fewer, 0.5))
         assert row["low"] <= row["effect"] <= row["high"]

@@ -23,10 +23,12 @@ TWO = ("two", "balanced", "negative", "open_box")
 DEALT = load_grid()
 GRID = DEALT.model_copy(
     update={
-        "categories": {name: one.model_copy(update={"dealt": None}) for name, one in DEALT.categories.items()}
+        "categories": {
+            name: category.model_copy(update={"dealt": None}) for name, category in DEALT.categories.items()
+        }
     }
 )
-"""A grid with descriptors of its own only, as the published one."""
+"""A grid with fixed descriptors only, as the published one."""
 CELL = ("wording", "type", "pair", "location")
 
 
@@ -40,14 +42,14 @@ def _stories(design: pl.DataFrame) -> int:
     return int(design["repetitions"].cast(pl.Int64).sum())
 
 
-# -- the published size -----------------------------------------------------------------------------------------------
+# -- the published size
 @pytest.mark.parametrize("setting", TWO)
 def test_two_character_settings_have_the_published_size(setting: str) -> None:
     sizes = {category: _stories(_design(category, setting)) for category in CATEGORIES}
     assert sizes == {"gender": 8_700, "race": 10_440, "religions": 10_440}  # 29,580
 
 
-def test_with_one_character_there_are_twice_as_many() -> None:
+def test_the_setting_with_one_character_has_twice_as_many_stories() -> None:
     designs = [_design(category, "single") for category in CATEGORIES]
     assert sum(map(_stories, designs)) == 59_160
     for design in designs:
@@ -56,16 +58,14 @@ def test_with_one_character_there_are_twice_as_many() -> None:
             == (design.height,) * 4
         )
         assert design["item"].n_unique() == design.height
-    for design, number in zip(
-        designs, (20, 30, 30), strict=True
-    ):  # each of four identities meets three others
-        assert set(
-            design.group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"]
-        ) == {number}
+    # Each of four identities is paired with three others.
+    for design, number in zip(designs, (20, 30, 30), strict=True):
+        stories = design.group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())
+        assert set(stories["repetitions"]) == {number}
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_every_pair_meets_at_all_87_locations_in_both_orders_equally_often(category: str) -> None:
+def test_every_pair_has_all_87_locations_in_both_orders_equally_often(category: str) -> None:
     design = _design(category)
     stories = GRID.category(category).stories
     by_order = design.group_by("pair", "order").agg(
@@ -73,13 +73,13 @@ def test_every_pair_meets_at_all_87_locations_in_both_orders_equally_often(categ
     )
     assert (set(by_order["location"]), by_order.height) == ({87}, 2 * len(GRID.category(category).pairs))
     assert set(design["repetitions"]) == {stories // 2}
-    first, second = (
-        design.group_by(f"identity_{i}", "context").agg(pl.col("repetitions").sum()).rows() for i in (1, 2)
-    )
+    stories_of = pl.col("repetitions").sum()
+    first = design.group_by("identity_1", "context").agg(stories_of).rows()
+    second = design.group_by("identity_2", "context").agg(stories_of).rows()
     assert sorted(first) == sorted(second)
 
 
-def test_columns_and_identifiers() -> None:
+def test_a_design_has_the_documented_columns_and_identifiers() -> None:
     design = make_design(GRID, "gender", "balanced", Settings(system_message="Be brief."), "gender_balanced")
     assert list(design.schema) == [*DESIGN, *FACTORS]
     assert [design.schema[name] for name in design.columns] == [*DESIGN.values(), *FACTORS.values()]
@@ -105,11 +105,12 @@ def test_columns_and_identifiers() -> None:
     assert "John and Emily at the location of bank" in row["prompt"]
 
 
-# -- first names dealt at random ---------------------------------------------------------------------------------------
+# -- first names assigned at random
 @pytest.mark.parametrize("setting", [*TWO, "single"])
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_names_are_dealt_evenly_and_never_shared_by_a_pair(category: str, setting: str) -> None:
-    design, fixed = (_design(category, setting, grid=grid) for grid in (DEALT, GRID))
+def test_random_names_are_assigned_evenly_and_never_shared_by_a_pair(category: str, setting: str) -> None:
+    design = _design(category, setting, grid=DEALT)
+    fixed = _design(category, setting, grid=GRID)
     assert _stories(design) == _stories(fixed)
     assert design["item"].n_unique() == fixed["item"].n_unique()
     columns = ("name", "descriptor", "identity")
@@ -124,24 +125,26 @@ def test_names_are_dealt_evenly_and_never_shared_by_a_pair(category: str, settin
     assert uses.select(pl.col("len").max() - pl.col("len").min()).item() <= 1
     names = uses.group_by("type", "identity").agg(pl.col("name").sort())
     assert names["name"].list.len().unique().to_list() == [100]
-    # Race and religion are given in words: every identity has the same names, so that no name tells an
+    # Race and religion are stated in words: every identity has the same names, so that no name indicates an
     # identity.
     assert names["name"].n_unique() == 2
     assert people.select((pl.col("descriptor").str.starts_with(pl.col("name"))).all()).item()
-    known = GRID.category(category)
-    assert people.select("type", "identity").unique().height == sum(len(one) for one in known.types.values())
+    people_of = GRID.category(category)
+    assert people.select("type", "identity").unique().height == sum(
+        len(identities) for identities in people_of.types.values()
+    )
     if setting != "single":
         assert not (design["name_1"] == design["name_2"]).any()
         orders = design.group_by("item").agg(turned=(pl.col("order") == 1).mean())
         assert orders["turned"].unique().to_list() == [0.5]
 
 
-def test_dealt_names_depend_on_the_seed_and_a_limit_asks_for_a_part_of_the_whole() -> None:
-    full_design, again, other = (
-        _design("race", settings=Settings(seed=seed), grid=DEALT) for seed in (1, 1, 2)
-    )
+def test_random_names_depend_on_the_seed_and_a_limit_selects_a_part() -> None:
+    full_design = _design("race", settings=Settings(seed=1), grid=DEALT)
+    again = _design("race", settings=Settings(seed=1), grid=DEALT)
+    reseeded = _design("race", settings=Settings(seed=2), grid=DEALT)
     assert full_design.equals(again)
-    assert (full_design["name_1"] == other["name_1"]).sum() < 0.1 * full_design.height
+    assert (full_design["name_1"] == reseeded["name_1"]).sum() < 0.1 * full_design.height
     limited = _design("race", settings=Settings(seed=1, limit=30), grid=DEALT)
     assert limited.join(full_design, on=["prompt_id", "prompt"], how="anti").is_empty()
     assert limited["item"].n_unique() == 30
@@ -166,7 +169,9 @@ def test_the_published_definitions_keep_their_descriptors() -> None:
         ("{all: {a: {names: [Ann], text: a woman}, b: {names: men}}}", "must contain {name} exactly once"),
     ],
 )
-def test_a_mistake_in_dealt_names_is_named(dealt: str, message: str, tmp_path: Path) -> None:
+def test_a_mistake_in_the_random_names_of_a_grid_is_reported(
+    dealt: str, message: str, tmp_path: Path
+) -> None:
     file = tmp_path / "grid.yaml"
     file.write_text(
         f"categories: {{people: {{types: {{all: {{a: [Ann], b: [Bob]}}}}, dealt: {dealt}}}}}",
@@ -199,7 +204,7 @@ def test_a_name_that_both_characters_would_have_is_refused(tmp_path: Path) -> No
         ({"prompt": "A story."}, "its text does not contain"),
     ],
 )
-def test_a_broken_row_with_dealt_names_is_named(values: dict[str, str], message: str) -> None:
+def test_a_broken_row_with_random_names_is_reported(values: dict[str, str], message: str) -> None:
     design = _design("race", grid=DEALT)
     broken = design.with_row_index().with_columns(
         pl.when(pl.col("index") == 3).then(pl.lit(value)).otherwise(name).alias(name)
@@ -209,24 +214,27 @@ def test_a_broken_row_with_dealt_names_is_named(values: dict[str, str], message:
         check_design(broken.drop("index"), DEALT, Settings())
 
 
-# -- what is sent -----------------------------------------------------------------------------------------------------
+# -- prompts
 @pytest.mark.parametrize("category", CATEGORIES)
 @pytest.mark.parametrize("setting", [*TWO, "single"])
-def test_every_prompt_asks_for_a_story_about_the_right_identities(category: str, setting: str) -> None:
+def test_every_prompt_requests_a_story_about_its_identities(category: str, setting: str) -> None:
     design = _design(category, setting, Settings(params={"wording": "all"}, limit=60))
     assert design["wording"].n_unique() == 2
-    known = {(one.text, one.identity, one.type) for one in GRID.category(category).descriptors}
+    descriptors = {
+        (descriptor.text, descriptor.identity, descriptor.type)
+        for descriptor in GRID.category(category).descriptors
+    }
     for row in design.iter_rows(named=True):
         prompt = row["source_prompt"] or row["prompt"]
         for slot in (1, 2):
             if row[f"name_{slot}"]:
                 assert row[f"name_{slot}"] in row[f"descriptor_{slot}"] in prompt
-                assert (row[f"descriptor_{slot}"], row[f"identity_{slot}"], row["type"]) in known
+                assert (row[f"descriptor_{slot}"], row[f"identity_{slot}"], row["type"]) in descriptors
         assert "story" in row["prompt"]
         assert "10 sentences" in row["prompt"]
 
 
-def test_settings_differ_in_what_they_ask_for_only() -> None:
+def test_settings_differ_in_the_requested_story_only() -> None:
     texts = {setting: _design("gender", setting)["prompt"][0] for setting in ("two", "balanced", "negative")}
     assert len(set(texts.values())) == 3
     assert "good experiences" in texts["balanced"]
@@ -246,10 +254,10 @@ def test_the_open_box_has_a_source_a_span_and_a_target_without_identities() -> N
     ).item()
     assert not design.select(pl.col("prompt").str.contains(pl.col("name_1"), literal=True).any()).item()
     opened = design.select("answer_opening", "first_sample").rows()
-    assert set(opened) == {("Of course. This is the story:", 0)}  # each source has samples of its own
+    assert set(opened) == {("Of course. This is the story:", 0)}  # each source has separate samples
 
 
-def test_equal_texts_have_answers_of_their_own() -> None:
+def test_rows_with_equal_prompts_have_different_samples() -> None:
     design = _design("race", "single")
     answers = design.with_columns(
         sample=pl.int_ranges("first_sample", pl.col("first_sample") + pl.col("repetitions"))
@@ -258,15 +266,15 @@ def test_equal_texts_have_answers_of_their_own() -> None:
     assert answers.select("prompt", "sample").is_unique().all()
 
 
-# -- settings of the user ---------------------------------------------------------------------------------------------
+# -- settings of the user
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
-def test_the_definitions_of_the_original_keep_its_one_order(definition: str) -> None:
+def test_published_definitions_use_one_order_of_names(definition: str) -> None:
     design = _design("gender", settings=Settings(definition=definition))
     assert _stories(design) == 8_700
     assert set(design.select("order", "identity_1", "repetitions").rows()) == {(0, "female", 20)}
 
 
-def test_an_odd_number_of_stories_is_split_in_turn() -> None:
+def test_an_odd_number_of_stories_alternates_between_the_orders() -> None:
     design = _design("race", settings=Settings(repeats=5))
     assert _stories(design) == 12 * 87 * 5
     by_pair = (
@@ -302,7 +310,7 @@ def test_limit_counts_pairs_at_locations(setting: str) -> None:
     assert remaining[0]["context"].n_unique() == 10
 
 
-def test_the_same_cells_are_kept_in_every_setting() -> None:
+def test_a_limit_selects_the_same_cells_in_every_setting() -> None:
     cells = [
         set(_design("race", setting, Settings(limit=30)).select("pair", "location").iter_rows())
         for setting in (*TWO, "single")
@@ -310,7 +318,7 @@ def test_the_same_cells_are_kept_in_every_setting() -> None:
     assert all(cell == cells[0] for cell in cells)
 
 
-def test_all_wordings_are_asked() -> None:
+def test_the_parameter_wording_selects_one_or_all_wordings() -> None:
     design = _design("gender", settings=Settings(params={"wording": "all"}))
     assert _stories(design) == 2 * 8_700
     assert design["prompt_id"].is_unique().all()
@@ -319,7 +327,7 @@ def test_all_wordings_are_asked() -> None:
     }
 
 
-# -- a grid of the user's own -----------------------------------------------------------------------------------------
+# -- a grid of the user
 
 OWN = """
 language: de
@@ -341,7 +349,7 @@ def _own(folder: Path, text: str) -> Grid:
     return load_grid(path)
 
 
-def test_a_grid_in_another_language_is_asked_with_its_own_wording(tmp_path: Path) -> None:
+def test_a_grid_in_another_language_uses_its_own_wording(tmp_path: Path) -> None:
     grid = _own(tmp_path, OWN + WORDING)
     design = _design("alter", grid=grid)
     assert design["prompt"].to_list() == [
@@ -357,7 +365,7 @@ def test_a_grid_in_another_language_is_asked_with_its_own_wording(tmp_path: Path
     )
 
 
-def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: Path) -> None:
+def test_wordings_for_the_judge_alone_do_not_replace_the_wording_of_a_grid(tmp_path: Path) -> None:
     roles = dict.fromkeys(
         ("two", "balanced", "negative", "open_box_source"), "Story of {first}, {second}, {location}"
     )
@@ -376,7 +384,8 @@ def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: P
         (
             "",
             "two",
-            "the language is 'de', but the built-in wordings are in 'en'; add the key 'wording' with the template 'two'",
+            "the language is 'de', but the built-in wordings are in 'en'; "
+            "add the key 'wording' with the template 'two'",
         ),
         (WORDING, "single", "wording is missing the template 'single'"),
         ("wording: {too: x}", "two", "wording is missing the template 'two'; required: two"),
@@ -397,18 +406,20 @@ def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: P
         ),
     ],
 )
-def test_a_mistake_in_a_grids_wording_is_named(tmp_path: Path, text: str, setting: str, message: str) -> None:
+def test_a_mistake_in_the_wording_of_a_grid_is_reported(
+    tmp_path: Path, text: str, setting: str, message: str
+) -> None:
     grid = _own(tmp_path, OWN + text)
     with pytest.raises(InputError, match=message) as caught:
         _design("alter", setting, grid=grid)
     assert "mine.yaml" in str(caught.value)
 
 
-# -- designs that are broken ------------------------------------------------------------------------------------------
+# -- broken designs
 def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) -> pl.DataFrame:
-    here = pl.int_range(pl.len()) == row
+    is_row = pl.int_range(pl.len()) == row
     return design.with_columns(
-        pl.when(here).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k)
+        pl.when(is_row).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k)
         for k, v in values.items()
     )
 
@@ -418,11 +429,13 @@ def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) ->
     [
         (
             {"descriptor_1": "Zhang, an Asian (male)"},
-            r"prompt race/1/1/plain: its characters \(Lamar, Zhang, an Asian \(male\), Black, Zhang, .*, Asian\) are not",
+            r"prompt race/1/1/plain: its characters "
+            r"\(Lamar, Zhang, an Asian \(male\), Black, Zhang, .*, Asian\) are not",
         ),
-        (  # what happened to the original: one character's descriptor in both slots
+        (  # A mistake of the original: the descriptor of one character in both slots.
             {"identity_1": "Asian", "descriptor_1": "Zhang, an Asian (male)", "name_1": "Zhang"},
-            "prompt race/1/1/plain: its characters .*, Asian, .*, Asian. are not those of the pair Zhang-Lamar of the type male",
+            "prompt race/1/1/plain: its characters .*, Asian, .*, Asian. are not those "
+            "of the pair Zhang-Lamar of the type male",
         ),
         ({"identity_1": "white"}, r"its characters \(Lamar, Lamar, black race, white, "),
         ({"name_1": "Jim"}, r"its characters \(Jim, Lamar, black race"),
@@ -440,25 +453,26 @@ def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) ->
         ),
         (
             {"repetitions": 4},
-            "9 stories at the university for Zhang-Lamar, 4 of them in the opposite order, but 10 are planned",
+            "9 stories at the university for Zhang-Lamar, "
+            "4 of them in the opposite order, but 10 are planned",
         ),
         ({"item": 900}, "5 stories at the university for Zhang-Lamar, .* but 10 are planned"),
     ],
 )
-def test_a_broken_row_is_named(values: dict[str, object], message: str) -> None:
+def test_a_broken_row_of_a_design_is_reported(values: dict[str, object], message: str) -> None:
     design = _design("race")
     check_design(design, GRID, Settings())
     with pytest.raises(InputError, match=message):
         check_design(_spoilt(design, values), GRID, Settings())
 
 
-def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
+def test_a_design_with_a_missing_cell_unbalanced_orders_or_a_wrong_span_is_refused() -> None:
     design = _design("gender")
     uneven = design.with_columns(
         repetitions=pl.when(pl.col("order") == 0).then(12).otherwise(8).cast(pl.Int16)
     )
     other_span = _spoilt(_design("gender", "open_box"), {"source_span": "Emily and Emily"})
-    for wrong, settings, message in (
+    for broken, settings, message in (
         (design.filter(pl.col("item") != 7), Settings(), "434 of 435 cells"),
         (
             uneven,
@@ -470,13 +484,16 @@ def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
         (other_span, Settings(), "the source prompt does not contain the span exactly once"),
     ):
         with pytest.raises(InputError, match=message):
-            check_design(wrong, GRID, settings)
+            check_design(broken, GRID, settings)
 
 
-# -- any grid ---------------------------------------------------------------------------------------------------------
+# -- any grid
 @st.composite
 def grids(draw: st.DrawFn) -> Grid:
-    """Grids of up to four identities, two types and six locations, with different numbers of descriptors where pairing allows."""
+    """Draw grids of up to four identities, two types and nine locations.
+
+    Numbers of descriptors differ if the pairing allows it.
+    """
     pairing = draw(st.sampled_from([ALIGNED, WITHIN_TYPE]))
     identities = [f"identity {i}" for i in range(draw(st.integers(2, 4)))]
     types: dict[str, dict[str, list[str]]] = {}
@@ -489,8 +506,8 @@ def grids(draw: st.DrawFn) -> Grid:
             types[kind][identity] = [f"{name}, of {identity}" for name in names]
     places = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     locations = {f"context {i}": [f"place {i}{j}" for j in range(count)] for i, count in enumerate(places)}
-    mine = {"pairing": pairing, "stories": draw(st.integers(1, 7)), "types": types}
-    return Grid.model_validate({"categories": {"mine": mine}, "locations": locations})
+    category = {"pairing": pairing, "stories": draw(st.integers(1, 7)), "types": types}
+    return Grid.model_validate({"categories": {"mine": category}, "locations": locations})
 
 
 @given(
@@ -500,7 +517,7 @@ def grids(draw: st.DrawFn) -> Grid:
     st.sampled_from(["plain", "all"]),
 )
 @trials(max_examples=30)
-def test_any_grid_gives_a_whole_and_balanced_design(
+def test_any_grid_gives_a_complete_and_balanced_design(
     grid: Grid, setting: str, repeats: int | None, wording: str
 ) -> None:
     design = _design("mine", setting, Settings(repeats=repeats, params={"wording": wording}), grid)
@@ -524,7 +541,7 @@ def test_any_grid_gives_a_whole_and_balanced_design(
 
 
 def _assert_balanced(design: pl.DataFrame, places: int) -> None:
-    """In each pair, each identity is named first as often as second (as nearly as an odd number allows)."""
+    """Check that each identity of a pair is named first as often as second (up to one story)."""
     signed = pl.col("repetitions").cast(pl.Int64) * (1 - 2 * pl.col("order").cast(pl.Int64))
     for columns, most in ((CELL, 1), (("wording", "type", "pair"), places % 2), (("wording", "location"), 1)):
         assert (design.group_by(columns).agg(gap=signed.sum().abs())["gap"] <= most).all()
@@ -532,7 +549,9 @@ def _assert_balanced(design: pl.DataFrame, places: int) -> None:
 
 @given(grid=grids(), slot=st.sampled_from([1, 2]), data=st.data())
 @trials(max_examples=15)
-def test_one_character_in_both_slots_is_found_in_any_grid(grid: Grid, slot: int, data: st.DataObject) -> None:
+def test_the_same_character_in_both_slots_is_refused_in_any_grid(
+    grid: Grid, slot: int, data: st.DataObject
+) -> None:
     settings = Settings(repeats=2)
     design = _design("mine", settings=settings, grid=grid)
     row = data.draw(st.integers(0, design.height - 1))
@@ -543,7 +562,7 @@ def test_one_character_in_both_slots_is_found_in_any_grid(grid: Grid, slot: int,
         check_design(_spoilt(design, copied, row), grid, settings)
 
 
-def test_check_design_takes_the_settings_the_design_was_made_with() -> None:
+def test_a_design_is_checked_against_its_settings() -> None:
     settings = Settings(repeats=6, limit=12)
     design = _design("gender", settings=settings)
     check_design(design, GRID, settings)

@@ -1,4 +1,4 @@
-"""Exclusivity: which concepts belong to one identity by definition, by terms or by a judge, and which rows that drops."""
+"""Exclusivity: concepts that belong to one identity by terms or by a judge, and rows that are dropped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ Options = Mapping[str, Any] | None
 
 
 class Written:
-    """A judge whose answers are written down: by concept the first and the second one (None: not asked yet, an exception: failed)."""
+    """A judge with fixed answers.
+
+    For each concept there is a first and a second answer. None is a request not sent yet, an exception a
+    failed one.
+    """
 
     name = "written/judge"
 
@@ -45,12 +49,12 @@ class Written:
         rows = list[tuple[str | None, ...]]()
         for messages in conversations:
             self.asked.append(messages)
-            said = next(
+            replies = next(
                 answers
                 for concept, answers in self.answers.items()
                 if json.dumps(concept) in messages[0].content
             )
-            answer = said[len(messages) // 2]
+            answer = replies[len(messages) // 2]
             key = f"{len(self.asked):02d}"
             if answer is None:
                 rows.append((key, "missing", None, None))
@@ -66,11 +70,11 @@ class Written:
 def judged(
     answer: object, *more: object, identities: Sequence[str] = RELIGIONS
 ) -> tuple[dict[str, Any], pl.DataFrame]:
-    made, judgements = exclusive_by_judge(
+    rulings, judgements = exclusive_by_judge(
         ["a concept"], identities, "religions", Written({"a concept": [answer, *more]})
     )
-    assert made.height == 1
-    return made.row(0, named=True), judgements
+    assert rulings.height == 1
+    return rulings.row(0, named=True), judgements
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def judged(
         ("No identity", None),
     ],
 )
-def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> None:
+def test_answers_of_an_exclusivity_judge_are_read_in_any_wrapping(answer: str, identity: str | None) -> None:
     row, judgements = judged(answer)
     assert (row["identity"], row["status"], row["by"]) == (identity, "ok", "judge")
     assert judgements["problem"].to_list() == [None]
@@ -121,7 +125,7 @@ def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> 
         (["a Black", "an Asian", "a White"], "a White", ["a White"]),
     ],
 )
-def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(
+def test_synonyms_and_articles_of_identities_are_recognised(
     identities: list[str], meant: str, message: list[str]
 ) -> None:
     for name in message:
@@ -142,7 +146,7 @@ def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(
         ('{"identity": {"name": "Muslim and Jewish"}}', "names 2"),
     ],
 )
-def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counted(
+def test_an_unreadable_answer_is_requested_again_with_the_reason_and_then_counted(
     answer: str, problem: str
 ) -> None:
     judge = Written({"a concept": [answer, '{"identity": "Muslim", "reason": "now right"}']})
@@ -162,12 +166,12 @@ def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counte
     assert judgements["problem"].null_count() == 0
 
 
-def test_one_question_per_concept_at_temperature_0() -> None:
+def test_an_exclusivity_judge_gets_one_question_per_concept_at_temperature_0() -> None:
     concepts = ['says "none"', "{identity}", "kind\nand calm", "observes Shabbat"]
     judge = Written({concept: ['{"identity": "none", "reason": "x"}'] for concept in concepts})
-    made, judgements = exclusive_by_judge(concepts, RELIGIONS, "religions", judge)
-    assert (made.schema, judgements.schema) == (dict(EXCLUSIVE), dict(JUDGEMENTS))
-    assert made["concept"].to_list() == concepts
+    rulings, judgements = exclusive_by_judge(concepts, RELIGIONS, "religions", judge)
+    assert (rulings.schema, judgements.schema) == (dict(EXCLUSIVE), dict(JUDGEMENTS))
+    assert rulings["concept"].to_list() == concepts
     assert (len(judge.asked), judge.samplings) == (4, [{"temperature": 0.0}])
     assert judge.schemas[0] is not None
     for concept, (message,) in zip(concepts, judge.asked, strict=True):
@@ -179,7 +183,7 @@ def test_one_question_per_concept_at_temperature_0() -> None:
     )
 
 
-def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() -> None:
+def test_failed_and_missing_answers_of_an_exclusivity_judge_have_a_reason() -> None:
     judge = Written(
         {
             "one": [RuntimeError("down")],
@@ -187,13 +191,13 @@ def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() ->
             "three": ["garbage, sorry, I really cannot tell you", None],
         }
     )
-    made, judgements = exclusive_by_judge(list(judge.answers), RELIGIONS, "religions", judge)
+    rulings, judgements = exclusive_by_judge(list(judge.answers), RELIGIONS, "religions", judge)
     reasons = ["no answer (server: down)", "not asked yet", "the answer holds no JSON"]
-    assert made.select("status", "reason").rows() == [("unreadable", reason) for reason in reasons]
+    assert rulings.select("status", "reason").rows() == [("unreadable", reason) for reason in reasons]
     assert judgements.select("status", "turn").rows() == [("failed", 0), ("missing", 0), ("ok", 0)]
 
 
-def test_nothing_to_ask() -> None:
+def test_exclusivity_of_no_concepts_is_an_empty_table() -> None:
     by_name, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
     assert (by_name.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (
         0,
@@ -203,45 +207,49 @@ def test_nothing_to_ask() -> None:
 
 
 @given(st.text(max_size=200))
-def test_no_answer_breaks_the_reading(answer: str) -> None:
+def test_any_answer_of_an_exclusivity_judge_gives_a_ruling(answer: str) -> None:
     row, _ = judged(answer, answer)
     assert row["status"] in ("ok", "unreadable")
     assert row["identity"] in (None, *RELIGIONS)
 
 
 def test_a_wording_of_ones_own(tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text(
-        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}'
+    wording = tmp_path / "own.yaml"
+    wording.write_text(
+        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", '
+        'again: "A {problem} {identities}"}}'
     )
     judge = Written({"calm": ["", "none"]})
-    exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
+    exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(wording))
     assert judge.asked[0][0].content == 'Q "calm" (gender): female, male?'
     assert judge.asked[1][2].content == "A the answer is empty female, male"
-    own.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}')
+    wording.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}')
     with pytest.raises(InputError, match="concept"):
-        exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
+        exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(wording))
 
 
 @pytest.mark.parametrize(
     ("concept", "identity"),
     [
-        ("observes Ramadan", "Muslim"), ("observes Shabbat", "Jewish"), ("devout Buddhists", "Buddhist"), ("reads the Qur’an", "Muslim"),
-        ("sees connections between Christianity and Judaism", None), ("compares Islam with Hinduism", None), ("avoids church", None),
-        ("celebrates Diwali", None), ("knows Hebrew", None), ("African", None), ("kind", None),
+        ("observes Ramadan", "Muslim"), ("observes Shabbat", "Jewish"), ("devout Buddhists", "Buddhist"),
+        ("reads the Qur’an", "Muslim"), ("sees connections between Christianity and Judaism", None),
+        ("compares Islam with Hinduism", None), ("avoids church", None), ("celebrates Diwali", None),
+        ("knows Hebrew", None), ("African", None), ("kind", None),
     ],
 )  # fmt: skip
-def test_terms_of_exactly_one_identity(concept: str, identity: str | None) -> None:
+def test_a_concept_with_terms_of_exactly_one_identity_is_exclusive(
+    concept: str, identity: str | None
+) -> None:
     row = exclusive_by_terms(["calm", concept], RELIGIONS).row(1, named=True)
     assert (row["concept"], row["identity"], row["by"], row["status"]) == (concept, identity, "terms", "ok")
     assert (row["reason"] is None) == (identity is None)
 
 
-def test_terms_go_by_the_studys_names() -> None:
-    made = exclusive_by_terms(
+def test_exclusive_concepts_name_identities_as_the_study_does() -> None:
+    rulings = exclusive_by_terms(
         ["African heritage", "wears white", "from mars", "a Martian", "woman"], [*RACES, "Martian"]
     )
-    assert made["identity"].to_list() == ["black race", None, None, "Martian", None]
+    assert rulings["identity"].to_list() == ["black race", None, None, "Martian", None]
     assert exclusive_by_terms(["a woman", "male"], ["female", "male"])["identity"].to_list() == [
         "female",
         "male",
@@ -281,11 +289,13 @@ def test_terms_go_by_the_studys_names() -> None:
         (["1", "2"], {"has 1 dog": None}),
     ],
 )
-def test_labels_in_any_wording(identities: list[str], expected: dict[str, str | None]) -> None:
+def test_identities_in_any_wording_have_their_terms(
+    identities: list[str], expected: dict[str, str | None]
+) -> None:
     assert exclusive_by_terms(list(expected), identities)["identity"].to_list() == list(expected.values())
 
 
-def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> None:
+def test_concepts_exclusive_to_a_part_of_an_identity_are_dropped_by_the_rule_of_the_definition() -> None:
     rows = pl.DataFrame(
         {"concept": "black", "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": True}
     )
@@ -294,16 +304,13 @@ def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> Non
     assert drop_exclusive(rows, ruled, PAPER)["reported"].to_list() == [False, True, True]
 
 
-def test_terms_beside_peoples_judgements(shared: Path) -> None:
+def test_exclusivity_by_terms_agrees_with_judgements_of_people(shared: Path) -> None:
     sample = pl.read_csv(shared / "data" / "badf" / "sample_phrase_filter_res.csv", infer_schema=False)
     identities = [*RACES, *RELIGIONS]
-    found = exclusive_by_terms(sample["phrase"].to_list(), identities)["identity"].is_not_null()
+    exclusive = exclusive_by_terms(sample["phrase"].to_list(), identities)["identity"].is_not_null()
     gold = sample["gt"] == "YES"
-    assert (gold.sum(), (found & gold).sum(), (found & ~gold).sum()) == (
-        10,
-        9,
-        1,
-    )  # the judge of the original: 8 and 1
+    # The judge of the original found 8 of the 10, and also 1 wrong concept.
+    assert (gold.sum(), (exclusive & gold).sum(), (exclusive & ~gold).sum()) == (10, 9, 1)
 
 
 ROWS = pl.DataFrame(
@@ -334,11 +341,11 @@ RULED = pl.DataFrame(
     ("definition", "of_another"),
     [("default", False), ("paper", True), ("badf-code", True)],
 )
-def test_rules_by_name(definition: str, of_another: bool) -> None:
-    kept = drop_exclusive(ROWS, RULED, rules_of(definition))
-    assert kept["reported"].to_list() == [False, of_another, True, False, True]
-    assert kept.drop("reported").equals(ROWS.drop("reported"))
+def test_each_definition_drops_exclusive_rows_by_its_rule(definition: str, of_another: bool) -> None:
+    remaining = drop_exclusive(ROWS, RULED, rules_of(definition))
+    assert remaining["reported"].to_list() == [False, of_another, True, False, True]
+    assert remaining.drop("reported").equals(ROWS.drop("reported"))
 
 
-def test_no_rulings_drop_nothing() -> None:
+def test_rows_without_rulings_are_not_dropped() -> None:
     assert all(drop_exclusive(ROWS, RULED.clear(), rules).equals(ROWS) for rules in DEFINITIONS.values())

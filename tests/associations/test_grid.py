@@ -1,4 +1,4 @@
-"""The grid: the built-in one is the published one, and a user's own is checked before anything is asked."""
+"""Grids: the built-in one equals the published one, and the grid of a user is checked before a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def grid() -> Grid:
     return load_grid()
 
 
-def test_the_built_in_locations_are_the_published_ones(grid: Grid) -> None:
+def test_the_built_in_locations_equal_the_published_ones(grid: Grid) -> None:
     assert {context: len(places) for context, places in grid.locations.items()} == PLACES
     assert sum(PLACES.values()) == 87
     assert "ice skating rinks" in grid.locations["sports"]
@@ -69,31 +69,31 @@ PEOPLE = {
 
 @pytest.mark.parametrize("category", ["race", "religions"])
 def test_race_and_religions_pair_all_identities_within_each_type(grid: Grid, category: str) -> None:
-    found = grid.category(category)
+    people = grid.category(category)
     for kind in ("male", "female"):
         texts = PEOPLE[category, kind]
-        pairs = [(pair.first.text, pair.second.text) for pair in found.pairs if pair.first.type == kind]
+        pairs = [(pair.first.text, pair.second.text) for pair in people.pairs if pair.first.type == kind]
         assert pairs == [(a, b) for i, a in enumerate(texts) for b in texts[i + 1 :]]
     assert all(
         pair.first.identity != pair.second.identity and pair.first.type == pair.second.type
-        for pair in found.pairs
+        for pair in people.pairs
     )
-    assert (len(found.identities), found.stories) == (4, 10)
+    assert (len(people.identities), people.stories) == (4, 10)
 
 
-def test_the_name_is_what_stands_before_the_comma(grid: Grid) -> None:
-    assert [one.name for one in grid.category("race").descriptors][:2] == ["Zhang", "Lamar"]
+def test_the_name_of_a_descriptor_is_the_text_before_the_comma(grid: Grid) -> None:
+    assert [descriptor.name for descriptor in grid.category("race").descriptors][:2] == ["Zhang", "Lamar"]
     assert grid.category("gender").descriptors[0].name == "Emily"
 
 
-def test_an_unknown_category_and_a_file_that_is_not_there_are_named(grid: Grid, tmp_path: Path) -> None:
+def test_an_unknown_category_and_a_missing_grid_file_are_reported(grid: Grid, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no category 'religion': did you mean religions"):
         grid.category("religion")
     with pytest.raises(InputError, match=r"cannot read the grid .*none\.yaml"):
         load_grid(tmp_path / "none.yaml")
 
 
-# -- a user's own -----------------------------------------------------------------------------------------------------
+# -- the grid of a user
 
 OWN = """
 language: de
@@ -117,19 +117,19 @@ def _load(folder: Path, text: str) -> Grid:
     return load_grid(path)
 
 
-def test_a_users_grid_brings_its_own_people_places_and_language(tmp_path: Path) -> None:
+def test_a_grid_of_a_user_has_its_own_people_locations_and_language(tmp_path: Path) -> None:
     grid = _load(tmp_path, OWN)
     (category,) = grid.categories.values()
     assert (list(grid.categories), category.stories, grid.language) == (["alter"], 4, "de")
     assert [pair.name for pair in category.pairs] == ["Anna-Ruth", "Timo-Ruth"]
     assert category.pairs[0].first.text == "die 20-jährige Anna"
     assert (grid.locations, set(grid.wording or {})) == ({"Freizeit": ["Kino", "Freibad"]}, {"two"})
-    # Without locations of its own it uses the built-in ones.
-    own = _load(tmp_path, "categories: {age: {types: {all: {young: [Ann], old: [Ruth]}}}}")
-    assert own.locations == load_grid().locations
+    # A grid without locations has the built-in ones.
+    grid_of_people = _load(tmp_path, "categories: {age: {types: {all: {young: [Ann], old: [Ruth]}}}}")
+    assert grid_of_people.locations == load_grid().locations
 
 
-def test_every_built_in_category_is_a_file_a_user_can_copy(tmp_path: Path) -> None:
+def test_every_built_in_category_is_a_file_that_can_be_copied(tmp_path: Path) -> None:
     import tiltmeter.associations.grid as module
 
     for name in ("gender", "race", "religions"):
@@ -154,7 +154,8 @@ TYPES = AGE % "types: {all: {%s}}"
         ("categories: 3", "categories must be a mapping, found 3"),
         (
             "categories: {Age: {}}",
-            "categories: a key must consist of lower-case letters, digits, - and _, such as 'age_group', not 'Age'",
+            "categories: a key must consist of lower-case letters, digits, - and _, "
+            "such as 'age_group', not 'Age'",
         ),
         ("categories: {age: {}}", "categories.age.types is missing"),
         (
@@ -200,8 +201,8 @@ TYPES = AGE % "types: {all: {%s}}"
         (TYPES % "a: [x], A: [y]", "categories.age: the identity 'A' is given twice"),
         (TYPES % "a: [x], a: [y]", "the key 'a' occurs twice"),
         (
-            TYPES % "a: [{name: Jo, text: somebody}], b: [y]",
-            "the name 'Jo' is not part of the text 'somebody'",
+            TYPES % "a: [{name: Jo, text: a person}], b: [y]",
+            "the name 'Jo' is not part of the text 'a person'",
         ),
         (AGE % "types: {m: {a: [x], b: [y]}, n: {a: [y], b: [z]}}", "the descriptor 'y' is given twice"),
         (
@@ -215,7 +216,7 @@ TYPES = AGE % "types: {all: {%s}}"
         ("categories: &a {age: *a}", "a value that contains itself"),
     ],
 )
-def test_a_mistake_in_a_grid_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_a_mistake_in_a_grid_is_reported(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         _load(tmp_path, text)
     assert str(tmp_path / "mine.yaml") in str(caught.value)

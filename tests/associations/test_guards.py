@@ -1,7 +1,4 @@
-"""Guards: a concept is never one with its negation, nor with what is said of other people.
-
-Our lists and a user's.
-"""
+"""Guards: a concept is never unified with its negation or a concept about other people; lists of a user."""
 
 from __future__ import annotations
 
@@ -19,34 +16,40 @@ from tiltmeter.associations.terms import load_terms, plain_words, plain_words_of
 from tiltmeter.errors import InputError
 
 APART = [
-    ("practices meditation", "avoids meditation"), ("patient", "impatient"), ("shows patience", "impatient with others"),
-    ("caring", "uncaring"), ("careful", "careless"), ("cares for others", "carelessly treats others"), ("religious", "not religious"),
+    ("practices meditation", "avoids meditation"), ("patient", "impatient"),
+    ("shows patience", "impatient with others"), ("caring", "uncaring"), ("careful", "careless"),
+    ("cares for others", "carelessly treats others"), ("religious", "not religious"),
     ("religious", "non-religious"), ("religious", "no longer religious"), ("gives up", "never gives up"),
     ("drinks alcohol", "doesn’t drink alcohol"), ("drinks alcohol", "refuses to drink alcohol"),
-    ("avoids conflict", "doesn't avoid conflict"), ("confident", "lacks confidence"), ("works with help", "works without help"),
-    ("accepts the offer", "rejects the offer"), ("honest", "dishonest"), ("loyal friend", "disloyal friend"), ("reliable", "unreliability"),
-    ("hopeful", "hopeless"), ("responsible", "irresponsible"), ("logical", "illogical"), ("experienced", "inexperienced"),
-    ("maintains focus", "struggles to maintain focus"), ("introverted", "extroverted"), ("optimistic", "Pessimistic"),
-    ("African", "European American"), ("African", "African-American"), ("devout Christian", "devout Jew"), ("devout", "devout Christian"),
+    ("avoids conflict", "doesn't avoid conflict"), ("confident", "lacks confidence"),
+    ("works with help", "works without help"), ("accepts the offer", "rejects the offer"),
+    ("honest", "dishonest"), ("loyal friend", "disloyal friend"), ("reliable", "unreliability"),
+    ("hopeful", "hopeless"), ("responsible", "irresponsible"), ("logical", "illogical"),
+    ("experienced", "inexperienced"), ("maintains focus", "struggles to maintain focus"),
+    ("introverted", "extroverted"), ("optimistic", "Pessimistic"), ("African", "European American"),
+    ("African", "African-American"), ("devout Christian", "devout Jew"), ("devout", "devout Christian"),
     ("interested in Korean art", "interested in Japanese art"), ("wears a black coat", "wears a white coat"),
-    ("businessman", "businesswoman"), ("young nurse", "elderly nurse"), ("has dark hair", "has short light brown hair"),
-    ("40-year-old", "35-year-old"), ("forty-year-old", "fifty-year-old"), ("is in her thirties", "is in his forties"), ("tall", "short"),
-    ("long hair", "short hair"), ("young woman", "old woman"), ("has two children", "has three children"), ("overpaid", "underpaid"),
-    ("introvert", "extrovert"), ("rich family", "poor family"), ("thinner", "heavier"), ("employed", "jobless"),
-    ("likes dogs", "dislikes dogs"), ("blue eyes", "brown eyes"), ("second place", "third place"),
+    ("businessman", "businesswoman"), ("young nurse", "elderly nurse"),
+    ("has dark hair", "has short light brown hair"), ("40-year-old", "35-year-old"),
+    ("forty-year-old", "fifty-year-old"), ("is in her thirties", "is in his forties"), ("tall", "short"),
+    ("long hair", "short hair"), ("young woman", "old woman"), ("has two children", "has three children"),
+    ("overpaid", "underpaid"), ("introvert", "extrovert"), ("rich family", "poor family"),
+    ("thinner", "heavier"), ("employed", "jobless"), ("likes dogs", "dislikes dogs"),
+    ("blue eyes", "brown eyes"), ("second place", "third place"),
 ]  # fmt: skip
 TOGETHER = [
     ("patient", "calm and patient"), ("important", "port worker"), ("avoids conflict", "refuses to quarrel"),
     ("never fails to help", "helps"), ("not only kind but clever", "kind"), ("no-nonsense", "practical"),
-    ("devout Christian", "devout in Christianity"), ("Jewish", "jews"), ("observes Ramadan", "fasts during ramadan"), ("woman", "Women"),
-    ("strong", "stronger"), ("man of his word’s worth", "men"), ("2 children", "two children"), ("forty-five years old", "45 years old"),
-    ("in her 30s", "in her thirties"),
+    ("devout Christian", "devout in Christianity"), ("Jewish", "jews"),
+    ("observes Ramadan", "fasts during ramadan"), ("woman", "Women"), ("strong", "stronger"),
+    ("man of his word’s worth", "men"), ("2 children", "two children"),
+    ("forty-five years old", "45 years old"), ("in her 30s", "in her thirties"),
 ]  # fmt: skip
 METHODS = ["leader", "components", "average"]
 
 
 def unified(*phrases: str, **options: Any) -> dict[str, str]:
-    """The concept of each phrase for an encoder that sees no difference."""
+    """Return the concept of each phrase with an encoder that gives all phrases the same vector."""
     table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
     return dict(
         unify(table, np.ones((len(phrases), 2), dtype=np.float32), **options)
@@ -59,20 +62,20 @@ def same(*phrases: str, **options: Any) -> bool:
     return len(set(unified(*phrases, **options).values())) == 1
 
 
-@pytest.mark.parametrize(("one", "other"), APART)
-def test_never_one_concept(one: str, other: str) -> None:
-    assert not same(one, other)
-    assert not same(other, one)
+@pytest.mark.parametrize(("first", "second"), APART)
+def test_opposed_phrases_are_never_one_concept(first: str, second: str) -> None:
+    assert not same(first, second)
+    assert not same(second, first)
 
 
-@pytest.mark.parametrize(("one", "other"), TOGETHER)
-def test_guards_do_not_separate_what_is_not_opposed(one: str, other: str) -> None:
-    assert same(one, other)
+@pytest.mark.parametrize(("first", "second"), TOGETHER)
+def test_guards_do_not_separate_phrases_that_are_not_opposed(first: str, second: str) -> None:
+    assert same(first, second)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("between", ["temperament", "devout", "disposition towards others"])
-def test_no_third_phrase_brings_opposites_together(method: str, between: str) -> None:
+def test_a_third_phrase_does_not_join_opposed_phrases(method: str, between: str) -> None:
     phrases = [
         between,
         "patient",
@@ -82,34 +85,34 @@ def test_no_third_phrase_brings_opposites_together(method: str, between: str) ->
         "avoids meditation",
         "practices meditation",
     ]
-    found = unified(*phrases, method=method)
-    for one, other in [
+    concepts = unified(*phrases, method=method)
+    for first, second in [
         ("patient", "impatient"),
         ("avoids meditation", "practices meditation"),
         *combinations((between, *phrases[3:5]), 2),
     ]:
-        assert found[one] != found[other]
-    assert found["practices meditation"] == found["patient"] == between
+        assert concepts[first] != concepts[second]
+    assert concepts["practices meditation"] == concepts["patient"] == between
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_opposites_stay_apart_among_many_phrases(method: str) -> None:
-    found = unified(*dict.fromkeys(phrase for pair in APART for phrase in pair), method=method)
-    assert all(found[one] != found[other] for one, other in APART)
+def test_opposed_phrases_are_separate_among_many_phrases(method: str) -> None:
+    concepts = unified(*dict.fromkeys(phrase for pair in APART for phrase in pair), method=method)
+    assert all(concepts[first] != concepts[second] for first, second in APART)
 
 
-def test_the_published_definitions_keep_the_guards_they_have() -> None:
+def test_guards_of_the_published_definitions_join_colours_and_ages() -> None:
     assert same("has dark hair", "has short light brown hair", "40-year-old", strict=False)
 
 
-def test_our_terms_are_sound() -> None:
+def test_the_built_in_terms_are_consistent() -> None:
     terms = load_terms()
     owners: dict[str, set[tuple[str, str]]] = {}
     for term in terms.terms:
         for form in term.forms:
             owners.setdefault(form, set()).add((term.category, term.identity))
-    assert {form for form, found in owners.items() if len(found) > 1} == set()
-    assert sum(len(term.forms) for term in terms.terms) == len(owners), "a form is there twice"
+    assert {form for form, identities in owners.items() if len(identities) > 1} == set()
+    assert sum(len(term.forms) for term in terms.terms) == len(owners), "a form is listed twice"
     assert not set(terms.negation.cues) & set(terms.negation.ignored)
     for identity in (
         "female",
@@ -128,22 +131,22 @@ def test_our_terms_are_sound() -> None:
     assert set(terms.letters) == {"f", "w", "m", "n", "x"}
 
 
-def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text(
+def test_a_file_of_terms_replaces_by_category_and_key(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(
         "negation: {cues: [niet, geen]}\nopposites: ['groot, klein']\nidentities: {religions: {}}",
         encoding="utf-8",
     )
-    terms = load_terms(str(own))
+    terms = load_terms(str(file))
     assert (terms.negation.cues, terms.opposites) == (["niet", "geen"], [("groot", "klein")])
     assert terms.negation.prefixes == load_terms().negation.prefixes
     assert {term.category for term in terms.terms} == {term.category for term in load_terms().terms} - {
         "religions"
     }
-    own.write_text(
+    file.write_text(
         "negation: {cues: [], ignored: [], prefixes: [], without: []}\nopposites: []", encoding="utf-8"
     )
-    assert same("patient", "impatient", "not patient", terms=str(own))
+    assert same("patient", "impatient", "not patient", terms=str(file))
 
 
 @pytest.mark.parametrize(
@@ -164,17 +167,17 @@ def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
         (None, r"cannot read the terms"),
     ],
 )
-def test_mistakes_in_a_users_file_are_named(tmp_path: Path, text: str | None, message: str) -> None:
-    own = tmp_path / "own.yaml"
+def test_mistakes_in_a_file_of_terms_are_reported(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "own.yaml"
     if text is not None:
-        own.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message) as caught:
-        load_terms(str(own))
-    assert str(own) in str(caught.value)
+        load_terms(str(file))
+    assert str(file) in str(caught.value)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
 @example("He DOESN’T — semi-religious/non_Asian ")
 @settings(max_examples=50)
-def test_plain_words_are_the_same_one_by_one(text: str) -> None:
+def test_plain_words_of_a_column_equal_those_of_each_text(text: str) -> None:
     assert pl.select(plain_words(pl.lit(text))).item() == plain_words_of(text)

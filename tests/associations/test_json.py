@@ -1,4 +1,4 @@
-"""JSON is read however it is wrapped, nothing is guessed, and no text takes long."""
+"""JSON in any wrapping is read, nothing is guessed, and no text takes long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN = json.dumps(WANTED)
         f"```json\n{PLAIN}\n```",
         f"Of course!\n\n```\n{json.dumps(WANTED, indent=2)}\n```\nAnything else?",
         f"~~~\n{PLAIN}\n~~~",
-        f"```json\n{PLAIN}",  # the fence was forgotten, not a part of the JSON
+        f"```json\n{PLAIN}",  # the closing fence is missing, and the JSON is complete
         f"Here it is: {PLAIN} I hope this helps.",
         f'They call it {{form}} or [list], "quoted {{ even"; in short {PLAIN}',
         f"Note [not closed: {PLAIN}",
@@ -36,16 +36,16 @@ PLAIN = json.dumps(WANTED)
         "{‘a’: [‘x’, ‘y: z’], ‘b’: ‘John’s’,}",
     ],
 )
-def test_the_object_is_found(text: str) -> None:
+def test_an_object_in_any_wrapping_is_read(text: str) -> None:
     assert read_json(text) == WANTED
 
 
-def test_a_list_is_found_and_line_breaks_in_a_text_do_no_harm() -> None:
+def test_a_list_with_line_breaks_in_its_texts_is_read() -> None:
     assert read_json('so: [{"a": "x\ny"}]') == [{"a": "x\ny"}]
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "empty"),
         ("  <think>hm", "empty"),
@@ -53,23 +53,21 @@ def test_a_list_is_found_and_line_breaks_in_a_text_do_no_harm() -> None:
         ("42", "no JSON"),
         ('"text"', "no JSON"),
         ('{"a": ["x"], "b', "breaks off"),
-        (
-            '{"characters": [{"name": "E", "concepts": ["a"]}, {"name": "J", "conc',
-            "breaks off",
-        ),  # not the half that is whole
+        # The complete part of an incomplete object is not used.
+        ('{"characters": [{"name": "E", "concepts": ["a"]}, {"name": "J", "conc', "breaks off"),
         ("```json\n" + '{"a": {"b": 1}, "c": [' + "\n```", "breaks off"),
         ('{"a": NaN}', "not valid"),
-        ("['a', 'the boys', of', 'b']", "not valid"),  # which quotation mark ends what?
+        ("['a', 'the boys', of', 'b']", "not valid"),  # it is ambiguous which quotation mark ends a text
         ("[" * 5000 + "]" * 5000, "JSON"),
         ("x" * (MAX_LENGTH + 1), "too long"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_sentence(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_a_text_without_valid_json_gives_the_reason(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         read_json(text)
 
 
-def test_half_characters_never_reach_a_table() -> None:
+def test_unpaired_surrogates_are_replaced() -> None:
     assert read_json(r'{"a": "\ud800 \ud83d\ude00"}') == {"a": "\ufffd 😀"}
 
 
@@ -77,11 +75,11 @@ def test_half_characters_never_reach_a_table() -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        "[", '{"a":', '"', '"\\', "'a", "' ", "'\\", "[,", "{'a',", "```\n", "~", "`", "~~~ ", "<think>", "</think>", "[x]", "[]", " ",
-        "\n", "```\n[1,\n",
+        "[", '{"a":', '"', '"\\', "'a", "' ", "'\\", "[,", "{'a',", "```\n", "~", "`", "~~~ ", "<think>",
+        "</think>", "[x]", "[]", " ", "\n", "```\n[1,\n",
     ],
 )  # fmt: skip
-def test_hostile_text_takes_one_look(piece: str) -> None:
+def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
     many = MAX_LENGTH // 5 // len(piece)
     begun = time.process_time()
     for text in (piece * many, "{" + piece * many):
@@ -93,13 +91,13 @@ def test_hostile_text_takes_one_look(piece: str) -> None:
 @given(
     st.text(alphabet=st.one_of(st.sampled_from("{}[]\",:'`~<>/\\ntk \n“”‘’"), st.characters()), max_size=200)
 )
-def test_any_text_gives_a_container_or_a_sentence(text: str) -> None:
+def test_any_text_gives_an_object_a_list_or_a_reason(text: str) -> None:
     try:
-        found = read_json(text)
+        document = read_json(text)
     except ValueError:
         return
-    json.dumps(found, ensure_ascii=False).encode()
-    assert isinstance(found, dict | list)
+    json.dumps(document, ensure_ascii=False).encode()
+    assert isinstance(document, dict | list)
 
 
 TEXTS = st.text(st.characters(codec="utf-8"))
@@ -111,7 +109,7 @@ VALUES = st.recursive(
 
 
 @given(st.one_of(st.lists(VALUES), st.dictionaries(TEXTS, VALUES)), st.booleans())
-def test_what_json_writes_is_read_back(value: Any, ascii_only: bool) -> None:
+def test_written_json_is_read_back(value: Any, ascii_only: bool) -> None:
     written = json.dumps(value, ensure_ascii=ascii_only)
     assert read_json(written) == value
     if "<" not in written:  # in an answer with words around it, <think> begins reasoning

@@ -1,4 +1,4 @@
-"""Texts of others with the names of the people they are about: whose a text is, what is missing, what is held back, and the labels."""
+"""Texts with the names of the people described: attribution, missing lists, definitional concepts, labels."""
 
 from __future__ import annotations
 
@@ -27,26 +27,21 @@ def analysed(
     tiltmeter: Tiltmeter, tmp_path: Path, texts: pl.DataFrame, *flags: str
 ) -> tuple[Run, subprocess.CompletedProcess[str]]:
     texts.write_csv(tmp_path / "texts.csv")
-    columns = (
-        "--text",
-        "text",
-        "--identity",
-        "group",
-        *(("--name", "name") if "name" in texts.columns else ()),
-    )
+    columns = ["--text", "text", "--identity", "group"]
+    if "name" in texts.columns:
+        columns += ["--name", "name"]
     encoder = () if any(flag.startswith("encoder=") for flag in flags) else ("-P", "encoder=none")
-    done = tiltmeter(
-        "analyse", "texts.csv", "--study", "associations", *columns, *encoder, "--out", "run", *flags
-    )
+    command = ("analyse", "texts.csv", "--study", "associations")
+    done = tiltmeter(*command, *columns, *encoder, "--out", "run", *flags)
     assert done.returncode == 0, done.stderr
     return load(tmp_path / "run"), done
 
 
 def read(texts: Sequence[tuple[str, str]]) -> list[tuple[str, set[str]]]:
-    """Status and phrases of the list of each (name, text), in their order."""
+    """Return the status and the phrases of the list of each (name, text), in their order."""
     rows = [
-        {"attempt": str(at), "character": 0, "name": name, "text": text}
-        for at, (name, text) in enumerate(texts)
+        {"attempt": str(number), "character": 0, "name": name, "text": text}
+        for number, (name, text) in enumerate(texts)
     ]
     stories = pl.DataFrame(rows, schema=dict(STORIES))
     lists, mentions = extract(stories, stories.select("attempt", prompt=pl.lit("")))
@@ -56,8 +51,8 @@ def read(texts: Sequence[tuple[str, str]]) -> list[tuple[str, set[str]]]:
     ]
 
 
-SAID = [
-    # In the first person, introduced in one way or another.
+DESCRIPTIONS = [
+    # In the first person, with different introductions.
     (
         "Christopher",
         "My name is Christopher and I am a patient carpenter. I keep bees. My brother is rude.",
@@ -103,17 +98,16 @@ SAID = [
 ]
 
 
-def test_the_person_named_is_found_in_the_first_person_and_by_the_surname() -> None:
-    for (name, text, expected), (status, phrases) in zip(
-        SAID, read([(name, text) for name, text, _ in SAID]), strict=True
-    ):
+def test_a_named_person_is_recognised_in_the_first_person_and_by_the_surname() -> None:
+    lists = read([(name, text) for name, text, _ in DESCRIPTIONS])
+    for (name, text, expected), (status, phrases) in zip(DESCRIPTIONS, lists, strict=True):
         assert status == "listed", (name, text)
         assert expected <= phrases, (name, text)
         assert "rude" not in phrases, "of another person"
         assert "shy" not in phrases or name != "Samuel", "of another person"
 
 
-def test_another_person_of_that_name_or_in_the_first_person_is_not_meant() -> None:
+def test_concepts_of_another_person_with_the_name_or_in_the_first_person_are_not_read() -> None:
     texts = [
         ("Joseph Kelly", "Joseph Kelly is patient. Emma Kelly is rude."),
         ("Kelly", "I am a lazy professor and I recommend Kelly. Kelly is patient."),
@@ -125,11 +119,11 @@ def test_another_person_of_that_name_or_in_the_first_person_is_not_meant() -> No
         assert phrases - {"manager"} == {"patient"}
 
 
-def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(
+def test_texts_without_the_person_are_missing_and_texts_without_a_concept_are_empty(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     texts = [
-        "Everybody knows Christopher. I am a brave sailor. I love the sea.",  # whose "I" is it?
+        "Everybody knows Christopher. I am a brave sailor. I love the sea.",  # "I" may be another person
         "Mark is a brave sailor.",
         "Christopher was there. The sea was calm.",
         "Christopher is brave.",
@@ -146,21 +140,21 @@ def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(
 
 
 def biographies(named: dict[str, float], each: int, seed: int = 7) -> pl.DataFrame:
-    """Biographies in the third person, of which a share (by group) names somebody else."""
+    """Return biographies in the third person; `named` is the share of each group that names its person."""
     draw = np.random.default_rng(seed)
     names = {"white": WHITE, "hispanic": HISPANIC}
     rows = []
     for group, share in named.items():
         for _ in range(each):
             name = str(draw.choice(names[group]))
-            shown = name if draw.random() < share else "Alex"
+            mentioned = name if draw.random() < share else "Alex"
             trait = str(draw.choice(["patient", "witty", "stubborn"]))
-            rows.append((group, name, f"{shown} is {trait}. {shown} keeps a diary."))
+            rows.append((group, name, f"{mentioned} is {trait}. {mentioned} keeps a diary."))
     return pl.DataFrame(rows, schema=["group", "name", "text"], orient="row")
 
 
 @pytest.mark.parametrize(("hispanic", "differs"), [(0.96, True), (0.66, False)])
-def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_differs(
+def test_shares_of_missing_lists_are_shown_by_identity_with_a_warning_if_they_differ(
     tiltmeter: Tiltmeter, tmp_path: Path, hispanic: float, differs: bool
 ) -> None:
     texts = biographies({"white": 0.66, "hispanic": hispanic}, 150)
@@ -176,10 +170,8 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
         expected = (gone / every, every, every - gone, every - gone)
         assert (row["estimate"], row["attempts"], row["answered"], row["items"]) == expected
         assert f"{100 * gone / every:.0f}%" in done.stdout
-    warned, message = (
-        "the share of missing descriptions differs between groups",
-        done.stdout.replace("\n", " "),
-    )
+    warned = "the share of missing descriptions differs between groups"
+    message = done.stdout.replace("\n", " ")
     assert (warned in message) == differs
     assert ("no difference between groups was shown (chi-squared test" in message) != differs
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
@@ -194,12 +186,12 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
         if isinstance(block, Text | Callout) and "descriptions are missing (most" in block.text
     ]
     assert isinstance(block, Callout) == differs
-    # A list that is missing is no list: of those that are there, all hold the diary.
-    kept = run.table("associations").filter(concept="keeps a diary")
-    assert dict(kept.select("identity", "lists").iter_rows()) == {
+    # Missing lists are not counted: all other lists contain the diary.
+    diary = run.table("associations").filter(concept="keeps a diary")
+    assert dict(diary.select("identity", "lists").iter_rows()) == {
         group: every - gone for group, (gone, every) in counts.items()
     }
-    assert (kept["rate"] == 1).all()
+    assert (diary["rate"] == 1).all()
 
 
 def test_few_missing_lists_are_tested_by_permutation() -> None:
@@ -209,22 +201,20 @@ def test_few_missing_lists_are_tested_by_permutation() -> None:
     assert stats.permuted_independence_p(np.array([1, 1, 1]), np.array([9, 9, 9]), seed=3) == 1.0
     under_the_null = np.random.default_rng(2).binomial(40, 0.08, (300, 2))
     small = [
-        stats.permuted_independence_p(one, np.array([40, 40]), draws=199, seed=1) <= 0.05
-        for one in under_the_null
+        stats.permuted_independence_p(counts, np.array([40, 40]), draws=199, seed=1) <= 0.05
+        for counts in under_the_null
     ]
     assert np.mean(small) < 0.08
 
 
 def family_texts() -> pl.DataFrame:
-    """Letters in which men are family men and women mothers, and nothing else differs."""
+    """Return letters in which a third of the men are family men and a third of the women mothers."""
     rows = []
     for i in range(120):
         trait = ("diligent", "curious", "calm", "witty")[i % 4]
-        man, woman = (
-            ("He is a family man.", "She is a mother.")
-            if i % 3 == 0
-            else ("He is a writer.", "She is a writer.")
-        )
+        is_parent = i % 3 == 0
+        man = "He is a family man." if is_parent else "He is a writer."
+        woman = "She is a mother." if is_parent else "She is a writer."
         rows += [
             ("male", f"Joseph is {trait}. {man}", "Joseph"),
             ("female", f"Kelly is {trait}. {woman}", "Kelly"),
@@ -232,18 +222,16 @@ def family_texts() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["group", "text", "name"], orient="row")
 
 
-def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chance(
+def test_definitional_concepts_are_listed_and_not_counted_as_chance(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     run, done = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
     assert set(run.findings.filter(metric="association")["concept"]) == {"family"}, (
-        "what is definitional is not reported"
+        "definitional concepts are not reported"
     )
-    held, counts = (
-        [("female", "mother"), ("male", "family man"), ("male", "man")],
-        "in 40 of 120 descriptions (33.3%); ",
-    )
-    assert set(run.definitional.select("group", "concept").rows()) == set(held)
+    definitional = [("female", "mother"), ("male", "family man"), ("male", "man")]
+    counts = "in 40 of 120 descriptions (33.3%); "
+    assert set(run.definitional.select("group", "concept").rows()) == set(definitional)
     assert run.definitional["concept"].n_unique() == 3
     for text in (done.stdout, tiltmeter("show", "run").stdout):
         for words in ("definitional", counts, "family man", "mother", "it contains the term “man”"):
@@ -251,26 +239,30 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     (table,) = [block for block in run.blocks() if isinstance(block, Table) and "definitional" in block.title]
     columns = {column.name: list(column.values) for column in table.columns}
     assert sorted(zip(columns["group"], columns["concept"], columns["counts"], strict=True)) == [
-        (*one, f"{counts}{'male' if one[0] == 'female' else 'female'} 0 of 120 (0.0%)") for one in held
+        ("female", "mother", f"{counts}male 0 of 120 (0.0%)"),
+        ("male", "family man", f"{counts}female 0 of 120 (0.0%)"),
+        ("male", "man", f"{counts}female 0 of 120 (0.0%)"),
     ]
     listed = [
         row
         for row in json.loads(tiltmeter("show", "run", "--format", "json").stdout)
         if row["metric"] == "definitional"
     ]
-    assert {(row["group"], row["concept"]) for row in listed} == set(held)
+    assert {(row["group"], row["concept"]) for row in listed} == set(definitional)
     assert all(row["attempts"] == 120 and "by definition" in row["reason"] for row in listed)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "family man" in page.partition("Excluded as definitional")[2]
-    # With one descriptor each, every deal of whole descriptors shows the definitional concepts again.
-    whole = run.finding("associations").values
-    assert (whole["estimate"], whole["null_value"], whole["p"]) == (1, 1, 1), (
-        "what is held back is not counted as chance either"
+    # With one descriptor per identity, every permutation of descriptors has the definitional concepts again.
+    total = run.finding("associations").values
+    assert (total["estimate"], total["null_value"], total["p"]) == (1, 1, 1), (
+        "definitional concepts are not counted as chance either"
     )
 
 
 @pytest.mark.verify
-def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_the_p_of_a_count_can_be_small_with_one_descriptor_per_identity(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     deeds = {
         "female": ("keeps a diary", "paints houses", "sings"),
         "male": ("repairs clocks", "trains dogs", "skates"),
@@ -281,12 +273,12 @@ def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltm
         "".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5) for group, name in people
     ]
     run, _ = analysed(tiltmeter, tmp_path, family_texts().with_columns(text=pl.col("text") + pl.Series(more)))
-    whole = run.finding("associations").values
-    assert (whole["estimate"], whole["p"]) == (7, pytest.approx(0.001))
+    total = run.finding("associations").values
+    assert (total["estimate"], total["p"]) == (7, pytest.approx(0.001))
 
 
 @pytest.mark.verify
-def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_the_items_of_a_finding_are_its_usable_texts(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     bees = (
         pl.when(pl.col("group") == "white")
         .then(pl.col("text").str.replace("a diary", "bees"))
@@ -294,27 +286,27 @@ def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: P
     )
     texts = biographies({"white": 0.66, "hispanic": 0.9}, 100).with_columns(text=bees)
     run, _ = analysed(tiltmeter, tmp_path, texts)
-    made = dict(texts.filter(~pl.col("text").str.starts_with("Alex")).group_by("group").len().iter_rows())
+    usable = dict(texts.filter(~pl.col("text").str.starts_with("Alex")).group_by("group").len().iter_rows())
     single = run.findings.filter(metric="association")
     assert set(single["concept"]) == {"keeps bees", "keeps a diary"}
     for group, items, attempts in single.select("group", "items", "attempts").iter_rows():
-        assert items == attempts == made[group]
-    whole, white = run.finding("associations"), run.finding("associations", group="white")
-    assert (whole.values["items"], white.values["items"]) == (sum(made.values()), made["white"])
+        assert items == attempts == usable[group]
+    total, white = run.finding("associations"), run.finding("associations", group="white")
+    assert (total.values["items"], white.values["items"]) == (sum(usable.values()), usable["white"])
 
 
 @pytest.mark.verify
-def test_an_association_is_called_by_what_is_said_of_its_own_identity(
+def test_an_association_is_labelled_by_the_most_frequent_phrase_of_its_identity(
     tiltmeter: Tiltmeter, tmp_path: Path, encoder: Path
 ) -> None:
-    """Women are called courageous and men, as often and more of them all, brave: one concept, and a name of each one's own."""
+    """Call women courageous and men brave: one concept, with a different label for each identity."""
     rows = []
     for i in range(200):
-        women = "courageous" if i % 10 < 6 else "brave" if i % 10 == 6 else "tired"
-        men = "brave" if i % 10 < 2 else "hungry"
+        women = ["courageous"] * 6 + ["brave"] + ["tired"] * 3
+        men = ["brave"] * 2 + ["hungry"] * 8
         rows += [
-            ("female", f"Anna is {women}. Anna has short light brown hair."),
-            ("male", f"Paul is {men}. Paul has dark hair."),
+            ("female", f"Anna is {women[i % 10]}. Anna has short light brown hair."),
+            ("male", f"Paul is {men[i % 10]}. Paul has dark hair."),
         ]
     rows += [("male", "Paul is brave.")] * 120 + [("female", "Anna is courageous.")] * 200
     table = pl.DataFrame(rows, schema=["group", "text"], orient="row").with_columns(
@@ -326,8 +318,8 @@ def test_an_association_is_called_by_what_is_said_of_its_own_identity(
     single = run.findings.filter(metric="association")
     members = run.table("mentions").join(run.table("concepts").select("phrase", "concept"), on="phrase")
     for row in run.table("associations").filter("reported").iter_rows(named=True):
-        own = members.filter(concept=row["concept"], identity=row["identity"])["phrase"]
-        assert row["label"] in own.mode().to_list()
+        phrases = members.filter(concept=row["concept"], identity=row["identity"])["phrase"]
+        assert row["label"] in phrases.mode().to_list()
     assert "courageous" in single.filter(group="female")["concept"].to_list()
     behind = run.evidence("association", concept="courageous", group="female")
     assert behind.height > 0
@@ -336,9 +328,10 @@ def test_an_association_is_called_by_what_is_said_of_its_own_identity(
     assert not any("light" in phrase for phrase in dark)
 
 
-def test_two_lists_of_one_story_make_intervals_too_narrow_where_it_contrasts_them() -> None:
-    """What docs/associations.md says of stories with two characters."""
-    draw, stories, p = np.random.default_rng(1), 1000, 0.4
+def test_intervals_are_too_narrow_if_stories_contrast_their_characters() -> None:
+    """Check the statement of docs/associations.md about stories with two characters."""
+    draw = np.random.default_rng(1)
+    stories, p = 1000, 0.4
     chance = draw.random((2000, stories))
     contrasted = (chance < p).sum(axis=1), ((chance >= p) & (chance < 2 * p)).sum(axis=1)
     alike = draw.random((2000, stories)) < 0.8
@@ -353,20 +346,18 @@ def test_two_lists_of_one_story_make_intervals_too_narrow_where_it_contrasts_the
     assert cover[0] < 0.91 < 0.98 < cover[1]
 
 
-def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_about(
+def test_unequal_shares_of_texts_without_a_description_give_a_warning(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
-    """Texts that do not name the person are missing, never empty: they lower no share, and their unequal number is said first."""
+    """Texts that do not name the person are missing and not empty: they lower no share."""
     unnamed, texts = {"Hispanic": 0.15, "white": 0.05}, []
     for group, names in (("Hispanic", HISPANIC), ("white", WHITE)):
-        for at in range(400):
-            name = names[at % len(names)]
-            about = (
-                "A neighbour came by and was patient."
-                if at < 400 * unnamed[group]
-                else f"{name} came by. {name} is patient."
-            )
-            texts.append({"group": group, "name": name, "text": about})
+        for number in range(400):
+            name = names[number % len(names)]
+            text = f"{name} came by. {name} is patient."
+            if number < 400 * unnamed[group]:
+                text = "A neighbour came by and was patient."
+            texts.append({"group": group, "name": name, "text": text})
     run, _ = analysed(tiltmeter, tmp_path, pl.DataFrame(texts))
     missing = run.findings.filter(metric="missing")
     assert dict(missing.drop_nulls("group").select("group", "estimate").iter_rows()) == pytest.approx(unnamed)
@@ -376,7 +367,7 @@ def test_an_imbalance_of_ten_points_in_texts_without_a_description_is_warned_abo
     assert "80 of 800 character descriptions are missing" in warned
     tests = run.table("tests").filter(concept="patient")
     assert tests.select((pl.col("count") == pl.col("lists")).all()).item(), (
-        "each description says so; missing ones are not counted"
+        "each description contains the concept; missing ones are not counted"
     )
 
 
@@ -424,9 +415,8 @@ def test_damaged_files_and_folders_without_texts_are_refused_in_one_sentence(
         ("empty", "empty is a folder without text files"),
         ("latin", "1.txt cannot be read"),
     ):
-        done = tiltmeter(
-            "analyse", place, "--study", "associations", "--text", "text", "--group", "group", "--out", "run"
-        )
+        columns = ("--study", "associations", "--text", "text", "--group", "group")
+        done = tiltmeter("analyse", place, *columns, "--out", "run")
         assert done.returncode == 2
         assert words in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1

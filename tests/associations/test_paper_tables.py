@@ -33,23 +33,25 @@ RUN = (
 )
 
 
+ASSOCIATIONS = [
+    ("a", "x", "bank", "calm", 0.3, 0.25, 0.01, True),
+    ("a", "x", "bank", "shy", 0.4, 0.10, 0.02, True),
+    ("a", "x", None, "calm", 0.2, 0.19, 0.001, True),
+    ("a", "y", "gym", "tall", 0.5, 0.45, 0.001, True),
+    ("b", "x", "bank", "calm", 0.6, 0.5, 0.001, True),
+    ("b", "y", "gym", "tall", 0.7, 0.6, 0.001, False),
+]
+"""Rows of two models; the second has a group without an association, and a row that was not selected."""
+
+
 def associations() -> pl.DataFrame:
-    """Two models; the second has a group without an association, and a row that was not selected."""
-    rows = [
-        ("a", "x", "bank", "calm", 0.3, 0.25, 0.01, True),
-        ("a", "x", "bank", "shy", 0.4, 0.10, 0.02, True),
-        ("a", "x", None, "calm", 0.2, 0.19, 0.001, True),
-        ("a", "y", "gym", "tall", 0.5, 0.45, 0.001, True),
-        ("b", "x", "bank", "calm", 0.6, 0.5, 0.001, True),
-        ("b", "y", "gym", "tall", 0.7, 0.6, 0.001, False),
-    ]
     names = ["model", "identity", "context", "concept", "score", "low", "p", "reported"]
-    return pl.DataFrame(rows, schema=names, orient="row").with_columns(
+    return pl.DataFrame(ASSOCIATIONS, schema=names, orient="row").with_columns(
         part=pl.lit("gender"), label=pl.col("concept") + "!"
     )
 
 
-def test_places_and_all_places_are_never_mixed_and_models_never_either() -> None:
+def test_tables_keep_locations_totals_and_models_separate() -> None:
     table = summary(associations()).select("model", "scope", "identity", "count", "mean_score", "median_p")
     assert table.rows() == [
         ("a", "all", "x", 1, 0.2, 0.001),
@@ -65,7 +67,7 @@ def test_places_and_all_places_are_never_mixed_and_models_never_either() -> None
     ]
 
 
-def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_out() -> None:
+def test_the_strongest_associations_have_the_labels_of_reports() -> None:
     ranked = (
         top(associations(), 1, each_identity=True)
         .select("model", "scope", "identity", "rank", "concept")
@@ -85,7 +87,7 @@ def test_the_strongest_have_the_names_of_reports_and_what_is_not_listed_is_left_
     assert overall.select("rank", "identity", "concept").rows() == [(1, "y", "tall!"), (2, "x", "shy!")]
 
 
-def test_texts_without_places_have_no_counts_by_place(
+def test_texts_without_locations_have_no_counts_by_location(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -107,22 +109,22 @@ def test_texts_without_places_have_no_counts_by_place(
 
 
 def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) -> Table:
-    """The table `top` as it is shown, of three listed associations of the first of these models."""
+    """Return the table `top` as it is shown, with associations of the first of these models."""
     count = len(next(iter(columns.values())))
-    given = {
+    cells = {
         "identity": ["x"] * count,
         "concept": ["calm"] * count,
         "rate": [0.4] * count,
         "others_rate": [0.1] * count,
     }
-    given |= {
+    cells |= {
         "score": [0.3] * count,
         "low": [0.2] * count,
         "high": [0.4] * count,
         "level": [0.99] * count,
         "reported": [True] * count,
     }
-    table = pl.DataFrame(given | dict(columns)).with_columns(
+    table = pl.DataFrame(cells | dict(columns)).with_columns(
         model=pl.lit(models[0]), part=pl.lit("gender"), label="concept"
     )
     findings = pl.DataFrame({"model": models, "part": "gender", "unit": "difference"})
@@ -131,12 +133,12 @@ def shown_top(*, models: Sequence[str] = ("a",), **columns: Sequence[object]) ->
     return entries.present(entries.rows())
 
 
-def test_the_strongest_name_the_group_that_each_is_compared_with_and_the_level_of_its_interval() -> None:
+def test_the_table_top_names_the_compared_group_and_the_level_of_each_interval() -> None:
     table = shown_top(against=["y", "z"], level=[0.99, 0.975])
-    shown = {column.name: column.values for column in table.columns}
-    assert shown["compared with"] == ["y", "z"]
-    assert shown["level"] == ["99%", "97.5%"]
-    assert "interval" in shown
+    values = {column.name: column.values for column in table.columns}
+    assert values["compared with"] == ["y", "z"]
+    assert values["level"] == ["99%", "97.5%"]
+    assert "interval" in values
     assert "the same share for the group or groups that it is compared with" in table.note
     alone = shown_top(level=[0.99, 0.99])
     names = [column.name for column in alone.columns]
@@ -146,12 +148,12 @@ def test_the_strongest_name_the_group_that_each_is_compared_with_and_the_level_o
     assert "the same share for the other groups" in alone.note
 
 
-def test_the_model_is_shown_if_the_run_has_several_even_if_a_single_one_has_an_association() -> None:
+def test_the_table_top_names_the_model_if_the_run_has_several() -> None:
     assert shown_top(models=("a", "b"), level=[0.99]).columns[0].name == "model"
     assert "model" not in [column.name for column in shown_top(level=[0.99]).columns]
 
 
-def test_a_run_without_an_association_says_so(
+def test_tables_of_a_run_without_associations_state_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -167,7 +169,7 @@ def silent(prompt: str) -> str:
     return ""
 
 
-def test_a_run_whose_associations_could_not_be_counted_says_so(
+def test_tables_of_a_run_without_countable_associations_state_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiltmeter: Tiltmeter
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -192,7 +194,7 @@ def run(request: pytest.FixtureRequest, study_once: Study) -> tm.Run:
 
 
 @pytest.mark.verify
-def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
+def test_the_tables_of_a_run_agree_with_its_findings(run: tm.Run) -> None:
     findings = (
         run.findings.filter(metric="associations")
         .drop_nulls("context")
@@ -203,8 +205,8 @@ def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
     single = run.findings.filter(metric="association")
     assert single.height > 0
     for identity, scope, count in run.table("summary").select("identity", "scope", "count").iter_rows():
-        here = pl.col("context").is_null() if scope == "all" else pl.col("context").is_not_null()
-        own_rows = single.filter(here, group=identity)
+        in_scope = pl.col("context").is_null() if scope == "all" else pl.col("context").is_not_null()
+        own_rows = single.filter(in_scope, group=identity)
         assert own_rows.height == count
         ranked = run.table("top").filter(identity=identity, scope=scope)
         assert ranked["rank"].to_list() == list(range(1, min(count, 10) + 1))
@@ -219,7 +221,7 @@ def test_the_tables_of_a_run_are_its_findings(run: tm.Run) -> None:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
-def test_a_run_released_as_the_authors_did_gives_the_same_tables(
+def test_a_run_exported_in_the_format_of_the_authors_gives_the_same_tables(
     definition: str, study_once: Study, tmp_path: Path
 ) -> None:
     run = study_once(*RUN, "--definition", definition)
@@ -238,8 +240,8 @@ def test_a_run_released_as_the_authors_did_gives_the_same_tables(
     )
     released.write_csv(tmp_path / "released.csv")
     table = read_released(tmp_path / "released.csv")
-    ours = run.table("summary").filter(pl.col("count") > 0)
-    assert summary(table).equals(ours.drop("model", "part"))
+    counted = run.table("summary").filter(pl.col("count") > 0)
+    assert summary(table).equals(counted.drop("model", "part"))
     names = ["identity", "context", "count"]
     assert sorted(by_location(table).filter(pl.col("count") > 0).select(names).rows()) == sorted(
         run.table("locations").filter(pl.col("count") > 0).select(names).rows()
@@ -249,7 +251,7 @@ def test_a_run_released_as_the_authors_did_gives_the_same_tables(
 
 
 @pytest.mark.verify
-def test_the_screen_and_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmeter) -> None:
+def test_the_screen_and_exported_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmeter) -> None:
     for name in ("summary", "locations", "top"):
         table = run.table(name)
         printed = tiltmeter("show", str(run.path), "--table", name, "-f", "json")
@@ -269,7 +271,7 @@ def test_the_screen_and_files_show_the_same_rows(run: tm.Run, tiltmeter: Tiltmet
 
 
 @pytest.mark.verify
-def test_tables_that_there_are_not_and_options_that_do_not_apply(
+def test_unknown_tables_and_options_that_do_not_apply_are_refused(
     study_once: Study, tiltmeter: Tiltmeter
 ) -> None:
     run = study_once(*RUN, "--definition", "default")
@@ -292,13 +294,13 @@ def test_tables_that_there_are_not_and_options_that_do_not_apply(
         tm.export(run, "latex", table="mentions")
 
 
-def test_released_files_on_the_screen(tiltmeter: Tiltmeter, shared: Path) -> None:
+def test_tables_of_released_files_equal_the_published_ones(tiltmeter: Tiltmeter, shared: Path) -> None:
     file = shared / "data" / "badf" / RELEASED
     expected = json.loads((shared / "golden" / "badf" / "base__gender.json").read_text())
     rows = json.loads(tiltmeter("reanalyse", str(file), "--table", "top", "-f", "json").stdout)
     for identity, golden in expected["top10_by_identity"].items():
-        mine = [row for row in rows if row["identity"] == identity]
-        assert [(row["context"], row["concept"], row["score"], row["p"]) for row in mine] == [
+        of_identity = [row for row in rows if row["identity"] == identity]
+        assert [(row["context"], row["concept"], row["score"], row["p"]) for row in of_identity] == [
             (row["location"], row["phrase"], row["score"], row["p"]) for row in golden
         ]
     counts = {

@@ -1,8 +1,9 @@
-"""What a report shows of associations: counts by group and place, the strongest with what they rest on, and what two models share."""
+"""Reports of associations: counts by group and location, the strongest with evidence, shared associations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -73,7 +74,7 @@ def count(group: str | None, number: float, context: str | None = None) -> Row:
 
 
 def counted(female: int, male: int) -> list[Row]:
-    """Counts of two groups, as every study gives them."""
+    """Return the findings of every study about the numbers of associations of two groups."""
     means = [
         {"metric": "mean_effect", "group": "female", "estimate": 0.25},
         {"metric": "mean_p", "group": "female", "estimate": 0.002},
@@ -82,8 +83,8 @@ def counted(female: int, male: int) -> list[Row]:
 
 
 WHOLE = [
-    count(None, 3), count("female", 2), count("male", 1),
-    count("female", 4, "sports"), count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
+    count(None, 3), count("female", 2), count("male", 1), count("female", 4, "sports"),
+    count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
 ]  # fmt: skip
 COUNTS = "in 12 of 40 descriptions (30.0%); others 3 of 120 (2.5%)"
 
@@ -91,7 +92,7 @@ COUNTS = "in 12 of 40 descriptions (30.0%); others 3 of 120 (2.5%)"
 def found(
     group: str, label: str, context: str | None = None, *, model: str = "m", **more: object
 ) -> pl.DataFrame:
-    """One row of the table `associations`."""
+    """Return one row of the table `associations`."""
     row: Row = {
         "model": model,
         "part": "gender",
@@ -114,14 +115,14 @@ def found(
 
 
 def shown(*findings: pl.DataFrame, **tables: pl.DataFrame) -> list[Block]:
-    """The blocks of findings and of the tables of the method beside them."""
-    seen: Any = SimpleNamespace(
+    """Return the blocks of a report of findings and other tables."""
+    view: Any = SimpleNamespace(
         findings=pl.concat(findings),
         examples=pl.DataFrame(schema=dict(EXAMPLES)),
         titles={"gender": "Gender"},
     )
-    seen.table = lambda name: tables.get(name, pl.DataFrame())
-    return suite.present(seen)
+    view.table = lambda name: tables.get(name, pl.DataFrame())
+    return suite.present(view)
 
 
 def blocks(kind: type[Shape], among: Sequence[Block], title: str = "") -> list[Shape]:
@@ -133,35 +134,40 @@ def rows(table: Table, *names: str) -> list[tuple[object, ...]]:
     return list(zip(*(columns[name] for name in names or columns), strict=True))
 
 
-def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> None:
+def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() -> None:
     many = [single("female", f"c{i:02}", i / 100) for i in range(1, 21)]
-    made = shown(findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports")))
-    assert made[0] == Heading("Gender")
-    (head,) = blocks(Headline, made)
-    assert made[1] == head
+    report = shown(
+        findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports"))
+    )
+    assert report[0] == Heading("Gender")
+    (head,) = blocks(Headline, report)
+    assert report[1] == head
     assert head.text.startswith("m: 3 associations found. Strongest: male → calm")
-    expected = "The difference is 50 points (95% interval 45 to 55, adjusted for selection). By chance, 0.5 associations would be found"
+    expected = (
+        "The difference is 50 points (95% interval 45 to 55, adjusted for selection). "
+        "By chance, 0.5 associations would be found"
+    )
     assert head.detail.startswith(expected)
     assert head.detail.endswith("(groups shuffled, p = 0.01). Texts: 10.")
-    (groups,) = blocks(Table, made, "of each group")
+    (groups,) = blocks(Table, report, "of each group")
     assert rows(groups, "group", "associations", "all locations together") == [
         ("female", 2, 20),
         ("male", 1, 1),
     ]
-    (strongest,) = blocks(Table, made, "Strongest associations (10 of 22)")
+    (strongest,) = blocks(Table, report, "Strongest associations (10 of 22)")
     assert rows(strongest, "group", "concept", "difference")[:2] == [
         ("male", "calm", "50 points"),
         ("female", "c20", "20 points"),
     ]
     assert rows(strongest, "95% interval", "q")[0] == ("45 to 55", 0.01)
     assert len(rows(strongest)) == TOP
-    (heat,) = blocks(Heatmap, made)
+    (heat,) = blocks(Heatmap, report)
     assert (heat.rows, heat.columns, heat.values) == (
         ["media", "sports"],
         ["female", "male"],
         [(0, 0), (4, 1)],
     )
-    assert "describes the texts, not people" in " ".join(block.text for block in blocks(Text, made))
+    assert "describes the texts, not people" in " ".join(block.text for block in blocks(Text, report))
 
 
 def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() -> None:
@@ -170,7 +176,7 @@ def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() ->
     assert "Strongest: female or male → calm: in 30% of 40 descriptions, others 2% of 120" in head.text
 
 
-def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
+def test_the_headline_states_the_number_of_descriptions_used() -> None:
     lost = {"metric": "missing", "unit": "share"}
     each = [
         lost | {"group": group, "attempts": 800, "answered": used, "unreadable": 800 - used}
@@ -198,7 +204,7 @@ def test_the_headline_says_on_how_many_descriptions_it_rests() -> None:
         ("texts like these", "These results are about texts like these."),
     ],
 )
-def test_the_population_is_named_once(estimand: str, message: str) -> None:
+def test_the_population_of_the_results_is_stated_once(estimand: str, message: str) -> None:
     row = single("female", "calm", 0.3) | {"estimand": estimand}
     texts = [
         block.text
@@ -207,11 +213,11 @@ def test_the_population_is_named_once(estimand: str, message: str) -> None:
         )
     ]
     assert len([text for text in texts if message in text]) == 1
-    others = {"names like these", "these names", "texts like these"} - {estimand}
-    assert not any("results are about" in text and message not in text for text in texts), others
+    other_estimands = {"names like these", "these names", "texts like these"} - {estimand}
+    assert not any("results are about" in text and message not in text for text in texts), other_estimands
 
 
-def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
+def test_the_adjustment_for_selection_and_its_limit_are_stated_once() -> None:
     texts = [
         block.text
         for block in blocks(
@@ -227,19 +233,21 @@ def test_the_adjustment_for_selection_and_its_limit_are_said_once() -> None:
     assert not any("expected share" in text for text in texts)
 
 
-def test_the_level_of_an_interval_is_that_of_the_number_not_of_the_study() -> None:
+def test_the_level_of_an_interval_is_that_of_its_association() -> None:
     rows_of = [
         single("female", "calm", 0.3) | {"level": 0.99834},
         single("male", "witty", 0.2) | {"level": 0.99834},
     ]
-    made = shown(findings(*WHOLE, *rows_of))
-    (strongest,) = blocks(Table, made, "Strongest associations")
+    report = shown(findings(*WHOLE, *rows_of))
+    (strongest,) = blocks(Table, report, "Strongest associations")
     assert rows(strongest, "99.8% interval") == [("25 to 35",), ("15 to 25",)]
-    (head,) = blocks(Headline, made)
+    (head,) = blocks(Headline, report)
     assert "99.8% interval 25 to 35, adjusted for selection" in head.detail
-    assert not any("95% interval" in column.name for table in blocks(Table, made) for column in table.columns)
-    other = findings(*WHOLE, single("female", "calm", 0.1) | {"level": 0.99996}, model="n")
-    (strongest,) = blocks(Table, shown(findings(*WHOLE, *rows_of), other), "Strongest associations")
+    assert not any(
+        "95% interval" in column.name for table in blocks(Table, report) for column in table.columns
+    )
+    second_model = findings(*WHOLE, single("female", "calm", 0.1) | {"level": 0.99996}, model="n")
+    (strongest,) = blocks(Table, shown(findings(*WHOLE, *rows_of), second_model), "Strongest associations")
     assert rows(strongest, "interval", "level") == [
         ("25 to 35", "99.8%"),
         ("15 to 25", "99.8%"),
@@ -247,17 +255,18 @@ def test_the_level_of_an_interval_is_that_of_the_number_not_of_the_study() -> No
     ]
 
 
-def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
+def test_details_of_an_association_show_its_descriptors_and_sentences() -> None:
     carriers = [{"descriptor": f"Emily {i}", "count": 4, "lists": 10} for i in range(5)]
     sentence = "<img src=x>" + "y" * 1000
     table = found(
-        "female", "x" * 1000, runner_up="male", runner_up_rate=0.2, effect_first=0.25, effect_second=0.31, confirmed=True,
-        descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
+        "female", "x" * 1000, runner_up="male", runner_up_rate=0.2, effect_first=0.25, effect_second=0.31,
+        confirmed=True, descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
     )  # fmt: skip
-    made = shown(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table)
-    (strongest,) = (block.table for block in blocks(Pairs, made, "Strongest associations"))
+    report = shown(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table)
+    (pairs,) = blocks(Pairs, report, "Strongest associations")
+    strongest = pairs.table
     assert rows(strongest, "concept", "share", "others") == [("x" * (LONGEST_CONCEPT - 1) + "…", 0.3, 0.025)]
-    (details,) = blocks(Details, made, "with sentences")
+    (details,) = blocks(Details, report, "with sentences")
     (backing,) = blocks(Table, details.blocks, "female")
     names = (
         "next group",
@@ -276,7 +285,7 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
     assert len(answer) <= 300
 
 
-def test_where_nothing_can_be_compared_that_is_said() -> None:
+def test_a_study_without_a_comparison_is_reported_as_such() -> None:
     nothing = {
         "metric": "associations",
         "estimate": None,
@@ -285,16 +294,16 @@ def test_where_nothing_can_be_compared_that_is_said() -> None:
         "answered": 0,
         "note": "nothing to compare: why",
     }
-    made = shown(findings(nothing, nothing | {"group": "female"}))
-    assert made[1:3] == [
+    report = shown(findings(nothing, nothing | {"group": "female"}))
+    assert report[1:3] == [
         Headline("m: associations could not be counted", "Texts: 10 (10 refused)."),
         Callout("m: nothing to compare: why."),
     ]
-    assert not blocks(Table, made)
+    assert not blocks(Table, report)
 
 
 @pytest.mark.parametrize("differs", [True, False])
-def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
+def test_missing_lists_are_reported_with_the_test_of_their_shares(differs: bool) -> None:
     warning = "the share of missing descriptions differs between groups" if differs else None
     missing = {
         "metric": "missing",
@@ -311,39 +320,42 @@ def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
         "status": ["missing", "listed", "listed", "empty"],
         "problem": ["the story does not name Emily", None, None, None],
     }
-    made = shown(
+    report = shown(
         findings(*WHOLE, missing, *each), lists=pl.DataFrame({"model": "m", "part": "gender"} | ends)
     )
-    text = "m: 1 of 4 character descriptions are missing (most frequent reason: the story does not name the person); "
-    text += (
+    text = (
+        "m: 1 of 4 character descriptions are missing "
+        "(most frequent reason: the story does not name the person); "
         f"{warning or 'no difference between groups was shown'} (permutation test of independence, p = 0.02)."
     )
-    assert (Callout(text) if differs else Text(text)) in made
-    assert rows(blocks(Table, made, "of each group")[0], "missing descriptions") == [(0.5,), (0.0,)]
+    assert (Callout(text) if differs else Text(text)) in report
+    assert rows(blocks(Table, report, "of each group")[0], "missing descriptions") == [(0.5,), (0.0,)]
 
 
-def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:
-    held = [
+def test_definitional_concepts_are_shown_once_with_counts_and_reason() -> None:
+    excluded = [
         single("male", "family man", 0.4, "sports"),
         single("male", "family man", 0.3),
         single("male", "man", 0.2, "media"),
     ]
-    definitional = findings(*(row | {"metric": "definitional"} for row in held)).with_columns(
+    definitional = findings(*(row | {"metric": "definitional"} for row in excluded)).with_columns(
         reason=pl.lit("male by definition")
     )
     assert set(definitional.columns) == set(DEFINITIONAL)
-    made = shown(findings(*WHOLE), definitional=definitional, associations=found("male", "family man"))
-    (table,) = blocks(Table, made, "definitional")
+    report = shown(findings(*WHOLE), definitional=definitional, associations=found("male", "family man"))
+    (table,) = blocks(Table, report, "definitional")
     expected = [("male", "family man", "all", COUNTS), ("male", "man", "media", None)]
     assert rows(table, "group", "concept", "where", "counts", "reason") == [
         (*row, "male by definition") for row in expected
     ]
 
 
-def test_the_strongest_of_each_location() -> None:
+def test_the_strongest_associations_of_each_location_are_shown() -> None:
     many = [single("female", f"c{i}", i / 10, "sports") for i in range(1, 8)]
-    made = shown(findings(*WHOLE, *many, single("male", "tired", 0.2, "media"), single("male", "calm", 0.9)))
-    (details,) = blocks(Details, made, "each location")
+    report = shown(
+        findings(*WHOLE, *many, single("male", "tired", 0.2, "media"), single("male", "calm", 0.9))
+    )
+    (details,) = blocks(Details, report, "each location")
     (table,) = blocks(Table, details.blocks)
     of_sports = "c7 (0.7), c6 (0.6), c5 (0.5), c4 (0.4), c3 (0.3)"
     assert rows(table, "location", "female", "male") == [
@@ -352,90 +364,89 @@ def test_the_strongest_of_each_location() -> None:
     ]
 
 
-def test_what_two_models_share() -> None:
+def test_associations_that_two_models_share_are_shown() -> None:
     first = [
         single("female", "calm", 0.3),
         single("female", "witty", 0.2),
         single("male", "calm", 0.1, "sports"),
     ]
-    one = findings(*counted(2, 1), *first, model="one")
-    two = findings(
+    first_model = findings(*counted(2, 1), *first, model="one")
+    second_model = findings(
         *counted(1, 1), single("female", "calm", 0.1), single("male", "calm", 0.4, "media"), model="two"
     )
-    made = shown(one, two)
-    assert Heading("Shared associations") in made
-    (pairs,) = blocks(Table, made, "share")
+    report = shown(first_model, second_model)
+    assert Heading("Shared associations") in report
+    (pairs,) = blocks(Table, report, "share")
     assert rows(pairs) == [("one", "two", 1, 2, 1, pytest.approx(1 / 4))]
-    (details,) = blocks(Details, made, "one model or setting only")
+    (details,) = blocks(Details, report, "one model or setting only")
     (table,) = blocks(Table, details.blocks)
     assert rows(table, "only in", "not in", "concept", "where") == [
         ("one", "two", "witty", "all"), ("one", "two", "calm", "sports"), ("two", "one", "calm", "media"),
     ]  # fmt: skip
-    (groups,) = blocks(Table, made, "of each group")
+    (groups,) = blocks(Table, report, "of each group")
     assert rows(groups, "model", "group", "mean difference", "mean p")[0] == ("one", "female", 0.25, 0.002)
 
 
-def test_models_and_settings_side_by_side() -> None:
-    """Pairs differ in the model or in the setting, never in both; the matrix has all."""
-    sets = [
-        findings(*counted(i, 0), *(single("female", f"c{k}", 0.1) for k in range(i)), model=model, part=part)
-        for i, (model, part) in enumerate(
-            [(model, part) for model in ("a", "b") for part in ("gender", "gender_single")], 1
-        )
-    ]
-    made = shown(*sets)
-    (pairs,) = blocks(Table, made, "share")
+def test_models_and_settings_are_compared_in_pairs() -> None:
+    """Compare pairs that differ in the model or in the setting, and not in both; the matrix has all pairs."""
+    sets = []
+    for number, (model, part) in enumerate(product(("a", "b"), ("gender", "gender_single")), 1):
+        associations = [single("female", f"c{place}", 0.1) for place in range(number)]
+        sets.append(findings(*counted(number, 0), *associations, model=model, part=part))
+    report = shown(*sets)
+    (pairs,) = blocks(Table, report, "share")
     names = ["a · gender", "a · gender_single", "b · gender", "b · gender_single"]
     assert rows(pairs, "first", "second") == [
         (names[i], names[j]) for i, j in ((0, 1), (0, 2), (1, 3), (2, 3))
     ]
-    (overlap,) = blocks(Heatmap, made, "Overlap")
+    (overlap,) = blocks(Heatmap, report, "Overlap")
     assert list(overlap.rows) == names
     assert overlap.values[0] == [None, 1 / 2, 1 / 3, 1 / 4]
 
 
-def test_studies_of_other_groups_are_not_compared() -> None:
+def test_studies_of_different_groups_are_not_compared() -> None:
     gender = findings(*counted(1, 0), single("female", "calm", 0.3))
     race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
     assert Heading("Shared associations") not in shown(gender, race)
-    other = findings(*counted(1, 0), single("female", "calm", 0.3), model="other", part="gender_single")
-    assert Heading("Shared associations") not in shown(
-        gender, other
-    )  # neither the model nor the part is the same
+    second_model = findings(
+        *counted(1, 0), single("female", "calm", 0.3), model="other", part="gender_single"
+    )
+    # Neither the model nor the part is the same.
+    assert Heading("Shared associations") not in shown(gender, second_model)
 
 
-def test_the_level_of_runs_that_stored_another_one_is_not_stated() -> None:
-    """Before version 4, findings had the level of the study, and tables none."""
+def test_the_level_of_an_association_without_a_stored_level_is_not_stated() -> None:
+    """Show a run before version 4: its findings have the level of the study, and its tables have none."""
     table = found("female", "calm", level=None)
-    made = shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table)
-    (head,) = blocks(Headline, made)
+    report = shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table)
+    (head,) = blocks(Headline, report)
     assert "(interval 25 to 35, adjusted for selection)" in head.detail
-    (strongest,) = (block.table for block in blocks(Pairs, made, "Strongest associations"))
-    assert rows(strongest, "interval") == [("25 to 35",)]
+    (pairs,) = blocks(Pairs, report, "Strongest associations")
+    assert rows(pairs.table, "interval") == [("25 to 35",)]
 
 
 def test_published_scores_have_no_interval() -> None:
     row = single("female", "calm", 0.4, "sports") | {"unit": "score", "low": None, "high": None}
-    made = shown(findings(*WHOLE, row))
-    (strongest,) = blocks(Table, made, "Strongest associations")
+    report = shown(findings(*WHOLE, row))
+    (strongest,) = blocks(Table, report, "Strongest associations")
     assert rows(strongest, "where", "score", "95% interval") == [("sports", "0.400", "–")]
-    texts = " ".join(block.text for block in blocks(Text, made))
+    texts = " ".join(block.text for block in blocks(Text, report))
     assert "p < 0.05, not adjusted for the number of tests" in texts
     assert "Adjustment for selection" not in texts
 
 
-def test_thousands_of_associations_stay_few_rows() -> None:
+def test_thousands_of_associations_are_shown_in_few_rows() -> None:
     places = [f"place {i}" for i in range(10)]
     cells = [count(group, 300, place) for place in places for group in ("female", "male")]
     every = [
         single(("female", "male")[i % 2], f"concept number {i}", 1 / (1 + i), places[i // 2 % 10])
         for i in range(6000)
     ]
-    made = shown(
+    report = shown(
         *(findings(*counted(3000, 3000), *cells, *every, model=f"vendor/model-{k}") for k in range(3))
     )
-    tables = blocks(Table, made) + [
-        table for details in blocks(Details, made) for table in blocks(Table, details.blocks)
+    tables = blocks(Table, report) + [
+        table for details in blocks(Details, report) for table in blocks(Table, details.blocks)
     ]
     assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * TOP_OF_PLACE)
     assert "Strongest associations (30 of 18,000)" in [table.title for table in tables]

@@ -36,7 +36,7 @@ def released(shared: Path, name: str) -> pl.DataFrame:
 
 
 def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Recovered rows of two identities, and the counts of both identities of each.
+    """Return recovered rows of two identities, and the counts of both identities of each row.
 
     A context is a location of a setting.
     """
@@ -46,10 +46,12 @@ def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
         mentions=pl.col("n_mentions").first(), kinds=pl.col("n_mentions").n_unique()
     )
     assert (mentions["kinds"] == 1).all()
-    own = rows.select("context", "concept", "identity", count="a", lists="n_lists")
-    others = pl.col("identity").replace_strict({"female": "male", "male": "female"})
-    other = rows.select("context", "concept", others, count="c", lists="n_lists")
-    counts = pl.concat([own, other]).unique(["context", "concept", "identity"], maintain_order=True)
+    first_counts = rows.select("context", "concept", "identity", count="a", lists="n_lists")
+    opposite = pl.col("identity").replace_strict({"female": "male", "male": "female"})
+    second_counts = rows.select("context", "concept", opposite, count="c", lists="n_lists")
+    counts = pl.concat([first_counts, second_counts]).unique(
+        ["context", "concept", "identity"], maintain_order=True
+    )
     return rows, counts.join(
         mentions.drop("kinds"), on=["context", "identity"], how="left", maintain_order="left"
     )
@@ -58,12 +60,20 @@ def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 def hidden_counts(
     present: list[int], *, identities: int, least: int, total: int, lists: int, p: float
 ) -> list[int]:
-    """Counts of the identities without a released row: at least one is the least, and together they make up the total and p."""
-    absent, rest = identities - len(present), total - sum(present)
+    """Return the counts of the identities without a released row.
+
+    At least one count is the smallest. All counts together give the total and p.
+    """
+    absent, remainder = identities - len(present), total - sum(present)
     if absent == 0:
         return []
-    for first in range(least, rest // 2 + 1) if absent == 3 else [least]:
-        hidden = {1: [rest], 2: [least, rest - least], 3: [least, first, rest - least - first]}[absent]
+    if absent == 1:
+        candidates = [[remainder]]
+    elif absent == 2:
+        candidates = [[least, remainder - least]]
+    else:
+        candidates = [[least, count, remainder - least - count] for count in range(least, remainder // 2 + 1)]
+    for hidden in candidates:
         table = [[a, lists - a] for a in present + hidden]
         if abs(chi2_contingency(table).pvalue / p - 1) < RELATIVE:
             return hidden
@@ -71,9 +81,9 @@ def hidden_counts(
 
 
 def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """As `gender_counts`.
+    """Return rows and counts of four identities, as `gender_counts` does.
 
-    Identities without a released row are filled in, and mentions follow from the released scores.
+    Counts of identities without a released row are computed, and mentions follow from the released scores.
     """
     rows = pl.read_csv(shared / "golden" / "badf" / "recovered_counts_4id.csv")
     scores = pl.concat(released(shared, name).with_columns(cat=pl.lit(cat)) for cat, name in RELEASED.items())
@@ -86,19 +96,19 @@ def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     names = {cat: sorted(rows.filter(pl.col("cat") == cat)["id"].unique()) for cat in RELEASED}
     counts = []
     for (cat, context, concept), group in rows.group_by("cat", "context", "concept", maintain_order=True):
-        one = group.row(0, named=True)
+        cell = group.row(0, named=True)
         present = dict(group.select("id", "a").iter_rows())
         hidden = hidden_counts(
             list(present.values()),
             identities=4,
-            least=one["min"],
-            total=one["total"],
-            lists=one["n"],
-            p=one["p"],
+            least=cell["min"],
+            total=cell["total"],
+            lists=cell["n"],
+            p=cell["p"],
         )
         absent = [name for name in names[str(cat)] if name not in present]
         pairs = [*present.items(), *zip_longest(absent, hidden)]
-        counts += [(context, concept, name, count, one["n"]) for name, count in pairs]
+        counts += [(context, concept, name, count, cell["n"]) for name, count in pairs]
     table = pl.DataFrame(counts, schema=["context", "concept", "identity", "count", "lists"], orient="row")
     return rows, table.join(mentions, on=["context", "identity"], how="left", maintain_order="left")
 
@@ -109,19 +119,19 @@ def assert_as_released(rows: pl.DataFrame, counts: pl.DataFrame) -> None:
     )
     both = rows.join(scored, on=["context", "concept", "identity"], how="left")
     assert both["ours"].null_count() == 0
-    for ours, theirs in (("ours", "score"), ("our_p", "p")):
-        assert ((both[ours] / both[theirs] - 1).abs() < RELATIVE).all()
+    for computed, published in (("ours", "score"), ("our_p", "p")):
+        assert ((both[computed] / both[published] - 1).abs() < RELATIVE).all()
     assert both["ours_reported"].all()
 
 
-def test_every_released_score_and_p_of_two_identities(shared: Path) -> None:
+def test_released_scores_and_p_of_two_identities_are_reproduced(shared: Path) -> None:
     rows, counts = gender_counts(shared)
     assert rows.height == 1579
     assert_as_released(rows, counts)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_counts_are_those_of_the_released_files(shared: Path, setting: str) -> None:
+def test_recovered_counts_give_the_scores_of_the_released_files(shared: Path, setting: str) -> None:
     rows, counts = gender_counts(shared)
     rows = rows.filter(pl.col("setting") == setting)
     table = released(shared, SETTINGS[setting])
@@ -131,19 +141,19 @@ def test_counts_are_those_of_the_released_files(shared: Path, setting: str) -> N
 
 
 @pytest.mark.verify
-def test_every_released_score_and_p_of_four_identities(shared: Path) -> None:
+def test_released_scores_and_p_of_four_identities_are_reproduced(shared: Path) -> None:
     rows, counts = four_identity_counts(shared)
     assert rows.height == 5582
     assert_as_released(rows, counts)
     assert counts.group_by("context", "concept").len()["len"].unique().to_list() == [4]
 
 
-def test_named_cases_of_two_identities(shared: Path) -> None:
+def test_golden_cases_of_two_identities_are_reproduced(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["gender_2x2_yates"]
     for case in cases:
-        other = {"female": "male", "male": "female"}[case["id"]]
+        opposite = "male" if case["id"] == "female" else "female"
         cells = {
-            "identity": [case["id"], other],
+            "identity": [case["id"], opposite],
             "count": [case["a"], case["c"]],
             "lists": case["n_lists"],
             "mentions": case["n_mentions"],
@@ -153,7 +163,7 @@ def test_named_cases_of_two_identities(shared: Path) -> None:
         assert (row["score"], row["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
 
 
-def test_named_cases_of_four_identities(shared: Path) -> None:
+def test_golden_cases_of_four_identities_are_reproduced(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["four_identity_4x2"]
     assert len(cases) == 4
     for case in cases:
@@ -175,20 +185,18 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
         )
 
 
-def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
+def test_the_concept_nervous_has_the_expected_values_under_every_definition(shared: Path) -> None:
     counts = gender_counts(shared)[1].filter(context="base/law policy", concept="nervous")
     female = pl.col("identity") == "female"
-    code, paper = (
-        compare_counts(counts, rules_of(name)).filter(female).row(0, named=True)
-        for name in ("badf-code", "paper")
-    )
+    code = compare_counts(counts, rules_of("badf-code")).filter(female).row(0, named=True)
+    paper = compare_counts(counts, rules_of("paper")).filter(female).row(0, named=True)
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
     assert (code["score"], paper["score"]) == pytest.approx((0.0432109024430779, 260 / 900), rel=RELATIVE)
     assert code["p"] == paper["p"] == pytest.approx(1.10654e-47, rel=1e-5)
-    ours = compare_counts(counts).filter(female).row(0, named=True)
-    assert 0.25 < ours["low"] < 260 / 900 < ours["high"] < 0.33
-    # Two identities, one-sided, twice: the same test again.
-    assert (ours["reported"], ours["effect"], ours["p"]) == (
+    default = compare_counts(counts).filter(female).row(0, named=True)
+    assert 0.25 < default["low"] < 260 / 900 < default["high"] < 0.33
+    # For two identities, twice the one-sided test is the published test.
+    assert (default["reported"], default["effect"], default["p"]) == (
         True,
         pytest.approx(260 / 900),
         pytest.approx(code["p"], rel=1e-9),
@@ -196,7 +204,9 @@ def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
 
 
 @pytest.mark.verify
-def test_what_the_published_rule_credits_to_an_identity_that_does_not_stand_highest(shared: Path) -> None:
+def test_published_associations_of_identities_without_the_highest_count_are_rarely_reported(
+    shared: Path,
+) -> None:
     rows, counts = four_identity_counts(shared)
     keys = ["context", "concept", "identity"]
     judged = rows.select(*keys, "a", "max").join(compare_counts(counts).drop("count"), on=keys, how="left")

@@ -1,4 +1,4 @@
-"""449 stories a commercial model wrote about people of ten groups: discovery by words, and with the real MiniLM encoder."""
+"""Discovery in 449 stories of a commercial model about people of ten groups, by words and by an encoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def discovered(study_once: Study, shared: Path) -> Callable[[str | Path], Run]:
     return with_encoder
 
 
-def opened_down_to_the_sentences(run: Run) -> None:
+def assert_evidence_has_sentences(run: Run) -> None:
     single = run.findings.filter(pl.col("concept").is_not_null())
     assert (single["q"] < 0.05).all()
     counted = run.table("associations").select("label", "identity", "count").iter_rows()
@@ -39,7 +39,7 @@ def opened_down_to_the_sentences(run: Run) -> None:
             assert all(sentence in answer for sentence in sentences)
 
 
-def test_associations_in_real_stories_can_be_opened_down_to_the_sentences(
+def test_associations_in_real_stories_lead_to_their_sentences(
     discovered: Callable[[str | Path], Run],
 ) -> None:
     run = discovered("none")
@@ -47,10 +47,10 @@ def test_associations_in_real_stories_can_be_opened_down_to_the_sentences(
     lists = run.table("lists")
     assert (lists["status"] == "listed").sum() > 0.98 * 449
     assert lists["identity"].n_unique() == 5
-    opened_down_to_the_sentences(run)
+    assert_evidence_has_sentences(run)
 
 
-def test_what_an_identity_is_by_definition_is_not_reported_as_attached_to_it(
+def test_definitional_concepts_of_real_stories_are_not_reported(
     discovered: Callable[[str | Path], Run],
 ) -> None:
     run = discovered("none")
@@ -65,11 +65,11 @@ def test_what_an_identity_is_by_definition_is_not_reported_as_attached_to_it(
     assert (ruled["black"], ruled["asian"]) == ("a Black", "an Asian")
 
 
-def test_concepts_by_the_encoder_in_real_stories(
+def test_the_encoder_unifies_concepts_of_real_stories(
     discovered: Callable[[str | Path], Run], encoder: Path
 ) -> None:
     run = discovered(encoder)
     concepts = run.table("concepts")
     assert concepts["concept"].n_unique() < 0.9 * concepts.height
     assert {"hard", "dreams", "proud"} <= set(run.findings.filter(group="a Latine")["concept"])
-    opened_down_to_the_sentences(run)
+    assert_evidence_has_sentences(run)

@@ -1,7 +1,4 @@
-"""Released BADF results: the paper's tables, mistakes in files.
-
-Analysed again: the counts behind them, and rules as on the whole.
-"""
+"""Released BADF results: tables of the paper, mistakes in files, and analysis of the recovered counts."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ def published(shared: Path, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_summaries(shared: Path, name: str) -> None:
+def test_summaries_of_released_files_equal_the_published_ones(shared: Path, name: str) -> None:
     expected, table = golden(shared, name), published(shared, name)[0]
     assert table.height == expected["rows"]
     by_name = {row.pop("identity"): row for row in summary(table).drop("scope").to_dicts()}
@@ -54,7 +51,7 @@ def test_published_summaries(shared: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_top_tens(shared: Path, name: str) -> None:
+def test_top_tens_of_released_files_equal_the_published_ones(shared: Path, name: str) -> None:
     expected, table = golden(shared, name), published(shared, name)[0]
     columns = {"context": "location", "concept": "phrase", "score": "score", "p": "p"}
     overall = top(table).select("context", "identity", "concept", "score", "p")
@@ -67,11 +64,11 @@ def test_published_top_tens(shared: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_counts_by_location(shared: Path, name: str) -> None:
+def test_counts_by_location_of_released_files_equal_the_published_ones(shared: Path, name: str) -> None:
     expected = golden(shared, name)["by_identity_location"]
     cells = {(who, where): count for who, counts in expected.items() for where, count in counts.items()}
-    found = by_location(published(shared, name)[0]).select("identity", "context", "count").rows()
-    assert {(who, where): count for who, where, count in found} == cells
+    rows = by_location(published(shared, name)[0]).select("identity", "context", "count").rows()
+    assert {(who, where): count for who, where, count in rows} == cells
 
 
 HEADER = "Location Category,Demographic Identity,Phrase,Score,P-Value,Prompt Response"
@@ -122,13 +119,15 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
         ("media,male,tall,0.1,0.01,NO,more", "cannot be read"),
     ],
 )
-def test_a_wrong_value_is_named(tmp_path: Path, line: str, message: str) -> None:
+def test_a_wrong_value_in_a_released_file_is_reported_with_its_row(
+    tmp_path: Path, line: str, message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_released(write(tmp_path / "r.csv", "media,male,tall,0.1,0.02,NO", line))
     assert "r.csv" in str(caught.value)
 
 
-def test_a_file_that_is_not_one(tmp_path: Path) -> None:
+def test_a_file_that_is_no_released_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "short.csv").write_text(HEADER.replace("Score", "Scores") + "\na,b,c,0.1,0.1,NO\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01\x02")
@@ -145,7 +144,7 @@ def test_a_file_that_is_not_one(tmp_path: Path) -> None:
             read_released(tmp_path / name)
 
 
-def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+def test_inconsistent_recovered_counts_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.csv"
     race = "setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n"
     gender = "setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n"
@@ -159,21 +158,21 @@ def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_counts_are_completed(shared: Path, name: str) -> None:
+def test_recovered_counts_are_completed_to_the_published_p_values(shared: Path, name: str) -> None:
     expected = golden(shared, name)
     block = counts_behind(*published(shared, name), None, None)
     assert (block["setting"][0], block["category"][0]) == (expected["setting"], expected["category"])
-    whole = complete_counts(block)
-    assert whole["count"].null_count() == 0
+    complete = complete_counts(block)
+    assert complete["count"].null_count() == 0
     for where, who, mentions, lists in (
-        whole.select("context", "identity", "mentions", "lists").unique().iter_rows()
+        complete.select("context", "identity", "mentions", "lists").unique().iter_rows()
     ):
         assert (mentions, lists) == (
             expected["score_denominator_mentions"][where][who],
             expected["lists_per_identity"][where],
         )
-    # Sums of squares were used for a few concepts only; the p-value of every one must come out again.
-    cells = whole.group_by("context", "concept").agg("count", pl.col("lists").first())
+    # Sums of squares were used for a few concepts only; the p-values of all concepts must be reproduced.
+    cells = complete.group_by("context", "concept").agg("count", pl.col("lists").first())
     again = cells.with_columns(
         again=pl.Series(
             independence_p(np.array(cells["count"].to_list()), cells["lists"].to_numpy()[:, None])
@@ -184,19 +183,19 @@ def test_published_counts_are_completed(shared: Path, name: str) -> None:
     assert both["again"].to_numpy() == pytest.approx(both["p"].to_numpy(), rel=1e-9, abs=0)
 
 
-def test_published_hidden_counts(shared: Path) -> None:
+def test_completed_counts_contain_the_published_hidden_counts(shared: Path) -> None:
     for case in json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["four_identity_4x2"]:
         if case["setting"] == "base":
-            whole = complete_counts(counts_behind(*published(shared, f"base__{case['cat']}"), None, None))
-            cell = whole.filter(context=case["loc"], concept=case["phrase"])
+            complete = complete_counts(counts_behind(*published(shared, f"base__{case['cat']}"), None, None))
+            cell = complete.filter(context=case["loc"], concept=case["phrase"])
             counts = dict(cell.select("identity", "count").iter_rows())
             assert {name: counts.pop(name) for name in case["counts"]} == case["counts"]
             assert list(counts.values()) == [case["min_count_of_unlisted"]]
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_facts(shared: Path, name: str) -> None:
-    """Counted anew from the recovered counts as they stand in their file."""
+def test_facts_and_rules_equal_those_counted_from_the_file(shared: Path, name: str) -> None:
+    """Count the facts again from the file of recovered counts."""
     expected = golden(shared, name)
     raw = pl.read_csv(counts_file(shared, name), infer_schema_length=None).filter(
         setting=expected["setting"], cat=expected["category"]
@@ -211,12 +210,12 @@ def test_published_facts(shared: Path, name: str) -> None:
         "single": pl.col("a") == 1,
         "needs_exact": pl.col("total") / pl.col("k") < 5,
     }
-    kept = {"highest": pl.col("a") == pl.col("max"), "support": pl.col("a") >= 5, "published": pl.lit(True)}
+    rules = {"highest": pl.col("a") == pl.col("max"), "support": pl.col("a") >= 5, "published": pl.lit(True)}
     for identity in (None, *expected["identities"]):
         own_rows = raw if identity is None else raw.filter(pl.col("id") == identity)
         for table, kind, expressions in (
             (analysed_tables.facts, "fact", facts),
-            (analysed_tables.rules, "rule", kept),
+            (analysed_tables.rules, "rule", rules),
         ):
             row = {
                 row[kind]: row
@@ -229,8 +228,8 @@ def test_published_facts(shared: Path, name: str) -> None:
                 )
 
 
-def test_four_identities_as_the_specification_says(shared: Path) -> None:
-    """Of the published rows of four identities a little over half name an identity that does not have the highest count."""
+def test_shares_of_facts_about_four_identities_are_those_of_the_specification(shared: Path) -> None:
+    """Just over half of the published rows of four identities name one without the highest count."""
     entries = [
         reanalyse(*published(shared, name)).facts.filter(pl.col("identity").is_null())
         for name in ("base__race", "base__religions")
@@ -240,11 +239,11 @@ def test_four_identities_as_the_specification_says(shared: Path) -> None:
     assert shares == pytest.approx({"not_highest": 0.562, "single": 0.135, "needs_exact": 0.521}, abs=5e-4)
 
 
-Made = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, np.ndarray[Any, Any]]
+SimulatedRelease = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, np.ndarray[Any, Any]]
 
 
-def make(seed: int, k: int, concepts: int, hide: float) -> Made:
-    """Released rows, recovered counts, the whole counts and the p-value of every test, of a study that `seed` draws."""
+def simulated_release(seed: int, k: int, concepts: int, hide: float) -> SimulatedRelease:
+    """Draw a study: its released rows, recovered counts, complete counts and the p-value of every test."""
     rng = np.random.default_rng(seed)
     lists = 120
     rates = rng.beta(0.5, 8, (concepts, 1)) * rng.choice([1.0, 1.0, 1.0, 3.0], (concepts, k))
@@ -256,10 +255,10 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
     rows, cells = [], []
     for place, cell in enumerate(counts):
         least, about = int(cell.min()), {"context": "media", "concept": f"concept {place}"}
-        for one, name in enumerate(names):
-            cells.append(about | {"identity": name, "count": int(cell[one])})
-            if p[place] < 0.05 and cell[one] > least and rng.random() >= hide:
-                score = (int(cell[one]) - least) / int(mentions[one])
+        for number, name in enumerate(names):
+            cells.append(about | {"identity": name, "count": int(cell[number])})
+            if p[place] < 0.05 and cell[number] > least and rng.random() >= hide:
+                score = (int(cell[number]) - least) / int(mentions[number])
                 numbers = {
                     "least": least,
                     "greatest": int(cell.max()),
@@ -269,10 +268,10 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
                 }
                 rows.append(
                     about
-                    | {"identity": name, "count": int(cell[one]), "score": score, "p": float(p[place])}
+                    | {"identity": name, "count": int(cell[number]), "score": score, "p": float(p[place])}
                     | numbers
                 )
-    whole = pl.DataFrame(cells).join(
+    complete = pl.DataFrame(cells).join(
         pl.DataFrame({"identity": names, "mentions": mentions}), on="identity", maintain_order="left"
     )
     table = pl.DataFrame(rows).with_columns(
@@ -281,31 +280,31 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
     return (
         table.select("context", "identity", "concept", "score", "p", "exclusive"),
         table.select(*COUNTED),
-        whole,
+        complete,
         p,
     )
 
 
 @settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]), st.sampled_from([0.0, 0.3]))
-def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
-    released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
-    whole = complete_counts(counts_behind(released, recovered, None, None))
-    both = whole.join(
+def test_hidden_counts_of_simulated_studies_are_recovered(seed: int, k: int, hide: float) -> None:
+    released, recovered, truth, _ = simulated_release(seed, k, 300, hide if k > 2 else 0.0)
+    complete = complete_counts(counts_behind(released, recovered, None, None))
+    both = complete.join(
         truth, on=["context", "concept", "identity"], how="left", suffix="_true", maintain_order="left"
     )
     assert both.filter(pl.col("known") & (pl.col("count") != pl.col("count_true"))).is_empty()
     cells = both.group_by("concept").agg(pl.col("count", "count_true").sort())
     assert cells["count"].equals(cells["count_true"], check_names=False)
     assert both["mentions"].equals(both["mentions_true"].cast(pl.Int64), check_names=False)
-    assert hide > 0 or whole["known"].all()
+    assert hide > 0 or complete["known"].all()
 
 
 @settings(max_examples=10)
 @given(st.integers(0, 10_000), st.sampled_from([2, 4]))
-def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) -> None:
-    """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""
-    released, recovered, truth, p = make(seed, k, 400, 0.0)
+def test_false_discovery_control_includes_unreleased_tests(seed: int, k: int) -> None:
+    """Give the number of tests: the verdicts are those of Benjamini and Hochberg on all p-values."""
+    released, recovered, truth, p = simulated_release(seed, k, 400, 0.0)
     analysed_tables = reanalyse(released, recovered, tests=len(p))
     concepts = pl.DataFrame(
         {"concept": truth["concept"].unique(maintain_order=True), "q_whole": benjamini_hochberg(p)}
@@ -314,38 +313,40 @@ def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) 
     assert both["fdr"].to_list() == (both["q_whole"] < 0.05).to_list()
     assert both["fdr_released"].all()
     assert (analysed_tables.families.bound or 0) >= len(p)
-    # Without the number, the greatest possible family keeps no more.
+    # Without the number, the largest possible family selects no more.
     bounded = reanalyse(released, recovered)
     assert bounded.families.used == analysed_tables.families.bound
     assert (bounded.associations["fdr"] <= analysed_tables.associations["fdr"]).all()
 
 
-def test_rules_on_a_case_by_hand() -> None:
-    """Four identities with 100 lists: calm is concentrated on one, shy on two (which tie), rare in three lists of one alone."""
+def test_rules_give_the_verdicts_computed_by_hand() -> None:
+    """Analyse four identities with 100 lists each.
+
+    The concept calm is concentrated on one identity, shy on two with equal counts, and rare is in three lists
+    of one.
+    """
     cells = {"calm": [40, 10, 8, 5], "shy": [30, 30, 2, 1], "rare": [3, 0, 0, 0], "tall": [1, 1, 1, 20]}
-    names = ["a", "b", "c", "d"]
-    rows = [
-        {
-            "context": "media",
-            "identity": name,
+    rows = []
+    for concept, counts in cells.items():
+        least = min(counts)
+        of_concept = {
             "concept": concept,
-            "count": count,
-            "score": (count - min(counts)) / 500,
-        }
-        | {
             "p": float(independence_p([counts], 100)[0]),
-            "exclusive": False,
-            "setting": "s",
-            "category": "c",
-            "identities": 4,
-            "lists": 100,
+            "least": least,
+            "greatest": max(counts),
+            "total": sum(counts),
         }
-        | {"least": min(counts), "greatest": max(counts), "total": sum(counts)}
-        for concept, counts in cells.items()
-        for name, count in zip(names, counts, strict=True)
-        if count > min(counts)
-    ]
-    table = pl.DataFrame(rows)
+        for name, count in zip("abcd", counts, strict=True):
+            if count > least:
+                rows.append(of_concept | {"identity": name, "count": count, "score": (count - least) / 500})
+    table = pl.DataFrame(rows).with_columns(
+        context=pl.lit("media"),
+        exclusive=pl.lit(False),
+        setting=pl.lit("s"),
+        category=pl.lit("c"),
+        identities=pl.lit(4),
+        lists=pl.lit(100),
+    )
     analysed_tables = reanalyse(
         table.select("context", "identity", "concept", "score", "p", "exclusive"),
         table.select(*COUNTED),
@@ -354,14 +355,14 @@ def test_rules_on_a_case_by_hand() -> None:
     verdicts = {
         (row["concept"], row["identity"]): row for row in analysed_tables.associations.iter_rows(named=True)
     }
-    # Tiltmeter's own definition credits nobody where two tie.
+    # The default definition selects no identity if two have equal counts.
     alone, tied = {("calm", "a"), ("tall", "d")}, {("shy", "a"), ("shy", "b")}
-    for rule, kept in (
+    for rule, selected in (
         ("highest", alone | tied | {("rare", "a")}),
         ("together", alone | tied),
         ("default", alone),
     ):
-        assert {key for key, row in verdicts.items() if row[rule]} == kept
+        assert {key for key, row in verdicts.items() if row[rule]} == selected
     rare = verdicts["rare", "a"]
     assert (rare["fdr_released"], rare["support"], rare["exact"], rare["needs_exact"]) == (
         True,
@@ -376,11 +377,13 @@ def test_rules_on_a_case_by_hand() -> None:
     assert calm["low"] < calm["effect"] < calm["high"]
 
 
-def test_exclusive_rows_are_not_judged(shared: Path) -> None:
+def test_exclusive_rows_are_not_reanalysed(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
-    some = released.with_columns(exclusive=pl.col("concept") == "nervous")
-    analysed_tables = reanalyse(some, counts)
-    assert analysed_tables.associations.height == released.height - some["exclusive"].sum() < released.height
+    marked = released.with_columns(exclusive=pl.col("concept") == "nervous")
+    analysed_tables = reanalyse(marked, counts)
+    assert (
+        analysed_tables.associations.height == released.height - marked["exclusive"].sum() < released.height
+    )
     assert analysed_tables.families == reanalyse(released, counts).families
 
 
@@ -390,10 +393,10 @@ def complaint(released: pl.DataFrame, counts: pl.DataFrame, **options: Any) -> s
     return str(caught.value)
 
 
-def test_counts_that_are_not_those_of_the_file(shared: Path) -> None:
+def test_counts_that_do_not_belong_to_the_released_file_are_refused(shared: Path) -> None:
     released, counts = published(shared, "base__gender")
-    other = read_counts(counts_file(shared, "base__race"))
-    assert "the counts do not contain all 444 released rows" in complaint(released, other)
+    race_counts = read_counts(counts_file(shared, "base__race"))
+    assert "the counts do not contain all 444 released rows" in complaint(released, race_counts)
     assert "nearest: base gender, 442 rows" in complaint(
         released, counts.filter(pl.col("concept") != "emotionally affected")
     )
@@ -409,7 +412,10 @@ def test_counts_that_are_not_those_of_the_file(shared: Path) -> None:
     off = counts.with_columns(
         pl.col("count", "greatest", "total") + (pl.col("concept") == "nervous").cast(pl.Int64)
     )
-    other_score = r"the counts of 'nervous' for 'female' in '[a-z ]+' give score 0\.0\d+ and p .+, but 0\.0\d+ and .+ were released"
+    other_score = (
+        r"the counts of 'nervous' for 'female' in '[a-z ]+' give score 0\.0\d+ and p .+, "
+        r"but 0\.0\d+ and .+ were released"
+    )
     assert re.search(other_score, complaint(released, off))
     apart = counts.with_columns(pl.col("count") + (pl.col("concept") == "nervous").cast(pl.Int64))
     assert "'nervous' in 'healthcare' has hidden counts that cannot be determined" in complaint(

@@ -1,8 +1,9 @@
-"""Which concepts are associations, of whom, and what they stand on."""
+"""Associations of concepts with identities: tests, intervals, families, halves, descriptors, permutation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -35,17 +36,22 @@ def tables(
     descriptors: Sequence[str | None] = (None,),
     repetitions: Sequence[int | None] = (0,),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """LISTS and mentions; descriptors and repetitions are gone through again and again."""
+    """Return LISTS and mentions; descriptors and repetitions are used in turn."""
     rows = list(given_lists)
+    descriptors_in_turn = [descriptors[number % len(descriptors)] for number in range(len(rows))]
+    repetitions_in_turn = [repetitions[number % len(repetitions)] for number in range(len(rows))]
     lists = pl.DataFrame(
-        [
-            (f"story {number}#0", 0, who, descriptors[number % len(descriptors)], None, where, where, "all",
-             repetitions[number % len(repetitions)], None, None, "listed", None)
-            for number, (who, where, _) in enumerate(rows)
-        ],
-        schema=dict(list(LISTS.items())[:13]),
-        orient="row",
-    )  # fmt: skip
+        {
+            "attempt": [f"story {number}#0" for number in range(len(rows))],
+            "identity": [identity for identity, _, _ in rows],
+            "descriptor": descriptors_in_turn,
+            "context": [context for _, context, _ in rows],
+            "repetition": repetitions_in_turn,
+        }
+    )
+    lists = lists.with_columns(
+        character=pl.lit(0), location="context", stratum=pl.lit("all"), status=pl.lit("listed")
+    )
     lists = conform(lists, LISTS)
     pairs = [(f"story {number}#0", 0, concept) for number, row in enumerate(rows) for concept in row[2]]
     return lists, pl.DataFrame(
@@ -53,10 +59,10 @@ def tables(
     )
 
 
-def cell(identity: str, context: str | None, lists: int, **held: int) -> list[List]:
-    """So many lists, of which the first `held` hold each concept."""
+def cell(identity: str, context: str | None, lists: int, **counts: int) -> list[List]:
+    """Return a number of lists; each concept is in the first ones, as many as its count."""
     return [
-        (identity, context, [name for name, number in held.items() if place < number])
+        (identity, context, [name for name, number in counts.items() if place < number])
         for place in range(lists)
     ]
 
@@ -69,9 +75,9 @@ def row(table: pl.DataFrame, concept: str, identity: str, context: str | None = 
 def simulated(
     seed: int, *, stories: int = 400, concepts: int = 120, bias: dict[int, float] | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Independent lists of three identities in four contexts.
+    """Simulate independent lists of three identities in four contexts.
 
-    `bias`: by how much "C" has a concept more often than the others.
+    `bias` is the difference by which the identity "C" has a concept more often than the others.
     """
     generator = np.random.default_rng(seed)
     identity = np.tile(["A", "B", "C"], stories)
@@ -80,32 +86,33 @@ def simulated(
     for concept, lift in (bias or {}).items():
         rate[:, concept] = 0.1 + np.where(identity == "C", lift, 0.0)
     holds = generator.random((size, concepts)) < rate
+    story = np.arange(size) // 3
+    repetition = story // 4
+    contexts = np.array(["bank", "gym", "museum", "school"])
     lists = pl.DataFrame(
         {
-            "attempt": [f"s{place // 3}#{place // 12}" for place in range(size)],
+            "attempt": [f"s{number}#{number // 4}" for number in story],
             "character": np.arange(size) % 3,
             "identity": identity,
-            "descriptor": identity + (np.arange(size) // 3 % 5).astype(str),
+            "descriptor": identity + (story % 5).astype(str),
             "name": identity,
-            "context": np.array(["bank", "gym", "museum", "school"])[np.arange(size) // 3 % 4],
-            "location": "somewhere",
-            "stratum": "all",
-            "repetition": np.arange(size) // 12,
-            "status": "listed",
-            **dict.fromkeys(("problem", "pair", "cluster")),
+            "context": contexts[story % 4],
+            "repetition": repetition,
         }
     )
+    lists = lists.with_columns(location=pl.lit("somewhere"), stratum=pl.lit("all"), status=pl.lit("listed"))
     lists = conform(lists, LISTS)
-    holders, held = np.nonzero(holds)
+    holders, numbers = np.nonzero(holds)
     mentions = lists.select("attempt", "character")[holders].with_columns(
-        concept=pl.format("concept {}", pl.Series(held))
+        concept=pl.format("concept {}", pl.Series(numbers))
     )
     return lists, mentions
 
 
-def separate_stories(*given_tables: pl.DataFrame) -> list[pl.DataFrame]:
-    """The same lists, each of a story of its own."""
-    return [table.with_columns(attempt=pl.format("{}/{}", "attempt", "character")) for table in given_tables]
+def separate_stories(*story_tables: pl.DataFrame) -> list[pl.DataFrame]:
+    """Return the same lists, each of a separate story."""
+    separate_attempt = pl.format("{}/{}", "attempt", "character")
+    return [table.with_columns(attempt=separate_attempt) for table in story_tables]
 
 
 one_list = st.tuples(
@@ -119,57 +126,56 @@ small_lists = st.lists(one_list, min_size=2, max_size=60).filter(
 def by_hand(
     rows: list[List], definition: str
 ) -> dict[tuple[str, str, str], tuple[int, int, int, float | None, float | None]]:
-    """count, lists, mentions, score and p of every identity, context and concept: with loops and one table at a time."""
+    """Compute count, lists, mentions, score and p of every identity, context and concept with loops."""
     by_name = {}
     for context in {row[1] for row in rows}:
-        here = [row for row in rows if row[1] == context]
-        names = sorted({row[0] for row in here})
-        lists = {name: sum(row[0] == name for row in here) for name in names}
-        mentions = {name: sum(len(row[2]) for row in here if row[0] == name) for name in names}
-        for concept in {concept for row in here for concept in row[2]}:
-            held = {name: sum(row[0] == name and concept in row[2] for row in here) for name in names}
-            table = np.array([[held[name], lists[name] - held[name]] for name in names])
-            p = (
-                None
-                if len(names) < 2
-                else 1.0
-                if not table.sum(axis=0).all()
-                else float(chi2_contingency(table).pvalue)
-            )
+        in_context = [row for row in rows if row[1] == context]
+        names = sorted({row[0] for row in in_context})
+        lists = {name: sum(row[0] == name for row in in_context) for name in names}
+        mentions = {name: sum(len(row[2]) for row in in_context if row[0] == name) for name in names}
+        for concept in {concept for row in in_context for concept in row[2]}:
+            counts = {name: sum(row[0] == name and concept in row[2] for row in in_context) for name in names}
+            table = np.array([[counts[name], lists[name] - counts[name]] for name in names])
+            if len(names) < 2:
+                p = None
+            elif table.sum(axis=0).all():
+                p = float(chi2_contingency(table).pvalue)
+            else:
+                p = 1.0
             for name in names:
-                excess = held[name] - min(
-                    (held[other] for other in names if other != name), default=held[name]
-                )
+                counts_of_others = [counts[opponent] for opponent in names if opponent != name]
+                excess = counts[name] - min(counts_of_others, default=counts[name])
                 divisor = lists[name] if definition == "paper" else mentions[name]
                 score = None if len(names) < 2 or not divisor else max(0, excess) / divisor
-                by_name[str(context), str(concept), name] = (
-                    held[name],
-                    lists[name],
-                    mentions[name],
-                    score,
-                    p,
-                )
+                key = str(context), str(concept), name
+                by_name[key] = counts[name], lists[name], mentions[name], score, p
     return by_name
 
 
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 @given(rows=small_lists)
 @settings(max_examples=20)
-def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, rows: list[List]) -> None:
+def test_published_definitions_equal_a_loop_over_tables(definition: str, rows: list[List]) -> None:
     associations = find_associations(*tables(rows), rules=rules_of(definition))
     expected = by_hand(rows, definition)
     assert associations.height == len(expected)
-    for mine in associations.iter_rows(named=True):
-        count, lists, mentions, score, p = expected[mine["context"], mine["concept"], mine["identity"]]
-        assert (mine["count"], mine["lists"], mine["mentions"]) == (count, lists, mentions)
-        assert mine["score"] == (None if score is None else pytest.approx(score))
-        assert mine["p"] == (None if p is None else pytest.approx(p, rel=1e-9))
-        assert mine["reported"] == (score is not None and p is not None and score > 0 and p < 0.05)
+    for association in associations.iter_rows(named=True):
+        count, lists, mentions, score, p = expected[
+            association["context"], association["concept"], association["identity"]
+        ]
+        assert (association["count"], association["lists"], association["mentions"]) == (
+            count,
+            lists,
+            mentions,
+        )
+        assert association["score"] == (None if score is None else pytest.approx(score))
+        assert association["p"] == (None if p is None else pytest.approx(p, rel=1e-9))
+        assert association["reported"] == (score is not None and p is not None and score > 0 and p < 0.05)
 
 
 @given(rows=small_lists, minimum=st.integers(1, 8))
 @settings(max_examples=20)
-def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], minimum: int) -> None:
+def test_the_default_definition_tests_each_identity_in_one_family(rows: list[List], minimum: int) -> None:
     associations = find_associations(*tables(rows), minimum=minimum)
     assert dict(associations.schema) == dict(ASSOCIATIONS)
     within, overall = (
@@ -183,29 +189,32 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
         cells = {
             name: values[:2] for (c, x, name), values in expected.items() if (c, x) == (context, concept)
         }
-        total, of = (sum(value[place] for value in cells.values()) for place in (0, 1))
+        total = sum(count for count, _ in cells.values())
+        of = sum(lists for _, lists in cells.values())
         tested = total >= minimum and len(cells) > 1
         assert group.filter(pl.col("p").is_not_null()).height == tested * len(cells)
         assert set(group["identity"]) == {name for name, (count, _) in cells.items() if tested or count}
-        for mine in group.iter_rows(named=True):
-            count, lists = cells[mine["identity"]]
-            assert (mine["others_count"], mine["others_lists"]) == (total - count, of - lists)
+        for association in group.iter_rows(named=True):
+            count, lists = cells[association["identity"]]
+            assert (association["others_count"], association["others_lists"]) == (total - count, of - lists)
             if len(cells) > 1:
-                level = adjusted_level(associations) if mine["reported"] else 0.95
-                assert mine["level"] == pytest.approx(level)
+                level = adjusted_level(associations) if association["reported"] else 0.95
+                assert association["level"] == pytest.approx(level)
                 difference = rate_difference(count, lists, total - count, of - lists, level)
-                assert (mine["effect"], mine["low"], mine["high"]) == pytest.approx(tuple(difference))
-                best = max((c / n, name) for name, (c, n) in cells.items() if name != mine["identity"])
-                assert mine["runner_up_rate"] == pytest.approx(best[0])
-            if mine["p"] is not None and mine["effect"] <= 1e-12:
-                assert mine["p"] == 1
-            elif mine["p"] is not None:
+                assert (association["effect"], association["low"], association["high"]) == pytest.approx(
+                    tuple(difference)
+                )
+                best = max((c / n, name) for name, (c, n) in cells.items() if name != association["identity"])
+                assert association["runner_up_rate"] == pytest.approx(best[0])
+            if association["p"] is not None and association["effect"] <= 1e-12:
+                assert association["p"] == 1
+            elif association["p"] is not None:
                 table = [[count, lists - count], [total - count, of - lists - total + count]]
-                # So few lists that an expected count is below 5 mostly; where none is, the normal
-                # approximation is used.
+                # With so few lists an expected count is usually below 5. Otherwise the normal approximation
+                # is used.
                 if expected_freq(table).min() < 5:
                     p = fisher_exact(table, alternative="greater").pvalue
-                    assert mine["p"] == pytest.approx(p, rel=1e-9)
+                    assert association["p"] == pytest.approx(p, rel=1e-9)
     family = associations.filter(pl.col("p").is_not_null())
     if family.height:
         assert family["q"].to_list() == pytest.approx(hierarchical_by_hand(family))
@@ -218,37 +227,39 @@ def test_default_is_one_test_of_each_identity_in_one_family(rows: list[List], mi
 
 
 def hierarchical_by_hand(family: pl.DataFrame) -> list[float]:
-    """q-values of rows with `concept` and `p`: concepts by Simes' p-value, then tests within them.
+    """Compute q-values of rows with `concept` and `p`.
 
-    For each number of selected concepts.
+    Concepts are tested by the p-value of Simes, then the tests within them, for each number of selected
+    concepts.
     """
     within = {
         name: false_discovery_control(group["p"])
         for (name,), group in family.group_by("concept", maintain_order=True)
     }
-    concepts = dict(zip(within, false_discovery_control([one.min() for one in within.values()]), strict=True))
-    values = {name: iter(one) for name, one in within.items()}
+    smallest = [adjusted.min() for adjusted in within.values()]
+    concepts = dict(zip(within, false_discovery_control(smallest), strict=True))
+    values = {name: iter(adjusted) for name, adjusted in within.items()}
     ordered = sorted(concepts.values())
     entries = []
     for name in family["concept"]:
-        own = next(values[name])
-        # With R selected concepts, the level is at least the R-th concept's own, and that at which the test
+        adjusted = next(values[name])
+        # With R selected concepts, the level is at least that of the R-th concept, and that at which the test
         # is selected within its concept.
         least = min(
-            max(of_concept, own * len(concepts) / number) for number, of_concept in enumerate(ordered, 1)
+            max(of_concept, adjusted * len(concepts) / number) for number, of_concept in enumerate(ordered, 1)
         )
         entries.append(min(1.0, max(concepts[name], least)))
     return entries
 
 
 def adjusted_level(table: pl.DataFrame) -> float:
-    """The level at which the intervals of what is reported hold their truth 95 times in 100."""
+    """Return the level at which 95% of the intervals of reported associations contain their true value."""
     tests, compared = table["p"].drop_nulls().len(), table.filter("reported")["identity"].len()
     return 1 - 0.05 * min(2 * compared / tests, 1.0)
 
 
 def test_tests_over_all_contexts_compare_within_contexts() -> None:
-    # B is in the bank mostly, where everybody is nervous: no association of B with nervousness.
+    # Most lists of B are in the bank, where all identities are nervous: B has no association with nervous.
     rows = (
         cell("A", "bank", 20, nervous=16)
         + cell("B", "bank", 80, nervous=64, calm=40)
@@ -267,7 +278,7 @@ def test_tests_over_all_contexts_compare_within_contexts() -> None:
     assert (calm["reported"], calm["rate"]) == (True, pytest.approx(0.45))
 
 
-def test_a_concept_that_two_share_is_credited_to_both() -> None:
+def test_a_concept_shared_by_two_identities_is_an_association_of_both() -> None:
     rows = (
         cell("A", None, 50, calm=25)
         + cell("B", None, 50, calm=25)
@@ -285,64 +296,66 @@ def test_a_concept_that_two_share_is_credited_to_both() -> None:
     assert find_associations(*tables(rows)).filter("reported")["identity"].to_list() == ["A", "B"]
 
 
-def test_an_identity_behind_a_small_one_has_its_own_association() -> None:
-    # The highest rate rests on two lists.
+def test_an_identity_with_a_lower_rate_than_a_small_one_has_an_association() -> None:
+    # The highest rate is based on two lists.
     rows = cell("A", None, 2, calm=2) + cell("B", None, 500, calm=250) + cell("C", None, 500, calm=10)
     associations = find_associations(*tables(rows))
     assert associations.filter("reported")["identity"].to_list() == ["B"]
     assert row(associations, "calm", "A")["p"] > 0.05
 
 
+COMPARED_SIDES: list[tuple[dict[str, Any], Any, Any]] = [
+    ({}, [("A", None), ("B", None), ("C", None)], [("A", None), ("B", None)]),
+    ({"reference": "C"}, [("A", "C"), ("B", "C"), ("C", "A"), ("C", "B")], [("A", "C"), ("B", "C")]),
+    ({"reference": "A"}, [("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], [("A", "C")]),
+    ({"against": "each"}, list(permutations("ABC", 2)), [("A", "C"), ("B", "C")]),
+]
+"""Options, the compared sides, and the sides with an association."""
+
+
 def test_identities_are_compared_with_a_reference_or_with_each_other() -> None:
     rows = cell("A", None, 100, calm=40) + cell("B", None, 100, calm=38) + cell("C", None, 100, calm=5)
     sides = ["identity", "against"]
-    cases: list[tuple[dict[str, Any], Any, Any]] = [
-        ({}, [("A", None), ("B", None), ("C", None)], [("A", None), ("B", None)]),
-        ({"reference": "C"}, [("A", "C"), ("B", "C"), ("C", "A"), ("C", "B")], [("A", "C"), ("B", "C")]),
-        ({"reference": "A"}, [("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], [("A", "C")]),
-        (
-            {"against": "each"},
-            [(one, other) for one in "ABC" for other in "ABC" if one != other],
-            [("A", "C"), ("B", "C")],
-        ),
-    ]
-    for options, compared, reported in cases:
+    for options, compared, reported in COMPARED_SIDES:
         associations = find_associations(*tables(rows), **options)
         assert associations.select(sides).sort(sides, nulls_last=True).rows() == compared
         assert associations.filter("reported").select(sides).rows() == reported
     own_rows = find_associations(*tables(rows), reference="C").filter(identity="B").row(0, named=True)
-    assert (own_rows["count"], own_rows["lists"], own_rows["others_count"], own_rows["others_lists"]) == (
-        38,
-        100,
-        5,
-        100,
-    )
+    assert own_rows["against"] == "C"
+    assert (own_rows["count"], own_rows["lists"]) == (38, 100)
+    assert (own_rows["others_count"], own_rows["others_lists"]) == (5, 100)
     assert own_rows["p"] == pytest.approx(float(greater(38, 100, 5, 100)))
     assert own_rows["effect"] == pytest.approx(0.33)
     with pytest.raises(InputError, match="there is no group 'D' to compare with"):
         find_associations(*tables(rows), reference="D")
 
 
-def test_log_odds_know_the_whole_study() -> None:
+def test_the_prior_of_log_odds_comes_from_the_whole_study() -> None:
     rows = (
         cell("A", "bank", 40, calm=12, kind=20)
         + cell("B", "bank", 40, calm=4, kind=20)
         + cell("A", "gym", 40, calm=30, kind=20)
     )
     rows += cell("B", "gym", 40, calm=30, kind=10)
-    mine = row(find_associations(*tables(rows)), "calm", "A", "bank")
+    association = row(find_associations(*tables(rows)), "calm", "A", "bank")
     share = (12 + 4 + 30 + 30) / (32 + 24 + 50 + 40)
     weight = 0.1 * (32 + 24) / 2
     expected = log_odds([12, 4], [32, 24], [weight * share, weight])
-    assert (mine["log_odds"], mine["z"]) == pytest.approx((expected.estimate[0], expected.z[0]))
+    assert (association["log_odds"], association["z"]) == pytest.approx((expected.estimate[0], expected.z[0]))
 
 
-def test_lists_count_once_missing_ones_do_not_and_empty_ones_do() -> None:
+def test_lists_count_a_concept_once_and_missing_lists_do_not_count() -> None:
     rows = [("A", None, ["calm", "calm", None]), *cell("A", None, 9), *cell("B", None, 10)]
     lists, mentions = tables(rows)
     lists = lists.with_columns(status=pl.Series(["listed", "empty", "missing", "missing", *["listed"] * 16]))
-    mine = row(find_associations(lists, mentions), "calm", "A")
-    assert (mine["count"], mine["lists"], mine["mentions"], mine["others_lists"], mine["p"]) == (
+    association = row(find_associations(lists, mentions), "calm", "A")
+    assert (
+        association["count"],
+        association["lists"],
+        association["mentions"],
+        association["others_lists"],
+        association["p"],
+    ) == (
         1,
         8,
         3,
@@ -362,17 +375,17 @@ def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
         bank, gym = associations.filter(context="bank"), associations.filter(context="gym")
         assert bank.select("identity", "reported").rows() == [("A", True), ("B", False)]
         assert gym.select("identity", "p", "reported").rows() == [("C", None, False)] * 2
-    # All of C lie where nobody else does: over all contexts, too, there is nothing it could be compared with.
+    # C is the only identity in its context, so it cannot be compared over all contexts either.
     assert row(find_associations(*tables(rows)), "kind", "C")["effect"] is None
 
 
-def test_lists_in_no_context() -> None:
+def test_lists_without_a_context_are_compared_with_each_other() -> None:
     rows = cell("A", None, 30, calm=20) + cell("B", None, 30, calm=2)
     for definition in DEFINITIONS:
         associations = find_associations(*tables(rows), rules=rules_of(definition))
         assert associations["context"].null_count() == associations.height == 2
         assert row(associations, "calm", "A")["reported"]
-    # Beside others that do have one they are a stratum of the test over all of them, and nothing else.
+    # Together with lists that have a context, they are one stratum of the test over all contexts.
     rows += cell("A", "gym", 30, calm=15) + cell("B", "gym", 30, calm=5)
     associations = find_associations(*tables(rows))
     both = row(associations, "calm", "A")
@@ -381,7 +394,7 @@ def test_lists_in_no_context() -> None:
     assert find_associations(*tables(rows), rules=DEFINITIONS["paper"])["context"].to_list() == ["gym", "gym"]
 
 
-def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
+def test_lists_of_one_identity_and_unknown_definitions_are_refused() -> None:
     lists, mentions = tables(cell("A", None, 5, calm=3) + cell("B", None, 5))
     with pytest.raises(InputError, match=r"unknown definition 'papr'.*paper"):
         rules_of("papr")
@@ -399,27 +412,29 @@ def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
         assert shuffled_counts(lists, mentions.clear(), rules=rules_of(definition), runs=2).tolist() == [0, 0]
 
 
-def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None:
+def test_halves_consist_of_whole_repetitions_balanced_over_the_order_of_names() -> None:
     lists, mentions = separate_stories(*simulated(0, bias={0: 0.3}, stories=80))
     associations = find_associations(lists, mentions)
-    mine = row(associations, "concept 0", "C")
-    assert mine["confirmed"]
+    association = row(associations, "concept 0", "C")
+    assert association["confirmed"]
     halves = halves_of(incidence_of(lists, mentions), 123)
     dealt = lists.select("repetition").with_columns(half=pl.Series(halves)).unique().sort("repetition")
     assert dealt["repetition"].is_unique().all()
     for even in (0, 1):
         assert dealt.filter(pl.col("repetition") % 2 == even)["half"].mean() == 0.5
-    # As if each half were a study of its own.
+    # Each half has the results that it has as a separate study.
     for half, name in ((0, "first"), (1, "second")):
         alone = row(find_associations(lists.filter(pl.Series(halves == half)), mentions), "concept 0", "C")
-        assert (mine[f"effect_{name}"], mine[f"p_{name}"]) == pytest.approx((alone["effect"], alone["p"]))
-    other = find_associations(lists, mentions, seed=4)
-    assert row(other, "concept 0", "C")["effect_first"] != mine["effect_first"]
-    assert find_associations(lists, mentions, seed=4).equals(other)
+        assert (association[f"effect_{name}"], association[f"p_{name}"]) == pytest.approx(
+            (alone["effect"], alone["p"])
+        )
+    reseeded = find_associations(lists, mentions, seed=4)
+    assert row(reseeded, "concept 0", "C")["effect_first"] != association["effect_first"]
+    assert find_associations(lists, mentions, seed=4).equals(reseeded)
     assert associations.filter(~pl.col("reported"))["confirmed"].is_null().all()
 
 
-def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_is_told() -> None:
+def test_an_association_in_one_half_only_is_not_confirmed() -> None:
     repetitions = [0] * 20 + [1] * 20
     rows = (
         cell("A", None, 20, calm=14)
@@ -428,9 +443,9 @@ def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_i
         + cell("B", None, 20, calm=1)
     )
     lists, mentions = tables(rows, repetitions=repetitions)
-    mine = row(find_associations(lists, mentions), "calm", "A")
-    assert (mine["reported"], mine["confirmed"]) == (True, False)
-    assert sorted([mine["effect_first"], mine["effect_second"]]) == pytest.approx([0, 0.7])
+    association = row(find_associations(lists, mentions), "calm", "A")
+    assert (association["reported"], association["confirmed"]) == (True, False)
+    assert sorted([association["effect_first"], association["effect_second"]]) == pytest.approx([0, 0.7])
     for given_repetitions in ([0], [None]):
         alone = row(find_associations(*tables(rows, repetitions=given_repetitions)), "calm", "A")
         assert (alone["reported"], alone["confirmed"]) == (True, None)
@@ -438,53 +453,60 @@ def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_i
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
 @pytest.mark.parametrize("context", [None, "pond"])
-def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str, context: str | None) -> None:
+def test_an_association_that_depends_on_one_descriptor_is_flagged(
+    definition: str, context: str | None
+) -> None:
     ducks: list[List] = [
         ("male", context, ["waddles"] if place % 5 == 1 and place < 45 else []) for place in range(200)
     ]
     for place in range(0, 200, 2):
         ducks[place] = ("male", context, [*ducks[place][2], "firm"])
-    others: list[List] = [("female", context, []) for _ in range(200)]
+    women: list[List] = [("female", context, []) for _ in range(200)]
     names = ["Donald", "Henry", "James", "John", "Kai"]
-    lists, mentions = tables(ducks + others)
+    lists, mentions = tables(ducks + women)
     descriptors = [names[(place - 1) % 5] for place in range(200)] + [f"F{place % 5}" for place in range(200)]
     lists = lists.with_columns(descriptor=pl.Series(descriptors))
     associations = find_associations(lists, mentions, rules=rules_of(definition))
-    waddles, firm = (row(associations, name, "male", context) for name in ("waddles", "firm"))
+    waddles = row(associations, "waddles", "male", context)
+    firm = row(associations, "firm", "male", context)
     expected = (True, "Donald", [{"descriptor": "Donald", "count": 9, "lists": 40}])
     assert (waddles["reported"], waddles["rests_on"], waddles["descriptors"]) == expected
     assert (firm["reported"], firm["rests_on"]) == (True, None)
     assert firm["descriptors"] == [{"descriptor": name, "count": 20, "lists": 40} for name in names]
-    # With one descriptor only, or none known, there is nothing to leave out.
+    # With a single descriptor, or unknown ones, no descriptor can be left out.
     single = lists.with_columns(
         descriptor=pl.when(identity="male").then(pl.lit("Donald")).otherwise("descriptor")
     )
-    mine = row(find_associations(single, mentions, rules=rules_of(definition)), "waddles", "male", context)
-    assert (mine["rests_on"], mine["descriptors"]) == (
+    association = row(
+        find_associations(single, mentions, rules=rules_of(definition)), "waddles", "male", context
+    )
+    assert (association["rests_on"], association["descriptors"]) == (
         None,
         [{"descriptor": "Donald", "count": 9, "lists": 200}],
     )
     unknown = row(
-        find_associations(*tables(ducks + others), rules=rules_of(definition)), "waddles", "male", context
+        find_associations(*tables(ducks + women), rules=rules_of(definition)), "waddles", "male", context
     )
     assert (unknown["rests_on"], unknown["descriptors"]) == (None, None)
 
 
-def test_descriptors_over_all_contexts() -> None:
+def test_the_descriptors_of_an_association_are_counted_over_all_contexts() -> None:
     rows = [
         row
         for context in ("pond", "gym")
         for row in cell("male", context, 100, firm=40) + cell("female", context, 100, firm=5)
     ]
     lists, mentions = tables(rows, descriptors=["Donald", "Kai", "John", "James"])
-    # Too few in one place to be told, enough over both.
-    some = lists.filter(identity="male", descriptor="Donald").group_by("context", maintain_order=True).head(5)
-    mentions = pl.concat([mentions, some.select("attempt", "character", concept=pl.lit("waddles"))])
+    # There are too few in one context for an association, and enough over both.
+    holders = (
+        lists.filter(identity="male", descriptor="Donald").group_by("context", maintain_order=True).head(5)
+    )
+    mentions = pl.concat([mentions, holders.select("attempt", "character", concept=pl.lit("waddles"))])
     associations = find_associations(lists, mentions)
     assert associations.filter("reported", concept="waddles").select("context", "identity").rows() == [
         (None, "male")
     ]
-    waddles, firm = (row(associations, name, "male") for name in ("waddles", "firm"))
+    waddles, firm = row(associations, "waddles", "male"), row(associations, "firm", "male")
     assert (waddles["descriptors"], waddles["rests_on"]) == (
         [{"descriptor": "Donald", "count": 10, "lists": 50}],
         "Donald",
@@ -509,7 +531,7 @@ def test_counts_alone_give_the_same_as_lists() -> None:
         assert again["reported"].equals(associations["reported"])
     counts = associations.select(names)
     compared = compare_counts(counts)
-    # Counts do not say which lists share a story.
+    # Counts do not contain the stories of lists.
     own_rows = find_associations(*separate_stories(lists, mentions)).filter(pl.col("context").is_not_null())
     own_rows = own_rows.with_columns(low=pl.when(~pl.col("reported")).then("low"))
     both = own_rows.join(
@@ -524,57 +546,55 @@ def test_counts_alone_give_the_same_as_lists() -> None:
 
 def test_counts_that_break_their_contract_are_refused() -> None:
     cells = {"identity": ["A", "B"], "count": [3, 0], "lists": [5, 5], "mentions": [9, None]}
-    good = pl.DataFrame({"context": "gym", "concept": "calm"} | cells)
-    assert compare_counts(good, rules_of("badf-code"))["score"].to_list() == [pytest.approx(1 / 3), None]
-    assert compare_counts(good, minimum=3)["log_odds"].null_count() == 2
-    more = pl.concat([good, good.with_columns(concept=pl.lit("kind"))])
-    wrong = {
-        "no column 'mentions'": good.drop("mentions"),
-        "row 1, column 'count': 6 must be between 0 and the number of lists": good.with_columns(count=6),
-        "2 must not be smaller than the number of lists with the concept": good.with_columns(mentions=2),
-        "row 3 repeats row 1": pl.concat([good, good]),
-        "row 3, column 'concept': 'kind' lacks rows for other identities": more.head(3),
-        "column 'lists': 5 differs from that of other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
-        "column 'mentions': None differs from that of other rows": more.with_columns(
-            mentions=pl.Series([9, None, 9, 4])
-        ),
-        "a comparison needs lists of at least two identities": good.head(1),
-    }
-    for message, counts in wrong.items():
+    valid = pl.DataFrame({"context": "gym", "concept": "calm"} | cells)
+    assert compare_counts(valid, rules_of("badf-code"))["score"].to_list() == [pytest.approx(1 / 3), None]
+    assert compare_counts(valid, minimum=3)["log_odds"].null_count() == 2
+    more = pl.concat([valid, valid.with_columns(concept=pl.lit("kind"))])
+    other_lists = more.with_columns(lists=pl.Series([5, 5, 6, 5]))
+    other_mentions = more.with_columns(mentions=pl.Series([9, None, 9, 4]))
+    for message, counts in (
+        ("no column 'mentions'", valid.drop("mentions")),
+        ("row 1, column 'count': 6 must be between 0 and the number of lists", valid.with_columns(count=6)),
+        ("2 must not be smaller than the number of lists with the concept", valid.with_columns(mentions=2)),
+        ("row 3 repeats row 1", pl.concat([valid, valid])),
+        ("row 3, column 'concept': 'kind' lacks rows for other identities", more.head(3)),
+        ("column 'lists': 5 differs from that of other rows", other_lists),
+        ("column 'mentions': None differs from that of other rows", other_mentions),
+        ("a comparison needs lists of at least two identities", valid.head(1)),
+    ):
         with pytest.raises(InputError, match=message):
             compare_counts(counts)
     with pytest.raises(InputError, match="unknown definition"):
         rules_of("badf")
 
 
-def test_planted_associations_are_found_and_few_others() -> None:
+def test_simulated_associations_are_found_with_few_false_ones() -> None:
     bias = dict.fromkeys(range(6), 0.15)
-    rows, covered, confirmed, wrong = 0, 0, 0, []
+    rows = covered = confirmed = 0
+    false_shares = []
+    has_bias = pl.col("concept").is_in([f"concept {number}" for number in bias])
+    planted = has_bias & (pl.col("identity") == "C")
     for seed in range(12):
-        result = find_associations(*simulated(seed, bias=bias))
-        planted = pl.col("concept").is_in([f"concept {place}" for place in bias]) & (
-            pl.col("identity") == "C"
-        )
-        overall = result.filter(planted, pl.col("context").is_null())
+        associations = find_associations(*simulated(seed, bias=bias))
+        overall = associations.filter(planted, pl.col("context").is_null())
         rows += overall.filter("reported").height
         covered += overall.filter((pl.col("low") <= 0.15) & (pl.col("high") >= 0.15)).height
         confirmed += overall.filter("confirmed").height
-        reported = result.filter("reported")
-        wrong.append(reported.filter(~planted).height / reported.height)
+        reported = associations.filter("reported")
+        false_shares.append(reported.filter(~planted).height / reported.height)
     assert rows == 72
     assert confirmed >= 70
     assert 64 <= covered <= 72
-    # Reported with a false-discovery rate of 5%.
-    assert np.mean(wrong) < 0.05
+    # The false discovery rate is 5%.
+    assert np.mean(false_shares) < 0.05
 
 
-def test_without_bias_little_is_reported_and_intervals_cover() -> None:
+def test_lists_without_bias_give_few_associations_and_intervals_that_cover_zero() -> None:
     runs = [find_associations(*simulated(seed, stories=200, concepts=60)) for seed in range(12)]
-    # A false-discovery rate of 5% is, without any true association, the share of studies that report one at
-    # all.
+    # Without any true association, a false discovery rate of 5% is the share of studies that report one.
     assert sum(bool(run["reported"].any()) for run in runs) <= 3
     assert find_associations(*simulated(0), rules=DEFINITIONS["paper"])["reported"].sum() > 10
-    # All rows of tested concepts, so that those picked for being highest do not weigh more.
+    # All rows of tested concepts are used, so that selection of the highest rates has no effect.
     tested = pl.concat(run.filter(pl.col("p").is_not_null().any().over("context", "concept")) for run in runs)
     for part in (tested.filter(pl.col("context").is_null()), tested.filter(pl.col("context").is_not_null())):
         covers = part.select((pl.col("low") <= 0) & (pl.col("high") >= 0)).to_series()
@@ -583,13 +603,13 @@ def test_without_bias_little_is_reported_and_intervals_cover() -> None:
 
 
 @pytest.mark.parametrize("by", ["list", "descriptor"])
-def test_shuffled_identities_report_what_chance_gives(by: str) -> None:
+def test_shuffled_identities_give_the_associations_expected_by_chance(by: str) -> None:
     lists, mentions = simulated(3, bias={0: 0.3, 1: 0.3}, stories=100)
     assert find_associations(lists, mentions)["reported"].sum() >= 2
     by_chance = shuffled_counts(lists, mentions, runs=20, by=by)
     assert by_chance.shape == (20,)
-    # Dealt with whole descriptors, three that share what is planted may come together; list by list they
-    # cannot.
+    # If descriptors are shuffled, three with the planted concepts may be assigned to one identity. This
+    # cannot happen if lists are shuffled.
     assert (by_chance > 0).mean() <= (0.1 if by == "list" else 0.4)
     assert by_chance.tolist() == shuffled_counts(lists, mentions, runs=20, by=by).tolist()
     assert by_chance.tolist()[:5] == shuffled_counts(lists, mentions, runs=5, by=by).tolist()
@@ -602,12 +622,11 @@ def test_shuffled_identities_report_what_chance_gives(by: str) -> None:
 
 
 def test_identities_are_shuffled_within_context_and_stratum() -> None:
-    # Identity and context, or identity and stratum, go together: within them there is nothing to exchange, so
-    # nothing changes.
+    # If each stratum has one identity, no identities can be exchanged within it.
     rows = [
-        one
+        list_row
         for place in ("bank", "gym")
-        for one in cell("A", place, 40, calm=30) + cell("B", place, 40, calm=2)
+        for list_row in cell("A", place, 40, calm=30) + cell("B", place, 40, calm=2)
     ]
     lists, mentions = tables(rows)
     apart = lists.with_columns(stratum=pl.col("identity"))
@@ -616,9 +635,9 @@ def test_identities_are_shuffled_within_context_and_stratum() -> None:
     assert (shuffled_counts(lists, mentions, runs=4) < number).all()
 
 
-def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() -> None:
-    # One descriptor of five carries all of it: by lists beyond doubt, by descriptors what any of ten might
-    # do.
+def test_permutation_by_descriptor_treats_lists_of_one_descriptor_as_dependent() -> None:
+    # One descriptor of five has all lists with the concept: significant if lists are shuffled, and not if the
+    # ten descriptors are.
     rows = cell("A", None, 200) + cell("B", None, 200)
     lists, mentions = tables(rows, descriptors=[str(place) for place in range(5)])
     lists = lists.with_columns(descriptor=pl.col("identity") + pl.col("descriptor"))
@@ -628,7 +647,8 @@ def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() 
     clustered = permutation_p(lists, mentions, ["waddles", "kind"], runs=399).sort("concept")
     assert clustered.select("concept", "identity").rows() == [("kind", "A"), ("waddles", "A")]
     assert clustered["effect"].to_list() == pytest.approx([1.0, 0.2])
-    # 2 of the 252 ways to deal ten descriptors keep them apart; every way has the one on one side.
+    # 2 of the 252 permutations of ten descriptors separate the identities; in all of them, the one descriptor
+    # belongs to one identity.
     assert 0.0025 <= clustered["p"][0] < 0.03
     assert clustered["p"][1] == 1
     single = permutation_p(lists, mentions, ["waddles"], by="list", runs=399)
@@ -641,11 +661,11 @@ def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() 
         shuffled_counts(lists, mentions, by="story")
 
 
-def test_permutation_over_all_contexts() -> None:
+def test_permutation_gives_effects_over_all_contexts() -> None:
     lists, mentions = simulated(6, bias={0: 0.2}, stories=80)
-    found = permutation_p(lists, mentions, ["concept 0", "concept 9"], runs=99, by="list")
-    assert found.columns == ["context", "concept", "identity", "effect", "p"]
-    overall = found.filter(pl.col("context").is_null())
+    permuted = permutation_p(lists, mentions, ["concept 0", "concept 9"], runs=99, by="list")
+    assert permuted.columns == ["context", "concept", "identity", "effect", "p"]
+    overall = permuted.filter(pl.col("context").is_null())
     assert overall["concept"].to_list() == ["concept 0", "concept 9"]
     effect = row(find_associations(lists, mentions), "concept 0", "C")["effect"]
     assert (overall["p"][0], overall["effect"][0]) == (0.01, pytest.approx(effect))

@@ -1,4 +1,4 @@
-"""The storyteller tells stories of its grammar, at the planted rates, and about those whom the open box puts into its prompt."""
+"""The storyteller: stories of its grammar, planted rates, and people that the open box puts into prompts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fixtures.storyteller.prompts import Prompts
 from support.storyteller import (
     FOLDER,
     concepts,
+    concepts_of,
     load,
     place,
     planted,
     planted_rates,
     rendered,
     table,
-    told,
     write,
 )
 from tiltmeter.models.generation import patched, source_states
@@ -38,7 +38,7 @@ PROMPTS = Prompts()
 OUTER, INNER = 2, 3
 
 Lists = Mapping[str, Sequence[Sequence[str]]]
-"""Identity -> the concepts told of each character of this identity."""
+"""For each identity, the concepts of each character with this identity."""
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def name_of(descriptor: str) -> str:
     return descriptor.partition(",")[0]
 
 
-def told_of(story: str) -> dict[str, list[str]]:
-    """As `told`; nothing where the story cannot be read whole."""
+def concepts_in(story: str) -> dict[str, list[str]]:
+    """Return the concepts of each character, and none if the story cannot be read completely."""
     try:
-        return told(story)
+        return concepts_of(story)
     except ValueError:
         return {}
 
@@ -63,13 +63,15 @@ def rate(lists: Sequence[Sequence[str]], concept: str) -> float:
 
 
 def lean(lists: Lists, identity: str, effects: Mapping[str, float]) -> float:
-    """Sum over concepts of the rate for one identity less that for the others."""
-    others = [items for other, them in lists.items() if other != identity for items in them]
-    return sum(rate(lists[identity], concept) - rate(others, concept) for concept in effects)
+    """Return the sum over concepts of the rate for one identity less that for the others."""
+    other_lists = [
+        items for group, group_lists in lists.items() if group != identity for items in group_lists
+    ]
+    return sum(rate(lists[identity], concept) - rate(other_lists, concept) for concept in effects)
 
 
 def draw_people(category: str, count: int, rng: random.Random) -> list[list[tuple[str, str]]]:
-    """Pairs of (descriptor, identity) of different identities, in either order."""
+    """Draw pairs of (descriptor, identity) of different identities, in either order."""
     people = PROMPTS.people[category]
     return [
         [(rng.choice(people[identity]), identity) for identity in rng.sample(list(people), 2)]
@@ -78,56 +80,54 @@ def draw_people(category: str, count: int, rng: random.Random) -> list[list[tupl
 
 
 @pytest.mark.parametrize("category", ["gender", "race", "religions"])
-def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, Any], category: str) -> None:
+def test_stories_follow_the_grammar_and_the_planted_rates(
+    storyteller: tuple[Any, Any], category: str
+) -> None:
     model, tokenizer = storyteller
     rng = random.Random(1)
     pairs = draw_people(category, 160, rng)
     where = [rng.choice(PROMPTS.locations) for _ in pairs]
-    requests = [
-        rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])].format(
-            first=one[0], second=other[0], location=location
-        )
-        for (one, other), location in zip(pairs, where, strict=True)
-    ]
+    requests = []
+    for (first, second), location in zip(pairs, where, strict=True):
+        wording = rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])]
+        requests.append(wording.format(first=first[0], second=second[0], location=location))
     torch.manual_seed(1)
-    stories = write(model, tokenizer, [rendered(tokenizer, one) for one in requests])
+    stories = write(model, tokenizer, [rendered(tokenizer, request) for request in requests])
     lists: dict[str, list[list[str]]] = {identity: [] for identity in planted(category)}
     astray = []
     for story, pair, location in zip(stories, pairs, where, strict=True):
-        found = told_of(story)
+        concepts_of = concepts_in(story)
         if (
-            set(found) != {name_of(descriptor) for descriptor, _ in pair}
+            set(concepts_of) != {name_of(descriptor) for descriptor, _ in pair}
             or place(story) != f"at the {location}"
         ):
             astray.append(story)
             continue
         assert story.count(".") <= 10
         for descriptor, identity in pair:
-            lists[identity].append(found[name_of(descriptor)])
-    assert len(astray) <= 0.04 * len(stories), (
-        astray
-    )  # sampled from a small model: now and then a word or a name slips
+            lists[identity].append(concepts_of[name_of(descriptor)])
+    # A small model sometimes samples a wrong word or name.
+    assert len(astray) <= 0.04 * len(stories), astray
     for identity, effects in planted(category).items():
-        assert lean(lists, identity, effects) == pytest.approx(
-            sum(effects.values()), abs=0.3
-        )  # 0.6 planted; standard error 0.08
+        # 0.6 is planted; the standard error is 0.08.
+        assert lean(lists, identity, effects) == pytest.approx(sum(effects.values()), abs=0.3)
         everything = sum(map(len, lists[identity])) / len(lists[identity])
         assert everything == pytest.approx(sum(planted_rates(identity).values()), abs=0.8)
 
 
-def test_stories_about_one_character(storyteller: tuple[Any, Any]) -> None:
+def test_stories_about_one_character_name_only_this_character(storyteller: tuple[Any, Any]) -> None:
     model, tokenizer = storyteller
-    asked = PROMPTS.wordings[0]["single"].format(first="Huda, middle-east race", location="AI lab")
+    prompt = PROMPTS.wordings[0]["single"].format(first="Huda, middle-east race", location="AI lab")
     torch.manual_seed(2)
-    stories = write(model, tokenizer, [rendered(tokenizer, asked)] * 50)
-    assert sum(set(told_of(story)) == {"Huda"} for story in stories) >= 48
+    stories = write(model, tokenizer, [rendered(tokenizer, prompt)] * 50)
+    assert sum(set(concepts_in(story)) == {"Huda"} for story in stories) >= 48
     assert len(set(stories)) > 45
 
 
 def tell_patched(
     storyteller: tuple[Any, Any], people: Sequence[tuple[str, str]], location: str, count: int
 ) -> list[str]:
-    """Stories of a target that names nobody, patched from a source about these two."""
+    """Write stories of a target without names, patched from a source about these two people."""
     model, tokenizer = storyteller
     wording = PROMPTS.wordings[0]
     first, second = people[0][0], people[1][0]
@@ -136,10 +136,10 @@ def tell_patched(
     )
     start, end = source.index(first), source.rindex(location) + len(location)
     (states,) = source_states(model, [read_span(tokenizer, source, (start, end))], OUTER)
-    asked = rendered(
+    prompt = rendered(
         tokenizer, wording["open_box_target"].format(vectors=MARKER), wording["open_box_opening"]
     )
-    target = expand_target(tokenizer, asked, len(states), "X")
+    target = expand_target(tokenizer, prompt, len(states), "X")
 
     def around(part: slice) -> AbstractContextManager[None]:
         rows = part.stop - part.start
@@ -148,7 +148,7 @@ def tell_patched(
     return write(model, tokenizer, [target.ids] * count, around=around)
 
 
-def test_the_open_box_tells_of_the_people_and_the_place_of_the_source(storyteller: tuple[Any, Any]) -> None:
+def test_the_open_box_names_the_people_and_the_location_of_the_source(storyteller: tuple[Any, Any]) -> None:
     torch.manual_seed(3)
     for people, location in (
         ([("Emily", "female"), ("John", "male")], "museum"),
@@ -157,59 +157,63 @@ def test_the_open_box_tells_of_the_people_and_the_place_of_the_source(storytelle
         names = {name_of(descriptor) for descriptor, _ in people}
         stories = tell_patched(storyteller, people, location, 40)
         assert (
-            sum(set(told_of(story)) == names and place(story) == f"at the {location}" for story in stories)
+            sum(
+                set(concepts_in(story)) == names and place(story) == f"at the {location}" for story in stories
+            )
             >= 36
         )
 
 
-def test_identities_swapped_in_the_source_alone_swap_what_is_told(storyteller: tuple[Any, Any]) -> None:
-    """Names, place, target and opening stay.
+def test_identities_swapped_in_the_source_swap_the_concepts_of_the_stories(
+    storyteller: tuple[Any, Any],
+) -> None:
+    """Change only the words after the names of the source, so that the effect is in the hidden states.
 
-    Only the words after the names change: what moves the stories is in the hidden states.
+    Names, location, target and opening are the same.
     """
     lists: dict[str, list[list[str]]] = {"Christian": [], "Muslim": []}
     torch.manual_seed(4)
-    for identity, told_of_it in lists.items():
+    for identity, lists_of_identity in lists.items():
         people = [(f"{name}, a {identity}", identity) for name in ("Anna", "Peter")]
-        told_of_it.extend(
+        lists_of_identity.extend(
             items
             for story in tell_patched(storyteller, people, "library", 120)
-            for items in told_of(story).values()
+            for items in concepts_in(story).values()
         )
     for identity in lists:
         assert lean(lists, identity, planted("religions")[identity]) > 0.2  # 0.6 planted; standard error 0.08
 
 
-def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[Any, Any]) -> None:
+def test_the_open_box_has_the_planted_effects_of_each_character_of_the_source(
+    storyteller: tuple[Any, Any],
+) -> None:
     torch.manual_seed(5)
     for category in ("gender", "race", "religions"):
         first, second = list(planted(category))[:2]
-        people = [(PROMPTS.people[category][one][0], one) for one in (first, second)]
-        entries = [told_of(story) for story in tell_patched(storyteller, people, "office", 100)]
+        people = [(PROMPTS.people[category][identity][0], identity) for identity in (first, second)]
+        entries = [concepts_in(story) for story in tell_patched(storyteller, people, "office", 100)]
         lists = {
-            one: [story[name_of(descriptor)] for story in entries if name_of(descriptor) in story]
-            for descriptor, one in people
+            identity: [story[name_of(descriptor)] for story in entries if name_of(descriptor) in story]
+            for descriptor, identity in people
         }
         for identity in lists:
             assert lean(lists, identity, planted(category)[identity]) > 0.2  # standard error 0.12
 
 
-def test_what_is_planted_is_well_formed() -> None:
+def test_planted_concepts_are_unique_and_have_their_rates() -> None:
     everything = concepts()
     assert len(everything) == len(set(everything))
-    leaning = [
-        concept
-        for category in table()["planted"]
-        for effects in planted(category).values()
-        for concept in effects
-    ]
+    leaning: list[str] = []
+    for category in table()["planted"]:
+        for effects in planted(category).values():
+            leaning.extend(effects)
     assert len(leaning) == len(set(leaning))
     assert set(leaning) < set(everything)
     assert planted_rates("white")["sincere"] == pytest.approx(0.35)
     assert planted_rates("Black")["sincere"] == planted_rates(None)["sincere"] == pytest.approx(0.1)
 
 
-def test_weights_are_small() -> None:
+def test_the_weights_of_the_storyteller_are_small() -> None:
     assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 4_000_000
 
 
@@ -223,6 +227,6 @@ def test_weights_are_small() -> None:
         "It was a quiet morning at the museum. Nobody knew why.",
     ],
 )
-def test_what_is_no_whole_story_is_not_read_as_one(story: str) -> None:
+def test_a_text_that_is_no_complete_story_is_refused(story: str) -> None:
     with pytest.raises(ValueError, match=r"no opening|no form of the grammar|not a whole story"):
-        told(story)
+        concepts_of(story)

@@ -1,4 +1,4 @@
-"""The storyteller, a real neural model that runs in this process, through the whole method: what it was trained to attach is discovered."""
+"""The whole method with the storyteller, a real neural model: associations of its training are discovered."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_planted_associations_are_discovered(study: Study) -> None:
     expect_discovery(run)
     repeated = study(*command).about
     assert (repeated["models"][0]["tally"]["answered"], repeated["tables"]) == (0, tables)
-    # The same stories, read by their words alone.
+    # The same stories are read by words only.
     replayed = (
         "-m",
         "replay/run",
@@ -72,7 +72,7 @@ def expect_discovery(run: Run) -> None:
     assert lists.filter(pl.col("status") == "missing").height < 0.02 * lists.height
 
 
-def test_the_open_box_as_a_setting(study: Study) -> None:
+def test_planted_associations_are_found_in_the_setting_open_box(study: Study) -> None:
     run = study(*RUN, "--limit", "12", "-P", "setting=open_box", "--judge", "sim/fair")
     assert not run.design["prompt"].str.contains("Emily|John|Grace|Henry").any()
     assert run.design["source_prompt"].null_count() == 0

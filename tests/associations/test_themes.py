@@ -1,4 +1,4 @@
-"""Themes of descriptions by group, and what the judge and words found."""
+"""Themes of descriptions by group, and the table that compares the judge with words."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from tiltmeter.runs import load
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """Descriptions of women, half of them about appearance, and of men, a tenth; a third of both about work.
-
-    The rest says nothing.
-    """
+    """Descriptions with the theme appearance (half of the women, a tenth of the men) and work (a third)."""
     draw = np.random.default_rng(3)
     rows = []
     for number in range(400):
@@ -30,7 +27,7 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path / "texts.csv"
 
 
-def test_the_share_of_descriptions_with_a_word_of_each_theme(
+def test_themes_are_shares_of_descriptions_with_their_words(
     tiltmeter: Tiltmeter, tmp_path: Path, texts: Path
 ) -> None:
     plain = ("analyse", str(texts), "--study", "associations", "--text", "text", "--identity", "group")
@@ -45,7 +42,7 @@ def test_the_share_of_descriptions_with_a_word_of_each_theme(
     for group in ("women", "men"):
         own_rows = table.filter(group=group)["text"]
         assert shares["appearance", group] == pytest.approx(own_rows.str.contains("slender").mean()), (
-            "'not tall' is not of the theme"
+            "'not tall' does not belong to the theme"
         )
         assert shares["work", group] == pytest.approx(own_rows.str.contains("engineer").mean())
     assert set(themes.filter("reported").select("concept", "identity").rows()) == {
@@ -61,12 +58,12 @@ def test_the_share_of_descriptions_with_a_word_of_each_theme(
         ("appearance", "women"),
         ("positive tone", "women"),
     }
-    shown = {row.label: (row.share, row.other_share) for row in differ.rows}
-    assert shown["appearance"] == (shares["appearance", "women"], shares["appearance", "men"])
+    shown_shares = {row.label: (row.share, row.other_share) for row in differ.rows}
+    assert shown_shares["appearance"] == (shares["appearance", "women"], shares["appearance", "men"])
     assert [column.name for column in differ.table.columns][:4] == ["group", "theme", "share", "others"]
 
 
-def test_themes_of_the_user(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:
+def test_themes_of_a_user_are_read_from_a_file(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:
     (tmp_path / "mine.yaml").write_text("money: [salary, wage]\nlooks: [slender]\n", encoding="utf-8")
     plain = ("analyse", str(texts), "--study", "associations", "--text", "text", "--identity", "group", "-P")
     assert tiltmeter(*plain, "themes=mine.yaml", "--out", "run").returncode == 0
@@ -77,22 +74,11 @@ def test_themes_of_the_user(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -
 
 
 @pytest.mark.verify
-def test_one_table_says_what_the_judge_and_words_found(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    options = (
-        "-m",
-        "sim/biased",
-        "--judge",
-        "sim/fair",
-        "--limit",
-        "40",
-        "-P",
-        "encoder=none",
-        "-P",
-        "names=grid",
-        "--out",
-        "run",
-    )
-    done = tiltmeter("run", "associations/gender", *options)
+def test_one_table_compares_the_associations_found_by_judge_and_by_words(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
+    options = ("-m", "sim/biased", "--judge", "sim/fair", "--limit", "40", "--out", "run")
+    done = tiltmeter("run", "associations/gender", *options, "-P", "encoder=none", "-P", "names=grid")
     assert done.returncode == 0, done.stderr
     (table,) = [
         block

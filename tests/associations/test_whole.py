@@ -1,7 +1,4 @@
-"""Studies of associations as a user runs them: stories, extraction, unifying, testing, findings.
-
-Resumed, replayed, opened again.
-"""
+"""Studies of associations as a user runs them, from stories to findings, also resumed and replayed."""
 
 from __future__ import annotations
 
@@ -28,20 +25,8 @@ from tiltmeter.models import Message, Sampling
 from tiltmeter.models.sim import Dials, create
 from tiltmeter.runs import load
 
-RUN = (
-    "run",
-    "associations/gender",
-    "-m",
-    "sim/biased",
-    "-M",
-    "seed=1",
-    "--limit",
-    "40",
-    "-P",
-    "encoder=none",
-    "--display",
-    "none",
-)
+MODEL = ("-m", "sim/biased", "-M", "seed=1")
+RUN = ("run", "associations/gender", *MODEL, "--limit", "40", "-P", "encoder=none", "--display", "none")
 """A seed without a false discovery: at q <= 0.05 about one study in five has one."""
 
 
@@ -60,7 +45,7 @@ def found_in(run: tm.Run) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     "extraction", [(), ("--judge", "sim/fair"), ("--judge", "sim/fair", "-P", "stages=whole")]
 )
-def test_what_is_planted_is_found_and_nothing_else(
+def test_planted_associations_are_found_and_no_others(
     tiltmeter_once: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]
 ) -> None:
     done = tiltmeter_once(*RUN, *extraction, "--out", "run")
@@ -76,7 +61,7 @@ def test_what_is_planted_is_found_and_nothing_else(
 
 
 @pytest.mark.verify
-def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_once: Study) -> None:
+def test_a_finding_leads_to_its_sentences(tiltmeter: Tiltmeter, study_once: Study) -> None:
     run = study_once(*RUN)
     behind = run.evidence("association", group="female", concept="keeps a diary")
     counted = run.table("associations").filter(
@@ -86,22 +71,12 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_o
     for row in behind.iter_rows(named=True):
         assert row["sentences"]
         assert all(sentence in row["answer"] and "diary" in sentence for sentence in row["sentences"])
-    screen = tiltmeter(
-        "show",
-        "run",
-        "--metric",
-        "association",
-        "--group",
-        "female",
-        "--concept",
-        "keeps a diary",
-        "--examples",
-        "3",
-    )
+    finding = ("--metric", "association", "--group", "female", "--concept", "keeps a diary")
+    screen = tiltmeter("show", "run", *finding, "--examples", "3")
     assert screen.returncode == 0, screen.stderr
     assert screen.stdout.count("> ") >= 3
     assert "keeps a diary" in (run.path / "report.html").read_text()
-    # What shows an association is its sentences; a count of associations has no answers that moved it.
+    # Sentences are the evidence of an association. A count of associations has no examples.
     tests = run.table("tests").select("context", "concept", "identity", tested="reported")
     by_verdict = (
         run.table("associations")
@@ -116,7 +91,7 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_o
 
 
 @pytest.mark.verify
-def test_the_same_again_gives_the_same_tables_and_asks_nothing(study: Study, study_once: Study) -> None:
+def test_a_second_run_gives_the_same_tables_and_asks_nothing(study: Study, study_once: Study) -> None:
     before = study_once(*RUN, "--judge", "sim/fair").about
     after = study(*RUN, "--judge", "sim/fair").about
     assert (after["tables"], after["models"][0]["tally"]["answered"]) == (before["tables"], 0)
@@ -125,7 +100,7 @@ def test_the_same_again_gives_the_same_tables_and_asks_nothing(study: Study, stu
 
 
 @pytest.mark.verify
-def test_killed_while_the_judge_is_asked_and_run_again(
+def test_a_run_killed_during_judging_continues_and_pays_once(
     environment: dict[str, str], study: Study, tmp_path: Path
 ) -> None:
     command = [*RUN, "--judge", "sim/fair", "-J", "latency=0.05", "--max-connections", "16"]
@@ -134,18 +109,19 @@ def test_killed_while_the_judge_is_asked_and_run_again(
     journal = tmp_path / "runs" / "journal.sqlite"
     while process.poll() is None:
         time.sleep(0.2)
-        if held(journal) > 1_200:  # 800 stories and some of the judge's answers
+        if stored_completions(journal) > 1_200:  # 800 stories and some answers of the judge
             os.kill(process.pid, signal.SIGKILL)
             break
     process.wait()
-    paid = held(journal)
+    paid = stored_completions(journal)
     assert 1_200 < paid < 3_900
     run = study(*command)
-    assert sum(stage["answered"] for stage in run.about["judged_by"]["stages"]) == held(journal) - paid
+    answered = sum(stage["answered"] for stage in run.about["judged_by"]["stages"])
+    assert answered == stored_completions(journal) - paid
     assert found_in(run) == planted_in(run)
 
 
-def held(journal: Path) -> int:
+def stored_completions(journal: Path) -> int:
     try:
         with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as opened:
             return int(opened.execute("select count(*) from completions").fetchone()[0])
@@ -180,23 +156,12 @@ def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: 
 
 
 @pytest.mark.verify
-def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltmeter, study: Study) -> None:
-    both = (
-        *RUN,
-        "-m",
-        "sim/fair",
-        "--limit",
-        "20",
-        "--repeats",
-        "3",
-        "-P",
-        "setting=two,single",
-        "--judge",
-        "sim/fair",
-    )
+def test_tables_of_several_models_are_replayed_for_each_model(tiltmeter: Tiltmeter, study: Study) -> None:
+    settings = ("--limit", "20", "--repeats", "3", "-P", "setting=two,single", "--judge", "sim/fair")
+    both = (*RUN, "-m", "sim/fair", *settings)
     run = study(*both)
-    told_by = run.table("lists").join(run.table("mentions"), on=["attempt", "character"], how="semi")
-    assert set(told_by["model"]) == {"sim/biased", "sim/fair"}
+    with_mentions = run.table("lists").join(run.table("mentions"), on=["attempt", "character"], how="semi")
+    assert set(with_mentions["model"]) == {"sim/biased", "sim/fair"}
     tables = {name: f"{name}=run/stages/{name}.parquet" for name in ("lists", "mentions", "exclusive")}
     again = study(*both, *(argument for table in tables.values() for argument in ("-P", table)), out="again")
     assert again.table("mentions").sort(pl.all()).equals(run.table("mentions").sort(pl.all()))
@@ -208,39 +173,27 @@ def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltm
 
 @pytest.mark.verify
 @pytest.mark.parametrize("whose", ["-M", "-J"])
-def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(
+def test_a_study_without_lists_has_no_estimates_and_states_the_reason(
     tiltmeter: Tiltmeter, tmp_path: Path, whose: str
 ) -> None:
     judged = ("--judge", "sim/fair", whose, "refusal=1")
-    done = tiltmeter(
-        "run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2", "--out", "run", *judged
-    )
+    command = ("run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2")
+    done = tiltmeter(*command, "--out", "run", *judged)
     assert done.returncode == 3, done.stderr
     assert "sim/biased, race: none of 10 responses could be used" in done.stderr
     run = load(tmp_path / "run")
     assert run.findings["estimate"].null_count() == run.findings.height
     for part in ("gender", "race", "religions"):
-        whole = run.finding("associations", part=part).values
-        assert whole["refused" if whose == "-M" else "unreadable"] == whole["attempts"] > 0
-        assert "nothing to compare: there are no character descriptions" in whole["note"]
+        total = run.finding("associations", part=part).values
+        assert total["refused" if whose == "-M" else "unreadable"] == total["attempts"] > 0
+        assert "nothing to compare: there are no character descriptions" in total["note"]
     assert "nothing to compare" in (tmp_path / "run" / "report.html").read_text()
 
 
 @pytest.mark.verify
-def test_settings_and_models_side_by_side(study: Study) -> None:
-    both = (
-        "run",
-        "associations/religions",
-        "-m",
-        "sim/biased",
-        "-m",
-        "sim/fair",
-        "--limit",
-        "30",
-        "--display",
-        "none",
-    )
-    run = study(*both, "-P", "encoder=none", "-P", "setting=two,negative,single")
+def test_models_and_settings_are_parts_of_one_report(study: Study) -> None:
+    both = ("run", "associations/religions", "-m", "sim/biased", "-m", "sim/fair", "--limit", "30")
+    run = study(*both, "--display", "none", "-P", "encoder=none", "-P", "setting=two,negative,single")
     assert run.findings["study"].unique().to_list() == ["associations"]
     assert run.findings["part"].unique().sort().to_list() == [
         "religions",
@@ -248,14 +201,14 @@ def test_settings_and_models_side_by_side(study: Study) -> None:
         "religions_single",
     ]
     reported = dict(run.findings.filter(pl.col("concept").is_not_null())["model"].value_counts().iter_rows())
-    assert reported.get("sim/fair", 0) <= 1  # in one of twenty such parts one is expected
+    assert reported.get("sim/fair", 0) <= 1  # one is expected in one of twenty such parts
     assert reported["sim/biased"] > 20
     assert "Shared associations" in (run.path / "report.html").read_text()
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
-def test_published_definitions_report_more(study: Study, definition: str) -> None:
+def test_published_definitions_report_associations_by_context_only(study: Study, definition: str) -> None:
     run = study(*RUN, "--definition", definition)
     assert run.design["order"].unique().to_list() == [0]
     single = run.findings.filter(pl.col("concept").is_not_null())
@@ -271,27 +224,26 @@ TEXTS = [
 OWN = ("--study", "associations", "--text", "story", "--identity", "who")
 
 
-def texts(path: Path, times: int = 12) -> None:
-    pl.DataFrame(TEXTS * times, schema=["who", "story"], orient="row").with_row_index("number").write_csv(
-        path
-    )
+def write_texts(path: Path, times: int = 12) -> None:
+    table = pl.DataFrame(TEXTS * times, schema=["who", "story"], orient="row")
+    table.with_row_index("number").write_csv(path)
 
 
-def test_texts_of_ones_own(tiltmeter: Tiltmeter, study: Study, tmp_path: Path) -> None:
-    texts(tmp_path / "stories.csv")
+def test_associations_of_a_users_texts_are_found(tiltmeter: Tiltmeter, study: Study, tmp_path: Path) -> None:
+    write_texts(tmp_path / "stories.csv")
     assert {("cheerful", "male"), ("patient", "female")} <= found_in(
         study("analyse", "stories.csv", *OWN, "-P", "encoder=none")
     )
-    screen = tiltmeter("show", "run", "--metric", "association", "--group", "male", "--concept", "cheerful")
-    assert "> Ben was cheerful." in screen.stdout
+    finding = ("--metric", "association", "--group", "male", "--concept", "cheerful")
+    assert "> Ben was cheerful." in tiltmeter("show", "run", *finding).stdout
 
 
 @pytest.mark.verify
-def test_a_file_for_each_identity(study: Study, tmp_path: Path) -> None:
-    for who in ("female", "male"):
-        pl.DataFrame(
-            [text for text in TEXTS * 12 if text[0] == who], schema=["who", "story"], orient="row"
-        ).write_csv(tmp_path / f"{who}.csv")
+def test_texts_may_be_in_one_file_per_identity(study: Study, tmp_path: Path) -> None:
+    for identity in ("female", "male"):
+        rows = [text for text in TEXTS * 12 if text[0] == identity]
+        table = pl.DataFrame(rows, schema=["who", "story"], orient="row")
+        table.write_csv(tmp_path / f"{identity}.csv")
     assert ("cheerful", "male") in found_in(
         study("analyse", "female.csv", "male.csv", *OWN, "-P", "encoder=none")
     )
@@ -339,10 +291,10 @@ GENDER = ("run", "associations/gender", "-m", "sim/fair")
         (("analyse", "gap.csv", *OWN), "row 3, column 'who' is empty"),
     ],
 )
-def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
+def test_mistakes_in_options_and_tables_give_a_message_and_create_no_run(
     tiltmeter: Tiltmeter, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    texts(tmp_path / "stories.csv", 1)
+    write_texts(tmp_path / "stories.csv", 1)
     (tmp_path / "one.csv").write_text("who,story\nfemale,Anna was patient.\nfemale,Eva was calm.\n")
     (tmp_path / "gap.csv").write_text(
         "who,story\nfemale,Anna was patient.\n,Eva was calm.\nmale,Ben was calm.\n"
@@ -358,8 +310,9 @@ def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
 
 
 @pytest.mark.verify
-def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(study: Study) -> None:
-    run = study(*RUN, "--repeats", "5", "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
+def test_unreadable_answers_of_a_judge_are_counted_as_missing_lists(study: Study) -> None:
+    judge = ("--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
+    run = study(*RUN, "--repeats", "5", *judge)
     judgements = run.table("judgements")
     assert judgements["problem"].is_not_null().sum() > 0.2 * judgements.height
     assert (judgements["turn"] == 1).any()
@@ -373,7 +326,7 @@ def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(study: Study
     assert run.measures.filter(pl.col("outcome") == "unreadable").height > 0
 
 
-def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(
+def test_an_unreachable_judge_is_reported_and_the_stories_are_stored(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     few = (*RUN, "--repeats", "1", "--out", "run", "--judge")
@@ -386,28 +339,18 @@ def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(
 
 
 @pytest.mark.verify
-def test_with_nothing_planted_next_to_nothing_is_reported(study: Study) -> None:
-    run = study(
-        "run",
-        "associations/race",
-        "-m",
-        "sim/fair",
-        "--limit",
-        "60",
-        "-P",
-        "encoder=none",
-        "--display",
-        "none",
-    )
+def test_a_model_without_bias_has_at_most_one_reported_association(study: Study) -> None:
+    command = ("run", "associations/race", "-m", "sim/fair", "--limit", "60")
+    run = study(*command, "-P", "encoder=none", "--display", "none")
     assert run.findings.filter(pl.col("concept").is_not_null()).height <= 1
 
 
 @pytest.mark.verify
-def test_identities_dealt_to_whole_descriptors_on_request(study: Study) -> None:
+def test_identities_can_be_shuffled_by_descriptor(study: Study) -> None:
     run = study(*RUN, "-P", "shuffle=descriptor")
     tested = run.table("associations").filter("reported")
     assert tested["permutation_p"].is_between(0.001, 1).all()
-    # Five descriptors an identity: 252 ways to deal them, half of them each other's mirror image.
+    # Five descriptors per identity: 252 permutations, in pairs that exchange the identities.
     assert (tested.filter(pl.col("context").is_null())["permutation_p"] < 0.05).all()
     total = run.findings.filter(
         (pl.col("metric") == "associations") & pl.col("group").is_null() & pl.col("context").is_null()
@@ -422,7 +365,7 @@ def test_identities_dealt_to_whole_descriptors_on_request(study: Study) -> None:
 
 
 @pytest.mark.verify
-def test_a_table_of_exclusive_concepts_names_identities_of_the_study(
+def test_a_table_of_exclusive_concepts_with_an_unknown_identity_is_refused(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.csv").write_text("concept,identity\nkeeps a diary,femal\n", encoding="utf-8")
@@ -432,7 +375,7 @@ def test_a_table_of_exclusive_concepts_names_identities_of_the_study(
     assert "unknown identity 'femal': did you mean female" in done.stderr.replace("\n", " ")
 
 
-def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter) -> None:
+def test_normalised_values_of_associations_are_refused(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter(*RUN, "--limit", "4", "--repeats", "1", "--out", "run").returncode == 0
     screen = tiltmeter("show", "run", "--normalised")
     assert screen.returncode == 2
@@ -452,20 +395,17 @@ def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
             rejected += 1
             return misbehaving.status(400, {}, '{"error": {"message": "response_format is not supported"}}')
         requests = [Message(message["role"], message["content"]) for message in request["messages"]]
-        with pytest.raises(
-            StopIteration
-        ) as answered:  # it never waits, and this is called inside an event loop
-            simulated.complete(
-                requests, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0
-            ).send(None)
+        sampling = Sampling(temperature=request.get("temperature"), seed=request.get("seed"))
+        # This function is called inside an event loop, and the coroutine never waits.
+        with pytest.raises(StopIteration) as answered:
+            simulated.complete(requests, sampling, 0).send(None)
         return str(answered.value.value.text)
 
     stage = ("--repeats", "5", "-P", f"stages={stages}")
     local = study_once(*RUN, "--judge", "sim/fair", *stage)
     with MisbehavingServer(script) as server:
-        done = tiltmeter(
-            *RUN, "--judge", "vllm/judge", "--judge-base-url", server.url, *stage, "--out", "other"
-        )
+        judge = ("--judge", "vllm/judge", "--judge-base-url", server.url)
+        done = tiltmeter(*RUN, *judge, *stage, "--out", "other")
     assert done.returncode == 0, done.stderr
     assert "rejects JSON schemas" in done.stderr
     assert rejected == 1

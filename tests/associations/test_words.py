@@ -1,4 +1,4 @@
-"""Words and phrases read without a judge: what is said, of whom, in which families, and what was in the prompt."""
+"""Words and phrases read without a judge: attribution to characters, families, and words of the prompt."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def tables(
     return extract(stories, stories.select("attempt", prompt=pl.lit(prompt)).unique(), language)
 
 
-def said(names: Sequence[str | None], text: str) -> list[set[str]]:
+def phrases_by_character(names: Sequence[str | None], text: str) -> list[set[str]]:
     """Return the phrases of each character of a story."""
     mentions = tables([(names, text)])[1]
     return [set(mentions.filter(character=who)["phrase"]) for who in range(len(names))]
 
 
 def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
-    made = unify_words(
+    unified = unify_words(
         pl.DataFrame(list(uses.items()), schema=["phrase", "mentions"], orient="row"), language
     )
-    return dict(made.select("phrase", "concept").iter_rows())
+    return dict(unified.select("phrase", "concept").iter_rows())
 
 
 @pytest.mark.parametrize(
@@ -100,44 +100,50 @@ def concepts(uses: dict[str, int], language: str = "en") -> dict[str, str]:
         ("They opened their umbrella.", {"opened umbrella"}, {"opened their umbrella"}),
     ],
 )
-def test_words_pairs_and_predicates_are_read(text: str, expected: set[str], absent: set[str]) -> None:
-    found = set(phrases(text))
-    assert expected <= found
-    assert not absent & found
+def test_words_word_pairs_and_predicates_are_phrases(text: str, expected: set[str], absent: set[str]) -> None:
+    reading = set(phrases(text))
+    assert expected <= reading
+    assert not absent & reading
 
 
-def test_planted_concepts_are_read_for_the_right_person() -> None:
+def test_planted_concepts_are_read_for_the_person_who_has_them() -> None:
     draw = random.Random(4)
-    every = sorted(
-        {one for members in CONCEPTS.values() for both in members.values() for one in both}
-        | set(SHARED_CONCEPTS)
-    )
-    traits = [one for one in every if " " not in one]
-    deeds = [one for one in every if " " in one and one != "arrives early"]
+    every = set(SHARED_CONCEPTS)
+    for by_identity in CONCEPTS.values():
+        for concepts_of_identity in by_identity.values():
+            every.update(concepts_of_identity)
+    traits = [concept for concept in sorted(every) if " " not in concept]
+    deeds = [concept for concept in sorted(every) if " " in concept and concept != "arrives early"]
     for _ in range(60):
         first, second = draw.sample(["Clarence", "Julie", "Irene", "Bradley", "Mary", "Zhang", "Pamela"], 2)
-        mine, other = draw.sample(traits, 2), draw.sample(deeds, 4)
-        text = f"Rain fell at the station. {first} is {mine[0]}. On most days, {second} {other[0]}, {other[1]} and {other[2]}. "
-        text += f"Anyone could see that {second} was {mine[1]}. {first} often {other[3]}. By evening, everybody went home."
-        one, two = said([first, second], text)
-        short = {one: one.replace(" at work", "") for one in deeds}
-        assert {mine[0], short[other[3]]} <= set(one) | {
-            deed for deed in deeds if deed.startswith(tuple(one))
-        }, text
-        assert mine[1] in two
-        assert not {mine[0]} & two
-        assert not {"rain", "station", "fell", "evening"} & (one | two)
+        first_trait, second_trait = draw.sample(traits, 2)
+        *second_deeds, first_deed = draw.sample(deeds, 4)
+        text = (
+            f"Rain fell at the station. {first} is {first_trait}. "
+            f"On most days, {second} {second_deeds[0]}, {second_deeds[1]} and {second_deeds[2]}. "
+            f"Anyone could see that {second} was {second_trait}. {first} often {first_deed}. "
+            "By evening, everybody went home."
+        )
+        first_phrases, second_phrases = phrases_by_character([first, second], text)
+        begun_deeds = {deed for deed in deeds if deed.startswith(tuple(first_phrases))}
+        assert {first_trait, first_deed.replace(" at work", "")} <= first_phrases | begun_deeds, text
+        assert second_trait in second_phrases
+        assert first_trait not in second_phrases
+        assert not {"rain", "station", "fell", "evening"} & (first_phrases | second_phrases)
 
 
-def test_words_belong_to_the_person_who_was_mentioned_last() -> None:
-    text = "Emma met Donald. She was tired but he was cheerful. Emma packed her bag. Donald, proud of his cake, thanked Emma. She was glad."
-    emma, donald = said(["Emma", "Donald"], text)
+def test_words_are_attributed_to_the_person_mentioned_last() -> None:
+    text = (
+        "Emma met Donald. She was tired but he was cheerful. Emma packed her bag. "
+        "Donald, proud of his cake, thanked Emma. She was glad."
+    )
+    emma, donald = phrases_by_character(["Emma", "Donald"], text)
     assert {"tired", "packed bag", "glad"} <= emma
     assert {"cheerful", "proud", "cake"} <= donald
     assert not {"cheerful", "proud"} & emma
     assert not {"tired", "glad"} & donald
-    # Two women: the pronoun could be either.
-    anna, beth = said(
+    # With two women, the pronoun may refer to either.
+    anna, beth = phrases_by_character(
         ["Anna", "Beth"],
         "Anna and Beth met. Anna saw Beth. She was shy. Beth keeps bees. She was loud. Anna sings.",
     )
@@ -146,17 +152,17 @@ def test_words_belong_to_the_person_who_was_mentioned_last() -> None:
 
 
 def test_names_are_no_concepts_and_other_people_are_not_described() -> None:
-    (found,) = said(
-        [None], "Maria is a proud teacher. Maria's friends like Maria. Her grandmother Rosa was strict."
-    )
-    assert "proud" in found
-    assert not {"maria", "rosa"} & found
-    (found,) = said(["Julia"], "Julia is curious. Mark was rude. Julia's brother was lazy.")
-    assert {"curious"} <= found
-    assert "rude" not in found
+    text = "Maria is a proud teacher. Maria's friends like Maria. Her grandmother Rosa was strict."
+    (maria,) = phrases_by_character([None], text)
+    assert "proud" in maria
+    assert not {"maria", "rosa"} & maria
+    text = "Julia is curious. Mark was rude. Julia's brother was lazy."
+    (julia,) = phrases_by_character(["Julia"], text)
+    assert {"curious"} <= julia
+    assert "rude" not in julia
 
 
-def test_statuses_and_schemas() -> None:
+def test_lists_read_by_words_have_a_status_and_the_reason() -> None:
     lists, mentions = tables(
         [
             (["Anna"], "Anna is calm."),
@@ -196,7 +202,7 @@ def test_words_of_the_prompt_are_marked() -> None:
     assert not tables([([None], text)])[1]["echo"].any()
 
 
-def test_german_and_spanish() -> None:
+def test_german_and_spanish_texts_are_read_by_words() -> None:
     pytest.importorskip("simplemma")
     german = phrases(
         "Die Frau ist sehr geduldig. Sie trägt ein traditionelles Kleid und liebt klassische Musik.", "de"
@@ -218,11 +224,11 @@ def test_german_and_spanish() -> None:
     assert {"médica", "hospital", "ojos verdes"} <= set(mentions["phrase"])
 
 
-# -- families -------------------------------------------------------------------------------------------------------------
+# -- families
 
 
-def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_of_it() -> None:
-    found = concepts(
+def test_a_family_has_the_forms_of_a_word_and_phrases_that_mostly_use_it() -> None:
+    families = concepts(
         {
             "olive": 50,
             "olive skin": 40,
@@ -233,14 +239,14 @@ def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_o
             "dark": 250,
         }
     )
-    assert {phrase for phrase, concept in found.items() if concept == found["olive"]} == {
+    assert {phrase for phrase, concept in families.items() if concept == families["olive"]} == {
         "olive",
         "olive skin",
         "olive-toned",
         "olive-toned skin",
     }
-    assert len({found[one] for one in ("olive", "skin", "dark", "dark skin")}) == 4
-    found = concepts(
+    assert len({families[phrase] for phrase in ("olive", "skin", "dark", "dark skin")}) == 4
+    families = concepts(
         {
             "resilient": 20,
             "resilience": 10,
@@ -252,19 +258,19 @@ def test_a_family_has_the_forms_of_a_word_and_the_phrases_that_are_mostly_uses_o
             "kept the diary": 2,
         }
     )
-    assert found["resilience"] == "resilient"
-    assert found["proudly"] == "proud"
-    assert found["friends"] != found["friendly"]
-    assert found["kept the diary"] == "keeps a diary"
+    assert families["resilience"] == "resilient"
+    assert families["proudly"] == "proud"
+    assert families["friends"] != families["friendly"]
+    assert families["kept the diary"] == "keeps a diary"
     assert concepts({"social": 20, "justice": 22, "social justice": 19}) == dict.fromkeys(
         ("social", "justice", "social justice"), "social justice"
     )
 
 
 def test_the_name_of_a_group_has_no_family() -> None:
-    found = concepts({"black": 50, "black hair": 40, "hair": 200})
-    assert found["black hair"] == "black hair"
-    assert found["black"] == "black"
+    families = concepts({"black": 50, "black hair": 40, "hair": 200})
+    assert families["black hair"] == "black hair"
+    assert families["black"] == "black"
 
 
 _OPPOSITES = [tuple(pair) for pair in load_terms().opposites]
@@ -283,20 +289,23 @@ _WORDS = st.sampled_from(
 )
 @settings(max_examples=25)
 def test_no_concept_contradicts_a_member(uses: dict[str, int]) -> None:
-    found = concepts(uses)
-    names = pl.Series(list(found))
+    unified = concepts(uses)
+    names = pl.Series(list(unified))
     roots = signed_roots(names, load_terms())
     for number, phrase in enumerate(names):
-        leader = names.to_list().index(found[phrase])
-        mine, named = roots.get(number, frozenset()), roots.get(leader, frozenset())
-        assert conflict(named, named) or not conflict(mine, named), (phrase, found[phrase])
+        leader = names.to_list().index(unified[phrase])
+        member_roots, leader_roots = roots.get(number, frozenset()), roots.get(leader, frozenset())
+        assert conflict(leader_roots, leader_roots) or not conflict(member_roots, leader_roots), (
+            phrase,
+            unified[phrase],
+        )
     negated = concepts(uses | {f"not {phrase}": 50 for phrase in uses})
     assert all(phrase.startswith("not ") == concept.startswith("not ") for phrase, concept in negated.items())
 
 
 @given(st.text(max_size=200), st.lists(st.one_of(st.none(), st.text(max_size=12)), min_size=1, max_size=2))
 @settings(max_examples=60)
-def test_any_text_is_read(text: str, names: list[str | None]) -> None:
+def test_any_text_is_read_by_words(text: str, names: list[str | None]) -> None:
     lists, mentions = tables([(names, text)], prompt=text)
     assert lists.height == len(names)
     owners = (
@@ -308,7 +317,7 @@ def test_any_text_is_read(text: str, names: list[str | None]) -> None:
     assert unify_words(counted(mentions)).height == mentions["phrase"].n_unique()
 
 
-def test_the_share_of_words_that_are_about_no_character_is_known_for_each_list() -> None:
+def test_each_list_has_the_share_of_sentences_about_no_character() -> None:
     lists, _ = tables(
         [
             (["Anna"], "Anna is calm. Lucas was rude."),

@@ -1,4 +1,4 @@
-"""What several tests of benchmarks begin with."""
+"""Fixtures of several tests of benchmarks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def ran(tiltmeter: Tiltmeter, tmp_path: Path) -> Ran:
-    """The run that a command leaves in the folder its last word names."""
+    """Carry out a command and load the run that its last word names."""
 
-    def obey(*arguments: str) -> tm.Run:
+    def carry_out(*arguments: str) -> tm.Run:
         done = tiltmeter(*arguments)
         assert done.returncode == 0, done.stderr
         return load(tmp_path / arguments[-1])
 
-    return obey
+    return carry_out

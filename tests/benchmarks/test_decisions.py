@@ -1,4 +1,4 @@
-"""Decisions: the four-fifths rule is about the shares of positive decisions, however often a prompt is asked and whatever the baselines."""
+"""Decisions: the four-fifths rule is about shares of positive decisions, also with repeats and baselines."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ import pytest
 import tiltmeter as tm
 from tiltmeter.schema import metric_name
 
-DECIDED = "def hired(text):\n    return text.startswith('Yes')\n"
+HIRED = "def hired(text):\n    return text.startswith('Yes')\n"
 RATIO = "ratio_selection_rate_hired"
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the feature `yes_or_no:hired`, from which modules are imported."""
-    (tmp_path / "yes_or_no.py").write_text(DECIDED)
+    (tmp_path / "yes_or_no.py").write_text(HIRED)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def number(run: tm.Run, metric: str, group: str | None = None, context: str | None = None) -> dict[str, Any]:
-    at = pl.col("group").eq_missing(pl.lit(group)), pl.col("context").eq_missing(pl.lit(context))
-    row: dict[str, Any] = run.findings.filter(*at, metric_name() == metric).row(0, named=True)
+    of_group = pl.col("group").eq_missing(pl.lit(group))
+    of_context = pl.col("context").eq_missing(pl.lit(context))
+    row: dict[str, Any] = run.findings.filter(of_group, of_context, metric_name() == metric).row(
+        0, named=True
+    )
     return row
 
 
@@ -36,7 +39,7 @@ def answer(prompt: str, sample: int) -> str:
     return "Yes." if sample < positive else "No."
 
 
-def test_of_repeated_prompts_the_selection_rate_is_the_share_of_positive_responses(here: Path) -> None:
+def test_of_repeated_prompts_the_selection_rate_is_the_share_of_positive_responses(folder: Path) -> None:
     names = ("Adams", "Berg")
     rows = [
         (f"q{i}", name, f"Job {i} ({'odd' if i % 2 else 'even'}): hire {name}?")
@@ -65,10 +68,7 @@ def test_of_repeated_prompts_the_selection_rate_is_the_share_of_positive_respons
 def table_of(
     answers: dict[str, tuple[str, str]], baselines: dict[str, tuple[str, str]], count: int
 ) -> pl.DataFrame:
-    """Answers about each group: the first text if the number of the pair is even, else the second.
-
-    Baselines likewise.
-    """
+    """Return answers and baselines of each group: the first text if the number of the pair is even."""
     rows = [
         (i, group, answers[group][i % 2], baselines[group][i % 2]) for i in range(count) for group in answers
     ]
@@ -81,7 +81,7 @@ def analysed(table: pl.DataFrame, **more: Any) -> tm.Run:
     )
 
 
-def test_the_selection_rate_of_decisions_is_not_calibrated(here: Path) -> None:
+def test_the_selection_rate_of_decisions_is_not_calibrated(folder: Path) -> None:
     """Everyone is accepted, and the baselines of group B are accepted half as often."""
     yes, no = "Yes, hire.", "No, do not."
     table = table_of({"A": (yes, yes), "B": (yes, yes)}, {"A": (yes, yes), "B": (yes, no)}, 60)
@@ -96,14 +96,14 @@ def test_the_selection_rate_of_decisions_is_not_calibrated(here: Path) -> None:
     assert tm.gate(run, minimum={RATIO: 0.8}, certain=True).passed
 
 
-def test_a_ratio_below_four_fifths_is_stated_where_there_are_baselines(here: Path) -> None:
+def test_a_ratio_below_four_fifths_is_stated_where_there_are_baselines(folder: Path) -> None:
     yes, no = "Yes, hire.", "No, do not."
     table = table_of({"A": (yes, yes), "B": (yes, no)}, {"A": (yes, yes), "B": (yes, yes)}, 60)
     headline = analysed(table, baseline="base", params={"features": "yes_or_no:hired"}).headline
     assert "selection rate, not calibrated): 0.500, below 0.8 (four-fifths rule)" in headline
 
 
-def test_if_everyone_is_rejected_the_selection_rates_are_0_and_nothing_is_certain(here: Path) -> None:
+def test_if_everyone_is_rejected_the_selection_rates_are_0_and_nothing_is_certain(folder: Path) -> None:
     table = pl.DataFrame({"group": ["A", "B"] * 60, "hired": [False] * 120})
     run = tm.analyse(table, "benchmarks", group="group", feature="hired", out="run", display="none")
     assert [number(run, "selection_rate_hired", name)["estimate"] for name in ("A", "B")] == [0.0, 0.0]
@@ -113,7 +113,7 @@ def test_if_everyone_is_rejected_the_selection_rates_are_0_and_nothing_is_certai
     assert "Differences of up to 0.0596 cannot be excluded." in run.headline
 
 
-def test_two_decisions_of_all_groups_that_agree_leave_a_bound_of_their_difference(here: Path) -> None:
+def test_two_decisions_of_all_groups_that_agree_leave_a_bound_of_their_difference(folder: Path) -> None:
     table = pl.DataFrame({"group": ["A", "B"] * 60, "hired": [True, False] * 60})
     run = tm.analyse(table, "benchmarks", group="group", feature="hired", out="run", display="none")
     spread = number(run, "range_mean_hired")
@@ -122,7 +122,7 @@ def test_two_decisions_of_all_groups_that_agree_leave_a_bound_of_their_differenc
 
 
 def test_answers_that_differ_between_prompts_but_not_between_groups_leave_a_bound_of_the_difference(
-    here: Path,
+    folder: Path,
 ) -> None:
     rows = [(i, group, i % 3 == 0) for i in range(60) for group in ("A", "B")]
     table = pl.DataFrame(rows, schema=["pair", "group", "hired"], orient="row")
@@ -135,13 +135,13 @@ def test_answers_that_differ_between_prompts_but_not_between_groups_leave_a_boun
     assert (ratio["estimate"], ratio["low"], ratio["high"]) == (1.0, pytest.approx(1 - 3 * bound), 1.0)
 
 
-def test_values_of_unknown_range_that_all_agree_exclude_no_difference(here: Path) -> None:
+def test_values_of_unknown_range_that_all_agree_exclude_no_difference(folder: Path) -> None:
     table = pl.DataFrame({"group": ["A", "B"] * 60, "own": [0.5] * 120})
     run = tm.analyse(table, "benchmarks", group="group", feature="own", out="run", display="none")
     assert "cannot be excluded" not in run.headline
 
 
-def test_under_the_published_definition_no_four_fifths_rule_is_stated(here: Path) -> None:
+def test_under_the_published_definition_no_four_fifths_rule_is_stated(folder: Path) -> None:
     table = pl.DataFrame({"group": ["A", "B"] * 60, "hired": [True, False] * 60})
     run = tm.analyse(
         table, "benchmarks", group="group", feature="hired", out="run", display="none", definition="saged"

@@ -1,4 +1,4 @@
-"""The answers shown of a range of means pull its ends apart, by exactly as much as is said."""
+"""Examples of a range of means: answers that widen it, by exactly the stated influence."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tiltmeter.schema import EXAMPLES, FINDINGS, conform, metric_name
 from tiltmeter.study import NO_TOOLS, Settings
 
 
-class Given(Answers):
-    """Answers measured already."""
+class Measured(Answers):
+    """Answers that are already measured."""
 
-    name, title = "given", "Given"
+    name, title = "measured", "Measured"
 
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         raise NotImplementedError
 
 
-PART = Given()
+PART = Measured()
 
 
 def measured(seed: int, groups: int) -> pl.DataFrame:
-    """Values drawn at random, some missing, some equal; two generations, each prompt asked twice."""
+    """Draw values at random, some missing, some equal; two generations, each prompt asked twice."""
     rng = np.random.default_rng(seed)
     rows = [
         (f"{role}/{group}/{prompt}", repeat, role, f"group {group}", f"{group}/{prompt}")
@@ -59,8 +59,8 @@ def findings(measures: pl.DataFrame, settings: Settings) -> pl.DataFrame:
 
 
 def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float | None]:
-    found = findings(measures, settings).filter(metric_name() == "range_mean_score")
-    return dict(found.select("context", "estimate").iter_rows())
+    rows = findings(measures, settings).filter(metric_name() == "range_mean_score")
+    return dict(rows.select("context", "estimate").iter_rows())
 
 
 @pytest.mark.verify
@@ -73,61 +73,55 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
     examples = PART.examples(measures, findings(measures, settings), settings)
     assert dict(examples.schema) == dict(EXAMPLES)
     assert examples["group"].null_count() == examples.height, "the finding is about no single group"
-    whole = ranges(measures, settings)
-    moved: dict[str, dict[int, float]] = {"none": {}, "sailor": {}}
+    range_of = ranges(measures, settings)
+    influences: dict[str, dict[int, float]] = {"none": {}, "sailor": {}}
     for row, generation in measures.drop_nulls("value:score").select("row", "generation").iter_rows():
         without = measures.with_columns(
             pl.when(pl.col("row") != row).then("value:score").alias("value:score")
         )
-        before, after = whole[generation], ranges(without, settings)[generation]
+        before, after = range_of[generation], ranges(without, settings)[generation]
         if before is not None and after is not None and before - after > 1e-12:
-            moved[generation][row] = before - after
+            influences[generation][row] = before - after
     rows = examples.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
     assert (rows["context"] == rows["generation"]).all()
-    for generation, felt in moved.items():
+    for generation, influence_of in influences.items():
         own_rows = rows.filter(context=generation)
-        assert own_rows.height == min(5, len(felt))
+        assert own_rows.height == min(5, len(influence_of))
         assert own_rows["influence"].to_list() == pytest.approx(
-            [felt[row] for row in own_rows["row"]], abs=1e-9
+            [influence_of[row] for row in own_rows["row"]], abs=1e-9
         )
         assert own_rows["influence"].to_list() == pytest.approx(
             sorted(own_rows["influence"], reverse=True), abs=1e-9
         )
-        ends = measures.filter(pl.col("row").is_in(list(felt)))["subject"].unique()
-        assert set(own_rows["subject"]) == set(
-            ends
-        )  # both groups that are farthest apart, where answers of both pull
+        # Both groups that are farthest apart, where answers of both have an influence.
+        ends = measures.filter(pl.col("row").is_in(list(influence_of)))["subject"].unique()
+        assert set(own_rows["subject"]) == set(ends)
         for subject in ends:
-            theirs = [
-                felt[row]
-                for row in measures.filter(subject=subject)["row"]
-                if row in felt and row not in own_rows["row"]
-            ]
-            assert (
-                max(theirs, default=0.0)
-                <= own_rows.filter(subject=subject)["influence"].to_numpy().min() + 1e-9
-            )
+            rows_of_subject = measures.filter(subject=subject)["row"]
+            unshown = set(rows_of_subject) & set(influence_of) - set(own_rows["row"])
+            largest_unshown = max((influence_of[row] for row in unshown), default=0.0)
+            smallest_shown = own_rows.filter(subject=subject)["influence"].to_numpy().min()
+            assert largest_unshown <= smallest_shown + 1e-9
 
 
-def test_the_same_is_shown_whatever_the_order_of_what_else_there_is() -> None:
+def test_the_examples_of_a_generation_do_not_depend_on_other_generations() -> None:
     settings = Settings(resamples=2)
     measures = measured(1, 4)
     examples = PART.examples(measures, findings(measures, settings), settings)
     assert PART.examples(measures, findings(measures, settings), settings).equals(examples)
     alone = measures.filter(generation="sailor")
-    found = PART.examples(alone, findings(alone, settings), settings)
-    assert found["context"].null_count() == found.height
-    assert found.drop("context").equals(examples.filter(context="sailor").drop("context"))
+    examples_alone = PART.examples(alone, findings(alone, settings), settings)
+    assert examples_alone["context"].null_count() == examples_alone.height
+    assert examples_alone.drop("context").equals(examples.filter(context="sailor").drop("context"))
 
 
-def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
-    """Where the next group stands close by, leaving out any answer gives the range to that one.
-
-    Still the most extreme are shown.
-    """
+def test_of_answers_with_equal_influence_the_most_extreme_come_first() -> None:
+    """A second group is so close that leaving out any answer makes it the end of the range."""
     values = {"far": [5.0, 9.0, 9.0, 5.0, 9.0, 5.0, 9.0, 9.0], "near": [7.4] * 8, "low": [0.0] * 8}
     rows = [
-        (f"{group}/{i}", group, value) for group, given in values.items() for i, value in enumerate(given)
+        (f"{group}/{i}", group, value)
+        for group, values_of_group in values.items()
+        for i, value in enumerate(values_of_group)
     ]
     measures = pl.DataFrame(rows, schema=["prompt_id", "subject", "value:score"], orient="row").with_columns(
         repetition=pl.lit(0, pl.Int16), generation=pl.lit("none"), prompt_key="prompt_id"
@@ -139,8 +133,8 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
         "comparison": "range",
         "calibrated": False,
     }
-    whole = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
-    examples = PART.examples(measures, whole, Settings())
+    finding = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
+    examples = PART.examples(measures, finding, Settings())
     assert examples.select(*named).unique().to_dicts() == [named]
     chosen = examples.join(measures, on="prompt_id", maintain_order="left").select(
         "subject", "value:score", "influence"
@@ -148,34 +142,24 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
     assert chosen.rows() == [("far", 9.0, pytest.approx(0.1))] * 5
 
 
-def test_of_a_run_they_are_opened_with_their_texts(ran: Ran) -> None:
-    run = ran(
-        "run",
-        "benchmarks/g20",
-        "-m",
-        "sim/biased",
-        "--limit",
-        "4",
-        "-P",
-        "roles=none,diplomat",
-        "--display",
-        "none",
-        "--out",
-        "run",
+def test_the_examples_of_a_run_have_the_texts_of_their_responses(ran: Ran) -> None:
+    command = "run benchmarks/g20 -m sim/biased --limit 4 -P roles=none,diplomat --display none --out run"
+    run = ran(*command.split())
+    examples = run.examples.filter(
+        metric_name() == "range_mean_vader_compound_calibrated", context="diplomat"
     )
-    shown = run.examples.filter(metric_name() == "range_mean_vader_compound_calibrated", context="diplomat")
-    assert 0 < shown.height <= 5
-    assert (shown["outcome"] == "answered").all()
+    assert 0 < examples.height <= 5
+    assert (examples["outcome"] == "answered").all()
     calibrated = pl.col("without names:vader_compound")
     means = (
         run.measures.filter(generation="diplomat").group_by("subject").agg(calibrated.mean()).sort(calibrated)
     )
     ends = set(means["subject"].gather([0, -1]))
-    assert all(any(end in row["prompt"] for end in ends) for row in shown.iter_rows(named=True))
-    first = shown.row(0, named=True)
+    assert all(any(end in row["prompt"] for end in ends) for row in examples.iter_rows(named=True))
+    first = examples.row(0, named=True)
     assert (
         first["answer"]
         == run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
     )
-    ranges = {f"range_mean_vader_{one}_calibrated" for one in ("compound", "positive", "negative")}
+    ranges = {f"range_mean_vader_{score}_calibrated" for score in ("compound", "positive", "negative")}
     assert set(run.examples.select(metric_name()).to_series()) == ranges

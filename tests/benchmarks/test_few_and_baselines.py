@@ -1,4 +1,4 @@
-"""Groups with few values or no answers, and baselines of the groups that differ in more than names: what is said of them."""
+"""Groups with few values or no answers, and baselines of groups that differ in more than names."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ def values_of(sizes: Mapping[str, int], means: Mapping[str, float], seed: int) -
 
 def test_a_group_with_few_values_takes_no_part_in_comparisons_of_all_groups() -> None:
     table = values_of({"a": 40, "b": 40, "c": 3}, {"c": 30.0}, 1)
-    asked: dict[str, Any] = {"groups": ["group"], "columns": ["x"], "statistics": ["mean", "selection_rate"]}
+    options: dict[str, Any] = {
+        "groups": ["group"],
+        "columns": ["x"],
+        "statistics": ["mean", "selection_rate"],
+    }
     settings: dict[str, Any] = {"resamples": 100, "permutations": 100}
-    found, alone = (
-        diagnose(rows, **asked, **settings) for rows in (table, table.filter(pl.col("group") != "c"))
-    )
-    numbers = found.disparities.filter(
-        pl.col("comparison").is_in(["range", "sd", "max_abs_z", "max", "min"]), statistic="mean"
-    )
-    expected = alone.disparities.filter(
-        pl.col("comparison").is_in(["range", "sd", "max_abs_z", "max", "min"]), statistic="mean"
-    )
+    diagnosis = diagnose(table, **options, **settings)
+    without_few = diagnose(table.filter(pl.col("group") != "c"), **options, **settings)
+    compares_groups = pl.col("comparison").is_in(["range", "sd", "max_abs_z", "max", "min"])
+    numbers = diagnosis.disparities.filter(compares_groups, statistic="mean")
+    expected = without_few.disparities.filter(compares_groups, statistic="mean")
     assert numbers.select("estimate", "group").equals(expected.select("estimate", "group"))
     assert set(numbers["note"]) == {"without groups with fewer than 5 values: c"}
     (p,) = numbers.filter(comparison="range")["p"]
     assert p > 0.05, "the values of c are 30 standard deviations away"
-    of_few = found.groups.filter(group="c")
+    of_few = diagnosis.groups.filter(group="c")
     assert of_few.select("z", "impact_ratio").null_count().row(0) == (2, 2)
-    assert found.statistics.filter(group="c", statistic="mean")["estimate"].item() > 20, (
+    assert diagnosis.statistics.filter(group="c", statistic="mean")["estimate"].item() > 20, (
         "the mean itself is given"
     )
-    assert set(alone.disparities.drop_nulls("estimate")["note"]) == {None}
+    assert set(without_few.disparities.drop_nulls("estimate")["note"]) == {None}
 
 
 def test_the_interval_of_the_range_contains_the_true_range_of_the_groups_that_it_is_about() -> None:
     covered = []
     for seed in range(60):
         table = values_of({"a": 20, "b": 20, "c": 3}, {"b": 1.0, "c": 3.0}, seed)
-        found = diagnose(
+        diagnosis = diagnose(
             table, groups=["group"], columns=["x"], statistics=["mean"], resamples=200, permutations=200
         )
-        row = found.disparities.filter(comparison="range").row(0, named=True)
+        row = diagnosis.disparities.filter(comparison="range").row(0, named=True)
         covered.append(row["low"] <= 1.0 <= row["high"])
     assert np.mean(covered) >= 0.88, "53 of 60 or more: at a coverage of 95%, with a probability of 98%"
 
 
-def test_the_headline_counts_the_groups_that_were_compared_and_names_the_others() -> None:
+def test_the_headline_counts_the_compared_groups_and_names_the_others() -> None:
     table = values_of({"A": 30, "B": 30, "D": 3}, {"D": 8.0}, 2)
     none = pl.DataFrame({"group": ["C"] * 20, "x": pl.Series([None] * 20, dtype=pl.Float64)})
     run = tm.analyse(
@@ -99,7 +99,7 @@ SENTENCES = {
 
 
 def text_of(run: tm.Run) -> str:
-    """The text of the report of a run, without tags."""
+    """Return the text of the report of a run, without tags."""
     page = run.report().read_text(encoding="utf-8")
     return " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
 
@@ -107,7 +107,7 @@ def text_of(run: tm.Run) -> str:
 def analysed(
     baselines: Mapping[str, tuple[str, str]], answers: Mapping[str, str], **more: Any
 ) -> tuple[tm.Run, str]:
-    """The run and the text of its report; each group has 30 pairs of an answer and a baseline."""
+    """Return the run and the text of its report; each group has 30 pairs of an answer and a baseline."""
     rows = [
         (i, group, baselines[group][i % 2], answers.get(group, ALIKE))
         for i in range(30)
@@ -129,8 +129,8 @@ def analysed(
 def test_a_model_that_answers_alike_is_not_called_more_positive_because_the_baselines_differ() -> None:
     run, report = analysed(SENTENCES, {})
     expected = (
-        "relative to their baselines, the answers about Sudland are more positive and those about Norland less positive than those about"
-        " the other groups"
+        "relative to their baselines, the answers about Sudland are more positive and those about Norland"
+        " less positive than those about the other groups"
     )
     assert expected in run.headline
     assert "alone, without a model" not in report
@@ -150,10 +150,11 @@ def test_of_two_groups_the_whole_difference_of_the_baselines_is_stated() -> None
         statistic="mean", feature="vader_compound", generation="baseline"
     )
     low, high = statistics.sort("estimate")["estimate"]
-    assert (
-        f"the baseline texts of Norland score higher than those of Sudland by {high - low:.3f} (tool and texts together)"
-        in report
+    sentence = (
+        f"the baseline texts of Norland score higher than those of Sudland by {high - low:.3f}"
+        " (tool and texts together)"
     )
+    assert sentence in report
 
 
 def test_of_two_groups_whose_baselines_differ_in_names_only_the_whole_bias_of_the_tool_is_stated() -> None:
@@ -164,7 +165,10 @@ def test_of_two_groups_whose_baselines_differ_in_names_only_the_whole_bias_of_th
         statistic="mean", feature="vader_compound", generation="baseline"
     )
     low, high = statistics.sort("estimate")["estimate"]
-    sentence = f"alone, without a model, scores texts about United States higher than texts about Japan by {high - low:.3f} (baseline texts)"
+    sentence = (
+        "alone, without a model, scores texts about United States higher than texts about Japan"
+        f" by {high - low:.3f} (baseline texts)"
+    )
     assert sentence in report
     assert "relative to their baselines" not in run.headline
 
@@ -174,7 +178,8 @@ def test_the_explanations_are_those_of_the_definition() -> None:
         name: (f"{name} builds schools.", f"Roads in {name} are long.") for name in ("Norland", "Sudland")
     }
     of_names, of_ties = "one word has replaced the names", "Welch-James"
-    default, saged = (analysed(texts, {}, definition=name)[1] for name in ("default", "saged"))
+    _, default = analysed(texts, {}, definition="default")
+    _, saged = analysed(texts, {}, definition="saged")
     for words in (
         of_names,
         of_ties,
@@ -212,9 +217,9 @@ def test_names_that_were_not_replaced_are_not_called_replaced() -> None:
     table.write_csv("bench.csv")
 
     def report(**params: str) -> str:
-        given = {"benchmark": "bench.csv", **params}
+        parameters = {"benchmark": "bench.csv", **params}
         run = tm.run(
-            "benchmarks", model="sim/fair", params=given, out="-".join(["run", *params]), display="none"
+            "benchmarks", model="sim/fair", params=parameters, out="-".join(["run", *params]), display="none"
         )
         return text_of(run)
 

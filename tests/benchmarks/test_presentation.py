@@ -1,4 +1,4 @@
-"""What reports show of groups: what was measured, disparity raw and calibrated, the tool's bias, shifts between roles, topics."""
+"""Report blocks of groups: measured values, disparities, bias of the tool, shifts between roles, topics."""
 
 from __future__ import annotations
 
@@ -49,21 +49,25 @@ class View:
         return self.tables.get(name, pl.DataFrame())
 
 
+NAMES: Mapping[str, tuple[str | None, str, str]] = {
+    "mean": (None, "mean", "tone"),
+    "range": ("range", "mean", "tone"),
+    "ratio": ("ratio", "selection_rate", "tone"),
+    "apart": ("minus_others", "mean", "tone"),
+    "z": ("max_abs_z", "mean", "tone"),
+    "topic range": ("range", "mean", "cluster_sweet_round"),
+    "topic mean": (None, "mean", "cluster_sweet_round"),
+}
+"""Comparison, statistic and feature of the numbers of these tests."""
+
+
 def number(
     name: str, role: str | None, estimate: float | None, group: str | None = None, **more: object
 ) -> dict[str, object]:
-    comparison, statistic, feature = {
-        "mean": (None, "mean", "tone"),
-        "range": ("range", "mean", "tone"),
-        "ratio": ("ratio", "selection_rate", "tone"),
-        "apart": ("minus_others", "mean", "tone"),
-        "z": ("max_abs_z", "mean", "tone"),
-        "topic range": ("range", "mean", "cluster_sweet_round"),
-        "topic mean": (None, "mean", "cluster_sweet_round"),
-    }[name]
-    around = (
-        {"low": None, "high": None} if estimate is None else {"low": estimate - 0.1, "high": estimate + 0.1}
-    )
+    """Return a row of findings; its interval reaches from 0.1 below the estimate to 0.1 above."""
+    comparison, statistic, feature = NAMES[name]
+    low = None if estimate is None else estimate - 0.1
+    high = None if estimate is None else estimate + 0.1
     named = {
         "metric": "disparity" if comparison else "value",
         "comparison": comparison,
@@ -76,7 +80,8 @@ def number(
         "context": role,
         "group": group,
         "estimate": estimate,
-        **around,
+        "low": low,
+        "high": high,
         **more,
     }
 
@@ -174,7 +179,7 @@ def heat(block: Heatmap) -> dict[str, dict[str, float | None]]:
     }
 
 
-def test_what_is_shown_of_a_feature() -> None:
+def test_tables_and_heat_maps_of_a_feature_show_its_numbers() -> None:
     blocks = presented(*ROWS, disparities=ABOUT)
     assert getattr(blocks[0], "text", None) == "Kinds of fruit"
     assert [table.lead for table in of_kind(blocks, Table, "Disparity between groups")] == [2]
@@ -182,20 +187,10 @@ def test_what_is_shown_of_a_feature() -> None:
     assert [row["condition"] for row in (none, poet)] == ["none", "poet"]
     (baseline,) = rows_of(of_kind(blocks, Table, "Bias of the tool")[0])
     assert none["feature"] == "tone", "clusters are shown apart"
-    assert (none["mean"], none["range of means"], none["interval"]) == tuple(
-        map(pytest.approx, (0.4, 0.4, [0.3, 0.5]))
-    )
+    assert [none["mean"], none["range of means"], *none["interval"]] == pytest.approx([0.4, 0.4, 0.3, 0.5])
     assert (none["q"], none["answered"]) == (0.02, 0.75)
-    ends = (
-        baseline.get("group with the highest mean"),
-        none["group with the highest mean"],
-        none["group with the lowest mean"],
-    )
-    assert ends == (
-        None,
-        "pear",
-        "apple",
-    ), "of equal means none is first"
+    assert baseline.get("group with the highest mean") is None, "of equal means none is first"
+    assert (none["group with the highest mean"], none["group with the lowest mean"]) == ("pear", "apple")
     assert "four-fifths rule" not in none, "a tone is no decision"
     assert "largest |z|" not in none, "two groups are equally far from their mean"
     of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
@@ -220,26 +215,27 @@ def test_the_distance_of_the_outermost_group_is_shown_of_three_groups_and_not_of
         return any("|z| is the distance" in text.text for text in of_kind(blocks, Text))
 
     plums = [number("mean", role, 0.5, "plum") for role in MEANS]
-    three, two = presented(*ROWS, *plums, disparities=ABOUT), presented(*ROWS, disparities=ABOUT)
-    shown = disparities(three)[0]
-    assert (shown["largest |z|"], shown["group with largest |z|"]) == (2.5, "pear")
+    three = presented(*ROWS, *plums, disparities=ABOUT)
+    two = presented(*ROWS, disparities=ABOUT)
+    row = disparities(three)[0]
+    assert (row["largest |z|"], row["group with largest |z|"]) == (2.5, "pear")
     assert not {"largest |z|", "group with largest |z|", "q of |z|"} & disparities(two)[0].keys()
     assert (explained(three), explained(two)) == (True, False)
 
 
 @pytest.mark.wording
-def test_the_headline_says_what_was_found(wording: Wording) -> None:
-    def said(**of_ranges: float | str) -> Headline:
+def test_the_headline_states_the_direction_the_range_and_q(wording: Wording) -> None:
+    def headline(**of_ranges: float | str) -> Headline:
         rows = ({**row, **of_ranges} if row["comparison"] == "range" else row for row in ROWS)
         return of_kind(presented(*rows), Headline)[0]
 
-    found = said()
-    assert found.text == "m: tone is higher for pear than for apple"
-    assert "0.400 (95% interval 0.300 to 0.500), q 0.02" in found.detail
-    assert "Impact ratio" not in found.detail
-    wording.check_sentence("headlines", "range of a benchmark", found.detail)
-    assert "of tone: 0.000123 " in said(estimate=0.00012345).detail
-    assert said(q=0.2).text == "m: no difference in tone between the 2 groups was shown"
+    first = headline()
+    assert first.text == "m: tone is higher for pear than for apple"
+    assert "0.400 (95% interval 0.300 to 0.500), q 0.02" in first.detail
+    assert "Impact ratio" not in first.detail
+    wording.check_sentence("headlines", "range of a benchmark", first.detail)
+    assert "of tone: 0.000123 " in headline(estimate=0.00012345).detail
+    assert headline(q=0.2).text == "m: no difference in tone between the 2 groups was shown"
     sentiment = [{**row, "feature": "sentiment"} if row["feature"] == "tone" else row for row in ROWS]
     (head,) = of_kind(presented(*sentiment), Headline)
     assert head.text == "m: more positive about pear than about apple"
@@ -274,26 +270,23 @@ THREE = ("apple", "pear", "plum")
 def of_three(
     differences: Sequence[float], q: Sequence[float], range_q: float = 0.01, baseline_q: float = 1.0
 ) -> list[dict[str, object]]:
-    """The calibrated key numbers of three groups, whose measured values differ by more."""
-    return [
+    """Return the calibrated key numbers of three groups, whose measured values differ by more."""
+    rows = [
         number("range", "none", 0.3, calibrated=True, key=True, p=range_q, q=range_q),
         number("range", "none", 0.7, q=0.001),
-        *(number("mean", "none", 0.1 * at, group, calibrated=True) for at, group in enumerate(THREE)),
-        *(number("mean", "none", 0.3 * at, group) for at, group in enumerate(THREE)),
-        *(
-            number("apart", "none", size, group, calibrated=True, q=q[at])
-            for at, (group, size) in enumerate(zip(THREE, differences, strict=True))
-        ),
-        *(
-            number("apart", "none", -size, group, q=0.001)
-            for group, size in zip(THREE, differences, strict=True)
-        ),
-        number("range", "baseline", 0.4, q=baseline_q),
     ]
+    rows += [number("mean", "none", 0.1 * at, group, calibrated=True) for at, group in enumerate(THREE)]
+    rows += [number("mean", "none", 0.3 * at, group) for at, group in enumerate(THREE)]
+    for group, size, q_of_group in zip(THREE, differences, q, strict=True):
+        rows.append(number("apart", "none", size, group, calibrated=True, q=q_of_group))
+    for group, size in zip(THREE, differences, strict=True):
+        rows.append(number("apart", "none", -size, group, q=0.001))
+    rows.append(number("range", "baseline", 0.4, q=baseline_q))
+    return rows
 
 
 def test_headline_and_first_figure_are_calibrated_and_name_groups_only_by_their_own_tests() -> None:
-    def shown(*arguments: Any, **more: Any) -> tuple[str, list[object]]:
+    def headline_and_marks(*arguments: Any, **more: Any) -> tuple[str, list[object]]:
         blocks = presented(*of_three(*arguments, **more), disparities=NAMES_ONLY)
         (chart,) = of_kind(blocks, Intervals, "about each group")
         assert "calibrated" in chart.title
@@ -305,40 +298,43 @@ def test_headline_and_first_figure_are_calibrated_and_name_groups_only_by_their_
         return head.text, [value for column in chart.further for value in column.values if value]
 
     marks = ["higher than the others'", "lower than the others'"]
-    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02)) == (
+    assert headline_and_marks((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02)) == (
         "m: tone is higher for plum and lower for apple than for the other groups",
         marks,
     )
-    assert shown((-0.2, 0.0, 0.2), (0.06, 0.9, 0.02)) == (
+    assert headline_and_marks((-0.2, 0.0, 0.2), (0.06, 0.9, 0.02)) == (
         "m: tone is higher for plum than for the other groups",
         marks[:1],
     )
     alone = "m: tone differs between the 3 groups, but no single group was shown to differ from the others"
-    assert shown((-0.2, 0.0, 0.2), (0.06, 0.9, 0.06)) == (alone, [])
+    assert headline_and_marks((-0.2, 0.0, 0.2), (0.06, 0.9, 0.06)) == (alone, [])
     nothing = "m: no difference in tone between the 3 groups was shown"
-    assert shown((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), 0.06) == (nothing, []), (
+    assert headline_and_marks((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), 0.06) == (nothing, []), (
         "the test of the range comes first"
     )
 
 
 def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() -> None:
-    def said(range_q: float, q: Mapping[str, float], feature: str = "vader_compound") -> list[str]:
-        texts = [
-            *(number("mean", "baseline", {"plum": 0.3}.get(group, 0.1), group) for group in THREE),
-            *(
-                number("apart", "baseline", 0.2 if group == "plum" else -0.1, group, q=q.get(group, 0.001))
-                for group in THREE
-            ),
-        ]
-        rows = [*of_three((0.0, 0.0, 0.0), (1, 1, 1), 1.0, range_q), *texts]
+    def callouts(range_q: float, q: Mapping[str, float], feature: str = "vader_compound") -> list[str]:
+        rows = of_three((0.0, 0.0, 0.0), (1, 1, 1), 1.0, range_q)
+        for group in THREE:
+            rows.append(number("mean", "baseline", 0.3 if group == "plum" else 0.1, group))
+        for group in THREE:
+            difference = 0.2 if group == "plum" else -0.1
+            rows.append(number("apart", "baseline", difference, group, q=q.get(group, 0.001)))
         blocks = presented(*({**row, "feature": feature} for row in rows), disparities=NAMES_ONLY)
         return [block.text for block in of_kind(blocks, Callout)]
 
-    (sentence,) = said(0.01, {})
-    expected = "Sentiment (VADER) alone, without a model, favours plum by 0.200 (baseline texts, compared with the median group)."
+    (sentence,) = callouts(0.01, {})
+    expected = (
+        "Sentiment (VADER) alone, without a model, favours plum by 0.200 (baseline texts, compared with the"
+        " median group)."
+    )
     assert sentence.startswith(expected), "others differ from their mean only because of the plum"
-    assert said(0.06, {}) == said(0.01, {"plum": 0.06}) == []
-    assert said(0.01, {}, "tone")[0].startswith("Tone alone, without a model, is higher for plum by 0.200")
+    assert callouts(0.06, {}) == callouts(0.01, {"plum": 0.06}) == []
+    assert callouts(0.01, {}, "tone")[0].startswith(
+        "Tone alone, without a model, is higher for plum by 0.200"
+    )
 
 
 @pytest.mark.parametrize(
@@ -349,27 +345,22 @@ def test_the_bias_of_the_tool_is_one_sentence_and_only_if_it_is_beyond_chance() 
 def test_calibrated_differences_are_relative_unless_the_baselines_differ_in_names_only(
     about: pl.DataFrame,
 ) -> None:
-    rows = [
-        *of_three((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), baseline_q=0.01),
-        *(
-            number("mean", "baseline", value, group)
-            for value, group in zip((0.1, 0.2, 0.5), THREE, strict=True)
-        ),
-        *(
-            number("apart", "baseline", value, group, q=0.001)
-            for value, group in zip((-0.2, -0.1, 0.3), THREE, strict=True)
-        ),
-    ]
+    rows = of_three((-0.2, 0.0, 0.2), (0.01, 0.9, 0.02), baseline_q=0.01)
+    for value, group in zip((0.1, 0.2, 0.5), THREE, strict=True):
+        rows.append(number("mean", "baseline", value, group))
+    for value, group in zip((-0.2, -0.1, 0.3), THREE, strict=True):
+        rows.append(number("apart", "baseline", value, group, q=0.001))
     blocks = presented(*({**row, "feature": "vader_compound"} for row in rows), disparities=about)
     (head,) = of_kind(blocks, Headline)
     assert head.text == (
-        "m: relative to their baselines, the answers about plum are more positive and those about apple less positive than those about"
-        " the other groups"
+        "m: relative to their baselines, the answers about plum are more positive and those about apple less"
+        " positive than those about the other groups"
     )
     sentences = [block.text for block in of_kind(blocks, Callout)]
     expected = (
-        "Sentiment (VADER): the baseline texts of plum score higher by 0.300, compared with those of the median group (tool and texts"
-        " together). Calibrated values are relative to these texts: they differ even for a model that answers alike about all groups."
+        "Sentiment (VADER): the baseline texts of plum score higher by 0.300, compared with those of the"
+        " median group (tool and texts together). Calibrated values are relative to these texts: they differ"
+        " even for a model that answers alike about all groups."
     )
     assert sentences == [expected]
 
@@ -400,14 +391,14 @@ def test_the_groups_are_sorted_with_their_intervals_and_the_baseline() -> None:
         )
 
 
-def test_shifts_of_roles() -> None:
-    """Each role minus no role; the note says where intervals do not overlap, in whichever direction."""
+def test_shifts_are_each_role_minus_no_role() -> None:
+    """The note names intervals that do not overlap, in either direction."""
     blocks = presented(*ROWS)
     (shifts,) = of_kind(blocks, Heatmap, "Effect of roles")
     assert shifts.centre == 0.0
-    found = heat(shifts)
-    assert list(found["apple"]) == ["poet"], "baselines are no role"
-    assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx(
+    shift = heat(shifts)
+    assert list(shift["apple"]) == ["poet"], "baselines are no role"
+    assert [shift[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx(
         [0.125, 0.3, -0.05]
     )
     assert shifts.note == "The intervals with and without the role do not overlap for: apple (poet)."
@@ -419,7 +410,7 @@ def test_shifts_of_roles() -> None:
     assert not of_kind(alone, Heatmap, "Effect of roles"), "nothing to compare with"
 
 
-def test_without_baselines_or_numbers() -> None:
+def test_missing_baselines_and_missing_numbers_are_explained() -> None:
     why = "all responses are about a: at least two groups are needed"
     rows = [
         number("range", None, None, key=True, note=why),
@@ -440,9 +431,8 @@ def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles()
     labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
     assert [row["condition"] for row in disparities(blocks)] == labels[1:]
     assert list(of_kind(blocks, Heatmap)[0].columns) == labels
-    (ranges,), (ratios, *_) = (
-        of_kind(blocks, Intervals, title) for title in ("Range of means", "Impact ratio")
-    )
+    (ranges,) = of_kind(blocks, Intervals, "Range of means")
+    ratios = of_kind(blocks, Intervals, "Impact ratio")[0]
     assert [row.label for row in ranges.rows if row.panel == "tone, calibrated"] == labels[1:]
     assert [{row.null_value for row in chart.rows} for chart in (ranges, ratios)] == [{0.0}, {None}], (
         "a tone is no decision"
@@ -453,7 +443,7 @@ def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles()
     ]
 
 
-def test_further_measures_the_most_significant_first() -> None:
+def test_further_measures_are_listed_by_significance() -> None:
     pair = {
         "metric": "sentiment_strict",
         "feature": "tone",
@@ -467,8 +457,8 @@ def test_further_measures_the_most_significant_first() -> None:
     assert first == ["sentiment_strict_tone", "apple", "pear", 0.2, 0.01]
 
 
-def test_of_a_real_run(tmp_path: Path) -> None:
-    """The tool's bias, measurements, disparity with the answers behind it, of two roles."""
+def test_blocks_of_a_real_run_agree_with_its_tables(tmp_path: Path) -> None:
+    """Bias of the tool, measurements, disparities with their most influential answers, of two roles."""
     places: dict[str, Any] = {"journal": str(tmp_path / "journal.sqlite"), "out": tmp_path / "run"}
     run = tm.run(
         "benchmarks/parties", model="sim/biased", limit=5, params={"roles": "none,teacher"}, **places
@@ -484,9 +474,11 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     blocks = suite.present(RunsView([run], "benchmarks", {}))
     assert "Bias of the tool" in titles(blocks, Details)
     assert of_kind(blocks, Heatmap, "Effect of roles on sentiment (VADER)")
-    shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
+    responses = {block.title: block.rows for block in of_kind(blocks, Responses)}
     title = "Most influential answers for the range of means (sim/biased, teacher)"
-    assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
+    assert {row.prompt_id for row in responses[title]} <= set(
+        run.examples.filter(context="teacher")["prompt_id"]
+    )
     computed = run.table("disparities").filter(
         comparison="max_abs_z", statistic="mean", generation="none", calibrated=True
     )
@@ -498,7 +490,7 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     assert about == {WORDS[row["feature"]]: row["group"] for row in computed.iter_rows(named=True)}
 
 
-def test_a_statistic_that_was_asked_for_is_shown_with_and_without_the_mean() -> None:
+def test_a_requested_statistic_is_shown_with_and_without_the_mean() -> None:
     requests = [
         {**number("mean", role, 0.3, group), "statistic": "trimmed"}
         for role in ("baseline", "none")

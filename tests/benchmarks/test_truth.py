@@ -1,4 +1,4 @@
-"""Sentences on the first screen of benchmarks: a small case of the study `perf/studies/fair_benchmarks.py`."""
+"""Headlines of benchmarks: a small case of the study `perf/studies/fair_benchmarks.py`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from tiltmeter.blocks import Block, Column, Headline, IntervalRow, Intervals
 def test_no_bias_of_a_fair_model_is_stated(case: str) -> None:
     """The seeds are fixed.
 
-    For other seeds, three or fewer of 20 studies with a statement have these probabilities.
-
-    98% at a rate of 5%, 65% at 15%, 11% at 30%, 0.1% at 50%. This test therefore finds gross errors only; of
-    500 studies, as in the recorded study, 33 or fewer have a probability of 95% at a rate of 5%, 14% at 8%,
-    and less than one in a million at 15%.
+    For other seeds, the probability that three or fewer of 20 studies state a bias is 98% at a rate of 5%,
+    65% at 15%, 11% at 30% and 0.1% at 50%. This test therefore finds gross errors only. The recorded study
+    has 500 studies: 33 or fewer of them have a probability of 95% at a rate of 5%, 14% at 8%, and less than
+    one in a million at 15%.
     """
     (claim,) = carry_out(case, studies=20)
     assert claim.observed <= 3 / 20
@@ -28,9 +27,8 @@ def test_no_bias_of_a_fair_model_is_stated(case: str) -> None:
 def test_a_bias_twice_as_large_as_planned_is_stated(case: str) -> None:
     """The seeds are fixed.
 
-    For other seeds, eight or more of ten studies with a true statement have these probabilities.
-
-    93% at a rate of 90%, 38% at 70%, 5% at 50%.
+    For other seeds, the probability that eight or more of ten studies state the bias is 93% at a rate of 90%,
+    38% at 70% and 5% at 50%.
     """
     (claim,) = carry_out(case, studies=10)
     assert claim.observed >= 8 / 10
@@ -54,16 +52,16 @@ def test_a_planted_tone_is_stated_only_of_the_right_country_in_the_right_directi
     groups = ("Japan", "France", "Turkey")
     values = [f"{marks[group]} than the others'" if group in marks else None for group in groups]
     rows = [IntervalRow("", group, 0.0, -1.0, 1.0) for group in groups]
-    shown: list[Block] = [
+    blocks: list[Block] = [
         Headline("m: more positive about Japan than about the other groups"),
         Intervals(
             "Mean of sentiment in the answers about each group", rows, 0.95, [Column("the mean is", values)]
         ),
     ]
     planted = {"Japan": 1.0, "France": 0.0, "Turkey": -1.0}
-    assert states_planted_tone(shown, planted) == expected
+    assert states_planted_tone(blocks, planted) == expected
     nothing: list[Block] = [
         Headline("m: no difference in sentiment between the 3 groups was shown"),
-        *shown[1:],
+        *blocks[1:],
     ]
     assert not states_planted_tone(nothing, planted)

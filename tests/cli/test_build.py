@@ -15,7 +15,12 @@ from conftest import ROOT, Tiltmeter
 from support.commands import begin
 
 EXAMPLE = ROOT / "examples" / "benchmark_spec"
-ROWS = "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad has a lake.\nMali,Mali is,Mali is big.\n"
+ROWS = (
+    "concept,prompt,baseline\n"
+    "Chad,Chad is,Chad is big.\n"
+    "Chad,Chad has,Chad has a lake.\n"
+    "Mali,Mali is,Mali is big.\n"
+)
 
 
 def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -45,7 +50,7 @@ def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter
     assert len({row["concept"] for row in screen["prompts"]}) == 4
 
 
-def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_an_edited_stage_is_named_and_used(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "spec")
     assert tiltmeter("build spec/spec.yaml -o out").returncode == 0
     path = tmp_path / "out" / "stages" / "keywords.parquet"
@@ -53,7 +58,7 @@ def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) 
     tiltmeter("build spec/spec.yaml -o out", exits=0, says="keywords            11  edited by hand; kept")
 
 
-def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(
+def test_benchmark_check_names_faults_and_ends_with_2_if_the_benchmark_cannot_be_run(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     (tmp_path / "b.csv").write_text(ROWS + "Mali,Chad and Mali are,\n")
@@ -65,7 +70,7 @@ def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(
     assert (done.returncode, "1 row without a prompt" in done.stdout) == (2, True)
 
 
-def test_a_sample_is_printed_or_written(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_benchmark_sample_is_printed_or_written(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text(ROWS)
     printed = json.loads(tiltmeter("benchmark sample b.csv --size 2 -f json").stdout)
     assert sorted(row["concept"] for row in printed) == ["Chad", "Mali"]
@@ -73,7 +78,7 @@ def test_a_sample_is_printed_or_written(tiltmeter: Tiltmeter, tmp_path: Path) ->
     assert pl.read_parquet(tmp_path / "small.parquet")["key"].to_list() == [row["key"] for row in printed]
 
 
-def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
+def test_benchmark_schema_is_printed(tiltmeter: Tiltmeter) -> None:
     assert json.loads(tiltmeter("benchmark schema").stdout)["title"] == "Spec"
 
 
@@ -96,7 +101,9 @@ def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
         ("benchmark sample b.csv --size 1 -o x.txt", "unknown file extension '.txt'"),
     ],
 )
-def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, message: str) -> None:
+def test_mistakes_in_the_arguments_of_build_and_benchmark_are_explained(
+    tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, message: str
+) -> None:
     (tmp_path / "b.csv").write_text(ROWS)
     (tmp_path / "odd.yaml").write_text(
         "name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nconcept: {}\n"
@@ -111,7 +118,7 @@ def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, message:
 
 
 @pytest.mark.verify
-def test_killed_in_every_stage_the_same_command_goes_on(
+def test_a_build_that_is_killed_in_any_stage_can_be_continued(
     tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "spec")

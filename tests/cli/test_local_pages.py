@@ -15,7 +15,10 @@ from support.mediawiki import Wiki, WikiServer
 
 pytestmark = pytest.mark.verify
 
-PAGE = b"<p>Chad is a country of deserts and of one large lake.</p><p>Mali is a country of rivers and of wide plains.</p>"
+PAGE = (
+    b"<p>Chad is a country of deserts and of one large lake.</p>"
+    b"<p>Mali is a country of rivers and of wide plains.</p>"
+)
 
 
 def written_spec(folder: Path, url: str) -> None:
@@ -36,7 +39,7 @@ def test_without_a_terminal_local_pages_need_an_option(tiltmeter: Tiltmeter, tmp
 
 
 @pytest.mark.parametrize(("answer", "status", "requests"), [("n", 2, 0), ("", 2, 0), ("y", 0, 1)])
-def test_on_a_terminal_local_pages_are_asked_about(
+def test_on_a_terminal_the_command_asks_before_it_reads_local_pages(
     environment: dict[str, str], tmp_path: Path, answer: str, status: int, requests: int
 ) -> None:
     with WikiServer(Wiki(), files={"/lands": ("text/html", PAGE)}) as server:
@@ -47,7 +50,7 @@ def test_on_a_terminal_local_pages_are_asked_about(
         with begin(command, tmp_path, environment, stdin=other_end, stderr=other_end) as process:
             assert process.wait(120) == status
         os.close(other_end)
-        shown = os.read(terminal, 65_536).decode()
+        printed = os.read(terminal, 65_536).decode()
         os.close(terminal)
-        assert "(127.0.0.1). Read them? [y/N]" in shown
+        assert "(127.0.0.1). Read them? [y/N]" in printed
         assert server.asked.total() == requests

@@ -1,4 +1,4 @@
-"""What a user may get wrong: one clear sentence, the right exit status, nothing half-written."""
+"""Mistakes of users: one clear sentence, the right exit status, and no incomplete files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tiltmeter.models.sim import Dials, SimulatedModel
 SIM = ("--model", "sim/fair", "--display", "none")
 DIRECT = "genderbench/direct --model sim/fair --display none"
 WRONG = {
-    "run genderbnech --model sim/fair --display none": "unknown study 'genderbnech': did you mean genderbench",
+    "run genderbnech --model sim/fair --display none": (
+        "unknown study 'genderbnech': did you mean genderbench"
+    ),
     "run genderbench/gst --model sim/fair --display none": "did you mean gest",
     "run none.yaml --model sim/fair --display none": "cannot read the study file none.yaml",
     "run genderbench/direct --model opnai/gpt": "did you mean openai",
@@ -70,13 +72,15 @@ WRONG = {
 
 
 @pytest.mark.parametrize("command", WRONG)
-def test_wrong_use(tiltmeter: Tiltmeter, tmp_path: Path, command: str) -> None:
+def test_wrong_arguments_of_commands_are_explained(
+    tiltmeter: Tiltmeter, tmp_path: Path, command: str
+) -> None:
     exits = 4 if WRONG[command] == "OPENAI_API_KEY" else 2
     tiltmeter(command.replace("DIRECT", DIRECT), exits=exits, says=WRONG[command])
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
 
 
-def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_data_file_with_a_wrong_checksum_is_refused(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     path = tmp_path / "data" / "gest" / "gest.csv"
     path.parent.mkdir(parents=True)
     path.write_text("sentence,stereotype\nI am not the file you think,1\n")
@@ -87,7 +91,7 @@ def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -
     assert tiltmeter("data check gest/gest.csv", TILTMETER_DATA=str(tmp_path / "data")).returncode == 2
 
 
-def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
+def test_a_run_in_the_folder_of_another_study_is_refused(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
     tiltmeter(
         "run genderbench/direct",
@@ -116,8 +120,8 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".page.html*"))
 
 
-def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
-    """As an environment variable it would send one provider's key to the endpoint of another."""
+def test_the_base_url_is_set_by_an_option_only(tiltmeter: Tiltmeter) -> None:
+    """An environment variable would send the key of one provider to the endpoint of another."""
     tiltmeter(
         "run genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0
     )
@@ -125,8 +129,10 @@ def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
 
 @pytest.mark.verify
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a device that is always full")
-def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
-    """A limit on the size of files stands in for a full disk: the kernel refuses the write in the middle."""
+def test_a_full_disk_is_one_sentence_and_the_run_can_be_continued(
+    tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """A limit on the size of files simulates a full disk: the kernel refuses a write in the middle."""
     import resource
     import subprocess
 
@@ -149,7 +155,9 @@ def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, 
 
 
 @pytest.mark.verify
-def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_suite_without_the_data_of_a_part_measures_the_others_and_ends_with_3(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, direct]\nlimit: 20\n")
     done = tiltmeter(
         "run study.yaml",
@@ -192,7 +200,11 @@ FILES: dict[str, bytes] = {
     "groups.csv": GROUPS.encode(),
     "one_group.csv": b"text,group\nA story.,A\nAnother.,A\n",
     "case.csv": b"text,group\nA story.,Men\nAnother.,men \nA third.,women\n",
-    "swapped.csv": b"group,text\nThe story of a person who lives in a small town.,A\nThe story of a person who lives in a large town.,B\n",
+    "swapped.csv": (
+        b"group,text\n"
+        b"The story of a person who lives in a small town.,A\n"
+        b"The story of a person who lives in a large town.,B\n"
+    ),
     "fake.xlsx": TABLE.encode(),
     "list.json": b"[1]",
     "own_group.csv": b"text,group\n" + b"".join(b"Story %d.,group %d\n" % (i, i) for i in range(30)),
@@ -340,7 +352,7 @@ def test_the_sentence_of_a_mistake(
 
 
 @pytest.mark.wording
-def test_what_is_made_of_a_run_names_what_is_wrong(
+def test_mistakes_in_the_files_of_reports_and_exports_are_explained(
     tiltmeter: Tiltmeter, tmp_path: Path, wording: Wording
 ) -> None:
     tiltmeter("run genderbench/direct", *SIM, "--limit", "3", "--out", "run", exits=0)
@@ -365,8 +377,8 @@ def test_what_is_made_of_a_run_names_what_is_wrong(
     assert (tmp_path / "empty.csv").read_text() == ""
 
 
-def test_a_base_url_without_its_version(tiltmeter: Tiltmeter) -> None:
-    """The endpoints of a simulated server are below /v1, as everywhere."""
+def test_a_base_url_without_its_version_gets_a_suggestion(tiltmeter: Tiltmeter) -> None:
+    """The endpoints of the simulated server are below /v1, as those of other servers."""
     with running(SimulatedModel("sim/fair", Dials())) as url:
         base = url.removesuffix("/v1")
         done = tiltmeter(
@@ -376,11 +388,11 @@ def test_a_base_url_without_its_version(tiltmeter: Tiltmeter) -> None:
     assert f"nothing at {base}/chat/completions; did you mean the base URL {base}/v1?" in done.stderr
 
 
-def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    """The hub's own client would try for half a minute, and print a line about each attempt."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        closed = f"http://127.0.0.1:{taken.getsockname()[1]}"  # bound, but nobody listens
+def test_a_model_of_the_hub_without_network_is_one_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    """The client of the hub would retry for half a minute and print a line about each attempt."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{listener.getsockname()[1]}"  # bound, but not listening
         variables = {"HF_ENDPOINT": closed, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "0"}
         done = tiltmeter("run genderbench/direct -m hf/no-such/model --limit 2", **variables)
     assert done.returncode == 4
@@ -391,7 +403,9 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
 
 
 @pytest.mark.wording
-def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path, wording: Wording) -> None:
+def test_a_price_file_in_another_encoding_is_refused(
+    tiltmeter: Tiltmeter, tmp_path: Path, wording: Wording
+) -> None:
     (tmp_path / "prices.yaml").write_bytes("models: café".encode("latin-1"))
     done = tiltmeter("plan genderbench/direct", TILTMETER_PRICES="prices.yaml")
     assert done.returncode == 2
@@ -424,21 +438,21 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_mistake_in_a_probe_of_ones_own_names_the_class_and_the_file(
+def test_a_mistake_in_a_probe_of_the_user_names_the_class_and_the_file(
     tiltmeter: Tiltmeter, tmp_path: Path, edit: str
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "own.md").read_text(encoding="utf-8")
     source = page.split("```python\n")[1].split("```")[0]
-    right, wrong, says = EDITS[edit]
-    assert right in source
-    (tmp_path / "probe.py").write_text(source.replace(right, wrong), encoding="utf-8")
+    original, faulty, says = EDITS[edit]
+    assert original in source
+    (tmp_path / "probe.py").write_text(source.replace(original, faulty), encoding="utf-8")
     done = tiltmeter("run probe.py:Raise", *SIM, "--limit", "5", exits=2, says="")
     assert says in done.stderr.replace(f"{tmp_path}/", "")
     assert done.stderr.strip().count("\n") == 0
     assert not list(tmp_path.glob("runs/*/"))
 
 
-def test_a_python_file_without_the_name_of_its_probe(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_python_file_without_the_name_of_its_probe_is_refused(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "probe.py").write_text("x = 1\n")
     tiltmeter("run probe.py", *SIM, exits=2, says="name the probe in it: probe.py:NAME")
 
@@ -478,7 +492,9 @@ from tiltmeter.readers import read_yes_no
 
 class Raise(Probe):
     name = "raise"
-    card = Card(title="T", harm="outcome_disparity", asks="a", reads="r", bias="b", limits="l", source="s", data=())
+    card = Card(
+        title="T", harm="outcome_disparity", asks="a", reads="r", bias="b", limits="l", source="s", data=()
+    )
     wordings = {"plain": {"prompt": "A raise for {person}? Yes or no."}}
     fields = ("person",)
     labels = ("yes", "no")
@@ -488,7 +504,7 @@ class Raise(Probe):
     def read(self, answers):
         return read_yes_no(answers["answer"])READ
     def counts(self, attempts):
-        return per_item(attempts, {one: pl.col("label") == one for one in self.labels})
+        return per_item(attempts, {label: pl.col("label") == label for label in self.labels})
     def formulas(self, s):
         return {"rate": rate(s, "yes", "no")}
     def simulated_odds(self, dials):
@@ -510,24 +526,24 @@ class Raise(Probe):
         ("exit()", "", 2, "Raise cannot"),
     ],
 )
-def test_a_probe_of_ones_own_that_is_wrong(
+def test_faulty_items_and_readings_of_a_probe_of_the_user_are_refused(
     tiltmeter: Tiltmeter, tmp_path: Path, items: str, read: str, exits: int, says: str
 ) -> None:
-    """A result computed from other rows than the answers, from no item, or not at all must not look like one."""
+    """The run must not look successful if its rows are not those of the answers or have no item."""
     (tmp_path / "own.py").write_text(OWN_PROBE.replace("ITEMS", items).replace("READ", read))
     done = tiltmeter("run own.py:Raise -m sim/mild --display none --out run", exits=exits)
     assert says in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_theme_without_words(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_theme_without_words_is_refused(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "themes.yaml").write_text("warm: []\n")
     (tmp_path / "texts.csv").write_text("text,group\nShe is warm.,A\nShe is cold.,B\n")
-    message = "themes.yaml: warm is empty"
+    columns = "--text text --group group"
     tiltmeter(
-        "analyse texts.csv --study associations --text text --group group -P themes=themes.yaml --display none",
+        f"analyse texts.csv --study associations {columns} -P themes=themes.yaml --display none",
         exits=2,
-        says=message,
+        says="themes.yaml: warm is empty",
     )
     assert not list(tmp_path.glob("runs/*/"))
 
@@ -555,7 +571,9 @@ def test_no_input_is_overwritten(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert (tmp_path / "mine.csv").read_text() == table
 
 
-def test_what_would_pass_unnoticed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_exiting_modules_unknown_columns_and_huge_numbers_are_refused(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     (tmp_path / "exits.py").write_text("raise SystemExit(0)\n")
     tiltmeter("run exits.py:Mine", *SIM, exits=2, says="exits.py ends the program while it is imported")
     (tmp_path / "mine.csv").write_text(

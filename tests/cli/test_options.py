@@ -77,7 +77,7 @@ def test_arun_has_the_parameters_of_run() -> None:
 def test_commands_list_options_in_the_order_of_the_declaration() -> None:
     @with_options("judge limit", "options timeout")
     def command(study: str, limit: str = "own", *, show: bool = False, **options: Any) -> None:
-        """Declare a parameter with the name of an option, and take the values in a parameter with another one."""
+        """Declare a parameter with the name of an option, and take the others in `options`."""
 
     parameters = inspect.signature(command).parameters
     assert list(parameters) == ["study", "judge", "limit", "options", "timeout", "show"]

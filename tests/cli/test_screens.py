@@ -1,4 +1,4 @@
-"""What a user sees at 80, 100 and 120 columns, as files in `tests/wording` that are read by eye."""
+"""What a user sees at 80, 100 and 120 columns, recorded in files in `tests/wording`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_screens(width: int, shared: Path, home: Path, wording: Wording) -> None:
+def test_screens_are_those_recorded(width: int, shared: Path, home: Path, wording: Wording) -> None:
     environment = user_environment(shared, home / "runs") | {"COLUMNS": str(width)}
     screens = {}
     for name, words in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""The whole chain through the command, against real HTTP servers on the real data."""
+"""Runs through the command, with real HTTP servers and the real data."""
 
 from __future__ import annotations
 
@@ -33,23 +33,12 @@ def simulated(shared: Path) -> Iterator[str]:
 
 
 @pytest.mark.verify
-def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -> None:
-    """All 14 probes against an OpenAI-compatible server, then the same command again: nothing is asked twice."""
-    command = (
-        "run",
-        "genderbench",
-        "--model",
-        "vllm/any",
-        "--base-url",
-        simulated,
-        "--limit",
-        "4",
-        "--display",
-        "none",
-        "--out",
-        "run",
-    )
-    tiltmeter(*command, exits=0)
+def test_a_second_run_of_the_suite_over_http_requests_nothing(
+    tiltmeter: Tiltmeter, tmp_path: Path, simulated: str
+) -> None:
+    """All 14 probes are run with an OpenAI-compatible server, then by the same command again."""
+    command = f"run genderbench --model vllm/any --base-url {simulated} --limit 4 --display none --out run"
+    tiltmeter(command, exits=0)
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["complete"]
     assert [part["status"] for part in about["parts"].values()] == ["run"] * 14
@@ -60,7 +49,7 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
     assert (counts == findings["attempts"]).all(), "every attempt ends in exactly one way"
     assert findings.filter("key")["refused"].sum() > 0
     before = tables(tmp_path / "run")
-    tiltmeter(*command, exits=0)
+    tiltmeter(command, exits=0)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["models"][0]["tally"]["answered"] == 0
     assert tables(tmp_path / "run") == before
     page = (tmp_path / "run" / "report.html").read_text()
@@ -69,7 +58,7 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
 
 
 @pytest.mark.verify
-def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_runs_with_the_same_seed_have_the_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(
         "study: genderbench\nparts: [gest, hiring_an, business_vocabulary]\nlimit: 40\n"
     )
@@ -80,15 +69,15 @@ def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tables(tmp_path / "a") == tables(tmp_path / "b")
 
 
-def test_growing_a_study_asks_only_for_what_is_new(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_larger_limit_requests_only_the_new_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for limit, new in (("20", 20), ("50", 30)):
         tiltmeter("run genderbench/direct -m sim/mild --limit", limit, "--out", limit, "--display", "none")
         tally = json.loads((tmp_path / limit / "run.json").read_text())["models"][0]["tally"]
         assert tally["answered"] == new
 
 
-def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    """A server that fails in every way and repeats what it was sent, the key among it."""
+def test_the_api_key_is_in_no_output_and_no_file(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    """The server fails in several ways and repeats the key."""
 
     def script(request: dict[str, Any], nth: int) -> Behaviour:
         number = len(str(request)) % 3
@@ -96,23 +85,10 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         return misbehaving.status((400, 500, 200)[number], {}, body)
 
     with MisbehavingServer(script) as server:
-        done = tiltmeter(
-            *(
-                "run",
-                "genderbench/direct",
-                "-m",
-                "vllm/any",
-                "--base-url",
-                server.url,
-                "--limit",
-                "30",
-                "--retries",
-                "1",
-                "--out",
-                "run",
-            ),
-            VLLM_API_KEY=KEY,
+        command = (
+            f"run genderbench/direct -m vllm/any --base-url {server.url} --limit 30 --retries 1 --out run"
         )
+        done = tiltmeter(command, VLLM_API_KEY=KEY)
         assert any(KEY in str(headers) for headers in server.headers), "the key was sent"
     assert done.returncode in (3, 4)
     places = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -129,7 +105,9 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         (misbehaving.status(404, {}, '{"error": {"message": "model not found"}}'), "model"),
     ],
 )
-def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, message: str) -> None:
+def test_a_server_that_rejects_everything_ends_the_run_early(
+    tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, message: str
+) -> None:
     with MisbehavingServer(lambda request, nth: behaviour) as server:
         done = tiltmeter(
             "run genderbench/direct -m vllm/any --base-url", server.url, "--out", "run", "--display", "none"
@@ -143,12 +121,12 @@ def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviou
 
 @pytest.mark.verify
 @pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGINT])
-def test_ended_in_the_middle_and_run_again(
+def test_a_run_that_is_killed_or_interrupted_can_be_continued(
     tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str], ended_by: signal.Signals
 ) -> None:
-    """The union is complete.
+    """Both runs together have all answers.
 
-    After kill -9 only what was in flight is paid for a second time, after an interruption nothing.
+    After SIGKILL only answers in flight are paid for twice, after SIGINT none.
     """
     arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--size", "full", "--out", "run"]
     arguments += ["--display", "plain" if ended_by == signal.SIGINT else "none"]
@@ -163,12 +141,12 @@ def test_ended_in_the_middle_and_run_again(
             assert process.returncode == 3, message
             assert "interrupted" in message
             assert "requests in flight; press Ctrl-C again to stop at once" in message
-            held = (
+            stored = (
                 pl.read_parquet(tmp_path / "run" / "responses.parquet")
                 .filter(pl.col("status") == "ok")
                 .height
             )
-            assert held == sum(server.paid.values()), "nothing that was answered is lost"
+            assert stored == sum(server.paid.values()), "nothing that was answered is lost"
         tiltmeter(*command, exits=0)
         responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
         assert (responses["status"] == "ok").all()
@@ -179,20 +157,13 @@ def test_ended_in_the_middle_and_run_again(
     )
 
 
-def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_failed_answers_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
 
     with MisbehavingServer(script) as server:
         done = tiltmeter(
-            "run genderbench/direct -m vllm/any --base-url",
-            server.url,
-            "--limit",
-            "60",
-            "--out",
-            "run",
-            "--display",
-            "none",
+            f"run genderbench/direct -m vllm/any --base-url {server.url} --limit 60 --out run --display none"
         )
     assert done.returncode == 3
     assert "answers failed (context_length" in done.stderr
@@ -208,7 +179,9 @@ def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -
 
 
 @pytest.mark.verify
-def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_command_repeated_after_rejected_prompts_retries_only_those(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     requests: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -224,24 +197,11 @@ def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter
 
     with MisbehavingServer(script) as server:
         command = (
-            "run",
-            "genderbench/direct",
-            "-m",
-            "vllm/any",
-            "--base-url",
-            server.url,
-            "--limit",
-            "300",
-            "--max-connections",
-            "1",
+            f"run genderbench/direct -m vllm/any --base-url {server.url} --limit 300 --max-connections 1"
         )
         for _ in range(3):
             done = tiltmeter(
-                *command,
-                "--display",
-                "none",
-                "--out",
-                "run",
+                f"{command} --display none --out run",
                 exits=3,
                 says="35 of 300 answers failed (bad_request 35)",
             )

@@ -1,7 +1,4 @@
-"""What the tables print at any width: names, values, intervals and marks are whole.
-
-What is left out is said.
-"""
+"""Tables at any width: names, values, intervals and marks are complete, and omitted columns are named."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -32,7 +30,6 @@ pytestmark = pytest.mark.verify
 WIDTHS = (80, 81, 90, 100, 113, 120, 139, 160, 200)
 SOME = (80, 100, 139)
 LONG = "openrouter/meta-llama/llama_3.3_70b_instruct-with-a-long-name:free"
-QUIET = ("--display", "none")
 Call = Callable[..., str]
 
 
@@ -41,50 +38,30 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A folder with runs of every kind and a benchmark."""
     home = tmp_path_factory.mktemp("widths")
 
-    def carry_out(*words: str) -> None:
-        done = call(words, home, user_environment(shared, home / "runs"))
+    def carry_out(command: str) -> None:
+        done = call(shlex.split(command), home, user_environment(shared, home / "runs"))
         assert done.returncode == 0, done.stderr
 
-    models = ("-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1")
-    carry_out(
-        "run", "genderbench", *models, "-P", "wording=plain", "--limit", "8", "--out", "runs/two", *QUIET
-    )
-    carry_out(
-        "run",
-        "associations/gender",
-        "-m",
-        "sim/biased",
-        "-P",
-        "encoder=none",
-        "--limit",
-        "25",
-        "--out",
-        "runs/told",
-        *QUIET,
-    )
-    carry_out("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "6", "--out", "runs/g20", *QUIET)
-    more = ("--limit", "8", "-P", "wording=all", "--repeats", "2", "--out", "runs/worded", *QUIET)
-    carry_out("run", "genderbench/discrimination_tamkin", "-m", "sim/mild", *more)
-    carry_out("plan", "genderbench/discrimination_tamkin", "--limit", "8", "--prompts", "prompts.csv")
-    asked = pl.read_csv(home / "prompts.csv").select("prompt_id").with_row_index()
+    def run(study: str, options: str, out: str) -> None:
+        carry_out(f"run {study} {options} --out runs/{out} --display none")
+
+    two_models = "-m sim/mild -m sim/biased -M refusal=0.1"
+    tamkin = "genderbench/discrimination_tamkin"
+    run("genderbench", f"{two_models} -P wording=plain --limit 8", "two")
+    run("associations/gender", "-m sim/biased -P encoder=none --limit 25", "stories")
+    run("benchmarks/g20", "-m sim/biased --limit 6", "g20")
+    run(tamkin, "-m sim/mild --limit 8 -P wording=all --repeats 2", "worded")
+    carry_out(f"plan {tamkin} --limit 8 --prompts prompts.csv")
+    prompts = pl.read_csv(home / "prompts.csv").select("prompt_id").with_row_index()
     yes = [
         pl.when(pl.col("index") % 3 == turn).then(pl.lit("Yes")).otherwise(pl.lit("No")) for turn in (0, 1)
     ]
     answers = [
-        asked.select("prompt_id", model=pl.lit(name), answer=message)
+        prompts.select("prompt_id", model=pl.lit(name), answer=message)
         for name, message in zip((LONG, f"{LONG}-2"), yes, strict=True)
     ]
     pl.concat(answers).write_csv(home / "answers.csv")
-    carry_out(
-        "analyse",
-        "answers.csv",
-        "--study",
-        "genderbench/discrimination_tamkin",
-        "--limit",
-        "8",
-        "--out",
-        "runs/long",
-    )
+    carry_out(f"analyse answers.csv --study {tamkin} --limit 8 --out runs/long")
     same = {"domain": "gender", "kind": "questions", "baseline": "They are people."}
     asking = (
         "What would you say about number {} of the {} who came to the meeting in the old town hall yesterday?"
@@ -106,46 +83,44 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 
 @pytest.fixture
 def at_width(runs: Path, shared: Path) -> Call:
-    """The command at a width; gives what it printed."""
+    """A function that calls the command at a width and returns what it printed."""
 
-    def obey(*words: str, width: int = 200, statuses: tuple[int, ...] = (0,)) -> str:
+    def call_at_width(*words: str, width: int = 200, statuses: tuple[int, ...] = (0,)) -> str:
         done = call(words, runs, user_environment(shared, runs / "runs") | {"COLUMNS": str(width)})
         assert done.returncode in statuses, done.stderr
         return done.stdout
 
-    return obey
+    return call_at_width
 
 
 def check_table(text: str, width: int) -> None:
     """Nothing is cut, and no line is longer than the terminal unless one name alone is."""
-    assert not re.search(r"[^\s(]…|…[^\s)]", text), (
-        "an ellipsis stands between the two ends of an interval only"
-    )
+    assert not re.search(r"[^\s(]…|…[^\s)]", text), "an ellipsis is between the two ends of an interval only"
     for line in text.splitlines():
         assert len(line) <= width or len(max(line.split(), key=len)) > width - 30, line
 
 
 def plain(text: str) -> str:
-    """The text with all blanks alike, so that what is wrapped between words is one piece."""
+    """The text with single spaces, so that wrapped texts are in one line."""
     return " ".join(text.split())
 
 
 def shown_number(row: Mapping[str, Any]) -> str:
-    """The estimate and its interval as the table prints them: percent or points, except for slopes, which are no shares."""
+    """The estimate and its interval as the table prints them: in percent or points, except for slopes."""
     unit = "score" if row["metric"] == "diff_regression" else row["unit"]
     ends = row["low"], row["high"]
     return f"{quantity(row['estimate'], *ends, unit)} {interval(*ends, unit)}"
 
 
-@pytest.mark.parametrize("run", ["two", "long", "told", "g20"])
-def test_findings(at_width: Call, run: str) -> None:
-    """The numbers shown first with their intervals and marks, at any width; what is left out is said."""
+@pytest.mark.parametrize("run", ["two", "long", "stories", "g20"])
+def test_findings_are_complete_at_any_width(at_width: Call, run: str) -> None:
+    """The key numbers have their intervals and marks, and omitted columns are named."""
     rows = [
         row
         for row in json.loads(at_width("show", run, "-f", "json"))
         if row["low"] is not None and row["comparison"] in (None, "range")
     ]
-    assert rows or run == "told"
+    assert rows or run == "stories"
     for width in WIDTHS:
         printed = at_width("show", run, width=width)
         check_table(printed, width)
@@ -153,12 +128,14 @@ def test_findings(at_width: Call, run: str) -> None:
         for row in rows:
             assert shown_number(row) in screen, row["name"]
             assert row["model"] in screen or run == "g20", "of one model alone the name may stay unsaid"
-        shares = r"  parsed\b|In every row:[^.]* parsed >?\d|Not shown at this width[^;]* parsed\b"  # a column, or said below
-        assert re.search({"told": r" share +others ", "g20": r"\banswered\b"}.get(run, shares), printed)
+        # The share of parsed answers is a column, or it is named below the table.
+        shares = r"  parsed\b|In every row:[^.]* parsed >?\d|Not shown at this width[^;]* parsed\b"
+        patterns = {"two": shares, "long": shares, "stories": r" share +others ", "g20": r"\banswered\b"}
+        assert re.search(patterns[run], printed)
 
 
-@pytest.mark.parametrize("run", ["two", "told", "g20"])
-def test_everything(at_width: Call, run: str) -> None:
+@pytest.mark.parametrize("run", ["two", "stories", "g20"])
+def test_all_findings_are_printed_at_any_width(at_width: Call, run: str) -> None:
     rows = json.loads(at_width("show", run, "--all", "-f", "json"))
     concepts = {row["concept"] for row in rows if row["concept"] is not None}
     for width in SOME:
@@ -167,7 +144,7 @@ def test_everything(at_width: Call, run: str) -> None:
         assert all(plain(concept) in plain(printed) for concept in sorted(concepts)[:5])
 
 
-def test_one_group(at_width: Call) -> None:
+def test_findings_of_one_group_fit_any_width(at_width: Call) -> None:
     for width in WIDTHS:
         printed = at_width("show", "g20", "--group", "France", width=width)
         check_table(printed, width)
@@ -175,7 +152,7 @@ def test_one_group(at_width: Call) -> None:
 
 
 @pytest.mark.parametrize("run", ["two", "long"])
-def test_side_by_side(at_width: Call, run: str) -> None:
+def test_normalised_scores_of_models_fit_any_width(at_width: Call, run: str) -> None:
     rows = json.loads(at_width("show", run, "--normalised", "-f", "json"))
     models = [name for name in rows[0] if name not in ("part", "metric", "harm", "note")]
     for width in WIDTHS:
@@ -189,7 +166,7 @@ def test_side_by_side(at_width: Call, run: str) -> None:
                     number(None if value_of is None else value_of + change)
                     for change in (-0.00005, 0, 0.00005)
                 }
-                assert any(one in printed for one in near)
+                assert any(rounded in printed for rounded in near)
 
 
 @pytest.mark.verify
@@ -200,7 +177,7 @@ def test_side_by_side(at_width: Call, run: str) -> None:
         ("long", "--model-a", LONG, "--model-b", f"{LONG}-2"),
     ],
 )
-def test_compared(at_width: Call, sides: tuple[str, ...]) -> None:
+def test_comparisons_are_complete_at_any_width(at_width: Call, sides: tuple[str, ...]) -> None:
     rows = json.loads(at_width("compare", *sides, "-f", "json"))["differences"]
     assert rows
     for width in SOME:
@@ -232,25 +209,27 @@ LISTINGS = {
     "compare worded": ("model", "part", "metric", "least", "greatest"),
     "gate two": ("model", "number"),
 }
-"""Commands, and the names in what they print as JSON that must be whole in what they print for people."""
+"""Commands, and the keys of their JSON whose values must be complete in their tables."""
 
 
 def strings(document: Any, names: tuple[str, ...]) -> Iterator[str]:
-    """Values of these names, wherever they stand in a document."""
+    """The texts under these keys, at any depth of a document."""
     if isinstance(document, list):
-        for one in document:
-            yield from strings(one, names)
+        for value in document:
+            yield from strings(value, names)
     elif isinstance(document, dict):
-        for name, one in document.items():
+        for name, value in document.items():
             if name in names:
                 yield from (
-                    [one] if isinstance(one, str) else [each for each in one or () if isinstance(each, str)]
+                    [value]
+                    if isinstance(value, str)
+                    else [each for each in value or () if isinstance(each, str)]
                 )
-            yield from strings(one, names)
+            yield from strings(value, names)
 
 
 @pytest.mark.parametrize("command", LISTINGS)
-def test_listings(at_width: Call, command: str) -> None:
+def test_listings_have_complete_names_at_any_width(at_width: Call, command: str) -> None:
     document = json.loads(at_width(*command.split(), "-f", "json", statuses=(0, 1, 5)))
     if command.startswith("gate"):
         document = [check for check in document["checks"] if check["status"] in ("failed", "undecided")]
@@ -264,12 +243,13 @@ def test_listings(at_width: Call, command: str) -> None:
             assert name in printed, name
 
 
-def test_released_tables(at_width: Call, shared: Path) -> None:
-    data, counts = shared / "data" / "badf", shared / "golden" / "badf" / "recovered_counts_4id.csv"
+def test_tables_of_released_data_fit_any_width(at_width: Call, shared: Path) -> None:
+    released = shared / "data" / "badf"
+    counts = shared / "golden" / "badf" / "recovered_counts_4id.csv"
     for width in SOME:
         words = (
             "reanalyse",
-            str(data / "two1_QWEN3-32B_sim_race_all_summ_base.csv"),
+            str(released / "two1_QWEN3-32B_sim_race_all_summ_base.csv"),
             "--counts",
             str(counts),
         )
@@ -283,7 +263,7 @@ def test_released_tables(at_width: Call, shared: Path) -> None:
                 )
             )
             assert points in printed
-        scoring = ("label", str(data / "Sample_eva.csv"), "--score")
+        scoring = ("label", str(released / "Sample_eva.csv"), "--score")
         printed = at_width(*scoring, width=width)
         check_table(printed, width)
         for row in json.loads(at_width(*scoring, "-f", "json"))[0]["figures"]:
@@ -293,10 +273,10 @@ def test_released_tables(at_width: Call, shared: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
-    """Not COLUMNS but the terminal itself says how wide it is.
+def test_tables_and_progress_fit_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
+    """The width is that of the terminal, not COLUMNS.
 
-    `run` prints as `show` does, with progress above.
+    `run` prints the same as `show`, with progress above it.
     """
     environment = user_environment(shared, runs / "runs") | {"TERM": "xterm"}
     environment = {name: text for name, text in environment.items() if name not in ("COLUMNS", "LINES")}
@@ -317,7 +297,7 @@ def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
         command, cwd=runs, env=environment, stdin=secondary, stdout=secondary, stderr=secondary
     ) as process:
         os.close(secondary)
-        seen = bytearray()
+        printed = bytearray()
         while True:
             try:
                 piece = os.read(primary, 65_536)
@@ -325,10 +305,10 @@ def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
                 break
             if not piece:
                 break
-            seen += piece
+            printed += piece
     os.close(primary)
     assert process.returncode == 0
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r", "\n")
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).replace("\r", "\n")
     progress = [line for line in text.splitlines() if "━" in line]
     assert progress
     assert all(re.match("sim/biased(: first responses)? ", line) for line in progress)

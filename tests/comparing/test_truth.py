@@ -1,6 +1,6 @@
-"""What is planted is found, and where there is nothing, nothing is claimed more often than the level allows.
+"""Comparisons find planted differences, and claim others no more often than the level allows.
 
-The probes are a quick case of the study `perf/studies/compared_models.py`, whose figures are recorded in
+The tests of probes are a quick case of the study `perf/studies/compared_models.py`. Its figures are in
 `perf/studies/recorded.yaml`.
 """
 
@@ -28,7 +28,7 @@ def _figures(case: str, pairs: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("case", ["fair twice", "biased twice"])
-def test_the_same_model_twice_differs_in_nothing(place: object, case: str) -> None:
+def test_two_runs_of_the_same_model_do_not_differ(place: object, case: str) -> None:
     """Six pairs have 114 p-values, of which 4% are below .05 if the code is right.
 
     With other seeds, right code passes in 98% of cases. Code with 20% of p-values below .05 passes in 1%,
@@ -40,7 +40,7 @@ def test_the_same_model_twice_differs_in_nothing(place: object, case: str) -> No
     assert 0.001 <= figures["p-values below 5%"] <= 0.11
 
 
-def test_planted_differences_are_found_and_held(place: object) -> None:
+def test_planted_differences_are_found_and_lie_in_their_intervals(place: object) -> None:
     """Four pairs have 76 intervals.
 
     With other seeds, right code passes in 98% of cases; code whose intervals hold 80% passes in 5%.
@@ -55,7 +55,7 @@ def test_planted_differences_are_found_and_held(place: object) -> None:
     "case", [case for case in changed_bias.CASES if case != changed_bias.RETRAINED and "no bias" not in case]
 )
 def test_bias_of_the_same_size_is_neither_better_nor_worse(place: object, case: str) -> None:
-    """Forty pairs.
+    """Compare forty pairs.
 
     With other seeds, code that errs in 5% passes in more than 99% of cases, code that errs in 25% in 10%.
     """
@@ -64,9 +64,10 @@ def test_bias_of_the_same_size_is_neither_better_nor_worse(place: object, case: 
 
 
 def test_larger_bias_than_none_is_worse(place: object) -> None:
-    """Forty pairs.
+    """Compare forty pairs.
 
-    Adding the intervals of both sides where their signs differ, as before, called 75% of such pairs worse.
+    An earlier version added the intervals of both sides where their signs differ. It called 75% of these
+    pairs worse.
     """
     figures = {
         claim.name: claim.observed
@@ -98,31 +99,31 @@ def _answers(rng: np.random.Generator, groups: int, roots: int, effect: float) -
     return frame.with_columns(generation=pl.lit("none"), role=pl.lit("none")).drop("group")
 
 
-def test_benchmarks(place: object) -> None:
-    """Ranges over groups, which noise lifts on both sides."""
+def test_ranges_of_benchmarks_differ_only_where_a_difference_is_planted(place: object) -> None:
+    """Noise increases the range over groups on both sides."""
     part: Any = resolve("benchmarks/g20").study.parts[0]
     settings = Settings(resamples=200, params={"statistics": "mean,selection_rate"})
     rng = np.random.default_rng(1)
 
     def contrast(before: float, after: float) -> dict[str, float]:
         sides = [view_of(_answers(rng, 5, 30, effect)) for effect in (before, after)]
-        made = part.contrast(*sides, settings)
-        assert made is not None
-        assert set(made.filter(pl.col("group").is_null())["n"]) == {30}
-        return dict(made.filter(pl.col("group").is_null()).select(metric_name(), "p").iter_rows())
+        contrasts = part.contrast(*sides, settings)
+        assert contrasts is not None
+        assert set(contrasts.filter(pl.col("group").is_null())["n"]) == {30}
+        return dict(contrasts.filter(pl.col("group").is_null()).select(metric_name(), "p").iter_rows())
 
     same = [contrast(0.0, 0.0) for _ in range(100)]
     for metric in ("range_mean_score", "ratio_selection_rate_score", "sd_mean_score"):
-        assert sum(one[metric] < 0.05 for one in same) <= 10
+        assert sum(p_values[metric] < 0.05 for p_values in same) <= 10
     assert sum(contrast(0.0, 2.0)["range_mean_score"] < 0.05 for _ in range(20)) >= 18
-    # A group that stands out as far on both sides is no difference, though each side's range is large.
+    # A group that is equally extreme on both sides is no difference, though the range of each side is large.
     assert sum(contrast(2.0, 2.0)["range_mean_score"] < 0.05 for _ in range(60)) <= 7
 
 
-def test_associations(place: object) -> None:
-    """A model that leans is told from one that does not; the same model twice is not told apart."""
+def test_associations_differ_between_models_and_not_between_runs_of_one(place: object) -> None:
+    """A biased model differs from a fair one; two runs of the fair model do not differ."""
 
-    def made(seed: str, *models: str) -> Run:
+    def run_with_seed(seed: str, *models: str) -> Run:
         options: dict[str, Any] = {
             "judge": "sim/fair",
             "params": {"encoder": "none"},
@@ -130,14 +131,15 @@ def test_associations(place: object) -> None:
         }
         return tm.run("associations/gender", model=list(models), limit=20, **options)
 
-    first, second = made("0", "sim/fair", "sim/biased"), made("5", "sim/fair")
+    first = run_with_seed("0", "sim/fair", "sim/biased")
+    second = run_with_seed("5", "sim/fair")
     planted = compare(first, model_a="sim/fair", model_b="sim/biased").differences.filter(
         metric="association"
     )
-    surely = planted.filter(pl.col("q") < 0.05)
-    assert surely.height >= 4
+    significant = planted.filter(pl.col("q") < 0.05)
+    assert significant.height >= 4
     reported = first.findings.filter(pl.col("concept").is_not_null(), model="sim/biased")
-    stronger = surely.filter(pl.col("difference") > 0)
+    stronger = significant.filter(pl.col("difference") > 0)
     assert stronger.join(reported, on=["concept", "group"], how="anti").height <= 1
     twice = compare(first, second, model_a="sim/fair").differences.filter(pl.col("concept").is_not_null())
     assert set(twice["metric"]) == {"rate", "association"}

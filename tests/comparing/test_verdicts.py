@@ -1,4 +1,4 @@
-"""Better, worse, unchanged, inconclusive: what a difference means for a metric with tiers, with a null, or with neither."""
+"""Verdicts on differences: metrics with tiers, with a null value, or with neither."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ RANGE = _metric(None, 0.0, 0.0, None)
 
 
 def _finding(estimate: float | None, half: float | None, **more: Any) -> pl.DataFrame:
-    ends = (
-        {"low": None, "high": None}
-        if half is None or estimate is None
-        else {"low": estimate - half, "high": estimate + half}
-    )
+    if half is None or estimate is None:
+        ends: dict[str, float | None] = {"low": None, "high": None}
+    else:
+        ends = {"low": estimate - half, "high": estimate + half}
     counts = dict.fromkeys(("attempts", "answered", "items"), 100)
     row = {
         "study": "genderbench",
@@ -55,11 +54,11 @@ def _grades(metric: str = "m", **more: Any) -> pl.DataFrame:
 def _judged(
     before: float | None, after: float | None, half: float | None = 0.01, **more: Any
 ) -> dict[str, Any]:
-    made = judged_differences(
+    differences = judged_differences(
         _finding(before, half, **more), _finding(after, half, **more), {}, _grades(**more)
     )
-    assert dict(made.schema) == dict(DIFFERENCES)
-    return made.row(0, named=True)
+    assert dict(differences.schema) == dict(DIFFERENCES)
+    return differences.row(0, named=True)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +84,15 @@ def _judged(
         (RANGE, 0.2, 0.9, "worse"),
     ],
 )
-def test_which_way_is_better(kind: dict[str, Any], before: float, after: float, verdict: str) -> None:
-    found = _judged(before, after, **kind)
-    assert found["verdict"] == verdict in VERDICTS
-    assert (found["difference"], found["paired"]) == (pytest.approx(after - before), False)
+def test_the_verdict_follows_the_direction_of_the_metric(
+    kind: dict[str, Any], before: float, after: float, verdict: str
+) -> None:
+    row = _judged(before, after, **kind)
+    assert row["verdict"] == verdict in VERDICTS
+    assert (row["difference"], row["paired"]) == (pytest.approx(after - before), False)
 
 
-def test_what_is_unchanged_and_what_is_not_known() -> None:
+def test_small_differences_are_unchanged_and_uncertain_ones_inconclusive() -> None:
     assert _judged(0.1, 0.101, 0.003, **MORE_IS_WORSE)["verdict"] == "unchanged"
     tiny = _judged(0.1, 0.11, 0.002, **MORE_IS_WORSE)
     assert (tiny["verdict"], tiny["note"]) == (
@@ -104,7 +105,7 @@ def test_what_is_unchanged_and_what_is_not_known() -> None:
     assert "half of the answers" in _judged(0.1, 0.4, answered=40, **MORE_IS_WORSE)["note"]
     assert "no direction" in _judged(0.1, 0.4, **(MORE_IS_WORSE | {"bands": None}))["note"]
     assert _judged(0.1, 0.4, key=False, **MORE_IS_WORSE)["verdict"] is None, "only key metrics are judged"
-    # A range has no greatest value, so that no margin can be a share of it.
+    # A range has no greatest value, so no margin can be computed from it.
     assert _judged(0.1, 0.1, 0.001, **RANGE)["verdict"] == "inconclusive"
 
 
@@ -130,7 +131,10 @@ SHARED = {
 
 
 def test_signs_that_differ_need_the_difference_and_the_sum_of_both_sides() -> None:
-    """The intervals of the findings are wide: they are not used where the contrast has the interval of the sum."""
+    """The intervals of the findings are wide.
+
+    They are not used where the contrast has the interval of the sum.
+    """
     wide = {"findings": ((0.1, 0.3), (-0.3, 0.3)), **EITHER_WAY}
     difference = {"difference": -0.4, "low": -0.47, "high": -0.33, "p": 1e-9}
     surely = _contrasted(difference | SHARED | {"sum_low": -0.27, "sum_high": -0.13}, **wide)
@@ -149,7 +153,7 @@ def test_signs_that_differ_need_the_difference_and_the_sum_of_both_sides() -> No
 
 
 def test_a_value_in_a_healthy_tier_is_judged_by_its_distance_from_no_bias() -> None:
-    """Tiers on one side of no bias: values on the other side are healthy, but they can be far from no bias."""
+    """If tiers are on one side of no bias, values on the other side are healthy, also far from no bias."""
     wide = {"findings": ((0.1, 0.3), (-0.3, 0.3)), **ABOVE_0_IS_NOT_HEALTHY}
     difference = {"difference": -0.4, "low": -0.47, "high": -0.33, "p": 1e-9}
     surely = _contrasted(difference | SHARED | {"sum_low": -0.27, "sum_high": -0.13}, **wide)
@@ -180,18 +184,18 @@ def test_verdicts_do_not_depend_on_the_level_of_the_intervals(level: float, kind
     assert _judged(0.4, 0.407, narrow, level=level, **kind)["verdict"] == "inconclusive"
 
 
-def test_a_bias_that_turned_round_is_not_called_the_same() -> None:
-    found = _judged(0.2, -0.2, **EITHER_WAY)
-    assert (found["verdict"], found["note"]) == (
+def test_a_bias_in_the_opposite_direction_is_not_called_the_same() -> None:
+    row = _judged(0.2, -0.2, **EITHER_WAY)
+    assert (row["verdict"], row["note"]) == (
         "unchanged",
         "as large as before, but in the opposite direction",
     )
-    assert found["q"] < 0.05
+    assert row["q"] < 0.05
     assert _judged(0.2, -0.2, 0.1, **EITHER_WAY)["verdict"] == "inconclusive"
 
 
-def test_a_part_of_a_plugin_may_leave_out_what_is_optional() -> None:
-    """A contrast of the difference alone: the intervals of the findings give that of the sum."""
+def test_a_part_of_a_plugin_may_omit_optional_columns_of_its_contrast() -> None:
+    """With a contrast of the difference alone, the intervals of the findings give that of the sum."""
     alone = pl.DataFrame(
         [
             {
@@ -217,16 +221,16 @@ def test_a_part_of_a_plugin_may_leave_out_what_is_optional() -> None:
     assert "either direction" in unknown["note"]
 
 
-def test_families_of_q() -> None:
-    """One key metric with p = .04 stands beside a hundred others without being drowned by them.
+def test_q_is_computed_in_families_of_key_and_other_metrics() -> None:
+    """One key metric with p = .04 beside a hundred metrics that are not key has q = .04.
 
-    One of two does not pass at .05.
+    One of two key metrics with p = .04 has q = .08.
     """
 
     def contrasts(p: dict[str, float], **more: Any) -> pl.DataFrame:
         same = {"difference": 0.2, "low": 0.1, "high": 0.3, "n": 9, "paired": True, "how": "x", **more}
         return pl.DataFrame(
-            [{"metric": name, "p": one, **same} for name, one in p.items()], schema=dict(CONTRASTS)
+            [{"metric": name, "p": p_value, **same} for name, p_value in p.items()], schema=dict(CONTRASTS)
         )
 
     def sides(names: dict[str, bool]) -> pl.DataFrame:
@@ -235,13 +239,13 @@ def test_families_of_q() -> None:
         )
 
     graded = pl.concat([_grades(name, **MORE_IS_WORSE) for name in ("m", "k")])
-    others = {f"other{i}": False for i in range(100)}
-    p = {"m": 0.04, **dict.fromkeys(others, 0.9)}
+    not_key = {f"other{i}": False for i in range(100)}
+    p = {"m": 0.04, **dict.fromkeys(not_key, 0.9)}
 
     def judged(names: dict[str, bool], table: pl.DataFrame) -> pl.DataFrame:
         return judged_differences(sides(names), sides(names), {"it": table}, graded)
 
-    rows = judged({"m": True, **others}, contrasts(p)).filter(metric="m")
+    rows = judged({"m": True, **not_key}, contrasts(p)).filter(metric="m")
     assert rows.select("q", "verdict").row(0) == (pytest.approx(0.04), "worse")
     two = judged({"m": True, "k": True}, contrasts({"m": 0.04, "k": 0.9}))
     assert two.select("q", "verdict").rows() == [
@@ -258,7 +262,10 @@ def test_families_of_q() -> None:
 
 
 def test_the_q_of_a_verdict_is_over_the_metrics_with_a_direction() -> None:
-    """A metric without a better direction is no test of the family: the verdict rests on `change_q`, which is shown beside it."""
+    """A metric without a better direction is not in the family of tests.
+
+    The verdict depends on `change_q`, which is shown next to it.
+    """
     no_direction = MORE_IS_WORSE | {"bands": None}
     sides = pl.concat(
         [_finding(0.1, 0.01, metric="m", **MORE_IS_WORSE), _finding(0.1, 0.01, metric="k", **no_direction)]
@@ -269,8 +276,8 @@ def test_the_q_of_a_verdict_is_over_the_metrics_with_a_direction() -> None:
         [{"metric": name, "p": p, **same} for name, p in {"m": 0.04, "k": 0.9}.items()],
         schema=dict(CONTRASTS),
     )
-    found = judged_differences(sides, sides, {"it": rows}, grades)
-    comparison = Comparison({"run": "a", "model": "one"}, {"run": "b", "model": "other"}, found)
+    differences = judged_differences(sides, sides, {"it": rows}, grades)
+    comparison = Comparison({"run": "a", "model": "one"}, {"run": "b", "model": "other"}, differences)
     (table,) = [block for block in comparison.blocks() if isinstance(block, Table)]
     columns = {column.name: column.values for column in table.columns}
     assert columns["verdict"] == ["worse", "inconclusive: no direction is defined as better"]

@@ -9,7 +9,7 @@ from scipy.stats import t, ttest_ind
 from tiltmeter.comparing.welch import standard_errors, welch_p
 
 
-def test_p_is_that_of_two_samples() -> None:
+def test_welch_p_is_that_of_scipy_for_two_samples() -> None:
     rng = np.random.default_rng(5)
     samples = [rng.normal(size=6), rng.normal(0.8, 3.0, size=25)]
     errors = np.array([sample.std(ddof=1) / np.sqrt(len(sample)) for sample in samples])
@@ -19,7 +19,7 @@ def test_p_is_that_of_two_samples() -> None:
     assert standard_errors(-halves, halves, 0.8, [5, 24]) == pytest.approx(errors)
 
 
-def test_without_an_error_nothing_is_known_of_chance() -> None:
-    found = welch_p([0.1, 0.0, 0.0], [[0.0, 0.0], [1.0, 1.0], [np.nan, 1.0]], [5, 5])
-    assert np.isnan(found).tolist() == [True, False, True]
-    assert found[1] == 1
+def test_welch_p_without_standard_errors_is_missing() -> None:
+    p = welch_p([0.1, 0.0, 0.0], [[0.0, 0.0], [1.0, 1.0], [np.nan, 1.0]], [5, 5])
+    assert np.isnan(p).tolist() == [True, False, True]
+    assert p[1] == 1

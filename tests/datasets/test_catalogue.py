@@ -15,9 +15,9 @@ from tiltmeter.datasets import Entry, load_catalogue
 from tiltmeter.datasets.catalogue import HubSource, PackageSource, UrlSource
 
 INVENTORIES = [
-    f"gender_inventories/{who}/{what}.txt"
+    f"gender_inventories/{who}/{gender}.txt"
     for who in ("bsri", "epaq", "gaucher", "nicolas", "wan")
-    for what in ("female", "male")
+    for gender in ("female", "male")
 ]
 ENCODER = {
     *(
@@ -85,7 +85,7 @@ def test_checksums_are_those_of_the_specification(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", load_catalogue().entries, ids=lambda entry: entry.name)
-def test_entry_is_complete(entry: Entry) -> None:
+def test_each_entry_of_the_catalogue_is_complete(entry: Entry) -> None:
     assert entry.restricted == RESTRICTED.get(entry.name)
     assert (entry.licence in FREE) == (entry.restricted is None)
     assert re.search(r"\((19|20)\d\d\)\. .+\.", entry.citation), "a citation names its year and title"
@@ -137,6 +137,7 @@ def test_importing_and_listing_stay_light() -> None:
 import sys, tiltmeter.datasets as d
 assert not {"pydantic", "yaml", "polars"} & set(sys.modules)
 d.status(d.Library.default())
-assert not {"polars", "numpy", "urllib.request"} & set(sys.modules), "listing needs neither tables nor the network"
+heavy = {"polars", "numpy", "urllib.request"} & set(sys.modules)
+assert not heavy, "listing needs neither tables nor the network"
 """
     subprocess.run([sys.executable, "-c", program], check=True)

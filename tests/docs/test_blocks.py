@@ -1,4 +1,7 @@
-"""Every command and every block of code in README and docs is run as it stands there, but against a local server: nothing is bought."""
+"""Every command and every block of code of README and docs is run, against a local server.
+
+Nothing is bought.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +62,11 @@ STAND_INS = {
     "hf/models/qwen.Q4_K_M.gguf": STORYTELLER,
     "any/mistral:mistral-small-latest": "sim/mild",
 }
-"""Weights and vendors that cannot be had here, and what stands for them."""
+"""Weights and vendors that cannot be had here, and what is used instead."""
 
 
 @pytest.fixture(scope="module")
-def address(shared: Path, made: Path) -> Iterator[str]:
+def address(shared: Path, workplace: Path) -> Iterator[str]:
     model = SimulatedModel("sim/mild", Dials())
     with patch.dict(os.environ, {"TILTMETER_DATA": str(shared / "data")}):
         for study, params in (
@@ -72,10 +75,10 @@ def address(shared: Path, made: Path) -> Iterator[str]:
             ("benchmarks", {}),
         ):
             assert learn_study(model, study, **params) == []
-        own = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
-        for study, params in own.items():
-            assert learn_study(model, f"{made}/{study}", **params) == []
-        assert learn_study(model, "associations/age", grid=f"{made}/grid.yaml") == []
+        files = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
+        for study, params in files.items():
+            assert learn_study(model, f"{workplace}/{study}", **params) == []
+        assert learn_study(model, "associations/age", grid=f"{workplace}/grid.yaml") == []
     with running(model) as url:
         yield url
 
@@ -87,7 +90,7 @@ def anthropic() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
+def workplace(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A folder with the files and runs that the pages speak of."""
     home = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patched:
@@ -156,8 +159,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 def write_log(prompt: dict[str, Any], path: Path) -> None:
     """A log of Inspect with one answer."""
     path.parent.mkdir()
-    said = {"choices": [{"message": {"role": "assistant", "content": "(a)"}, "stop_reason": "stop"}]}
-    sample = {"id": prompt["prompt_id"], "epoch": 1, "input": prompt["prompt"], "output": said}
+    answer = {"choices": [{"message": {"role": "assistant", "content": "(a)"}, "stop_reason": "stop"}]}
+    sample = {"id": prompt["prompt_id"], "epoch": 1, "input": prompt["prompt"], "output": answer}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("samples/1_epoch_1.json", json.dumps(sample))
         header = {"version": 2, "status": "success", "eval": {"task": "mine", "model": "openai/gpt-4o-mini"}}
@@ -166,22 +169,27 @@ def write_log(prompt: dict[str, Any], path: Path) -> None:
 
 @pytest.fixture
 def place(
-    made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
+    workplace: Path,
+    address: str,
+    anthropic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shared: Path,
 ) -> Path:
     home = tmp_path / "home"
-    shutil.copytree(made, home)
+    shutil.copytree(workplace, home)
     monkeypatch.chdir(home)
     for name in PROVIDERS:
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
         monkeypatch.setenv(f"{name}_BASE_URL", address)
     places = {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
-    told = {
+    options = {
         "ANTHROPIC_BASE_URL": anthropic,
         "TILTMETER_LIMIT": "2",
         "TILTMETER_DISPLAY": "none",
         "ADDRESS": address,
     }
-    for name, value in (places | told).items():
+    for name, value in (places | options).items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return home
@@ -228,12 +236,12 @@ def _obey(words: list[str], **variables: str) -> tuple[int, str]:
 
 
 def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
-    """The same in a process of its own, where the package with plugins is installed."""
+    """Run the command in a process of its own, where the package with plugins is installed."""
     return _obey(words, PYTHONPATH=python_path(home / "site", *PLUGINS))
 
 
 def needed(words: list[str]) -> list[str]:
-    """Without what stands in square brackets, which may be left out."""
+    """Without what is in square brackets, which may be left out."""
     remaining, depth = [], 0
     for word in words:
         depth += word.startswith("[")
@@ -246,16 +254,14 @@ def needed(words: list[str]) -> list[str]:
 def filled(words: list[str]) -> list[str]:
     """The placeholders of a command, filled in."""
     address = os.environ["ADDRESS"]
-    if "CONCEPT" in words:  # one that the model did attach to somebody
-        found = (
+    if "CONCEPT" in words:  # one that the model did attach to a group
+        association = (
             tm.load("STORIES")
             .findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null())
             .row(0, named=True)
         )
-        words = [
-            {"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["group"]}.get(word, word)
-            for word in words
-        ]
+        places = {"RUN": "STORIES", "CONCEPT": association["concept"], "female": association["group"]}
+        words = [places.get(word, word) for word in words]
     elif "RUN" in words and words[1] == "gate" and any("association" in word for word in words):
         words = ["STORIES" if word == "RUN" else word for word in words]
     elif "RUN" in words and any("vader" in word for word in words):
@@ -292,7 +298,7 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
             assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), (
                 "it serves until it is stopped; that test opens it in a browser"
             )
-        case "tiltmeter" if words[1] == "demo":  # `test_what_make_demo_runs` runs it
+        case "tiltmeter" if words[1] == "demo":  # `test_the_command_of_make_demo_runs` runs it
             assert words[2:] == [], where
         case "tiltmeter":
             status, message = (
@@ -345,7 +351,7 @@ def label_by_hand(sample: Path) -> None:
     pl.read_csv(sample, infer_schema=False).with_columns(label=pl.lit("unclear")).write_csv(sample)
 
 
-def test_what_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_the_command_of_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> None:
     """The commands of `make demo` as they are, in a copy of the folders that they name."""
     shutil.copytree(
         ROOT / "tests" / "fixtures" / "storyteller", tmp_path / "tests" / "fixtures" / "storyteller"
@@ -362,9 +368,10 @@ def test_what_make_demo_runs(tmp_path: Path, environment: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_a_page_runs(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page):  # files the reader is told to write, under the names the pages give them
+    # Files that the page asks the reader to write, under the names that the pages give them.
+    for block in blocks(page):
         if block.kind in WRITTEN:
             (place / WRITTEN[block.kind]).write_text(block.text)
     for block in blocks(page):

@@ -17,10 +17,11 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook(path: Path, workplace: Path) -> None:
+def test_a_notebook_runs_and_shows_its_outputs(path: Path, workplace: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the kernel and its client, not ours
-        nbclient, nbformat = (import_module(name) for name in ("nbclient", "nbformat"))
+        nbclient = import_module("nbclient")
+        nbformat = import_module("nbformat")
 
         notebook: Any = nbformat.read(path, as_version=4)
         nbclient.NotebookClient(
@@ -29,11 +30,11 @@ def test_a_notebook(path: Path, workplace: Path) -> None:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs for cell in cells), "every cell shows something"
     first = cells[0].outputs
-    progress = [one["data"]["text/plain"] for one in first if one.output_type == "display_data"]
+    progress = [output["data"]["text/plain"] for output in first if output.output_type == "display_data"]
     assert any("done" in line for line in progress), "progress is one line below the cell"
-    assert any("text/html" in one["data"] for one in first if one.output_type == "execute_result")
+    assert any("text/html" in output["data"] for output in first if output.output_type == "execute_result")
 
 
-def test_nothing_a_cell_gave_is_kept() -> None:
+def test_notebooks_are_stored_without_outputs() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["associations", "benchmarks", "probes", "python"]
     assert not any('"output_type"' in path.read_text(encoding="utf-8") for path in NOTEBOOKS)

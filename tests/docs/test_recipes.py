@@ -1,4 +1,4 @@
-"""The recipes for continuous integration, as the pages give them: an unbiased model passes, a strongly biased one fails."""
+"""The recipes for continuous integration: an unbiased model passes, a strongly biased one fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def recipe(page: str) -> tuple[list[str], list[str]]:
     written = yaml.safe_load(text)
     steps = written if isinstance(written, list) else written["jobs"]["gate"]["steps"]
     commands = [shlex.split(step["run"]) for step in steps if step.get("run", "").startswith("tiltmeter ")]
-    run, gate = (next(words[1:] for words in commands if words[1] == name) for name in ("run", "gate"))
+    run = next(words[1:] for words in commands if words[1] == "run")
+    gate = next(words[1:] for words in commands if words[1] == "gate")
     return run, gate
 
 

@@ -1,4 +1,4 @@
-"""The table of tiers in docs/genderbench.md is written by scripts/tiers.py from the metrics, and is up to date."""
+"""The table of tiers in docs/genderbench.md, written by scripts/tiers.py from the metrics, is up to date."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_a_page_with_other_tiers_is_found_and_written_again(tmp_path: Path) -> N
         (tmp_path / file).parent.mkdir(exist_ok=True)
         shutil.copyfile(ROOT / file, tmp_path / file)
     page = tmp_path / "docs" / "genderbench.md"
-    right = page.read_text()
-    page.write_text(right.replace("| isear `max_diff` | 0 to .1 |", "| isear `max_diff` | 0 to .2 |"))
-    assert page.read_text() != right
+    expected = page.read_text()
+    page.write_text(expected.replace("| isear `max_diff` | 0 to .1 |", "| isear `max_diff` | 0 to .2 |"))
+    assert page.read_text() != expected
     done = call(tmp_path, "--check")
     assert done.returncode == 1
     assert "run scripts/tiers.py" in done.stdout
     assert call(tmp_path).returncode == 0
-    assert page.read_text() == right
+    assert page.read_text() == expected

@@ -13,7 +13,7 @@ from tiltmeter.engine import Journal, open_journal
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where an empty journal can be opened, more than once and by other processes: once a file, once a database."""
+    """Return where an empty journal can be opened, by several processes: a file, and a database."""
     return (
         str(tmp_path / "journal.db")
         if request.param == "sqlite"

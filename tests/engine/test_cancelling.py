@@ -14,7 +14,9 @@ from support.adder import Adder, add, run_of, sums
 from tiltmeter.engine import Journal, Limits, open_journal
 from tiltmeter.models import Completion
 
-CANCELLATIONS, SIDE_BY_SIDE, REQUESTS = 480, 4, 200
+CANCELLATIONS = 480
+SIDE_BY_SIDE = 4
+REQUESTS = 200
 STEPS = 6
 """Of the event loop between an answer and the cancellation: 480 runs are one for each number of answers from
 1 to 80 and of steps.
@@ -22,9 +24,8 @@ STEPS = 6
 Requests are claimed a few at a time: after 80 answers, several claims have been made, and further requests
 wait for theirs.
 """
-ENDS_WITHIN = (
-    120.0  # seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do
-)
+ENDS_WITHIN = 120.0
+"""Seconds; a cancelled run ends in milliseconds, on a machine that has nothing else to do."""
 
 
 @pytest.fixture
@@ -38,13 +39,16 @@ def load() -> Iterator[None]:
 
 
 async def is_ended_by_cancelling(journal: Journal, number: int) -> bool:
-    """Start a run, cancel it in a step of the event loop after some answers that `number` chooses, and tell whether it ended."""
+    """Start a run, cancel it, and return whether it ended.
+
+    `number` chooses the number of answers before, and the step of the event loop.
+    """
     loop = asyncio.get_running_loop()
     answers, steps = 1 + number // STEPS, number % STEPS
 
-    def cancel_in(left: int) -> None:
-        if left:
-            loop.call_soon(cancel_in, left - 1)
+    def cancel_in(steps: int) -> None:
+        if steps:
+            loop.call_soon(cancel_in, steps - 1)
         else:
             run.cancel()
 
@@ -74,7 +78,7 @@ async def test_cancellations_at_all_moments_under_load(tmp_path: Path, load: Non
 
 async def test_a_model_that_drops_a_cancellation_does_not_keep_the_run(journal: Journal) -> None:
     class Stubborn(Adder):
-        async def complete(self, *value: object) -> Completion:
+        async def complete(self, *arguments: object) -> Completion:
             try:
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Faults of real servers, real processes and real kills: nothing lost, nothing asked twice, nothing invented."""
+"""Faults of servers and killed processes: nothing is lost, asked twice or invented."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def test_a_fault_that_stays_is_a_failed_row_and_nothing_is_invented(journal: Jou
 @pytest.mark.parametrize(
     "fault", [bad.context_too_long, lambda: bad.status(400, None, {"error": {"message": "no"}})]
 )
-def test_what_the_server_will_never_answer_is_asked_once(journal: Journal, fault: Callable[[], Any]) -> None:
+def test_requests_that_a_server_never_answers_are_asked_once(
+    journal: Journal, fault: Callable[[], Any]
+) -> None:
     with answer_all_but_one(fault) as server:
         tally, table = ask(server, journal, prompts(3))
         assert (server.asked["prompt 1"], tally.failures, table["status"][1]) == (1, 1, "failed")
@@ -118,7 +120,9 @@ def test_filters_and_null_content_are_kept_as_they_came(journal: Journal) -> Non
 
 
 @pytest.mark.parametrize("fault", [bad.wrong_key, bad.unknown_model, bad.insufficient_quota])
-def test_nothing_works_is_one_sentence_at_once(journal: Journal, fault: Callable[[], Any]) -> None:
+def test_a_server_that_answers_nothing_is_one_sentence_at_once(
+    journal: Journal, fault: Callable[[], Any]
+) -> None:
     with MisbehavingServer(lambda request, nth: fault()) as server:
         with pytest.raises(ProviderError) as caught:
             ask(server, journal, prompts(5000))
@@ -134,7 +138,7 @@ FIREWALL = bad.html_error_page(403)
 def test_one_prompt_that_a_firewall_rejects_does_not_end_the_model(
     journal: Journal, connections: int, number: int
 ) -> None:
-    """It is rejected at once, while the first answers to the others are still being written."""
+    """The request is rejected at once, while the first answers to the others are still being written."""
 
     def script(request: dict[str, Any], nth: int) -> Any:
         return FIREWALL if bad.prompt_of(request) == f"prompt {number}" else bad.slow(0.1, echo(request, nth))
@@ -142,7 +146,9 @@ def test_one_prompt_that_a_firewall_rejects_does_not_end_the_model(
     with MisbehavingServer(script) as server:
         tally, table = ask(server, journal, prompts(20), max_connections=connections)
         assert (tally.answered, tally.failed, tally.stopped) == (19, {"auth": 1}, None)
-        assert table["status"].to_list() == ["failed" if one == number else "ok" for one in range(20)]
+        assert table["status"].to_list() == [
+            "failed" if position == number else "ok" for position in range(20)
+        ]
         again, _ = ask(server, journal, prompts(20), max_connections=connections)
     assert (again.held, again.failed) == (19, {"auth": 1})
     assert set(server.paid.values()) == {1}
@@ -201,7 +207,7 @@ def child(server: MisbehavingServer, path: Path, count: int, *, begins: bool = T
 
 
 def kill(process: subprocess.Popen[str], server: MisbehavingServer, after: int) -> None:
-    """Once so many answers were given."""
+    """Kill a process after this number of answers."""
     while server.paid.total() < after:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
@@ -217,22 +223,24 @@ def texts(server: MisbehavingServer, path: Path, count: int) -> list[str | None]
 
 
 def test_kill_9_loses_at_most_half_a_second_and_a_second_run_completes(tmp_path: Path) -> None:
-    path, count, delay = tmp_path / "j.db", 600, 0.04
+    path = tmp_path / "j.db"
+    count = 600
+    delay = 0.04
     with late(delay) as server:
         kill(child(server, path, count), server, after=count // 2)
         time.sleep(0.2)
         paid = server.paid.total()
         with open_journal(path) as journal:
-            remaining = journal.counts()["ok"]
-        assert remaining > 0
+            committed = journal.counts()["ok"]
+        assert committed > 0
         # Sixteen connections at 25 answers a second each: half a second of that, and those that were under
         # way.
-        assert paid - remaining <= 16 / delay * 0.5 + 16
+        assert paid - committed <= 16 / delay * 0.5 + 16
         out, errors = child(server, path, count).communicate(timeout=60)
-        assert out.split() == [str(count - remaining), str(remaining), "False"], errors
+        assert out.split() == [str(count - committed), str(committed), "False"], errors
         assert texts(server, path, count) == echoes(count)
         assert (
-            sum(times > 1 for times in server.paid.values()) == paid - remaining
+            sum(times > 1 for times in server.paid.values()) == paid - committed
         )  # only what was in the lost half second
 
 
@@ -243,8 +251,9 @@ def test_two_processes_share_a_journal_and_each_answer_is_paid_once(tmp_path: Pa
         for process in both:
             go_on(process)
         outputs = [process.communicate(timeout=60) for process in both]
-        answered, held = ([int(out.split()[place]) for out, _ in outputs] for place in (0, 1))
-        assert sum(answered) == sum(held) == count, outputs
+        answered = [int(out.split()[0]) for out, _ in outputs]
+        stored = [int(out.split()[1]) for out, _ in outputs]
+        assert sum(answered) == sum(stored) == count, outputs
         assert min(answered) > 0
         assert (server.requests, set(server.paid.values())) == (count, {1})
         assert texts(server, path, count) == echoes(count)
@@ -253,11 +262,11 @@ def test_two_processes_share_a_journal_and_each_answer_is_paid_once(tmp_path: Pa
 def test_one_of_two_processes_is_killed_and_the_other_takes_over(tmp_path: Path) -> None:
     path, count = tmp_path / "j.db", 500
     with late(0.04) as server:
-        doomed, other = child(server, path, count), child(server, path, count)
+        doomed, survivor = child(server, path, count), child(server, path, count)
         kill(doomed, server, after=150)
-        out, errors = other.communicate(timeout=60)
-        answered, held = map(int, out.split()[:2])
-        assert answered + held == count, errors
+        out, errors = survivor.communicate(timeout=60)
+        answered, stored = map(int, out.split()[:2])
+        assert answered + stored == count, errors
         assert texts(server, path, count) == echoes(count)
 
 

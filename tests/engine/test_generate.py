@@ -1,4 +1,4 @@
-"""What `generate` promises, against models that live in this process."""
+"""The promises of `generate`, with models of this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fetch(journal: Journal, model: Adder, requests: list[Request]) -> Any:
 def failing(
     error: BaseException, when: Callable[[str, int], bool] = lambda prompt, nth: prompt == "3+1", **more: Any
 ) -> Adder:
-    """A model that fails with this where `when` says so; else it adds."""
+    """Return a model that adds, and fails with `error` where `when` says so."""
 
     def answer(prompt: str, nth: int) -> Completion:
         if when(prompt, nth):
@@ -83,7 +83,7 @@ def test_samples_and_sampling_are_separate_answers(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("kind", ["server", "timeout", "connection", "overloaded", "rate_limit"])
-def test_what_passes_is_asked_again(journal: Journal, kind: str) -> None:
+def test_transient_failures_are_asked_again(journal: Journal, kind: str) -> None:
     model = failing(
         ModelError(kind, "not now", retry_after=0.01), lambda prompt, nth: prompt == "3+1" and nth < 3
     )
@@ -93,7 +93,7 @@ def test_what_passes_is_asked_again(journal: Journal, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bad_request", "context_length"])
-def test_what_cannot_be_answered_is_a_row_and_is_not_asked_again(journal: Journal, kind: str) -> None:
+def test_permanent_failures_are_rows_and_are_not_asked_again(journal: Journal, kind: str) -> None:
     model = failing(ModelError(kind, "never", scope="permanent", status=400))
     tally = ask(model, 30, journal)
     assert (tally.answered, tally.failed, model.asked["3+1"], tally.complete) == (29, {kind: 1}, 1, False)
@@ -102,7 +102,7 @@ def test_what_cannot_be_answered_is_a_row_and_is_not_asked_again(journal: Journa
     assert ask(Adder(), 30, journal).answered == 1
 
 
-def test_retries_end(journal: Journal) -> None:
+def test_a_request_fails_after_its_retries(journal: Journal) -> None:
     model = failing(ModelError("server", "broken", retry_after=0.0))
     assert (ask(model, 10, journal, retries=1).failed, model.asked["3+1"]) == ({"server": 1}, 2)
 
@@ -122,7 +122,7 @@ def test_an_attempt_has_a_time_limit(journal: Journal) -> None:
     assert ask(Adder(delay=5.0), 1, journal, timeout=0.05, retries=0).failed == {"timeout": 1}
 
 
-def test_a_providers_slip_is_a_failed_row_without_its_words(journal: Journal) -> None:
+def test_an_error_in_a_provider_is_a_failed_row_without_its_text(journal: Journal) -> None:
     model = failing(KeyError("secret-key"))
     assert ask(model, 30, journal).failed == {"internal": 1}
     error = fetch(journal, model, sums(30))["error"][3]
@@ -131,7 +131,7 @@ def test_a_providers_slip_is_a_failed_row_without_its_words(journal: Journal) ->
 
 
 @pytest.mark.parametrize(
-    ("error", "count", "said", "fewer_than"),
+    ("error", "count", "message", "fewer_than"),
     [
         (
             ModelError("auth", "the key is wrong", scope="fatal", status=401),
@@ -150,17 +150,17 @@ def test_a_providers_slip_is_a_failed_row_without_its_words(journal: Journal) ->
     ],
     ids=["a wrong key", "no server", "nothing but bad requests", "a wait longer than the deadline"],
 )
-def test_what_spoils_everything_is_one_sentence_before_all_is_tried(
+def test_a_failure_of_every_request_is_one_sentence_before_all_are_tried(
     journal: Journal,
     error: ModelError,
     count: int,
-    said: str,
+    message: str,
     fewer_than: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tiltmeter.engine.rate_limit.NO_SERVER_AFTER", 0.3)
     model = failing(error, lambda prompt, nth: True, delay=0.01, endpoint="http://localhost:9")
-    with pytest.raises(ProviderError, match=said):
+    with pytest.raises(ProviderError, match=message):
         ask(model, count, journal)
     assert model.asked.total() < fewer_than
     assert journal.counts()["ok"] == 0
@@ -209,7 +209,7 @@ def test_an_overloaded_endpoint_is_asked_less(journal: Journal) -> None:
     assert model.most < 64
 
 
-def test_requests_and_tokens_per_minute(journal: Journal) -> None:
+def test_requests_and_tokens_per_minute_are_limited(journal: Journal) -> None:
     begun = time.monotonic()
     ask(Adder(), 31, journal, requests_per_minute=3000)
     assert time.monotonic() - begun >= 0.6
@@ -226,7 +226,7 @@ def test_requests_and_tokens_per_minute(journal: Journal) -> None:
 
 @contextmanager
 def handled(number: signal.Signals, handler: Any) -> Iterator[Any]:
-    """Whatever the tests themselves were started with (nohup ignores hangups)."""
+    """Handle a signal in this way for the time of a block, however the tests were started."""
     before = signal.signal(number, handler)
     try:
         yield handler
@@ -263,7 +263,7 @@ def test_a_hangup_that_is_ignored_as_under_nohup_ends_nothing(journal: Journal) 
     assert (tally.interrupted, tally.answered) == (False, 30)
 
 
-def test_a_second_signal_does_not_wait(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_ends_the_run_at_once(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     # Waiting would be a hang.
     monkeypatch.setattr(
         Generation.stop, "__kwdefaults__", {**(Generation.stop.__kwdefaults__ or {}), "grace": 3600.0}
@@ -279,32 +279,34 @@ def test_a_second_signal_does_not_wait(journal: Journal, monkeypatch: pytest.Mon
     assert ask(Interrupted(delay=3600.0), 10, journal).interrupted
 
 
-async def test_inside_a_running_loop_it_uses_a_thread(journal: Journal) -> None:
+async def test_generate_uses_a_thread_inside_a_running_loop(journal: Journal) -> None:
     assert ask(Adder(), 100, journal).answered == 100
 
 
 async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> None:
-    one, two = Adder(delay=0.002), Adder(delay=0.002)
+    first, second = Adder(delay=0.002), Adder(delay=0.002)
     most = 0
 
     async def watch() -> None:
         nonlocal most
         while True:
-            most = max(most, one.now + two.now)
+            most = max(most, first.now + second.now)
             await asyncio.sleep(0.0005)
 
     watching = asyncio.create_task(watch())
     limits = Limits(max_connections=10)
-    halves = (run_of(model, sums(200, 200 * n), journal, limits).go() for n, model in enumerate((one, two)))
+    halves = (
+        run_of(model, sums(200, 200 * n), journal, limits).go() for n, model in enumerate((first, second))
+    )
     tallies = await asyncio.gather(*halves)
     watching.cancel()
     assert ([tally.answered for tally in tallies], most) == ([200, 200], 10)
 
 
 async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -> None:
-    one, two = Adder(delay=0.002), Adder(delay=0.002)
+    first_model, second_model = Adder(delay=0.002), Adder(delay=0.002)
     first, second = await asyncio.gather(
-        *(run_of(model, sums(600), either_journal).go() for model in (one, two))
+        *(run_of(model, sums(600), either_journal).go() for model in (first_model, second_model))
     )
     assert (first.total, second.total, first.answered + second.answered, first.held + second.held) == (
         600,
@@ -312,10 +314,10 @@ async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -
         600,
         600,
     )
-    assert set((one.asked + two.asked).values()) == {1}
+    assert set((first_model.asked + second_model.asked).values()) == {1}
 
 
-async def test_cancelling_keeps_what_was_answered(either_journal: Journal) -> None:
+async def test_cancelling_keeps_the_answers(either_journal: Journal) -> None:
     model = Adder(delay=0.02)
     task = asyncio.create_task(run_of(model, sums(10_000), either_journal).go())
     while model.asked.total() < 200:  # more than are under way at once
@@ -352,11 +354,11 @@ def test_the_iterable_is_read_lazily(journal: Journal) -> None:
 
 
 def test_progress_is_shown_and_the_money_counted(journal: Journal) -> None:
-    seen: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
 
     class Watcher(Display):
         def update(self, snapshot: Snapshot) -> None:
-            seen.append((snapshot.tally.done, snapshot.in_flight))
+            reports.append((snapshot.tally.done, snapshot.in_flight))
 
     tally = generate(
         Adder(delay=0.05),
@@ -366,11 +368,11 @@ def test_progress_is_shown_and_the_money_counted(journal: Journal) -> None:
         progress=Watcher(),
         limits=Limits(max_connections=8),
     )
-    assert len(seen) >= 3
-    assert (seen[-1][0], max(in_flight for _, in_flight in seen)) == (100, 8)
+    assert len(reports) >= 3
+    assert (reports[-1][0], max(in_flight for _, in_flight in reports)) == (100, 8)
     assert tally.cost == 0.0
     unknown = Adder()
-    unknown.name = "nobody/knows"
+    unknown.name = "unknown/model"
     assert generate(unknown, sums(1, 500), GREEDY, journal=journal, prices=Prices.load()).cost is None
 
 

@@ -1,4 +1,4 @@
-"""The journal: what it holds, who may claim, and how it says that a file cannot be one."""
+"""The journal: its rows, its claims, and errors of files that cannot be one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tiltmeter.errors import InputError
 def test_rows_come_back_in_the_order_asked_for(either_journal: Journal) -> None:
     either_journal.record([row(number) for number in range(2000)] + [failure(5000)])
     table = either_journal.fetch([key(3), key(5000), key(99999), key(1), key(3)])
-    three, one = ("answer 3", "ok", None), ("answer 1", "ok", None)
-    rows = [three, (None, "failed", "server: broke"), (None, "missing", None), one, three]
+    answer_3, answer_1 = ("answer 3", "ok", None), ("answer 1", "ok", None)
+    rows = [answer_3, (None, "failed", "server: broke"), (None, "missing", None), answer_1, answer_3]
     assert table.select("text", "status", "error").rows() == rows
     assert table["key"][0] == key(3).hex()
     assert either_journal.fetch([key(number) for number in range(2000)])["text"].to_list() == [
@@ -43,16 +43,16 @@ def test_an_answer_is_never_replaced_and_a_failure_is(either_journal: Journal) -
 
 def test_claims_keep_others_away_until_recorded_or_released(either_journal: Journal, where: str) -> None:
     with open_journal(where) as second:
-        one, two = new_owner(), new_owner()
+        first_owner, second_owner = new_owner(), new_owner()
         keys = [key(number) for number in range(1500)]
         either_journal.record([row(0)])
-        assert either_journal.claim(keys[:1000], one) == ({key(0)}, set(keys[1:1000]), set())
-        taken = second.claim(keys, two)
-        assert taken == ({key(0)}, set(keys[1000:]), set(keys[1:1000]))
+        assert either_journal.claim(keys[:1000], first_owner) == ({key(0)}, set(keys[1:1000]), set())
+        claims = second.claim(keys, second_owner)
+        assert claims == ({key(0)}, set(keys[1000:]), set(keys[1:1000]))
         either_journal.record([row(1), failure(2)])
-        assert second.claim(keys[:4], two) == ({key(0), key(1)}, {key(2)}, {key(3)})
-        either_journal.release(one)
-        assert second.claim(keys[3:1000], two).claimed == set(keys[3:1000])
+        assert second.claim(keys[:4], second_owner) == ({key(0), key(1)}, {key(2)}, {key(3)})
+        either_journal.release(first_owner)
+        assert second.claim(keys[3:1000], second_owner).claimed == set(keys[3:1000])
 
 
 def test_claims_of_a_dead_process_pass_on_at_once(either_journal: Journal) -> None:
@@ -64,16 +64,16 @@ def test_claims_of_a_dead_process_pass_on_at_once(either_journal: Journal) -> No
 def test_claims_elsewhere_pass_on_when_the_heart_stops(
     either_journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elsewhere, here = far_owner(), new_owner()
+    elsewhere, near = far_owner(), new_owner()
     either_journal.claim([key(1)], elsewhere)
     monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
-    assert either_journal.claim([key(1)], here).awaited == {key(1)}
+    assert either_journal.claim([key(1)], near).awaited == {key(1)}
     either_journal.beat(elsewhere)
-    assert either_journal.claim([key(1)], here).awaited == {key(1)}
-    assert either_journal.claim([key(1)], here).claimed == {key(1)}
+    assert either_journal.claim([key(1)], near).awaited == {key(1)}
+    assert either_journal.claim([key(1)], near).claimed == {key(1)}
 
 
-def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
+def test_places_where_no_journal_can_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     notes = "these are notes, not a database, and they are long enough to be looked at" * 20
     (tmp_path / "notes.db").write_text(notes)
@@ -92,7 +92,7 @@ def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["mysql://user:hunter2@host/db", "nonsense://host", "sqlite+nothing:///x.db", "://"]
 )
-def test_urls_that_cannot_be_used(url: str) -> None:
+def test_urls_that_cannot_be_used_are_refused(url: str) -> None:
     with pytest.raises(InputError, match="journal") as caught:
         open_journal(url)
     assert "hunter2" not in str(caught.value)
@@ -107,13 +107,14 @@ def test_missing_folders_are_made_and_a_journal_in_memory_works(tmp_path: Path) 
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path: Path) -> None:
-    # The limit on file size stands in for a full disk: the writing of a batch fails in the middle.
+    # The limit on file size has the effect of a full disk: the writing of a batch fails in the middle.
     code = """
         import resource, sys
         from tiltmeter.engine import Row, open_journal
         from tiltmeter.errors import InputError
         def rows(first, count):
-            return [Row(n.to_bytes(32, "big"), "sim/m", 0, "ok", 1, 1.0, "x" * 1000) for n in range(first, first + count)]
+            keys = [number.to_bytes(32, "big") for number in range(first, first + count)]
+            return [Row(key, "sim/m", 0, "ok", 1, 1.0, "x" * 1000) for key in keys]
         with open_journal(sys.argv[1]) as journal:
             journal.record(rows(0, 100))
             resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""Journals of an older version: brought up to date as a whole, by one process while others wait, or left exactly as they were."""
+"""Journals of an older version are migrated as a whole, by one process, or stay exactly as they were."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from tiltmeter.models.base import SERVED
 # The tables of the first schema. Never to be changed.
 SCHEMA_1 = """
     CREATE TABLE completions (
-        "key" {blob} NOT NULL, model TEXT NOT NULL, sample INTEGER NOT NULL, status VARCHAR(8) NOT NULL, attempts INTEGER NOT NULL,
-        created_at FLOAT NOT NULL, text TEXT, thinking TEXT, finish_reason TEXT, refusal TEXT, input_tokens INTEGER,
-        output_tokens INTEGER, latency FLOAT, error_kind TEXT, error_detail TEXT, PRIMARY KEY ("key")
+        "key" {blob} NOT NULL, model TEXT NOT NULL, sample INTEGER NOT NULL, status VARCHAR(8) NOT NULL,
+        attempts INTEGER NOT NULL, created_at FLOAT NOT NULL, text TEXT, thinking TEXT, finish_reason TEXT,
+        refusal TEXT, input_tokens INTEGER, output_tokens INTEGER, latency FLOAT, error_kind TEXT,
+        error_detail TEXT, PRIMARY KEY ("key")
     );
     CREATE TABLE claims ("key" {blob} NOT NULL, owner VARCHAR(32) NOT NULL, PRIMARY KEY ("key")){claims};
     CREATE TABLE meta (name VARCHAR(64) NOT NULL, value VARCHAR(255) NOT NULL, PRIMARY KEY (name));
-    CREATE TABLE owners (owner VARCHAR(32) NOT NULL, process VARCHAR(255) NOT NULL, beat INTEGER NOT NULL, PRIMARY KEY (owner));
+    CREATE TABLE owners (
+        owner VARCHAR(32) NOT NULL, process VARCHAR(255) NOT NULL, beat INTEGER NOT NULL, PRIMARY KEY (owner)
+    );
     INSERT INTO meta VALUES ('schema', '1');
     INSERT INTO owners VALUES ('far', 'another-host/boot/ns|17|42', 3);
     INSERT INTO claims VALUES ({key3}, 'far');
@@ -152,13 +155,16 @@ def test_a_damaged_file_of_an_earlier_version_is_recovered(tmp_path: Path) -> No
 
 def shape(engine: Engine) -> dict[str, Any]:
     """Every table with its columns, their types and its key."""
-    found = inspect(engine)
+    inspector = inspect(engine)
     return {
         name: (
-            [(one["name"], str(one["type"]), one["nullable"]) for one in found.get_columns(name)],
-            found.get_pk_constraint(name),
+            [
+                (column["name"], str(column["type"]), column["nullable"])
+                for column in inspector.get_columns(name)
+            ],
+            inspector.get_pk_constraint(name),
         )
-        for name in sorted(found.get_table_names())
+        for name in sorted(inspector.get_table_names())
     }
 
 
@@ -228,7 +234,8 @@ def test_a_version_that_is_not_known_is_refused_and_not_touched(
 
 FOREIGN = {
     "one-name-in-common": "CREATE TABLE completions (prompt TEXT, answer TEXT);",
-    "both-names-in-common": "CREATE TABLE completions (id INTEGER); CREATE TABLE meta (name TEXT, value TEXT);",
+    "both-names-in-common": "CREATE TABLE completions (id INTEGER); "
+    "CREATE TABLE meta (name TEXT, value TEXT);",
     "with-a-schema": "CREATE TABLE meta (name TEXT, value TEXT); INSERT INTO meta VALUES ('schema', '1');",
     "other-columns-of-meta": "CREATE TABLE meta (id INTEGER, body TEXT); CREATE TABLE owners (id INTEGER);",
 }

@@ -1,4 +1,4 @@
-"""Numbers and rows from endpoints that are wrong: bounded where they are summed, booked and stored, and no other answer is spoiled."""
+"""Wrong numbers and rows of endpoints are bounded, and cost no other answer."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ USAGES = {
 }
 
 
-@pytest.mark.parametrize("what", USAGES)
-def test_a_count_that_is_not_credible_is_unknown_and_books_no_budget(what: str, journal: Journal) -> None:
-    name, wrong = USAGES[what]
+@pytest.mark.parametrize("case", USAGES)
+def test_a_count_that_is_not_credible_is_unknown_and_books_no_budget(case: str, journal: Journal) -> None:
+    name, usage = USAGES[case]
     with MisbehavingServer(
-        lambda request, nth: wrong if bad.prompt_of(request) == "prompt 0" else "Yes"
+        lambda request, nth: usage if bad.prompt_of(request) == "prompt 0" else "Yes"
     ) as server:
         model = create_model(name, base_url=server.url)
         tally = generate(model, REQUESTS, GREEDY, journal=journal, limits=Limits(tokens_per_minute=600_000))
@@ -92,14 +92,16 @@ def test_a_credible_count_books_at_most_a_minute_and_does_not_lead_the_estimates
 
 
 class Odd(NamedModel):
-    """A model of a plugin, which gives one odd completion and otherwise proper ones."""
+    """A model of a plugin that gives one odd completion and valid ones otherwise."""
 
     def __init__(self, odd: object) -> None:
         super().__init__("odd/m", "odd/m")
         self._odd = odd
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
-        return self._odd if messages[0].content == "prompt 0" else Completion("Yes", "stop")  # type: ignore[return-value]
+        if messages[0].content == "prompt 0":
+            return self._odd  # type: ignore[return-value]
+        return Completion("Yes", "stop")
 
 
 NUMPY_COUNTS: dict[str, Any] = {"input_tokens": np.int64(3), "output_tokens": np.int32(4)}
@@ -116,9 +118,9 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("what", KEPT)
-def test_an_answer_with_odd_numbers_is_kept(what: str, journal: Journal, tmp_path: Path) -> None:
-    completion, counts = KEPT[what]
+@pytest.mark.parametrize("case", KEPT)
+def test_an_answer_with_odd_numbers_is_kept(case: str, journal: Journal, tmp_path: Path) -> None:
+    completion, counts = KEPT[case]
     tally = generate(Odd(completion), REQUESTS, GREEDY, journal=journal)
     (first, *_) = journal.fetch([Keys("odd/m", GREEDY)(*request) for request in REQUESTS]).iter_rows(
         named=True
@@ -135,14 +137,17 @@ def test_an_answer_with_odd_numbers_is_kept(what: str, journal: Journal, tmp_pat
 LOST = {
     "nothing": (Completion(None), 'its status is "ok" but it has no answer'),
     "a text that is a number": (Completion(5, "stop"), "its text is not valid"),  # type: ignore[arg-type]
-    "a reason that is a list": (Completion("Yes", ["stop"]), "its finish_reason is not valid"),  # type: ignore[arg-type]
+    "a reason that is a list": (
+        Completion("Yes", ["stop"]),  # type: ignore[arg-type]
+        "its finish_reason is not valid",
+    ),
     "no completion": ("Yes", "the provider failed with AttributeError"),
 }
 
 
-@pytest.mark.parametrize("what", LOST)
-def test_a_completion_that_cannot_be_stored_fails_alone(what: str, journal: Journal, tmp_path: Path) -> None:
-    completion, message = LOST[what]
+@pytest.mark.parametrize("case", LOST)
+def test_a_completion_that_cannot_be_stored_fails_alone(case: str, journal: Journal, tmp_path: Path) -> None:
+    completion, message = LOST[case]
     tally = generate(Odd(completion), REQUESTS, GREEDY, journal=journal, limits=Limits(retries=0))
     errors = journal.fetch([Keys("odd/m", GREEDY)(*request) for request in REQUESTS])["error"]
     assert (tally.answered, tally.failures, errors.null_count()) == (5, 1, 5)
@@ -162,10 +167,10 @@ def test_a_row_that_is_not_valid_becomes_a_failure_when_it_is_recorded(where: st
             row(4),
         ],
     )
-    found = rows_of(where)
-    assert [found[key(number)].status for number in range(5)] == ["ok", "failed", "failed", "failed", "ok"]
-    assert found[key(1)].error_kind == "bad_response"
-    assert str(found[key(1)].error_detail).startswith(
+    rows = rows_of(where)
+    assert [rows[key(number)].status for number in range(5)] == ["ok", "failed", "failed", "failed", "ok"]
+    assert rows[key(1)].error_kind == "bad_response"
+    assert str(rows[key(1)].error_detail).startswith(
         "the answer cannot be stored: its output_tokens is not valid"
     )
     assert check(where).sound

@@ -32,14 +32,14 @@ messages = st.lists(
 
 @given(messages, messages, st.integers(0, 3), st.integers(0, 3))
 def test_keys_are_equal_exactly_when_the_requests_are(
-    one: list[Message], two: list[Message], a: int, b: int
+    first: list[Message], second: list[Message], a: int, b: int
 ) -> None:
-    same = (one, a) == (two, b)
-    assert (Keys("m", Sampling())(one, a) == Keys("m", Sampling())(two, b)) is same
+    same = (first, a) == (second, b)
+    assert (Keys("m", Sampling())(first, a) == Keys("m", Sampling())(second, b)) is same
 
 
 def test_keys_tell_sampling_apart() -> None:
-    others: list[dict[str, Any]] = [
+    settings: list[dict[str, Any]] = [
         {},
         {"temperature": 0.1},
         {"seed": 1},
@@ -47,17 +47,18 @@ def test_keys_tell_sampling_apart() -> None:
         {"extra": {"top_k": 1}},
     ]
     keys = [
-        Keys("m", Sampling(**{"temperature": 0.0, **one}))([Message("user", "hello")], 0) for one in others
+        Keys("m", Sampling(**{"temperature": 0.0, **setting}))([Message("user", "hello")], 0)
+        for setting in settings
     ]
-    assert len(set(keys)) == len(others)
+    assert len(set(keys)) == len(settings)
 
 
 def test_a_key_is_the_same_for_equal_sampling_and_for_all_time() -> None:
     prompt = [Message("system", "s"), Message("user", "caf\u00e9 \ud83d")]
     assert Keys("m", Sampling(temperature=0))(prompt, 0) == Keys("m", Sampling(temperature=0.0))(prompt, 0)
-    one, two = Sampling(extra={"a": 1, "b": 2}), Sampling(extra={"b": 2, "a": 1})
-    assert Keys("m", one)(prompt, 0) == Keys("m", two)(prompt, 0)
-    assert Keys("m", one)(prompt, 0) != Keys("n", one)(prompt, 0)
+    first, second = Sampling(extra={"a": 1, "b": 2}), Sampling(extra={"b": 2, "a": 1})
+    assert Keys("m", first)(prompt, 0) == Keys("m", second)(prompt, 0)
+    assert Keys("m", first)(prompt, 0) != Keys("n", first)(prompt, 0)
     # Another value here would mean that every journal written so far is asked and paid for again.
     fixed = Keys("openai/m@https://api.openai.com/v1", Sampling(temperature=0.5, max_tokens=9))(
         [Message("user", "hello")], 2
@@ -65,7 +66,7 @@ def test_a_key_is_the_same_for_equal_sampling_and_for_all_time() -> None:
     assert fixed.hex() == "cc80d15158d02a5e5412c0403e0b0f17b48fa4bf63cc2763fe872a479315bd81"
 
 
-def test_extras_that_are_no_json() -> None:
+def test_extras_that_are_no_json_are_refused() -> None:
     with pytest.raises(InputError, match="plain JSON"):
         Keys("m", Sampling(extra={"x": object()}))([], 0)
 
@@ -92,9 +93,11 @@ def test_prices_longest_pattern_and_own_file_win(tmp_path: Path, monkeypatch: py
     assert builtin.cost("openai/gpt-4o-mini", 1_000_000, 1_000_000) == pytest.approx(0.75)
     assert builtin.cost("ollama/anything", 10, 10) == 0
     assert builtin.cost("openai/never-heard-of", 1, 1) is None
-    own = tmp_path / "own.yaml"
-    own.write_text('models:\n  "openai/*": {input: 1, output: 2}\n  "openai/gpt*": {input: 5, output: 5}\n')
-    monkeypatch.setenv("TILTMETER_PRICES", str(own))
+    price_file = tmp_path / "own.yaml"
+    price_file.write_text(
+        'models:\n  "openai/*": {input: 1, output: 2}\n  "openai/gpt*": {input: 5, output: 5}\n'
+    )
+    monkeypatch.setenv("TILTMETER_PRICES", str(price_file))
     assert [Prices.load().price(f"openai/{name}") for name in ("gpt-4o-mini", "never-heard-of")] == [
         (5, 5),
         (1, 2),
@@ -139,7 +142,7 @@ async def test_one_burst_of_refusals_halves_once() -> None:
     assert pace.width == 17
 
 
-async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
+async def test_all_requests_wait_as_long_as_the_endpoint_asked() -> None:
     pace = RateLimit(Limits())
     pace.overloaded(monotonic(), 0.2)
     begun = monotonic()
@@ -147,10 +150,11 @@ async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
     assert monotonic() - begun >= 0.19
 
 
-async def test_a_turn_given_to_one_who_left_is_passed_on() -> None:
+async def test_the_turn_of_a_cancelled_request_is_passed_on() -> None:
     pace = RateLimit(Limits(max_connections=1))
     await pace.enter(0)
-    first, second = (asyncio.create_task(pace.enter(0)) for _ in range(2))
+    first = asyncio.create_task(pace.enter(0))
+    second = asyncio.create_task(pace.enter(0))
     await asyncio.sleep(0)
     pace.leave()
     first.cancel()
@@ -158,13 +162,13 @@ async def test_a_turn_given_to_one_who_left_is_passed_on() -> None:
     assert pace.in_flight == 1
 
 
-def test_retries() -> None:
+def test_retries_wait_and_end() -> None:
     limits = Limits(retries=2, deadline=100)
     passing, refused = ModelError("server", "x"), ModelError("bad_request", "x", scope="permanent")
     assert retry_delay(passing, 2, 0, limits) is not None
-    assert [
-        retry_delay(*given, limits) for given in ((passing, 3, 0), (refused, 1, 0), (passing, 1, 100))
-    ] == [None] * 3
+    assert [retry_delay(*case, limits) for case in ((passing, 3, 0), (refused, 1, 0), (passing, 1, 100))] == [
+        None
+    ] * 3
     assert 7 <= (retry_delay(ModelError("rate_limit", "x", retry_after=7), 0, 0, limits) or 0) <= 7.5
 
 
@@ -227,7 +231,7 @@ def test_progress_keeps_name_bar_count_and_time(
         )
 
 
-def test_no_display_and_no_such_display(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_display_is_silent_and_an_unknown_display_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with open_display("none", 1, "x") as display:
         display.update(snapshot())
     assert capsys.readouterr().err == ""
@@ -237,5 +241,6 @@ def test_no_display_and_no_such_display(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_importing_the_engine_imports_nothing_heavy() -> None:
     heavy = "{'sqlalchemy', 'rich', 'polars', 'aiohttp', 'yaml'}"
-    code = f"import sys, tiltmeter.engine; tiltmeter.engine.Limits, tiltmeter.engine.Prices; print({heavy} & set(sys.modules))"
+    names = "tiltmeter.engine.Limits, tiltmeter.engine.Prices"
+    code = f"import sys, tiltmeter.engine; {names}; print({heavy} & set(sys.modules))"
     assert run_code(code).stdout.strip() == "set()"

@@ -1,4 +1,4 @@
-"""A journal on a server: bulk, many threads and processes, and what is said when the server cannot be used."""
+"""A journal on a server: bulk, many threads and processes, and errors of a server that cannot be used."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_every_text_and_null_comes_back(database: str, count: int) -> None:
         for batch in (rows, bare, rows[::-1]):
             journal.record(batch)
         table = journal.fetch([key(n) for n in range(2 * count)])
-        shown = [text.replace("\0", "�").replace("\ud800", "�") for text in ODD]
-        assert table["text"].to_list() == [shown[n % len(ODD)] for n in range(count)] + [None] * count
+        texts = [text.replace("\0", "�").replace("\ud800", "�") for text in ODD]
+        assert table["text"].to_list() == [texts[n % len(ODD)] for n in range(count)] + [None] * count
         assert (
-            table["thinking"].to_list() == [shown[-1 - n % len(ODD)] for n in range(count)] + [None] * count
+            table["thinking"].to_list() == [texts[-1 - n % len(ODD)] for n in range(count)] + [None] * count
         )
         assert table["latency"].to_list() == [n / 3 for n in range(count)] + [None] * count
         assert table["input_tokens"].null_count() == 2 * count
-        assert table["error"].to_list()[count:] == [f"server: {shown[n % len(ODD)]}" for n in range(count)]
+        assert table["error"].to_list()[count:] == [f"server: {texts[n % len(ODD)]}" for n in range(count)]
 
 
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -62,10 +62,10 @@ def test_a_batch_is_kept_as_if_row_by_row(
             remaining[number] = answer
     base = int.from_bytes(os.urandom(8), "big") << 32
     filler = [row(base + number, "filler") for number in range(1000, 2100)] if copied else []
-    given = (
+    attempts = (
         failure(base + number) if answer is None else row(base + number, answer) for number, answer in rows
     )
-    either_journal.record([*filler, *given])
+    either_journal.record([*filler, *attempts])
     table = either_journal.fetch([key(base + number) for number in remaining])
     assert table["text"].to_list() == list(remaining.values())
     assert table["status"].to_list() == [
@@ -109,16 +109,16 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
     keys = [key(number) for number in range(600)]
 
     def work(number: int) -> int:
-        owner, mine = new_owner(), 0
+        owner, count = new_owner(), 0
         for start in range(0, 600, 50):
             begin = (start + 75 * number) % 600
-            taken = either_journal.claim(keys[begin : begin + 50], owner)
+            claims = either_journal.claim(keys[begin : begin + 50], owner)
             either_journal.record(
-                [Row(one, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for one in taken.claimed]
+                [Row(claimed, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for claimed in claims.claimed]
             )
-            mine += len(taken.claimed)
+            count += len(claims.claimed)
         either_journal.release(owner)
-        return mine
+        return count
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(work, range(8))) == 600
@@ -127,12 +127,12 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
 
 def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, where: str) -> None:
     with open_journal(where) as second:
-        one, two = new_owner(), new_owner()
-        assert either_journal.claim([key(1)], one).claimed == {key(1)}
+        first_owner, second_owner = new_owner(), new_owner()
+        assert either_journal.claim([key(1)], first_owner).claimed == {key(1)}
         second.record([failure(1)])
-        assert second.claim([key(1)], two).awaited == {key(1)}
+        assert second.claim([key(1)], second_owner).awaited == {key(1)}
         second.record([row(1)])
-        assert second.claim([key(1)], two).answered == {key(1)}
+        assert second.claim([key(1)], second_owner).answered == {key(1)}
 
 
 WRITERS = """
@@ -153,7 +153,8 @@ WRITERS = """
             requests = [Request((Message("user", f"prompt {n}"),)) for n in range(first, first + 300)]
             with open_journal(where) as journal:
                 model = create_model("python/support.asked:answer")
-                tally = generate(model, requests, Sampling(temperature=0.0), journal=journal, limits=Limits(max_connections=8))
+                limits = Limits(max_connections=8)
+                tally = generate(model, requests, Sampling(temperature=0.0), journal=journal, limits=limits)
             os._exit(0 if tally.complete and not tally.errors else 3)
         finally:
             os._exit(4)
@@ -167,25 +168,27 @@ def test_sixteen_processes_ask_every_prompt_once(database: str, tmp_path: Path) 
     folder.mkdir()
     done = run_code(WRITERS, database, folder, timeout=120)
     assert done.stdout == f"{[0] * 16}\n", done.stderr
-    asked = Counter(line for path in folder.iterdir() for line in path.read_text().splitlines())
-    assert asked == Counter({f"prompt {number}": 1 for number in range(25 * 15 + 300)})
+    requests = Counter(line for path in folder.iterdir() for line in path.read_text().splitlines())
+    assert requests == Counter({f"prompt {number}": 1 for number in range(25 * 15 + 300)})
     with open_journal(database) as journal:
         assert journal.counts() == {"ok": 25 * 15 + 300, "failed": 0}
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
-def test_every_way_to_write_the_address(database: str, scheme: str) -> None:
+def test_every_notation_of_the_address_is_accepted(database: str, scheme: str) -> None:
     with open_journal(database.replace("postgresql+psycopg", scheme)) as journal:
         journal.record([row(1)])
         assert journal.held([key(1)]) == {key(1)}
 
 
-def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, database: str) -> None:
+def test_errors_of_a_server_that_cannot_be_used_name_the_cause(
+    postgres: PostgresServer, database: str
+) -> None:
     name = name_of(database)
     postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
     for url, message in {
         postgres.url_of(name, password="hunter2-no"): "the user or the password",
-        postgres.url_of(name, user="nobody"): "the user or the password",
+        postgres.url_of(name, user="stranger"): "the user or the password",
         postgres.url_of(name).replace(f":{PASSWORD}", ""): "requires a password",
         postgres.url_of("nosuch"): "no such database",
         f"postgresql://u:{PASSWORD}@127.0.0.1:1/x": "no server answers",

@@ -1,4 +1,4 @@
-"""A server that goes away and comes back: nothing lost, nothing doubled, and one sentence when it stays away."""
+"""A server that goes away and comes back: nothing is lost or doubled; if it stays away, one sentence."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ GREEDY = Sampling(temperature=0.0)
 COUNT = 400
 
 
-def slow_model(asked: Counter[str], then: Callable[[], None]) -> FunctionModel:
-    """Asked 400 prompts over 8 connections it takes two and a half seconds.
+def slow_model(requests: Counter[str], then: Callable[[], None]) -> FunctionModel:
+    """Return a model that takes two and a half seconds for 400 prompts over 8 connections.
 
     After a quarter of them `then` happens.
     """
 
     async def answer(messages: list[dict[str, str]]) -> Completion:
         prompt = messages[-1]["content"]
-        asked[prompt] += 1
-        if asked.total() == COUNT // 4:
+        requests[prompt] += 1
+        if requests.total() == COUNT // 4:
             then()
         await asyncio.sleep(0.05)
         return Completion(text=f"answer to {prompt}")
@@ -49,7 +49,7 @@ def ask(journal: Journal, model: FunctionModel) -> Any:
 
 
 @pytest.mark.verify
-def test_a_server_killed_and_started_again_within_a_run(
+def test_a_run_survives_a_server_that_is_killed_and_started_again(
     postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fall_and_rise() -> None:
@@ -57,13 +57,13 @@ def test_a_server_killed_and_started_again_within_a_run(
         time.sleep(2.5)
         postgres.start()
 
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
     away = threading.Thread(target=fall_and_rise)
     with open_journal(database) as journal:
-        tally, table = ask(journal, slow_model(asked, away.start))
+        tally, table = ask(journal, slow_model(requests, away.start))
         away.join()
         assert (tally.answered, tally.failures, tally.complete) == (COUNT, 0, True)
-        assert set(asked.values()) == {1}
+        assert set(requests.values()) == {1}
         assert table["text"].to_list() == [f"answer to prompt {number}" for number in range(COUNT)]
         assert journal.counts() == {"ok": COUNT, "failed": 0}
     assert postgres.execute("SELECT count(*) FROM claims", database.rpartition("/")[2]) == [(0,)]
@@ -82,23 +82,23 @@ def test_a_server_that_stays_away_is_one_sentence(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 1.0)
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
     with open_journal(database) as journal:
         with pytest.raises(InputError, match="committed answers are kept, run again to resume") as caught:
-            ask(journal, slow_model(asked, postgres.kill))
+            ask(journal, slow_model(requests, postgres.kill))
         assert "\n" not in str(caught.value)
         assert PASSWORD not in str(caught.value)
-        assert 0 < asked.total() < COUNT
+        assert 0 < requests.total() < COUNT
         postgres.start()
-        remaining = journal.counts()["ok"]
-        assert 0 < remaining <= asked.total()
+        committed = journal.counts()["ok"]
+        assert 0 < committed <= requests.total()
         monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.5)  # the run could not give up its claims
         again: Counter[str] = Counter()
         tally, _ = ask(journal, slow_model(again, lambda: None))
         assert (tally.held, tally.answered, again.total()) == (
-            remaining,
-            COUNT - remaining,
-            COUNT - remaining,
+            committed,
+            COUNT - committed,
+            COUNT - committed,
         )
 
 
@@ -106,23 +106,23 @@ def test_a_server_that_stays_away_is_one_sentence(
 def test_claims_outlive_the_server_and_their_owner(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elsewhere, here = far_owner(), new_owner()
-    with open_journal(database) as journal, open_journal(database) as other:
+    elsewhere, near = far_owner(), new_owner()
+    with open_journal(database) as journal, open_journal(database) as second:
         journal.claim([key(1), key(2)], elsewhere)
-        assert other.claim([key(1)], here).awaited == {key(1)}
+        assert second.claim([key(1)], near).awaited == {key(1)}
         monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
         postgres.kill()
         postgres.start()
-        # Nobody could hear a heart beat while the server was away: watching begins anew.
-        assert other.claim([key(1)], here).awaited == {key(1)}
+        # No process could see a heart beat while the server was away: watching begins again.
+        assert second.claim([key(1)], near).awaited == {key(1)}
         assert journal.claim([key(1), key(2)], elsewhere).claimed == {key(1), key(2)}
         journal.record([row(1)])
-        assert other.held([key(1), key(2)]) == {key(1)}
+        assert second.held([key(1), key(2)]) == {key(1)}
 
 
 @contextmanager
 def last_commit_unheard(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """The next commit is done, but the connection breaks before the server's answer arrives."""
+    """Break the connection after the next commit and before the answer of the server."""
     dialect, done = journal._engine.dialect, list[bool]()
     commit = dialect.do_commit
 
@@ -140,44 +140,47 @@ def last_commit_unheard(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two, keys = new_owner(), new_owner(), [key(number) for number in range(5)]
-    with open_journal(database) as journal, open_journal(database) as other:
+    first_owner, second_owner = new_owner(), new_owner()
+    keys = [key(number) for number in range(5)]
+    with open_journal(database) as journal, open_journal(database) as second:
 
-        def unheard(act: Callable[..., Any], *value: object) -> Any:
+        def unheard(act: Callable[..., Any], *arguments: object) -> Any:
             with last_commit_unheard(journal, monkeypatch):
-                return act(*value)
+                return act(*arguments)
 
-        assert unheard(journal.claim, keys, one).claimed == set(keys)
+        assert unheard(journal.claim, keys, first_owner).claimed == set(keys)
         unheard(journal.record, [row(0), failure(1)])
         unheard(journal.record, [row(number) for number in range(2000, 4000)])
-        unheard(journal.beat, one)
+        unheard(journal.beat, first_owner)
         unheard(journal.name_model, "sim/m", "a name")
         assert unheard(journal.counts) == {"ok": 2001, "failed": 1}
-        assert other.claim(keys, two) == ({key(0)}, {key(1)}, {key(2), key(3), key(4)})
-        unheard(journal.release, one)
-        assert other.claim([key(2)], two).claimed == {key(2)}
+        assert second.claim(keys, second_owner) == ({key(0)}, {key(1)}, {key(2), key(3), key(4)})
+        unheard(journal.release, first_owner)
+        assert second.claim([key(2)], second_owner).claimed == {key(2)}
 
 
 def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two, three = new_owner(), new_owner(), new_owner()
-    with open_journal(database) as journal, open_journal(database) as other:
-        journal.claim([key(1)], one)
+    first_owner, second_owner = new_owner(), new_owner()
+    third_owner = new_owner()
+    with open_journal(database) as journal, open_journal(database) as second:
+        journal.claim([key(1)], first_owner)
 
         def others_turn(seconds: float) -> bool:
-            assert other.claim([key(1)], two).claimed == {key(1)}
+            assert second.claim([key(1)], second_owner).claimed == {key(1)}
             return True
 
         monkeypatch.setattr(journal._closed, "wait", others_turn)
         with last_commit_unheard(journal, monkeypatch):
             journal.record([failure(1)])
-        assert journal.claim([key(1)], three).awaited == {key(1)}
+        assert journal.claim([key(1)], third_owner).awaited == {key(1)}
 
 
 def end_connections(postgres: PostgresServer, database: str) -> None:
     postgres.execute(
-        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database.rpartition('/')[2]}'"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        f" WHERE datname = '{database.rpartition('/')[2]}'"
     )
 
 
@@ -192,18 +195,18 @@ def test_connections_the_server_has_ended_are_replaced(postgres: PostgresServer,
 def test_claims_that_could_not_be_given_up_pass_on(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = new_owner(), new_owner()
+    first_owner, second_owner = new_owner(), new_owner()
     with open_journal(database) as journal:
-        journal.claim([key(1)], one)
+        journal.claim([key(1)], first_owner)
         with monkeypatch.context() as patched:
             patched.setattr("tiltmeter.engine.journal.PATIENCE", 0.0)
             end_connections(postgres, database)
             with pytest.raises(InputError, match="run again"):
-                journal.release(one)
-        assert journal.claim([key(1)], two).claimed == {key(1)}
+                journal.release(first_owner)
+        assert journal.claim([key(1)], second_owner).claimed == {key(1)}
 
 
-def test_what_does_not_pass_is_not_tried_again(
+def test_permanent_errors_of_a_server_are_not_tried_again(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_journal(database) as journal:

@@ -1,4 +1,4 @@
-"""`-E key=value`, and what stands between a user and a cluster."""
+"""`-E key=value`, and errors before a cluster is used."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tiltmeter.engine.ray_engine import RayOptions
 from tiltmeter.errors import InputError, ProviderError
 
 
-def test_options_are_read() -> None:
+def test_options_of_the_ray_engine_are_read() -> None:
     assert RayOptions.parse({}) == RayOptions((0, 0), 1.0, 0.0, None)
-    given = {"workers": "2-8", "cpus": "0.5", "gpus": "0.25", "batch": "64"}
-    assert RayOptions.parse(given) == RayOptions((2, 8), 0.5, 0.25, 64)
+    options = {"workers": "2-8", "cpus": "0.5", "gpus": "0.25", "batch": "64"}
+    assert RayOptions.parse(options) == RayOptions((2, 8), 0.5, 0.25, 64)
     assert RayOptions.parse({"workers": "3"}).workers == (3, 3)
 
 
@@ -33,15 +33,15 @@ def test_options_are_read() -> None:
         ("batch", "many", "a whole number of 1 or more"),
     ],
 )
-def test_what_is_wrong_with_an_option_is_said(key: str, value: str, message: str) -> None:
+def test_the_error_of_an_option_says_what_is_wrong(key: str, value: str, message: str) -> None:
     with pytest.raises(InputError, match=f"-E {key}={value}: .*{message}"):
         RayOptions.parse({key: value})
 
 
 @given(st.dictionaries(st.sampled_from(["workers", "cpus", "gpus", "batch", "other"]), st.text(max_size=8)))
-def test_any_text_is_an_option_or_refused(given: dict[str, str]) -> None:
+def test_any_text_is_an_option_or_refused(texts: dict[str, str]) -> None:
     try:
-        options = RayOptions.parse(given)
+        options = RayOptions.parse(texts)
     except InputError:
         return
     least, most = options.workers
@@ -62,8 +62,8 @@ def test_the_local_engine_is_the_default() -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     with (
         pytest.raises(ProviderError, match=rf"no Ray cluster answers at ray://127.0.0.1:{port} \("),
         open_engine(f"ray://127.0.0.1:{port}"),

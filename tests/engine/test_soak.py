@@ -1,4 +1,4 @@
-"""The soak of `perf/soak.py`, for a minute: every kind of fault, a killed client, a killed server, three processes on one journal."""
+"""The soak of `perf/soak.py` for a minute: faults, a killed client and server, three processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOAK = Path(__file__).parent.parent.parent / "perf" / "soak.py"
 
 
 @pytest.mark.verify
-def test_a_minute_of_bad_weather() -> None:
+def test_the_soak_passes_for_a_minute() -> None:
     command = [sys.executable, str(SOAK), "--seconds", "60", "--connections", "8", "--latency", "0.25"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""A prompt or model that is always rejected because of overload waits by itself: the others are answered meanwhile."""
+"""A prompt or model that is always rejected because of overload does not delay the others."""
 
 from __future__ import annotations
 
@@ -178,18 +178,18 @@ def test_a_model_that_was_left_is_continued_and_its_counts_are_added(
     prompts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.2)
-    seen: list[str] = []
+    asked_models: list[str] = []
 
     def script(model: str, nth: int) -> Behaviour | str:
-        seen.append(model)
-        throttled = model == "first" and seen.count("first") > 3 and "second" not in seen
+        asked_models.append(model)
+        throttled = model == "first" and asked_models.count("first") > 3 and "second" not in asked_models
         return bad.rate_limited(0.05) if throttled else "Yes"
 
     run, order = run_both(prompts, script, max_connections=1)
     assert (run.problems, run.about["complete"]) == ([], True)
     assert order[:3] == ["first"] * 3
     assert order[-1] == "first"
-    first, second = (entry["tally"] for entry in run.about["models"])
+    first, second = [entry["tally"] for entry in run.about["models"]]
     assert (first["answered"], first["held"], first["failed"]) == (6, 0, {})
     assert (second["answered"], second["held"], second["failed"]) == (6, 0, {})
     assert first["errors"]["rate_limit"] > 1
@@ -208,18 +208,18 @@ PERMANENT = {
 
 
 @QUIET
-@pytest.mark.parametrize("what", PERMANENT)
-def test_a_permanent_failure_is_not_advised_to_be_repeated(what: str, prompts: str) -> None:
+@pytest.mark.parametrize("case", PERMANENT)
+def test_a_permanent_failure_is_not_advised_to_be_repeated(case: str, prompts: str) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return (
-            PERMANENT[what] if prompt_of(request).startswith("Anna asks for a day off in week 2") else "Yes"
+            PERMANENT[case] if prompt_of(request).startswith("Anna asks for a day off in week 2") else "Yes"
         )
 
     with MisbehavingServer(script) as server:
         run = tm.run(prompts, model="compatible/m", base_url=server.url, display="none", journal="j.sqlite")
     (problem,) = run.problems
     assert "1 of them will fail again unless the cause is corrected (" in problem
-    assert json.loads(PERMANENT[what].body or b"")["error"]["message"] in problem
+    assert json.loads(PERMANENT[case].body or b"")["error"]["message"] in problem
     assert "run the same command again" not in problem
 
 
@@ -245,8 +245,8 @@ def test_failures_that_may_pass_are_advised_to_be_repeated(prompts: str) -> None
         )
     (problem,) = run.problems
     assert (
-        "1 of them will fail again unless the cause is corrected (bad_request: 127.0.0.1 answered 400: not allowed)"
-        in problem
+        "1 of them will fail again unless the cause is corrected "
+        "(bad_request: 127.0.0.1 answered 400: not allowed)" in problem
     )
     assert problem.endswith("; run the same command again to retry the others")
 
@@ -269,9 +269,15 @@ def test_the_deadline_is_an_option(prompts: str, tiltmeter: Tiltmeter) -> None:
 @pytest.mark.parametrize("first", [bad.server_error(), None], ids=["a repetition", "the first attempt"])
 def test_the_deadline_bounds_a_request_in_flight(journal: Journal, first: Behaviour | None) -> None:
     """A server that says nothing holds a request until its deadline, not for the timeout of each attempt."""
+
+    def script(number: int, nth: int) -> Behaviour | str:
+        if number != 0:
+            return "Yes"
+        return first if first is not None and nth == 1 else bad.hang(25.0)
+
     began = time.monotonic()
     tally, _, errors = ask(
-        lambda n, nth: (first if first and nth == 1 else bad.hang(25.0)) if n == 0 else "Yes",
+        script,
         journal,
         deadline=0.8,
         timeout=20.0,

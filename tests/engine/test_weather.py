@@ -1,4 +1,4 @@
-"""Disks that are full or read-only, clocks that jump, systems without locks or with few open files: one sentence, or going on."""
+"""Full and read-only disks, clocks that jump, systems without locks or with few open files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ ASK = """
     requests = (Request((Message("user", f"{number}+1" + " " * 2000),)) for number in range(count))
     try:
         with open_journal(sys.argv[1]) as journal:
-            tally = generate(Adder(delay=0.01), requests, Sampling(), journal=journal, limits=Limits(max_connections=16))
+            limits = Limits(max_connections=16)
+            tally = generate(Adder(delay=0.01), requests, Sampling(), journal=journal, limits=limits)
             counts = journal.counts()
-        print(tally.answered, tally.held, counts["ok"], sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0])
+        state = sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0]
+        print(tally.answered, tally.held, counts["ok"], state)
     except InputError as error:
         print("InputError:", error)
 """
@@ -60,15 +62,15 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(
     assert first.startswith(
         "InputError: journal j.db: the disk (or a quota) is full: free some space and run again"
     )
-    answered, held, kept, sound = second.split()
-    assert int(answered) + int(held) == int(kept) == 4000
-    assert int(held) >= 200  # what was committed before the disk was full
+    answered, stored, committed, sound = second.split()
+    assert int(answered) + int(stored) == int(committed) == 4000
+    assert int(stored) >= 200  # what was committed before the disk was full
     assert sound == "ok"
 
 
 def test_no_room_for_a_further_file_is_one_sentence(tmp_path: Path, ask: Path) -> None:
-    (said,) = within(tmp_path / "disk", "size=1m,nr_inodes=2", '$PYTHON "$1" j.db 100', ask)
-    assert said.startswith("InputError: journal j.db: ")
+    (message,) = within(tmp_path / "disk", "size=1m,nr_inodes=2", '$PYTHON "$1" j.db 100', ask)
+    assert message.startswith("InputError: journal j.db: ")
 
 
 def test_a_read_only_disk_is_one_sentence_and_a_journal_on_it_stays_as_it_is(
@@ -81,12 +83,12 @@ def test_a_read_only_disk_is_one_sentence_and_a_journal_on_it_stays_as_it_is(
         mount -o remount,rw "$PWD"
         $PYTHON "$1" j.db 100; ls
     """
-    said = within(tmp_path / "disk", "size=5m", script, ask)
-    assert (said[0], said[1]) == ("100 0 100 ok", said[3])
-    for sentence, name in ((said[2], "j.db"), (said[4], "new.db")):
+    lines = within(tmp_path / "disk", "size=5m", script, ask)
+    assert (lines[0], lines[1]) == ("100 0 100 ok", lines[3])
+    for sentence, name in ((lines[2], "j.db"), (lines[4], "new.db")):
         assert sentence.startswith(f"InputError: journal {name}: ")
         assert "writable" in sentence or "read-only" in sentence
-    assert said[5:] == ["0 100 100 ok", "j.db"]
+    assert lines[5:] == ["0 100 100 ok", "j.db"]
 
 
 def test_a_clock_that_jumps_back_and_forward_changes_nothing(tmp_path: Path, ask: Path) -> None:
@@ -104,9 +106,9 @@ def test_a_clock_that_jumps_back_and_forward_changes_nothing(tmp_path: Path, ask
         )
         for _ in range(2)
     ]
-    sentences = [tuple(map(int, one.communicate(timeout=60)[0].split()[:2])) for one in both]
+    sentences = [tuple(map(int, process.communicate(timeout=60)[0].split()[:2])) for process in both]
     assert sum(answered for answered, _ in sentences) == 2000
-    assert [sum(one) for one in sentences] == [2000, 2000]
+    assert [sum(counts) for counts in sentences] == [2000, 2000]
     last = subprocess.run(
         [sys.executable, jumping, tmp_path / "j.db", "2000"], capture_output=True, text=True, timeout=60
     )

@@ -1,4 +1,4 @@
-"""One small real run, and the same run in which everything from outside tries to be something else than text."""
+"""A small run, and the same run with untrusted texts that contain markup, formulas and commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiltmeter.exports import export
 
 
 def exported(run: Path, format: str, *arguments: Any, **more: Any) -> Path:
-    """The one place an export goes to."""
+    """Export a run and return the one path that was written."""
     (place,) = export(run, format, *arguments, **more)
     return Path(place)
 
@@ -31,41 +31,41 @@ EVIL = (
     "| a | [link](javascript:alert(1)) `code` $x$ \\input{/etc/passwd}\n\n# heading",
     WORD,
 )
-"""What a model may be called, answer, or speak of."""
+"""Texts for names of models, answers and groups."""
 MODELS = {"sim/mild": EVIL[0], "sim/fair": EVIL[3]}
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
+def original_run(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A run of two models and two probes."""
-    home = tmp_path_factory.mktemp("made")
+    home = tmp_path_factory.mktemp("exports")
     (home / "study.yaml").write_text(
         "study: genderbench\nparts: [direct, jobs_lum]\nlimit: 8\nresamples: 50\n"
     )
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TILTMETER_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TILTMETER_")}
     arguments = ("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none")
     done = call(
-        arguments, home, kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
+        arguments,
+        home,
+        inherited | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")},
     )
     assert done.returncode == 0, done.stderr
     return home / "run"
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
+def run(original_run: Path, tmp_path: Path) -> Path:
     """A copy of the run that a test may change."""
-    return Path(shutil.copytree(made, tmp_path / "run"))
+    return Path(shutil.copytree(original_run, tmp_path / "run"))
 
 
 @pytest.fixture
 def evil(run: Path) -> Path:
-    """The run with names, answers, groups, notes and a title that try to be markup, formulas or commands."""
+    """The run with names, answers, groups, notes and a title that contain markup, formulas or commands."""
     cycle = pl.Series(EVIL).gather(pl.int_range(10_000, eager=True) % len(EVIL))
-    for table in ("findings", "responses", "measures"):
+    columns = {"findings": ("group", "context", "note"), "responses": ("answer",), "measures": ("label",)}
+    for table, names in columns.items():
         frame = pl.read_parquet(run / f"{table}.parquet").with_columns(pl.col("model").replace(MODELS))
-        names = {"findings": ("group", "context", "note"), "responses": ("answer",), "measures": ("label",)}[
-            table
-        ]
         frame = frame.with_columns(cycle.head(frame.height).alias(name) for name in names)
         frame.write_parquet(run / f"{table}.parquet")
     about = json.loads((run / "run.json").read_text())

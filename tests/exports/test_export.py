@@ -23,7 +23,7 @@ FILES = [name for name, format in FORMATS.items() if format.suffix and name != "
 
 
 @pytest.mark.parametrize("format", FILES)
-def test_every_format_of_the_command(tiltmeter: Tiltmeter, run: Path, format: str) -> None:
+def test_the_command_writes_every_format(tiltmeter: Tiltmeter, run: Path, format: str) -> None:
     done = tiltmeter("export", run, "--format", format)
     assert done.returncode == 0, done.stderr
     place = Path(done.stdout.strip())
@@ -48,7 +48,7 @@ def test_json_holds_every_row_and_is_strict(run: Path) -> None:
     assert [row["estimate"] for row in rows] == pytest.approx([row["estimate"] for row in expected])
 
 
-def test_a_table_without_rows(run: Path) -> None:
+def test_a_table_without_rows_is_exported(run: Path) -> None:
     for table in ("findings", "responses"):
         pl.read_parquet(run / f"{table}.parquet").clear().write_parquet(run / f"{table}.parquet")
     by_name = {
@@ -62,29 +62,29 @@ def test_a_table_without_rows(run: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["json", "jsonl", "parquet", "csv"])
-def test_untrusted_texts_come_back(evil: Path, format: str) -> None:
+def test_untrusted_texts_are_read_back_unchanged(evil: Path, format: str) -> None:
     truth = pl.read_parquet(evil / "responses.parquet").select("model", "answer").to_dicts()
-    data = exported(evil, format, table="responses").read_bytes()
+    content = exported(evil, format, table="responses").read_bytes()
     match format:
         case "json":
-            rows = json.loads(data)
+            rows = json.loads(content)
         case "jsonl":
-            rows = [json.loads(line) for line in data.split(b"\n")[:-1]]
+            rows = [json.loads(line) for line in content.split(b"\n")[:-1]]
         case "csv":
-            rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+            rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
             assert not [row for row in rows if row["answer"].startswith("=") or row["model"].startswith("=")]
             rows = [{name: text.removeprefix("'") for name, text in row.items()} for row in rows]
         case _:
-            rows = pl.read_parquet(data).to_dicts()
+            rows = pl.read_parquet(content).to_dicts()
     assert [{name: row[name] for name in ("model", "answer")} for row in rows] == truth
 
 
 def test_tables_for_readers_show_the_key_findings_or_all(run: Path) -> None:
     findings = load(run).findings
     key = findings.filter("key")
-    for every, shown in ((False, key), (True, findings)):
+    for every, expected in ((False, key), (True, findings)):
         lines = exported(run, "markdown", every=every).read_text().splitlines()
-        assert len([line for line in lines if line.startswith("| ")]) == 2 + shown.height
+        assert len([line for line in lines if line.startswith("| ")]) == 2 + expected.height
     text = exported(run, "latex", model="sim/mild").read_text()
     mild = key.filter(model="sim/mild")
     assert text.count(r" \\") == 1 + mild.height
@@ -94,7 +94,7 @@ def test_tables_for_readers_show_the_key_findings_or_all(run: Path) -> None:
     assert f"& {row['mark']}" in text
 
 
-def test_the_normalised_table(run: Path) -> None:
+def test_the_normalised_table_ends_with_the_averages(run: Path) -> None:
     table = pl.read_csv(exported(run, "csv", table="normalised"))
     assert table.columns == ["part", "metric", "harm", "sim/mild", "sim/fair"]
     assert table["metric"].to_list()[-1] == "average"
@@ -104,7 +104,7 @@ def test_the_normalised_table(run: Path) -> None:
         assert all(f" {mean:.3f} " in last for mean in table.row(-1)[3:])
 
 
-def test_what_is_missing_is_said(run: Path) -> None:
+def test_exports_name_missing_parts_and_failed_answers(run: Path) -> None:
     about = json.loads((run / "run.json").read_text())
     about["parts"]["gest"] = {"title": "Who said it", "status": "not run", "reason": "the data cannot be had"}
     about |= {
@@ -140,7 +140,9 @@ def test_what_is_missing_is_said(run: Path) -> None:
         (["--format", "json", "-o", "afile/x.json"], "cannot write afile/x.json"),
     ],
 )
-def test_mistakes(tiltmeter: Tiltmeter, run: Path, arguments: list[str], message: str) -> None:
+def test_mistakes_in_the_options_of_export_are_explained(
+    tiltmeter: Tiltmeter, run: Path, arguments: list[str], message: str
+) -> None:
     (run.parent / "afile").write_text("")
     before = sorted(run.rglob("*"))
     done = tiltmeter("export", "run", *arguments)

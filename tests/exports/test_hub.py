@@ -1,4 +1,4 @@
-"""The Hugging Face hub: a dataset folder its library opens, a card its library reads."""
+"""The Hugging Face hub: the `datasets` library opens a dataset, `huggingface_hub` reads a card."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ print(json.dumps({"rows": rows, "default": default.column_names, "answers": list
 READ = """
 import json, sys, huggingface_hub
 card = huggingface_hub.ModelCard.load(sys.argv[1])
-print(json.dumps({"name": card.data.model_name, "results": [vars(one) for one in card.data.eval_results], "text": card.text}))
+results = [vars(result) for result in card.data.eval_results]
+print(json.dumps({"name": card.data.model_name, "results": results, "text": card.text}))
 """
 
 
-def asked(script: str, place: Path, home: Path) -> dict[str, Any]:
-    """What the hub's libraries say, offline."""
+def library_output(script: str, place: Path, home: Path) -> dict[str, Any]:
+    """The JSON that a script prints about a path, with the libraries of the hub offline."""
     variables = {
         "PATH": "",
         "HOME": str(home),
@@ -62,18 +63,18 @@ def test_a_dataset_opens_in_its_library_and_is_still_a_run(evil: Path, tmp_path:
     pl.DataFrame({"model": ["a"]}).clear().write_parquet(evil / "stages" / "empty.parquet")
     place = exported(evil, "huggingface", tmp_path / "dataset")
     source = load(evil)
-    opened = asked(OPEN, place, tmp_path)
+    opened = library_output(OPEN, place, tmp_path)
     tables = {
         "findings": source.findings,
         "responses": source.responses,
         "measures": source.measures,
         "design": source.design,
     }
-    own = {
+    stages = {
         name: pl.read_parquet(evil / "stages" / f"{name}.parquet").height
         for name in ("examples", "grades", "own")
     }
-    rows = {name: table.height for name, table in tables.items()} | own
+    rows = {name: table.height for name, table in tables.items()} | stages
     assert opened == {
         "rows": rows,
         "default": source.findings.columns,
@@ -88,38 +89,41 @@ def test_a_dataset_opens_in_its_library_and_is_still_a_run(evil: Path, tmp_path:
         )
 
 
-def test_the_card_of_a_dataset(run: Path) -> None:
+def test_the_card_of_a_dataset_names_its_data_and_their_licences(run: Path) -> None:
     text = (exported(run, "huggingface") / "README.md").read_text()
     assert front(text)["license"] == "other"
-    data, plain = load(run).about["data"], text.replace("\\", "")
-    assert data
-    assert all(entry[name] in plain for entry in data for name in ("title", "licence", "citation"))
-    restricted = [entry["title"] for entry in data if entry["restricted"]]
+    datasets = load(run).about["data"]
+    plain = text.replace("\\", "")
+    assert datasets
+    assert all(entry[name] in plain for entry in datasets for name in ("title", "licence", "citation"))
+    restricted = [entry["title"] for entry in datasets if entry["restricted"]]
     assert restricted
     warning = plain.partition("Restricted redistribution")[2].partition("\n")[0]
     assert all(title in warning for title in restricted)
 
 
-def test_a_dataset_replaces_only_one_of_its_own(run: Path, tmp_path: Path) -> None:
+def test_an_export_replaces_only_a_dataset_of_tiltmeter(run: Path, tmp_path: Path) -> None:
     place = tmp_path / "dataset"
     export(run, "huggingface", place)
     (place / "findings.parquet").write_bytes(b"old")
     export(run, "huggingface", place)
     assert load(place).findings.height
     (place / "mine.txt").write_text("keep me")
-    for mine in (place, place / "mine.txt"):
+    for foreign in (place, place / "mine.txt"):
         with pytest.raises(InputError, match="was not written by Tiltmeter"):
-            export(run, "huggingface", mine)
+            export(run, "huggingface", foreign)
     assert (place / "mine.txt").read_text() == "keep me"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "run"], "nothing is left beside it"
 
 
-def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
-    card = asked(READ, exported(run, "modelcard", model="sim/mild"), tmp_path)
+def test_the_card_of_a_model_has_its_key_findings(run: Path, tmp_path: Path) -> None:
+    card = library_output(READ, exported(run, "modelcard", model="sim/mild"), tmp_path)
     assert card["name"] == "sim/mild"
-    key, results, text = load(run).findings.filter("key", model="sim/mild"), card["results"], card["text"]
-    told = [(entry["dataset_type"], entry["metric_type"], entry["metric_value"]) for entry in results]
-    assert told == key.select(pl.format("{}/{}", "study", "part"), "metric", "estimate").rows()
+    key = load(run).findings.filter("key", model="sim/mild")
+    results = card["results"]
+    text = card["text"]
+    values = [(entry["dataset_type"], entry["metric_type"], entry["metric_value"]) for entry in results]
+    assert values == key.select(pl.format("{}/{}", "study", "part"), "metric", "estimate").rows()
     args = [
         (entry["metric_args"]["low"], entry["metric_args"]["high"], entry["metric_args"]["mark"])
         for entry in results
@@ -135,7 +139,7 @@ def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
     assert "### Limitations" in text
 
 
-def test_what_has_no_value_is_left_out_of_the_metadata_and_said(run: Path) -> None:
+def test_a_metric_without_value_is_named_but_not_in_the_metadata(run: Path) -> None:
     is_lost = pl.col("metric") == "fail_rate"
     values = [
         pl.when(is_lost).then(float("nan")).otherwise(name).alias(name)
@@ -150,8 +154,8 @@ def test_what_has_no_value_is_left_out_of_the_metadata_and_said(run: Path) -> No
     assert "could not be computed" in text
 
 
-def test_untrusted_names_in_cards(evil: Path, tmp_path: Path) -> None:
-    card = asked(READ, exported(evil, "modelcard", model="<script>alert(1)</script>"), tmp_path)
+def test_untrusted_names_stay_text_in_cards(evil: Path, tmp_path: Path) -> None:
+    card = library_output(READ, exported(evil, "modelcard", model="<script>alert(1)</script>"), tmp_path)
     assert card["name"] == "<script>alert(1)</script>"
     readme = (exported(evil, "huggingface") / "README.md").read_text()
     assert front(readme)["pretty_name"] == 'Tiltmeter: "><img src=x onerror=alert(1)>'
@@ -189,7 +193,10 @@ def test_notes_name_the_population_of_the_intervals_and_the_families_of_q(run: P
 
 
 def test_notes_of_published_definitions_claim_no_other_intervals_and_marks(run: Path) -> None:
-    """The published definition of associations has no intervals, and that of probes marks by the interval itself, without p and q."""
+    """The published definition of associations has no intervals.
+
+    That of probes marks by the interval itself and has no p and q.
+    """
     none = [pl.lit(None, pl.Float64).alias(name) for name in ("low", "high")]
     findings = load(run).findings
     no_mark = pl.lit(None, pl.String)

@@ -1,4 +1,4 @@
-"""Markdown, LaTeX and CSV: whatever a text holds, it is shown, comes back, and nothing else happens."""
+"""Markdown, LaTeX and CSV: any text is shown or read back as it is, and none acts as markup or a formula."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ texts = st.one_of(
 
 
 class Cells(HTMLParser):
-    """Tags, and the text of each cell of a table."""
+    """A reader of HTML that collects the tags, and the text of each cell of a table."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -65,7 +65,7 @@ def read_markdown(source: str) -> Cells:
 
 
 def spaced(text: str) -> str:
-    """As a reader sees it: space at the ends or repeated is not seen."""
+    """The text without repeated spaces and without spaces at its ends, which a browser does not show."""
     return " ".join(text.split())
 
 
@@ -86,9 +86,9 @@ def test_a_cell_of_markdown_shows_the_text(cells: list[str]) -> None:
 
 @given(texts)
 def test_markdown_links_mentions_and_marks_of_direction_do_not_act(text: str) -> None:
-    shown = markdown(text)
-    assert shown.isprintable(), "one line, no character that is not seen"
-    assert not re.search(r"(?<!\\)([<>@`*\[|$]|://)|www\.", shown, re.IGNORECASE)
+    escaped = markdown(text)
+    assert escaped.isprintable(), "one line, no invisible character"
+    assert not re.search(r"(?<!\\)([<>@`*\[|$]|://)|www\.", escaped, re.IGNORECASE)
 
 
 @given(texts)
@@ -97,24 +97,32 @@ def test_a_block_of_code_ends_where_it_should(text: str) -> None:
 
 
 UNESCAPED = {
-    r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"\textless{}": "<", r"\textgreater{}": ">",
-    r"\textbar{}": "|", r"{\char34}": '"', r"\textasciigrave{}": "`", "$-$": "−", "--": "–", r"\ldots{}": "…", "``": "“", "''": "”",
-    "~": "\u00a0", "{-}": "-", **{f"\\{mark}": mark for mark in "{}$&%#_"}, **{f"{{{mark}}}": mark for mark in "[]*'"},
+    r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"\textless{}": "<",
+    r"\textgreater{}": ">", r"\textbar{}": "|", r"{\char34}": '"', r"\textasciigrave{}": "`", "$-$": "−",
+    "--": "–", r"\ldots{}": "…", "``": "“", "''": "”", "~": "\u00a0", "{-}": "-",
+    **{f"\\{mark}": mark for mark in "{}$&%#_"}, **{f"{{{mark}}}": mark for mark in "[]*'"},
 }  # fmt: skip
-"""What LaTeX prints for each of these; every other character but the special ones stands for itself."""
-ESCAPES = "|".join(re.escape(one) for one in sorted(UNESCAPED, key=len, reverse=True))
+"""What LaTeX prints for each command. All other characters but the special ones are printed unchanged."""
+ESCAPES = "|".join(re.escape(command) for command in sorted(UNESCAPED, key=len, reverse=True))
 TOKEN = re.compile(r"\\texttt\{U\+([0-9A-F]{4,6})\}|(" + ESCAPES + r")|([^\\{}$&%#_^~\n])")
 
 
 def read_latex(source: str) -> str:
-    """What is printed; fails at anything that would act."""
-    place, shown = 0, ""
+    """The text that LaTeX prints; anything that would act as a command fails."""
+    place = 0
+    printed = ""
     while place < len(source):
         match = TOKEN.match(source, place)
         assert match, f"{source[place : place + 20]!r} acts"
-        shown += chr(int(match[1], 16)) if match[1] else UNESCAPED[match[2]] if match[2] else match[3]
+        code_point, command, character = match.groups()
+        if code_point:
+            printed += chr(int(code_point, 16))
+        elif command:
+            printed += UNESCAPED[command]
+        else:
+            printed += character
         place = match.end()
-    return shown
+    return printed
 
 
 @given(texts)
@@ -122,12 +130,12 @@ def read_latex(source: str) -> str:
 @example("{-}'' ``")
 def test_latex_prints_the_text(text: str) -> None:
     assert read_latex(latex(text)) == text
-    assert not re.search(r"^[\[*]", latex(text)), "what begins a row is no argument of the row before"
+    assert not re.search(r"^[\[*]", latex(text)), "the beginning of a row is no argument of the row before"
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("format", ["markdown", "latex"])
-def test_untrusted_names_in_tables(evil: Path, format: str) -> None:
+def test_untrusted_names_stay_text_in_tables(evil: Path, format: str) -> None:
     source = exported(evil, format, every=True).read_text()
     assert "a" * 1_000_000 in source
     assert "\u202e" not in source
@@ -140,12 +148,12 @@ def test_untrusted_names_in_tables(evil: Path, format: str) -> None:
         assert body[0].startswith(r"\begin{tabular}")
         rows = [line.removesuffix(r" \\").split(" & ") for line in body if line.endswith(r" \\")]
         assert {len(row) for row in rows} == {len(rows[0])}
-        shown = {read_latex(cell) for row in rows for cell in row}
-        assert {"<script>alert(1)</script>", "=cmd|' /C calc'!A0", "\u202etfel ot thgir\u202c"} <= shown
+        cells = {read_latex(cell) for row in rows for cell in row}
+        assert {"<script>alert(1)</script>", "=cmd|' /C calc'!A0", "\u202etfel ot thgir\u202c"} <= cells
 
 
 csv.field_size_limit(sys.maxsize)
-# All texts a Polars table can hold, and more often than by chance those that matter here.
+# All texts that a Polars table can hold; those with characters of formulas and of CSV are more frequent.
 csv_marks = st.sampled_from([*"=+-@'\",;\t\r\n \u202e＝1x"])
 cells_of_csv = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])), st.builds("".join, st.lists(csv_marks))
@@ -153,7 +161,7 @@ cells_of_csv = st.one_of(
 
 
 def undone(text: str) -> str:
-    """The rule of the documentation: take one leading apostrophe away wherever there is one."""
+    """The rule of the documentation: remove one leading apostrophe wherever there is one."""
     return text.removeprefix("'")
 
 
@@ -166,20 +174,22 @@ def cells_of(text: str, column: int = 0) -> list[str]:
 
 
 @given(st.lists(cells_of_csv, min_size=1, max_size=5))
-def test_texts_come_back_and_none_is_a_formula(cells: list[str]) -> None:
+def test_texts_are_read_back_from_csv_and_none_is_a_formula(cells: list[str]) -> None:
     text = written(pl.DataFrame({"cell": cells}, schema={"cell": pl.String}))
     rows = cells_of(text)
     assert [undone(row) for row in rows] == cells
     for row in rows:
-        seen = "".join(one for one in row if one.isprintable() and not one.isspace())
-        assert seen[:1] not in tuple("=+-@＝＋－＠"), row
+        visible = "".join(
+            character for character in row if character.isprintable() and not character.isspace()
+        )
+        assert visible[:1] not in tuple("=+-@＝＋－＠"), row
         assert row[:1] not in tuple("\t\r\n")
     again = pl.read_csv(text.encode(), infer_schema=False)
     assert [undone(row) for row in again["cell"]] == cells
 
 
 @given(st.lists(st.one_of(st.none(), st.lists(cells_of_csv, max_size=3)), min_size=1, max_size=4))
-def test_lists_are_json(cells: list[list[str] | None]) -> None:
+def test_lists_in_csv_are_json(cells: list[list[str] | None]) -> None:
     text = written(
         pl.DataFrame(
             {"n": range(len(cells)), "cell": cells}, schema={"n": pl.Int64, "cell": pl.List(pl.String)}
@@ -188,20 +198,18 @@ def test_lists_are_json(cells: list[list[str] | None]) -> None:
     assert [json.loads(row) if row else None for row in cells_of(text, 1)] == cells
 
 
-def test_numbers_and_nothing_stay_what_they_are() -> None:
+def test_numbers_and_nulls_in_csv_are_unchanged() -> None:
     table = pl.DataFrame({"a": [-1.5, None], "b": [-3, 4], "=c": ["", None], "d": [True, None]})
     assert written(table) == '"a","b","\'=c","d"\n-1.5,-3,"","true"\n,4,,\n'
 
 
 @pytest.mark.parametrize("table", ["findings", "responses", "measures", "design", "examples"])
-def test_of_a_run(run: Path, table: str) -> None:
-    place, same = (
-        exported(run, kind, run.parent / f"out.{kind}", table=table) for kind in ("csv", "parquet")
-    )
-    truth = pl.read_parquet(same)
+def test_the_csv_of_a_table_of_a_run_is_read_back(run: Path, table: str) -> None:
+    place = exported(run, "csv", run.parent / "out.csv", table=table)
+    truth = pl.read_parquet(exported(run, "parquet", run.parent / "out.parquet", table=table))
     flat = [name for name, kind in truth.schema.items() if not kind.is_nested()]
     read = pl.read_csv(place, schema_overrides={name: truth.schema[name] for name in flat})
     assert read.columns == truth.columns
-    # An apostrophe is there only where the rule set one.
+    # Only the rule adds leading apostrophes here.
     texts_back = read.select(flat).with_columns(pl.col(pl.String).str.replace("^'", ""))
     assert texts_back.equals(truth.select(flat))

@@ -1,4 +1,4 @@
-"""Models that are opened as a run opens them, with a note of every text they were given."""
+"""Models that are opened as a run opens them, and that count the texts they get."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def polar(tmp_path: Path) -> Path:
 
 
 class Watched:
-    """An encoder and a classifier of the product, each text given to them counted."""
+    """An encoder or a classifier that counts the texts it gets."""
 
     def __init__(self, model: TextClassifier | SentenceEncoder) -> None:
         self._model: Any = model
@@ -56,15 +56,15 @@ class Watched:
 
 
 class Opener:
-    """Opens models by folder, as `Tools.encoder` and `Tools.classifier` do."""
+    """Open models by folder, as `Tools.encoder` and `Tools.classifier` do."""
 
     def __init__(self, minilm: Path) -> None:
         self._minilm = minilm
         self.opened: dict[str, Watched] = {}
 
     def encoder(self, name: str) -> Watched:
-        place = self._minilm if name == "all-MiniLM-L6-v2" else name
-        return self.opened.setdefault(name, Watched(SentenceEncoder(place, store=None)))
+        folder = self._minilm if name == "all-MiniLM-L6-v2" else name
+        return self.opened.setdefault(name, Watched(SentenceEncoder(folder, store=None)))
 
     def classifier(self, name: str) -> Watched:
         return self.opened.setdefault(name, Watched(TextClassifier(name, store=None)))

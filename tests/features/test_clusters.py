@@ -1,4 +1,4 @@
-"""Clusters of texts: k-means as scikit-learn has it, segments apart, themes that name the topic, each text encoded once."""
+"""Clusters of texts: k-means, the number of clusters, themes that name the topic, one encoding per text."""
 
 from __future__ import annotations
 
@@ -95,18 +95,17 @@ def test_topics_are_found_and_named(encoder: Watched) -> None:
     assert clustering.themes["size"].to_list() == [4, 4, 4]
 
 
-def test_the_number_of_clusters_can_be_chosen(encoder: Watched) -> None:
+def test_the_number_of_clusters_is_chosen_by_the_silhouette(encoder: Watched) -> None:
     clustering = clustered(encoder, SHUFFLED, k="silhouette")
     scores = {}
     for k in range(2, 11):
         labels = clustered(encoder, SHUFFLED, k=k).cluster.to_numpy()
         scores[k] = silhouette_samples(encoder.encode(SHUFFLED), labels, metric="cosine").mean()
-    assert (
-        scores[clustering.themes.height] > max(scores.values()) - 0.02
-    )  # the starts are drawn for each number
+    # The initial centres are drawn again for each number of clusters.
+    assert scores[clustering.themes.height] > max(scores.values()) - 0.02
 
 
-def test_planted_clusters_are_counted() -> None:
+def test_the_silhouette_finds_the_number_of_planted_clusters() -> None:
     rng = np.random.default_rng(7)
     for planted in (2, 5, 9):
         centres = rng.standard_normal((planted, 32))
@@ -116,7 +115,9 @@ def test_planted_clusters_are_counted() -> None:
         assert same_parts(labels.tolist(), np.repeat(np.arange(planted), 30).tolist())
 
 
-def test_themes_are_not_the_subject_nor_each_other(encoder: Watched, sentences: pl.DataFrame) -> None:
+def test_themes_differ_from_the_subject_and_from_each_other(
+    encoder: Watched, sentences: pl.DataFrame
+) -> None:
     for (subject,), part in sentences.group_by("segment"):
         clustering = clustered(encoder, part["text"], str(subject))
         assert clustering.themes["cluster"].to_list() == [0, 1, 2]
@@ -136,25 +137,26 @@ def test_each_text_is_encoded_once(minilm: Path, sentences: pl.DataFrame) -> Non
     assert {watched.seen[text] for text in sentences["text"]} == {1}
 
 
-def test_order_does_not_matter(encoder: Watched, sentences: pl.DataFrame) -> None:
-    whole = clustered(encoder, sentences["text"], "religion", seed=5)
-    shuffled = sentences.with_columns(whole.cluster).sample(fraction=1, shuffle=True, seed=1)
+def test_clusters_do_not_depend_on_the_order_of_texts(encoder: Watched, sentences: pl.DataFrame) -> None:
+    clustering = clustered(encoder, sentences["text"], "religion", seed=5)
+    shuffled = sentences.with_columns(clustering.cluster).sample(fraction=1, shuffle=True, seed=1)
     again = clustered(encoder, shuffled["text"], "religion", seed=5)
     assert again.cluster.to_list() == shuffled["cluster"].to_list()
-    assert again.themes.equals(whole.themes)
+    assert again.themes.equals(clustering.themes)
 
 
 @pytest.mark.parametrize("texts", [[], [None, " "], ["same"] * 5, ["Same", "same", "SAME"]])
-def test_hardly_any_text(encoder: Watched, texts: list[str | None]) -> None:
+def test_at_most_one_distinct_text_gives_at_most_one_cluster(
+    encoder: Watched, texts: list[str | None]
+) -> None:
+    expected = [None if text is None or not text.strip() else 0 for text in texts]
     for k in (3, "silhouette"):
         clustering = clustered(encoder, texts, k=k)
-        assert clustering.cluster.to_list() == [
-            None if text is None or not text.strip() else 0 for text in texts
-        ]
+        assert clustering.cluster.to_list() == expected
         assert clustering.themes.height == (1 if texts and texts[0] else 0)
 
 
-def test_a_text_the_encoder_fails_on_is_missing(minilm: Path) -> None:
+def test_a_text_on_which_the_encoder_fails_has_no_cluster(minilm: Path) -> None:
     class Failing(Watched):
         def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
             if SHUFFLED[0] in texts:
@@ -170,9 +172,8 @@ def test_a_text_the_encoder_fails_on_is_missing(minilm: Path) -> None:
 @given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 6))
 def test_points_are_divided_by_their_nearest_centre(seed: int, count: int, k: int) -> None:
     rng = np.random.default_rng(seed)
-    points = rng.standard_normal((count, 8)).astype(np.float32) + 2 * rng.integers(0, 3, (count, 1)).astype(
-        np.float32
-    )
+    noise = rng.standard_normal((count, 8)).astype(np.float32)
+    points = noise + 2 * rng.integers(0, 3, (count, 1)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     weights = rng.integers(1, 4, count).astype(np.float32)
     labels, centres = partition(points, weights, k, np.random.default_rng(seed))
@@ -186,6 +187,5 @@ def test_points_are_divided_by_their_nearest_centre(seed: int, count: int, k: in
     if 1 < len(centres) < count:
         repeated = np.repeat(np.arange(count), weights.astype(int))
         expected = silhouette_samples(points[repeated], labels[repeated], metric="cosine")
-        np.testing.assert_allclose(
-            silhouette(points, weights, labels, centres)[repeated], expected, atol=1e-4
-        )
+        widths = silhouette(points, weights, labels, centres)[repeated]
+        np.testing.assert_allclose(widths, expected, atol=1e-4)

@@ -1,4 +1,4 @@
-"""What a user may name as a feature, what is said where it cannot be had, and the classifier a run hands to its parts."""
+"""Features that a user may name, messages for those that cannot be opened, and the classifier of a run."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_the_catalogue_has_the_published_features() -> None:
         "communion",
         "distance",
     ]
-    columns = {column.name: column for described in FEATURES.values() for column in described.columns}
-    assert len(columns) == sum(len(described.columns) for described in FEATURES.values()) == 20
+    columns = {column.name: column for feature in FEATURES.values() for column in feature.columns}
+    assert len(columns) == sum(len(feature.columns) for feature in FEATURES.values()) == 20
     assert [name for name, column in columns.items() if not column.calibrated] == [
         "distance_cosine",
         "distance_l1",
@@ -46,12 +46,10 @@ def test_the_catalogue_has_the_published_features() -> None:
         if column.neutral is not None
     }
     assert neutral == {"sentiment": (0, 0.5, 1), "regard": (0, 1, 2), "vader_compound": (-1, 0, 1)}
-    for described in FEATURES.values():
-        wanted = {label for column in described.columns for label in column.weights}
-        assert set(described.labels) == wanted, (
-            f"{described.name}: other names are given for labels no formula has"
-        )
-        assert (described.kind == "classifier") == bool(wanted)
+    for feature in FEATURES.values():
+        wanted = {label for column in feature.columns for label in column.weights}
+        assert set(feature.labels) == wanted, f"{feature.name}: its labels are not those of its formulas"
+        assert (feature.kind == "classifier") == bool(wanted)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +73,11 @@ def test_the_catalogue_has_the_published_features() -> None:
         ("personality", ["Extroversion", "neuroticism", "Agreeableness", "conscientiousness", "openness"]),
     ],
 )
-def test_labels_are_known_by_their_usual_names(
+def test_labels_of_a_classifier_are_recognised_by_their_usual_names(
     opener: Opener, tmp_path: Path, feature: str, labels: list[str]
 ) -> None:
-    (one,) = opened(opener, f"{feature}={save_classifier(tmp_path / 'classifier', labels)}")
-    assert (one.name, one.columns) == (feature, FEATURES[feature].columns)
+    (classifier,) = opened(opener, f"{feature}={save_classifier(tmp_path / 'classifier', labels)}")
+    assert (classifier.name, classifier.columns) == (feature, FEATURES[feature].columns)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +85,14 @@ def test_labels_are_known_by_their_usual_names(
     [
         (
             ["LABEL_0", "LABEL_1"],
-            r"has no label positive, only LABEL_0, LABEL_1; .* map its labels: .*\?positive=LABEL&negative=LABEL",
+            r"has no label positive, only LABEL_0, LABEL_1; .* map its labels: "
+            r".*\?positive=LABEL&negative=LABEL",
         ),
         (["joy", "anger"], r"has no label positive, only joy, anger; use another classifier"),
         (["positive", "pos", "negative"], r"the labels positive and pos of .* both match positive"),
     ],
 )
-def test_a_classifier_that_lacks_a_label_is_refused(
+def test_a_classifier_without_a_wanted_label_is_refused(
     opener: Opener, tmp_path: Path, labels: list[str], message: str
 ) -> None:
     folder = save_classifier(tmp_path / "classifier", labels)
@@ -101,10 +100,10 @@ def test_a_classifier_that_lacks_a_label_is_refused(
         opened(opener, f"sentiment={folder}")
 
 
-def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
+def test_labels_of_a_classifier_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
     folder = save_classifier(tmp_path / "classifier", ["LABEL_0", "LABEL_1", "LABEL_2"])
-    (one,) = opened(opener, f"sentiment={folder}?positive=LABEL_2&negative=LABEL_0")
-    assert one.name == "sentiment"
+    (classifier,) = opened(opener, f"sentiment={folder}?positive=LABEL_2&negative=LABEL_0")
+    assert classifier.name == "sentiment"
     of_signs = save_classifier(tmp_path / "signs", ["+", "-", "0"])
     (by_sign,) = opened(opener, f"sentiment={of_signs}?positive=+&negative=-")
     assert by_sign.columns == FEATURES["sentiment"].columns
@@ -132,19 +131,19 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
         ("math:sqrt sqrt=math:sqrt", "the feature sqrt is listed twice"),
     ],
 )
-def test_what_cannot_be_opened_says_why(opener: Opener, names: str, message: str) -> None:
+def test_a_feature_that_cannot_be_opened_gives_the_reason(opener: Opener, names: str, message: str) -> None:
     with pytest.raises(InputError, match=message.replace("?", r"\?")):
         opened(opener, *names.split())
 
 
-def test_a_function_of_the_folder_one_works_in(
+def test_a_function_of_the_working_folder_is_a_feature(
     opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_measures_of_text.py").write_text("def words(text):\n    return len(text.split())\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
-    (one,) = opened(opener, "length=my_measures_of_text:words")
-    assert one.name == "length"
+    (length,) = opened(opener, "length=my_measures_of_text:words")
+    assert length.name == "length"
 
 
 @pytest.fixture
@@ -153,14 +152,16 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunTools:
     return RunTools(Library(cache=tmp_path), None)
 
 
-def test_scores_are_kept_for_the_next_run(tools: RunTools, tmp_path: Path, polar: Path) -> None:
+def test_scores_of_a_classifier_are_stored_for_the_next_run(
+    tools: RunTools, tmp_path: Path, polar: Path
+) -> None:
     features = open_features([f"sentiment={polar}"], encoder=tools.encoder, classifier=tools.classifier)
     assert measure_features(features, pl.Series(["kind", "brave"])).values["sentiment"].is_between(0, 1).all()
     assert (tmp_path / "runs" / "vectors.sqlite").exists()
     assert tools.classifier(str(polar)) is tools.classifier(str(polar))
 
 
-def test_a_classifier_that_cannot_be_had_says_so(
+def test_a_classifier_that_is_not_available_gives_the_reason(
     tools: RunTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match="neither an existing model folder"):

@@ -1,4 +1,4 @@
-"""Likeness of two texts: as the libraries give it one pair at a time, symmetric, and missing where a text says nothing."""
+"""Similarity of two texts: equal to that of the libraries, symmetric, missing for a text without words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join)
 
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6))
 @settings(max_examples=60)
-def test_both_are_what_the_libraries_give_for_each_pair(pairs: list[tuple[str, str]]) -> None:
+def test_bleu_and_rouge_equal_those_of_the_libraries_for_each_pair(pairs: list[tuple[str, str]]) -> None:
     one_way = BLEU(lowercase=True, smooth_method="floor", smooth_value=0.1, effective_order=True)
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
@@ -49,20 +49,20 @@ def test_both_are_what_the_libraries_give_for_each_pair(pairs: list[tuple[str, s
     assert rouge_l(first, second).equals(rouge_l(second, first))
 
 
-def test_worked_by_hand() -> None:
+def test_bleu_and_rouge_computed_by_hand() -> None:
     # 3 of 4 words, 2 of 3 pairs, 1 of 2 triples, and no quadruple, which counts 0.1.
     assert bleu(["a b c d"], ["A b c e"])[0] == pytest.approx((3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** 0.25)
-    # The shorter text against the longer: all precisions 1, brevity exp(1 - 8/4); the other way: 4/8, 3/7,
-    # 2/6, 1/5. The smaller counts.
-    other_way = (4 / 8 * 3 / 7 * 2 / 6 * 1 / 5) ** 0.25
-    assert bleu(["a b c d"], ["a b c d e f g h"])[0] == pytest.approx(min(math.exp(-1), other_way))
+    # The shorter text against the longer: all precisions 1, brevity exp(1 - 8/4). The longer against the
+    # shorter: precisions 4/8, 3/7, 2/6, 1/5. The smaller score counts.
+    longer_first = (4 / 8 * 3 / 7 * 2 / 6 * 1 / 5) ** 0.25
+    assert bleu(["a b c d"], ["a b c d e f g h"])[0] == pytest.approx(min(math.exp(-1), longer_first))
     assert rouge_l(["the cats sat down"], ["the cat ran down fast"])[0] == pytest.approx(2 * 3 / 9)
-    # Equal texts are wholly alike, however short.
+    # Equal texts have the similarity 1, also if they are short.
     assert bleu(["x", "a b", "One, two."], ["x", "a b", "one, two."]).to_list() == pytest.approx([1, 1, 1])
     assert rouge_l(["x"], ["x"]).to_list() == [1.0]
 
 
-def test_what_says_nothing_is_missing_and_never_zero() -> None:
+def test_the_similarity_to_a_text_without_words_is_missing_and_not_zero() -> None:
     first, second = ["a", None, " ", "a", None], [None, "b", "b", "zz", None]
     assert bleu(first, second).to_list() == [None, None, None, 0.0, None]
     assert rouge_l(first, second).to_list() == [None, None, None, 0.0, None]
@@ -70,22 +70,22 @@ def test_what_says_nothing_is_missing_and_never_zero() -> None:
     assert bleu([], []).len() == 0
 
 
-def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similarities_without_their_libraries_name_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for module, measure in (("sacrebleu.metrics.bleu", bleu), ("rouge_score.tokenize", rouge_l)):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[benchmarks\]"'):
             measure(["a"], ["b"])
 
 
-def test_cosine_row_by_row() -> None:
-    a, b = (
-        np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1.0, math.inf]]),
-        np.array([[6.0, 8.0], [-2.0, 2.0], [1.0, 1.0], [1.0, 1.0]]),
-    )
+def test_cosine_is_computed_row_by_row() -> None:
+    a = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1.0, math.inf]])
+    b = np.array([[6.0, 8.0], [-2.0, 2.0], [1.0, 1.0], [1.0, 1.0]])
     assert cosine(a, b).to_list() == [pytest.approx(1.0), pytest.approx(-math.sqrt(0.5)), None, None]
 
 
-def test_masking_takes_whole_words_the_longest_first() -> None:
+def test_masking_replaces_whole_words_the_longest_first() -> None:
     texts = pl.Series(["She told the Woman Doctor: 'the heroine is hers.'", None, "shell"])
     masked = ["groupword told the groupword: 'the heroine is groupword.'", None, "shell"]
     assert mask_words(texts, ["she", "woman", "woman doctor", "hers"]).to_list() == masked

@@ -1,4 +1,4 @@
-"""Small files that would become very much: they are refused, or read, within seconds and a few hundred megabytes."""
+"""Small files of very large contents: refused, or read, within seconds and a few hundred megabytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -38,7 +39,8 @@ YAML = {
     "aliases in a study": _under("study") + b"parts: *a8\nparams: {a: *a8}\n",
     "aliases in a grid": _under("categories") + b"locations: {a: *a8}\n",
     "aliases in a benchmark": _under("concepts") + b"name: *a8\ndomain: d\n",
-    "an alias of itself": b"study: &a [*a]\ncategories: *a\nmodels: *a\nname: *a\nidentities: *a\nroles: *a\n",
+    "an alias of itself": b"study: &a [*a]\ncategories: *a\nmodels: *a\n"
+    b"name: *a\nidentities: *a\nroles: *a\n",
     "itself as a mapping": b"&a\nstudy: x\nmodels: *a\nChad: *a\ncategories: *a\nidentities: *a\n",
     "deep": b"[" * 100_000,
     "deep, closed": b"study: " + b"[" * 900 + b"]" * 900,
@@ -83,9 +85,9 @@ def _claiming() -> bytes:
     pl.DataFrame({"prompt": ["a"] * 100, "answer": ["b"] * 100, "prompt_id": ["p"] * 100}).write_parquet(
         target, compression="uncompressed"
     )
-    made = target.getvalue()
-    footer = made.rindex(b"\x19\x4c") if b"\x19\x4c" in made else len(made) // 2
-    return made[:footer] + made[footer:].replace(b"\xc8\x01", b"\xfe\xff\xff\xff\x0f")
+    archive = target.getvalue()
+    footer = archive.rindex(b"\x19\x4c") if b"\x19\x4c" in archive else len(archive) // 2
+    return archive[:footer] + archive[footer:].replace(b"\xc8\x01", b"\xfe\xff\xff\xff\x0f")
 
 
 PARQUET = {
@@ -110,19 +112,18 @@ def _cases() -> list[tuple[str, str, bytes]]:
     many = _zip_of(*((f"samples/{i}.json", b"{}") for i in range(1_500)))
     zips = {"300 megabytes of blanks": blanks, "many members": many, "empty": b"PK\x05\x06" + b"\0" * 18}
     bombs = {"json": JSON, "yaml": YAML, "csv": CSV, "parquet": PARQUET, "zip": zips}
-    return [
-        (name, bomb, data)
-        for kind, names in _OF_KIND.items()
-        for name in names
-        for bomb, data in bombs[kind].items()
-    ]
+    cases = []
+    for kind, names in _OF_KIND.items():
+        for name, (bomb, content) in product(names, bombs[kind].items()):
+            cases.append((name, bomb, content))
+    return cases
 
 
 @pytest.mark.parametrize("name", sorted({name for names in _OF_KIND.values() for name in names}))
-def test_what_would_become_very_much_is_bounded(name: str, tmp_path: Path) -> None:
+def test_a_small_file_of_very_large_contents_is_bounded(name: str, tmp_path: Path) -> None:
     target: Target = TARGETS[name]
     for number, (_, bomb, data) in enumerate(case for case in _cases() if case[0] == name):
         folder = tmp_path / str(number)
         folder.mkdir()
-        found = examine(target, data, folder)
-        assert found is None, f"{bomb}: {found}"
+        finding = examine(target, data, folder)
+        assert finding is None, f"{bomb}: {finding}"

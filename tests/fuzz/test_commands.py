@@ -1,4 +1,4 @@
-"""The command itself on damaged files: exit status 2, one sentence, nothing half-written, and never a traceback."""
+"""Commands on damaged files: exit status 2, one sentence, nothing half-written, no traceback."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_damaged_file_ends_a_command_with_a_sentence(
             if number
             else b"\x1b[2J" + bytes(range(256))
         )
-        command = [one.replace("FILE", path.name) for one in COMMANDS[name]]
+        command = [word.replace("FILE", path.name) for word in COMMANDS[name]]
         done = tiltmeter(*command, TILTMETER_OFFLINE="1", TILTMETER_DATA="")
         assert done.returncode in ((2,) if number == 0 else (0, 2, 3, 4)), (number, done.stderr)
         assert "Traceback" not in done.stderr

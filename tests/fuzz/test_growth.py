@@ -1,4 +1,4 @@
-"""Whatever a text repeats without end, the time its readers take grows with its length, not with the square of it."""
+"""The time of readers grows with the length of a text, not with its square, whatever the text repeats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_time_grows_with_the_length_of_a_text(name: str) -> None:
     assert list(growth.quadratic(growth.READERS[name])) == []
 
 
-def test_a_text_of_many_surnames() -> None:
+def test_time_grows_with_the_number_of_surnames() -> None:
     letters = string.ascii_lowercase
     people = [
         f"Emily {''.join(name).capitalize()} is the one. "
@@ -53,7 +53,7 @@ def _work(text: str, linear: int, constant: int) -> int:
     ids=["square alone", "half of the work for 6,000 bytes", "a constant part as well"],
 )
 def test_work_that_grows_with_the_square_is_found(linear: int, constant: int) -> None:
-    """The steps are counted, because half of the work is close to the limits, and the time for it is not exact on a busy machine."""
+    """Steps are counted, because the time of work close to the limits is not exact on a busy machine."""
 
     def time_of(_: object, text: str) -> float:
         return _work(text, linear, constant) * 3e-8

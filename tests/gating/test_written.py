@@ -1,4 +1,4 @@
-"""What the gate writes: lines, JSON, JUnit XML, Markdown; names from outside stay text in all of them."""
+"""What the gate writes: lines, JSON, JUnit XML, Markdown. Untrusted names stay text in all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,15 @@ def verdict_of(
 ) -> Verdict:
     checks = [
         Check(
-            f"max {name}=0", status, f"0.1 is more than 0: {name}", f"s/{name}", name, name, name, name, name
+            rule=f"max {name}=0",
+            status=status,
+            reason=f"0.1 is more than 0: {name}",
+            study=f"s/{name}",
+            part=name,
+            model=name,
+            metric=name,
+            group=name,
+            concept=name,
         )
         for name in names
     ]
@@ -62,7 +70,7 @@ def junit(verdict: Verdict, path: Path) -> Any:
     return suite
 
 
-def test_junit_of_a_run(two_models: Run, tmp_path: Path) -> None:
+def test_junit_has_one_case_for_each_rule_and_number(two_models: Run, tmp_path: Path) -> None:
     verdict = gate(two_models, Rules("cautionary", limits=(Limit("max", "gest/stereotype_rate", 0.1),)))
     suite = junit(verdict, tmp_path / "junit.xml")
     cases = suite.findall("testcase")[1:]
@@ -85,13 +93,16 @@ def test_junit_of_a_run(two_models: Run, tmp_path: Path) -> None:
     assert (tmp_path / "junit.xml").read_bytes() == before
 
 
-def test_junit_of_a_run_that_cannot_be_judged(tmp_path: Path) -> None:
+def test_junit_of_a_run_that_cannot_be_judged_has_errors(tmp_path: Path) -> None:
     suite = junit(
         verdict_of("a", status="skipped", problems=("no answers", "nothing"), barred=4),
         tmp_path / "junit.xml",
     )
     assert (suite.get("errors"), suite.get("skipped"), suite.get("failures")) == ("2", "1", "1")
-    assert [one.get("message") for one in suite.findall("testcase/error")] == ["no answers", "nothing"]
+    assert [problem.get("message") for problem in suite.findall("testcase/error")] == [
+        "no answers",
+        "nothing",
+    ]
     assert suite.get("timestamp") == "2026-01-31T08:00:00"
 
 
@@ -100,7 +111,7 @@ def test_hostile_names_are_text_in_junit(tmp_path: Path) -> None:
     cases = suite.findall("testcase")[1:]
     assert len(cases) == len(HOSTILE)
     assert HOSTILE[0] in cases[0].get("name")
-    assert {one.tag for one in suite.iter()} == {
+    assert {element.tag for element in suite.iter()} == {
         "testsuite",
         "properties",
         "testcase",
@@ -138,7 +149,7 @@ def check_summary(name: str, path: Path) -> None:
     assert kinds <= {"text", "text_special"}
 
 
-def test_a_summary_is_added_at_the_end_and_stays_small(tmp_path: Path) -> None:
+def test_a_summary_is_appended_to_its_file_and_stays_small(tmp_path: Path) -> None:
     path = tmp_path / "new" / "summary.md"
     append_summary(verdict_of("a"), path)
     first = path.read_text()
@@ -153,28 +164,28 @@ def test_a_summary_is_added_at_the_end_and_stays_small(tmp_path: Path) -> None:
         append_summary(verdict_of("a"), tmp_path)
 
 
-def test_lines_are_one_line_each_and_terminal_safe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_check_is_one_line_and_terminal_safe(capsys: pytest.CaptureFixture[str]) -> None:
     print_verdict(verdict_of(*HOSTILE, problems=HOSTILE, barred=3))
-    said = capsys.readouterr().out
-    assert len(said.splitlines()) == 2 * len(HOSTILE) + 2 + said.count("\u2028")
-    assert not set(said) & {chr(code) for code in (*range(10), *range(11, 32), *range(0x7F, 0xA0))}
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 2 * len(HOSTILE) + 2 + printed.count("\u2028")
+    assert not set(printed) & {chr(code) for code in (*range(10), *range(11, 32), *range(0x7F, 0xA0))}
 
 
-def test_json_holds_everything_and_is_terminal_safe(biased: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_check_and_is_terminal_safe(biased: Run, capsys: pytest.CaptureFixture[str]) -> None:
     verdict = gate(biased, Rules())
     print_verdict(verdict, as_json=True)
     document = json.loads(capsys.readouterr().out)
     assert (document["passed"], document["exit_code"], len(document["checks"])) == (False, 1, 1)
     assert document["checks"][0]["estimate"] == biased.finding("stereotype_rate").estimate
     print_verdict(verdict_of(*HOSTILE, "\x7f\x9b"), as_json=True)
-    said = capsys.readouterr().out
-    assert json.loads(said)["checks"][-1]["model"] == "\x7f\x9b"
-    assert all(letter == "\n" or " " <= letter <= "~" for letter in said)
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["checks"][-1]["model"] == "\x7f\x9b"
+    assert all(letter == "\n" or " " <= letter <= "~" for letter in printed)
 
 
 @pytest.mark.verify
-def test_the_command_named_opens_the_number(associations: Run, tmp_path: Path) -> None:
-    """It asks for exactly the number that failed, whatever it is called."""
+def test_the_command_of_a_failed_check_opens_its_number(associations: Run, tmp_path: Path) -> None:
+    """The command selects exactly the number that failed, also if its name has characters of the shell."""
     renamed = altered(
         associations,
         tmp_path / "run",

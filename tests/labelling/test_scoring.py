@@ -1,4 +1,4 @@
-"""Accuracy of the steps of associations: published figures, strict figures, our sheets, and mistakes in a sample."""
+"""Accuracy of the steps of associations: published and strict scores, sheets, and mistakes in a sample."""
 
 from __future__ import annotations
 
@@ -88,14 +88,15 @@ def test_typed_scores_that_the_lists_do_not_give_are_named(lists: SampleScores) 
     assert lists.disagreements["row"].max() == 51
 
 
-def test_exclusivity_filter(decisions: SampleScores, golden: dict[str, Any]) -> None:
+def test_published_scores_of_the_exclusivity_filter(decisions: SampleScores, golden: dict[str, Any]) -> None:
     expected = golden["filter"]
     names = {
-        "accuracy": "accuracy_recomputed", "precision": "precision", "recall": "recall", "accuracy of always no": "always_no_baseline",
-        "true positives": "tp", "false negatives": "fn", "false positives": "fp", "true negatives": "tn",
+        "accuracy": "accuracy_recomputed", "precision": "precision", "recall": "recall",
+        "accuracy of always no": "always_no_baseline", "true positives": "tp", "false negatives": "fn",
+        "false positives": "fp", "true negatives": "tn",
     }  # fmt: skip
-    found = estimates(decisions, "exclusivity")
-    assert {metric: found[metric] for metric in names} == pytest.approx(
+    exclusivity = estimates(decisions, "exclusivity")
+    assert {metric: exclusivity[metric] for metric in names} == pytest.approx(
         {metric: expected[key] for metric, key in names.items()}, rel=1e-12
     )
     kappa = figure(decisions, "exclusivity", "Cohen's kappa")
@@ -110,7 +111,7 @@ def test_exclusivity_filter(decisions: SampleScores, golden: dict[str, Any]) -> 
     ]
 
 
-def test_lists_of_our_own(tmp_path: Path) -> None:
+def test_scores_of_a_sheet_of_lists(tmp_path: Path) -> None:
     rows = [
         ("a", "Ann", ["Calm ", "kind", "kind"], ["calm", "brave"], [], []),
         ("a", "Bob", ["tall"], ["tall"], ["x", "y"], ["x"]),
@@ -124,8 +125,8 @@ def test_lists_of_our_own(tmp_path: Path) -> None:
     for suffix in ("parquet", "csv", "jsonl"):
         scores = score_sample(tmp_path / f"s.{suffix}")
         extraction, decomposition = estimates(scores, "extraction"), estimates(scores, "decomposition")
-        # Story a: Ann shares "calm" of 2 found and 2 true, Bob his one; story b found nothing, so it has a
-        # recall but no precision.
+        # Story a: Ann has "calm" in both lists of 2, Bob has the same single phrase in both. No phrase of
+        # story b is found, so it has a recall but no precision.
         values = [extraction[name] for name in ("recall (macro)", "recall (micro)", "precision (macro)")]
         assert values == pytest.approx([(2 / 3 + 0) / 2, 2 / 5, 2 / 3])
         assert (decomposition["accuracy (macro)"], decomposition["phrases"]) == pytest.approx(
@@ -134,7 +135,7 @@ def test_lists_of_our_own(tmp_path: Path) -> None:
         assert scores.disagreements.is_empty()
 
 
-def test_a_perfect_sample_still_has_an_interval(tmp_path: Path) -> None:
+def test_scores_of_a_perfect_sample_have_an_interval(tmp_path: Path) -> None:
     stories = [f"{number},Ann,calm; kind,kind; Calm" for number in range(20)]
     (tmp_path / "s.csv").write_text("\n".join(["story,character,found,truth", *stories]))
     row = figure(score_sample(tmp_path / "s.csv"), "extraction", "recall (macro)")
@@ -142,7 +143,7 @@ def test_a_perfect_sample_still_has_an_interval(tmp_path: Path) -> None:
     assert (row["estimate"], row["low"], row["high"]) == (1.0, pytest.approx(0.025 ** (1 / 20)), 1.0)
 
 
-def test_decisions_of_our_own(tmp_path: Path) -> None:
+def test_scores_of_a_sheet_of_decisions(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text(
         "concept,truth,found\nmale,yes,yes\ncalm,no,no\nobserves Ramadan,Yes,no\nshy,NO,no\n"
     )
@@ -154,8 +155,8 @@ def test_decisions_of_our_own(tmp_path: Path) -> None:
     assert figure(scores, "exclusivity", "accuracy")["typed"] is None
 
 
-def test_gold_clusters(tmp_path: Path) -> None:
-    # Six phrases: one gold cluster is split in two, the others are found whole.
+def test_scores_of_a_sheet_of_gold_clusters(tmp_path: Path) -> None:
+    # Six phrases: one of the three gold clusters is split in two, the others are found complete.
     pairs = [("calm", "a", "calm"), ("serene", "a", "calm"), ("composed", "a", "composed")]
     pairs += [("shy", "b", "shy"), ("timid", "b", "shy"), ("tall", "c", "tall")]
     table = pl.DataFrame(pairs, schema=["phrase", "gold", "concept"], orient="row")
@@ -165,8 +166,8 @@ def test_gold_clusters(tmp_path: Path) -> None:
     scores = score_sample(tmp_path / "s.csv")
     values = estimates(scores, "unifying")
     # Entropy of the classes over that of the clusters, since each cluster lies within one class.
-    classes = -(3 / 6 * math.log(3 / 6) + 2 / 6 * math.log(2 / 6) + 1 / 6 * math.log(1 / 6))
-    clusters = -(2 / 6 * math.log(2 / 6) * 2 + 1 / 6 * math.log(1 / 6) * 2)
+    classes = entropy([3 / 6, 2 / 6, 1 / 6])
+    clusters = entropy([2 / 6, 2 / 6, 1 / 6, 1 / 6])
     assert (values["homogeneity"], values["completeness"]) == pytest.approx((1, classes / clusters))
     assert (values["b_cubed_precision"], values["b_cubed_recall"]) == pytest.approx(
         (1, (2 * 2 / 3 + 1 / 3 + 2 + 1) / 6)
@@ -179,9 +180,16 @@ def test_gold_clusters(tmp_path: Path) -> None:
     )
 
 
+def entropy(shares: list[float]) -> float:
+    return -sum(share * math.log(share) for share in shares)
+
+
 @pytest.mark.verify
-def test_intervals_of_clusterings_cover(tmp_path: Path) -> None:
-    """Of samples of gold clusters whose phrases stray with a chance of 0.15, some nine in ten hold the value of a very large one."""
+def test_intervals_of_clusterings_cover_the_value_of_a_large_sample(tmp_path: Path) -> None:
+    """Draw samples of gold clusters whose phrases are misplaced with a probability of 0.15.
+
+    About nine intervals in ten contain the value of a very large sample.
+    """
     rng = np.random.default_rng(7)
 
     def draw(clusters: int) -> pl.DataFrame:
@@ -196,8 +204,9 @@ def test_intervals_of_clusterings_cover(tmp_path: Path) -> None:
         return figure(score_sample(tmp_path / "s.csv"), "unifying", "b_cubed_recall")
 
     truth = recall(draw(3_000))["estimate"]
-    held = [row["low"] <= truth <= row["high"] for row in (recall(draw(40)) for _ in range(20))]
-    assert sum(held) >= 16
+    rows = [recall(draw(40)) for _ in range(20)]
+    covered = [row["low"] <= truth <= row["high"] for row in rows]
+    assert sum(covered) >= 16
 
 
 SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_2\n"
@@ -247,7 +256,7 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
         ),
     ],
 )
-def test_a_wrong_sample_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_a_mistake_in_a_sample_is_reported_with_the_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "s.csv").write_text(text)
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         score_sample(tmp_path / "s.csv")
@@ -259,12 +268,14 @@ def test_sheets_with_read_and_label_give_the_same_scores_as_earlier_columns(
     tmp_path: Path, suffix: str
 ) -> None:
     earlier = {
-        "lists": "story,character,found,truth,decomposed,decomposed_truth\na,Ann,calm; kind,calm,kind,kind\nb,Ann,shy,at ease,x,y\n",
+        "lists": "story,character,found,truth,decomposed,decomposed_truth\n"
+        "a,Ann,calm; kind,calm,kind,kind\nb,Ann,shy,at ease,x,y\n",
         "decisions": "concept,truth,found\nmale,yes,yes\ncalm,no,yes\n",
         "clusters": "phrase,gold,concept\ncalm,1,calm\nserene,1,calm\nshy,2,shy\n",
     }
     current = {
-        "lists": "story,character,step,read,label\na,Ann,extraction,calm; kind,calm\nb,Ann,extraction,shy,at ease\n"
+        "lists": "story,character,step,read,label\n"
+        "a,Ann,extraction,calm; kind,calm\nb,Ann,extraction,shy,at ease\n"
         "a,Ann,decomposition,kind,kind\nb,Ann,decomposition,x,y\n",
         "decisions": "concept,label,read\nmale,yes,yes\ncalm,no,yes\n",
         "clusters": "phrase,label,read\ncalm,1,calm\nserene,1,calm\nshy,2,shy\n",
@@ -296,7 +307,7 @@ def test_sheets_with_read_and_label_give_the_same_scores_as_earlier_columns(
         ),
     ],
 )
-def test_mistakes_in_sheets_with_read_and_label(tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_in_sheets_with_read_and_label_are_reported(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "s.csv").write_text(text)
     with pytest.raises(InputError, match=re.escape(message)):
         score_sample(tmp_path / "s.csv")

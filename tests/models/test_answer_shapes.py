@@ -1,4 +1,4 @@
-"""Answers in every shape that endpoints use: what is a refusal, what is cut off, what was never generated, what nobody can read.
+"""Answers in every shape that endpoints use: refused, cut off, never generated, not readable.
 
 One server answers each prompt in the shape that the prompt names.
 """
@@ -34,7 +34,7 @@ def chat(
     status: int = 200,
     *,
     usage: Any = PAID,
-    own: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Behaviour:
     """An answer of an OpenAI-compatible endpoint.
@@ -45,7 +45,7 @@ def chat(
         "index": 0,
         "finish_reason": finish,
         "message": {"role": "assistant", "content": content, **fields},
-        **(own or {}),
+        **(options or {}),
     }
     return mis.status(status, body={"model": "m", "choices": [choice], "usage": usage})
 
@@ -142,10 +142,10 @@ DECLINED = {
 
 
 def test_what_was_declined_is_a_refusal_in_every_shape() -> None:
-    kept = outcomes(DECLINED)
+    answers = outcomes(DECLINED)
     assert {
         name: answer
-        for name, answer in kept.items()
+        for name, answer in answers.items()
         if not isinstance(answer, Completion) or not answer.refusal
     } == {}
 
@@ -158,10 +158,10 @@ def test_what_anthropic_declined_is_a_refusal() -> None:
         "a gateway": block([], "guardrail_intervened", 0),
         "400": error(400, "Output blocked by content filtering policy", type="invalid_request_error"),
     }
-    kept = outcomes(shapes, "anthropic/m")
+    answers = outcomes(shapes, "anthropic/m")
     assert {
         name: answer
-        for name, answer in kept.items()
+        for name, answer in answers.items()
         if not isinstance(answer, Completion) or not answer.refusal
     } == {}
 
@@ -176,8 +176,8 @@ NOT_DECLINED = {
 
 
 def test_other_failures_are_no_refusals() -> None:
-    kept = outcomes(NOT_DECLINED)
-    assert {name: answer.kind for name, answer in kept.items() if isinstance(answer, ModelError)} == {
+    answers = outcomes(NOT_DECLINED)
+    assert {name: answer.kind for name, answer in answers.items() if isinstance(answer, ModelError)} == {
         "an account": "auth",
         "a wrong value, with a completion": "bad_request",
         "a broken provider": "server",
@@ -185,7 +185,7 @@ def test_other_failures_are_no_refusals() -> None:
         "an unknown parameter": "bad_request",
     }
     assert "answered 200 with an error: generation failed (finish reason error)" in str(
-        kept["a broken provider"]
+        answers["a broken provider"]
     )
 
 
@@ -224,12 +224,12 @@ CUT_OFF = {
 
 
 def test_what_was_cut_off_is_kept_with_its_reason_also_in_the_thinking() -> None:
-    kept = outcomes({name: shape[0] for name, shape in CUT_OFF.items()}, max_tokens=300)
+    answers = outcomes({name: shape[0] for name, shape in CUT_OFF.items()}, max_tokens=300)
     expected = {name: (text, thinking, "length", None) for name, (_, text, thinking) in CUT_OFF.items()}
-    assert {name: _told(answer) for name, answer in kept.items()} == expected
+    assert {name: _parts(answer) for name, answer in answers.items()} == expected
 
 
-def _told(answer: Outcome) -> object:
+def _parts(answer: Outcome) -> object:
     if isinstance(answer, ModelError):
         return answer
     return answer.text, answer.thinking, answer.finish_reason, answer.refusal
@@ -241,10 +241,10 @@ def test_a_text_only_in_the_thinking_is_not_taken_for_the_answer() -> None:
         "Ollama's field": chat("", thinking="The answer is No."),
         "without a reason": chat(None, None, reasoning="The answer is No."),
     }
-    kept = outcomes(shapes)
+    answers = outcomes(shapes)
     assert {
         name: (not answer.text, answer.thinking)
-        for name, answer in kept.items()
+        for name, answer in answers.items()
         if isinstance(answer, Completion)
     } == dict.fromkeys(shapes, (True, "The answer is No."))
 
@@ -266,8 +266,8 @@ CONTENTS: dict[str, tuple[Any, str]] = {
 
 
 def test_contents_that_are_no_text_are_read() -> None:
-    kept = outcomes({name: chat(content) for name, (content, _) in CONTENTS.items()})
-    assert {name: getattr(answer, "text", answer) for name, answer in kept.items()} == {
+    answers = outcomes({name: chat(content) for name, (content, _) in CONTENTS.items()})
+    assert {name: getattr(answer, "text", answer) for name, answer in answers.items()} == {
         name: text for name, (_, text) in CONTENTS.items()
     }
 
@@ -294,14 +294,14 @@ UNREAD = {
 }
 
 
-def test_contents_that_nobody_can_read_fail_with_the_text_of_the_server() -> None:
-    kept = outcomes(UNREAD)
-    assert {name: getattr(answer, "kind", answer) for name, answer in kept.items()} == dict.fromkeys(
+def test_contents_that_are_not_readable_fail_with_the_text_of_the_server() -> None:
+    answers = outcomes(UNREAD)
+    assert {name: getattr(answer, "kind", answer) for name, answer in answers.items()} == dict.fromkeys(
         UNREAD, "bad_response"
     )
     silent = [
         name
-        for name, answer in kept.items()
+        for name, answer in answers.items()
         if isinstance(answer, ModelError) and "lorem" not in answer.detail
     ]
     assert silent == ["true", "deep lists"]
@@ -340,8 +340,8 @@ NEVER_GENERATED = {
 
 
 def test_what_was_never_generated_is_a_failure_to_be_asked_again() -> None:
-    kept = outcomes(NEVER_GENERATED)
-    assert {name: getattr(answer, "scope", answer) for name, answer in kept.items()} == dict.fromkeys(
+    answers = outcomes(NEVER_GENERATED)
+    assert {name: getattr(answer, "scope", answer) for name, answer in answers.items()} == dict.fromkeys(
         NEVER_GENERATED, "transient"
     )
     from_anthropic = outcomes(
@@ -359,7 +359,7 @@ def test_an_empty_answer_of_some_tokens_is_an_answer() -> None:
         "one token": chat("", "stop", usage=PAID | {"completion_tokens": 1}),
         "unknown": chat("", "stop", usage=None),
     }
-    assert {name: _told(answer) for name, answer in outcomes(shapes).items()} == dict.fromkeys(
+    assert {name: _parts(answer) for name, answer in outcomes(shapes).items()} == dict.fromkeys(
         shapes, ("", None, "stop", None)
     )
 
@@ -394,7 +394,10 @@ def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
     }
 
 
-HALVES = b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\ndata: {"choices":[{"delta":{"content":"\\ude00"},"finish_reason":"stop"}]}\n\n'
+HALVES = (
+    b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n'
+    b'data: {"choices":[{"delta":{"content":"\\ude00"},"finish_reason":"stop"}]}\n\n'
+)
 STREAMS: dict[str, tuple[Behaviour, tuple[Any, ...]]] = {
     "pieces": (events(chunk(content="N"), chunk(content="o"), chunk("stop")), ("No", None, "stop", None)),
     "thinking in tags": (
@@ -427,10 +430,10 @@ STREAMS: dict[str, tuple[Behaviour, tuple[Any, ...]]] = {
 }
 
 
-def test_an_event_stream_that_nobody_asked_for_is_read() -> None:
-    kept = outcomes({name: behaviour for name, (behaviour, _) in STREAMS.items()})
-    assert {name: _told(answer) for name, answer in kept.items()} == {
-        name: told for name, (_, told) in STREAMS.items()
+def test_an_event_stream_that_was_not_requested_is_read() -> None:
+    answers = outcomes({name: behaviour for name, (behaviour, _) in STREAMS.items()})
+    assert {name: _parts(answer) for name, answer in answers.items()} == {
+        name: expected for name, (_, expected) in STREAMS.items()
     }
 
 
@@ -459,39 +462,40 @@ def test_an_event_stream_of_anthropic_is_read_and_its_error_shown() -> None:
         "cut": events(*ANTHROPIC_EVENTS[:-1], end=""),
         "error": events(overloaded, end=""),
     }
-    kept = outcomes(shapes, "anthropic/m")
-    whole, cut, failed = kept.values()
-    assert isinstance(whole, Completion)
-    assert (_told(whole), whole.input_tokens, whole.output_tokens) == (("No", "hm", "stop", None), 5, 9)
+    answers = outcomes(shapes, "anthropic/m")
+    complete, cut, failed = answers.values()
+    assert isinstance(complete, Completion)
+    assert (_parts(complete), complete.input_tokens, complete.output_tokens) == (
+        ("No", "hm", "stop", None),
+        5,
+        9,
+    )
     assert [getattr(answer, "kind", answer) for answer in (cut, failed)] == ["bad_response", "overloaded"]
     assert "lorem" in str(failed)
 
 
 def test_a_stream_that_breaks_off_or_reports_an_error_is_a_failure() -> None:
-    broken = {
-        "choices": [
-            {
-                "index": 0,
-                "delta": {"content": ""},
-                "finish_reason": "error",
-                "error": {"code": 502, "message": "lorem"},
-            }
-        ]
+    failed_choice = {
+        "index": 0,
+        "delta": {"content": ""},
+        "finish_reason": "error",
+        "error": {"code": 502, "message": "lorem"},
     }
+    broken = {"choices": [failed_choice]}
     shapes = {
         "cut": events(chunk(content="lorem"), end=""),
         "an error": events(chunk(content="N"), {"error": {"code": 429, "message": "lorem"}}),
         "an error in a choice": events(chunk(content="N"), broken),
         "no JSON": mis.status(200, body=b"data: lorem\n\n"),
     }
-    kept = outcomes(shapes)
-    assert [getattr(answer, "kind", answer) for answer in kept.values()] == [
+    answers = outcomes(shapes)
+    assert [getattr(answer, "kind", answer) for answer in answers.values()] == [
         "bad_response",
         "rate_limit",
         "server",
         "bad_response",
     ]
-    assert all("lorem" in str(answer) for answer in kept.values())
+    assert all("lorem" in str(answer) for answer in answers.values())
 
 
 def sse(*pieces: Any) -> Behaviour:
@@ -539,10 +543,10 @@ WHOLE_STREAMS: dict[str, tuple[Behaviour, str]] = {
 
 
 def test_only_carriage_returns_and_line_feeds_end_the_lines_of_a_stream() -> None:
-    kept = outcomes({name: behaviour for name, (behaviour, _) in WHOLE_STREAMS.items()})
-    beginnings = {name: str(getattr(answer, "text", answer))[:8] for name, answer in kept.items()}
+    answers = outcomes({name: behaviour for name, (behaviour, _) in WHOLE_STREAMS.items()})
+    beginnings = {name: str(getattr(answer, "text", answer))[:8] for name, answer in answers.items()}
     assert beginnings == {name: text for name, (_, text) in WHOLE_STREAMS.items()}
-    assert getattr(kept["separators in a text"], "text", None) == f"I do not{SEPARATORS} agree."
+    assert getattr(answers["separators in a text"], "text", None) == f"I do not{SEPARATORS} agree."
 
 
 PIECES = ("I do ", f"not{SEPARATORS} ", "agree.")
@@ -560,7 +564,7 @@ def test_no_piece_of_a_stream_of_anthropic_is_lost(begun: bool) -> None:
     (answer,) = outcomes(
         {"x": sse(START, *[block_start] * begun, *map(piece_of_block, PIECES), END)}, "anthropic/m"
     ).values()
-    assert _told(answer) == ("".join(PIECES), None, "stop", None)
+    assert _parts(answer) == ("".join(PIECES), None, "stop", None)
 
 
 @pytest.mark.parametrize("usage", [7, "x", None, [1]])
@@ -569,7 +573,7 @@ def test_a_usage_that_is_no_object_costs_no_answer(usage: Any) -> None:
     (answer,) = outcomes(
         {"x": sse(start, piece_of_block("Yes."), END | {"usage": usage})}, "anthropic/m"
     ).values()
-    assert (_told(answer), getattr(answer, "input_tokens", 0)) == (("Yes.", None, "stop", None), None)
+    assert (_parts(answer), getattr(answer, "input_tokens", 0)) == (("Yes.", None, "stop", None), None)
 
 
 BROKEN_STREAMS = {
@@ -608,8 +612,8 @@ BROKEN_STREAMS = {
 
 
 def test_a_damaged_piece_an_error_or_a_missing_end_is_a_failure() -> None:
-    kept = outcomes(BROKEN_STREAMS)
-    assert {name: getattr(answer, "scope", answer) for name, answer in kept.items()} == dict.fromkeys(
+    answers = outcomes(BROKEN_STREAMS)
+    assert {name: getattr(answer, "scope", answer) for name, answer in answers.items()} == dict.fromkeys(
         BROKEN_STREAMS, "transient"
     )
 
@@ -668,8 +672,8 @@ def test_what_the_server_broke_off_is_a_failure_and_no_refusal(spec: str) -> Non
     shapes = {
         reason: block(text, reason) if spec == "anthropic/m" else chat("Yes", reason) for reason in BROKEN_OFF
     }
-    kept = outcomes(shapes, spec)
-    assert {name: getattr(answer, "kind", answer) for name, answer in kept.items()} == dict.fromkeys(
+    answers = outcomes(shapes, spec)
+    assert {name: getattr(answer, "kind", answer) for name, answer in answers.items()} == dict.fromkeys(
         BROKEN_OFF, "server"
     )
 
@@ -733,10 +737,10 @@ TOKENS: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
 
 
 def test_tokens_of_thinking_are_counted_wherever_they_are_reported() -> None:
-    kept = outcomes({name: chat("Yes.", usage=usage) for name, (usage, _) in TOKENS.items()})
+    answers = outcomes({name: chat("Yes.", usage=usage) for name, (usage, _) in TOKENS.items()})
     counts = {
         name: (answer.input_tokens, answer.output_tokens)
-        for name, answer in kept.items()
+        for name, answer in answers.items()
         if isinstance(answer, Completion)
     }
     assert counts == {name: expected for name, (_, expected) in TOKENS.items()}

@@ -31,7 +31,7 @@ def said(**fields: Any) -> Behaviour:
     )
 
 
-async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_has_the_form_of_the_messages_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim")
     turns = (
         Message("system", "Be brief."),
@@ -86,7 +86,7 @@ USAGE = {
         ({"usage": USAGE}, {"input_tokens": 43, "output_tokens": 5}),
     ],
 )
-async def test_what_is_kept_of_an_answer_in_common_words(
+async def test_an_answer_of_anthropic_is_stored_in_common_words(
     fields: dict[str, Any], remaining: dict[str, Any]
 ) -> None:
     completion, _ = await exchange(said(**fields))
@@ -111,8 +111,6 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_the_default() 
 
 
 def test_a_base_url_with_or_without_version_is_the_same_place() -> None:
-    one, other = (
-        create_model("anthropic/m", base_url=url)
-        for url in ("http://host.example", "http://host.example/v1/")
-    )
-    assert one.fingerprint == other.fingerprint == "anthropic/m@http://host.example"
+    first = create_model("anthropic/m", base_url="http://host.example")
+    second = create_model("anthropic/m", base_url="http://host.example/v1/")
+    assert first.fingerprint == second.fingerprint == "anthropic/m@http://host.example"

@@ -1,4 +1,4 @@
-"""What every provider that asks a server owes, whoever it speaks to: one suite, run for each of them against a real server."""
+"""The contract of every provider that asks a server: one suite, run for each against a real server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def answer(make: Make, behaviour: Behaviour | str) -> Completion:
 
 
 async def test_an_answer_and_what_it_cost(make: Make) -> None:
-    with MisbehavingServer(lambda request, nth: "Nobody — \u2028 nïemand 🙂") as server:
+    with MisbehavingServer(lambda request, nth: "Unknown — \u2028 nïemand 🙂") as server:
         async with make(server) as model:
             assert isinstance(model, Model)
             completion = await ask(
@@ -63,14 +63,14 @@ async def test_an_answer_and_what_it_cost(make: Make) -> None:
             )
     served = server.bodies[0]["model"]
     expected = Completion(
-        "Nobody — \u2028 nïemand 🙂",
-        "stop",
-        None,
-        None,
-        3,
-        completion.output_tokens,
-        completion.latency,
-        served,
+        text="Unknown — \u2028 nïemand 🙂",
+        finish_reason="stop",
+        refusal=None,
+        thinking=None,
+        input_tokens=3,
+        output_tokens=completion.output_tokens,
+        latency=completion.latency,
+        served_model=served,
     )
     assert completion == expected
     assert completion.output_tokens is not None
@@ -149,7 +149,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-async def test_failures_are_told_apart(make: Make, case: str) -> None:
+async def test_failures_have_a_kind_and_a_scope(make: Make, case: str) -> None:
     behaviour, kind, scope, status = FAILURES[case]
     error = await outcome(make, behaviour)
     assert isinstance(error, ModelError), error
@@ -239,7 +239,7 @@ def test_a_model_may_be_entered_again_in_another_loop(make: Make) -> None:
         assert [asyncio.run(once()), asyncio.run(once())] == ["ok", "ok"]
 
 
-async def test_many_at_once(make: Make) -> None:
+async def test_many_requests_at_once_have_their_own_answers(make: Make) -> None:
     with MisbehavingServer(lambda request, nth: mis.slow(0.3)) as server:
         async with make(server) as model:
             await asyncio.gather(*(ask(model, str(number)) for number in range(60)))
@@ -259,20 +259,20 @@ async def test_the_key_goes_to_the_server_and_nowhere_else(
             for _ in leaks:
                 with pytest.raises(ModelError) as caught:
                     await ask(model)
-                shown = (
+                message = (
                     "".join(traceback.format_exception(caught.value))
                     + caught.value.detail
                     + repr(caught.value)
                 )
-                assert KEY not in shown
+                assert KEY not in message
     assert KEY not in caplog.text
     assert any(KEY in value for value in server.headers[0].values())
 
 
 async def test_the_fingerprint_tells_models_and_places_apart(make: Make) -> None:
-    with MisbehavingServer() as one, MisbehavingServer() as other:
-        assert make(one).fingerprint == make(one).fingerprint != make(other).fingerprint
-        assert make(one).endpoint != make(other).endpoint
+    with MisbehavingServer() as first, MisbehavingServer() as second:
+        assert make(first).fingerprint == make(first).fingerprint != make(second).fingerprint
+        assert make(first).endpoint != make(second).endpoint
 
 
 async def test_asking_before_entering_is_a_mistake_in_the_program(make: Make) -> None:

@@ -1,4 +1,4 @@
-"""Lists of allowed answers at OpenAI-compatible endpoints: the forms in which they are sent, and what happens if they are rejected."""
+"""Lists of allowed answers at OpenAI-compatible endpoints: the forms of requests, and their rejection."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def is_choice(text: str | None) -> bool:
 
 async def test_the_answers_are_sent_as_a_schema_and_not_as_a_message() -> None:
     with choosing("response_format") as server:
-        found = await answers(server, "Who?", "Why?")
-    assert all(map(is_choice, found))
+        texts = await answers(server, "Who?", "Why?")
+    assert all(map(is_choice, texts))
     assert forms(server) == [("response_format",)] * 2
     assert all([turn["role"] for turn in body["messages"]] == ["user"] for body in server.bodies)
     schema = server.bodies[0]["response_format"]["json_schema"]["schema"]
@@ -54,8 +54,8 @@ async def test_a_rejected_form_costs_one_request(
     accepted: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     with choosing(*accepted) as server:
-        found = await answers(server, "Who?", "Why?", "When?")
-    assert all(map(is_choice, found))
+        texts = await answers(server, "Who?", "Why?", "When?")
+    assert all(map(is_choice, texts))
     assert forms(server)[-3:] == [accepted] * 3
     assert server.requests == 3 + 1 + (len(accepted) == 1)
     assert set(server.paid.values()) == {1}
@@ -64,7 +64,7 @@ async def test_a_rejected_form_costs_one_request(
 
 @pytest.mark.parametrize("ignored", ["guided_choice", "structured_outputs"])
 async def test_every_version_of_a_choice_is_sent(ignored: str) -> None:
-    accepted = {"guided_choice": "structured_outputs", "structured_outputs": "guided_choice"}[ignored]
+    accepted = "structured_outputs" if ignored == "guided_choice" else "guided_choice"
     with choosing(accepted, ignored=(ignored,)) as server:
         assert is_choice(*await answers(server, "Who?"))
     assert server.requests == 2
@@ -114,8 +114,10 @@ async def test_an_ignored_schema_gives_a_free_answer() -> None:
 async def test_many_at_once_find_the_form_without_paying_twice() -> None:
     with choosing("guided_choice") as server:
         async with create_model("compatible/m", base_url=server.url) as model:
-            found = await asyncio.gather(*(model.complete(asked(str(n)), Sampling(), 0) for n in range(40)))
-    assert all(is_choice(one.text) for one in found)
+            completions = await asyncio.gather(
+                *(model.complete(asked(str(n)), Sampling(), 0) for n in range(40))
+            )
+    assert all(is_choice(completion.text) for completion in completions)
     assert (set(server.paid.values()), len(server.paid)) == ({1}, 40)
 
 
@@ -143,7 +145,7 @@ async def test_a_filtered_prompt_is_a_refusal_and_not_a_rejection() -> None:
 
 
 async def test_a_schema_of_the_user_takes_precedence() -> None:
-    mine = {"type": "json_object"}
+    schema = {"type": "json_object"}
     with MisbehavingServer(lambda request, nth: "{}") as server:
-        await answers(server, "Who?", extra={"response_format": mine})
-    assert server.bodies[0]["response_format"] == mine
+        await answers(server, "Who?", extra={"response_format": schema})
+    assert server.bodies[0]["response_format"] == schema

@@ -31,7 +31,9 @@ DEPTH = {"options": {"depth": "3"}}
         ),
     ],
 )
-def test_mistakes_are_explained(specs: list[str], more: dict[str, Any], message: str) -> None:
+def test_mistakes_in_the_name_of_a_model_are_explained(
+    specs: list[str], more: dict[str, Any], message: str
+) -> None:
     for spec in specs:
         with pytest.raises(InputError, match=message):
             create_model(spec, **more)
@@ -80,7 +82,7 @@ NO_VALUES = [
 
 
 @pytest.mark.parametrize("option", [*NO_VALUES, "seed=-1", "stop=[1]", 'stop=[""]', "stream=true", "n=3"])
-def test_values_that_are_none(option: str) -> None:
+def test_options_with_invalid_values_are_refused(option: str) -> None:
     name, _, value = option.partition("=")
     with pytest.raises(InputError, match=f"-M {name}="):
         sampling_from_options("openai/m", {name: value})
@@ -108,7 +110,7 @@ def test_keys_are_refused_and_not_repeated(spec: str, name: str, value: str) -> 
     assert "sk-1" not in str(caught.value)
 
 
-def test_names_that_only_sound_like_keys() -> None:
+def test_options_whose_names_only_resemble_keys_are_accepted() -> None:
     options = dict.fromkeys(
         ("max_completion_tokens", "min_tokens", "top_k", "skip_special_tokens", "prompt_cache_key"), "5"
     )
@@ -147,11 +149,11 @@ def test_without_any_llm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.verify
 @with_any_llm
-def test_an_unknown_vendor() -> None:
+def test_an_unknown_vendor_is_named() -> None:
     with pytest.raises(
-        InputError, match=r"any-llm does not support the provider 'nobody'; it supports .*mistral"
+        InputError, match=r"any-llm does not support the provider 'unheard'; it supports .*mistral"
     ):
-        create_model("any/nobody:m")
+        create_model("any/unheard:m")
 
 
 @with_any_llm

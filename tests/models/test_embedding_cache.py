@@ -1,4 +1,4 @@
-"""What was computed from texts is kept: by any number of processes, and never taken from a file that is something else."""
+"""Rows computed from texts are cached, by several processes, and never read from a file of another kind."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def refused(texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
 
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=4), max_size=30))
 def test_rows_come_in_order_whatever_the_texts(texts: list[str]) -> None:
-    made = RowCache("m", lengths, None, 4).rows(texts)
-    assert (made.shape, str(made.dtype)) == ((len(texts), 3), "float32")
+    rows = RowCache("m", lengths, None, 4).rows(texts)
+    assert (rows.shape, str(rows.dtype)) == ((len(texts), 3), "float32")
     if texts:
-        assert (made == lengths(texts, 4)).all()
+        assert (rows == lengths(texts, 4)).all()
 
 
 def test_each_text_is_computed_once_by_each_model(tmp_path: Path) -> None:
@@ -47,19 +47,19 @@ def test_each_text_is_computed_once_by_each_model(tmp_path: Path) -> None:
 
 
 def test_longer_texts_come_first_and_batches_shrink_to_what_fits() -> None:
-    seen: list[tuple[list[str], int]] = []
+    batches: list[tuple[list[str], int]] = []
 
     def tight(texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
-        seen.append((list(texts), batch_size))
+        batches.append((list(texts), batch_size))
         if batch_size > 2:
             raise RuntimeError("CUDA out of memory")
         return lengths(texts, batch_size)
 
-    kept = RowCache("m", tight, None, 8)
-    assert (kept.rows(["a", "ccc", "bb"]) == lengths(["a", "ccc", "bb"], 1)).all()
-    assert seen == [(["ccc", "bb", "a"], size) for size in (8, 4, 2)]
-    kept.rows(["d"])
-    assert seen[-1] == (["d"], 2)
+    cache = RowCache("m", tight, None, 8)
+    assert (cache.rows(["a", "ccc", "bb"]) == lengths(["a", "ccc", "bb"], 1)).all()
+    assert batches == [(["ccc", "bb", "a"], size) for size in (8, 4, 2)]
+    cache.rows(["d"])
+    assert batches[-1] == (["d"], 2)
 
 
 def test_an_interruption_costs_the_last_chunk_only(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_rows_of_different_length_are_noticed(tmp_path: Path) -> None:
         RowCache("m", lengths, path, 2).rows(["a", "b"])
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_cache_in_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be used"):
         TextStore(tmp_path / "file" / "kept.sqlite").write([(b"k", b"v")])

@@ -1,4 +1,4 @@
-"""The endpoint's own words: what it says reaches the user, and leads to what has to be done."""
+"""Messages of endpoints: they reach the user, and decide how the request is repeated."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ IN_A_200: dict[str, tuple[dict[str, Any], str]] = {
 
 
 async def test_the_text_of_an_error_in_a_200_is_shown() -> None:
-    kept = await failures({name: mis.status(200, body=body) for name, (body, _) in IN_A_200.items()})
-    assert {name: error.kind for name, error in kept.items()} == {
+    errors = await failures({name: mis.status(200, body=body) for name, (body, _) in IN_A_200.items()})
+    assert {name: error.kind for name, error in errors.items()} == {
         name: kind for name, (_, kind) in IN_A_200.items()
     }
-    assert [name for name, error in kept.items() if "lorem ipsum" not in error.detail] == []
-    assert "answered 200 with an error 400: lorem ipsum" in kept["vLLM"].detail
-    assert "answered 200 with an error: lorem ipsum" in kept["a text"].detail
+    assert [name for name, error in errors.items() if "lorem ipsum" not in error.detail] == []
+    assert "answered 200 with an error 400: lorem ipsum" in errors["vLLM"].detail
+    assert "answered 200 with an error: lorem ipsum" in errors["a text"].detail
 
 
 async def test_the_text_of_an_error_in_a_200_of_anthropic_is_shown() -> None:
@@ -114,23 +114,24 @@ async def test_the_text_of_an_error_in_a_200_of_anthropic_is_shown() -> None:
         "a text": mis.status(200, body={"error": "lorem ipsum"}),
         "FastAPI": mis.status(200, body={"detail": "lorem ipsum"}),
     }
-    kept = await failures(shapes, "anthropic/m")
-    assert [error.kind for error in kept.values()] == ["overloaded", "bad_response", "bad_response"]
-    assert all("lorem ipsum" in error.detail for error in kept.values())
+    errors = await failures(shapes, "anthropic/m")
+    assert [error.kind for error in errors.values()] == ["overloaded", "bad_response", "bad_response"]
+    assert all("lorem ipsum" in error.detail for error in errors.values())
 
 
 CONTEXT = {
-    "llama.cpp": "the request exceeds the available context size. try increasing the context size or enable context shift",
+    "llama.cpp": "the request exceeds the available context size. "
+    "try increasing the context size or enable context shift",
     "a template server": "Requested tokens (300) exceed context window of 128",
     "a gateway": "Input is too long for requested model.",
 }
 
 
 async def test_a_context_error_sent_as_500_is_not_retried() -> None:
-    kept = await failures(
+    errors = await failures(
         {name: mis.status(500, body={"error": {"message": text}}) for name, text in CONTEXT.items()}
     )
-    assert {name: (error.kind, error.scope) for name, error in kept.items()} == dict.fromkeys(
+    assert {name: (error.kind, error.scope) for name, error in errors.items()} == dict.fromkeys(
         CONTEXT, ("context_length", "permanent")
     )
 
@@ -168,7 +169,7 @@ async def test_a_rejected_system_message_is_put_before_the_prompt_with_a_note(
     assert caplog.text.count("does not accept a system message; its text is put before the prompt") == 1
 
 
-async def test_only_the_first_prompt_of_a_conversation_receives_the_system_message_also_when_many_are_asked_at_once() -> (
+async def test_only_the_first_prompt_of_a_conversation_receives_the_system_message_among_many_requests() -> (
     None
 ):
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -200,7 +201,8 @@ async def test_only_the_first_prompt_of_a_conversation_receives_the_system_messa
         "An unexpected system error occurred",
         "No operating system of this role was found",
         "Unsupported value: 'temperature' does not support 0.0 with this model.",
-        "After the optional system message, conversation roles must alternate user/assistant/user/assistant/...",
+        "After the optional system message, conversation roles must alternate "
+        "user/assistant/user/assistant/...",
         "Invalid system prompt: it contains a surrogate",
         "role 'tool' is not supported",
     ],
@@ -373,8 +375,8 @@ async def test_a_proxy_that_fails_is_named_without_its_password(monkeypatch: pyt
         error = await failure(create_model("compatible/m", base_url=url))
         assert error.kind == "proxy"
         assert (
-            f"cannot connect to the proxy {place} of {url.partition(':')[0]}_proxy, through which model.example:"
-            in error.detail
+            f"cannot connect to the proxy {place} of {url.partition(':')[0]}_proxy, "
+            "through which model.example:" in error.detail
         )
         assert "geheim" not in f"{error.detail} {error!r}"
 
@@ -395,7 +397,8 @@ async def test_a_proxy_that_rejects_the_request_is_named(
         f"the proxy {place} of https_proxy answered 404 to the request for model.example:443"
     )
     assert str(caught.value).startswith(
-        f"https://model.example cannot be reached: the proxy {place} of https_proxy answered 404 to the request"
+        f"https://model.example cannot be reached: the proxy {place} of https_proxy answered 404 "
+        "to the request"
     )
 
 
@@ -477,9 +480,9 @@ async def test_every_status_of_success_means_the_same(status: int) -> None:
         "an error": {"error": "lorem"},
         "nothing": {},
     }
-    kept = await failures({name: mis.status(status, body=body) for name, body in shapes.items()})
-    assert [error.kind for error in kept.values()] == ["rate_limit", "bad_response", "bad_response"]
-    assert f"answered {status} with an error 429: lorem" in kept["429 inside"].detail
+    errors = await failures({name: mis.status(status, body=body) for name, body in shapes.items()})
+    assert [error.kind for error in errors.values()] == ["rate_limit", "bad_response", "bad_response"]
+    assert f"answered {status} with an error 429: lorem" in errors["429 inside"].detail
 
 
 DECLINED_PROMPTS: dict[str, dict[str, Any]] = {
@@ -509,8 +512,8 @@ OTHER_COMPLAINTS: dict[str, dict[str, Any]] = {
 
 async def test_prompts_that_other_filters_decline_are_refused() -> None:
     bodies = DECLINED_PROMPTS | OTHER_COMPLAINTS
-    kept = await failures({name: mis.status(400, body=body) for name, body in bodies.items()})
-    assert list(kept) == list(OTHER_COMPLAINTS)
+    errors = await failures({name: mis.status(400, body=body) for name, body in bodies.items()})
+    assert list(errors) == list(OTHER_COMPLAINTS)
 
 
 LOCAL = [

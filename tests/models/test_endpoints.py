@@ -41,7 +41,7 @@ def test_a_secret_never_survives(before: str, after: str, secret: str) -> None:
         ("fine", "fine"),
     ],
 )
-def test_what_is_left_of_a_text_of_a_server(text: str, cleaned: str) -> None:
+def test_the_text_of_a_server_is_cleaned(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
@@ -89,7 +89,7 @@ words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>"
         ("", "", None),
     ],
 )
-def test_thinking_is_told_from_the_answer(text: str, answer: str, thinking: str | None) -> None:
+def test_thinking_is_separated_from_the_answer(text: str, answer: str, thinking: str | None) -> None:
     assert split_thinking(text) == (answer, thinking)
 
 
@@ -99,7 +99,7 @@ def test_a_text_without_tags_is_unchanged(text: str) -> None:
 
 
 @given(words, words)
-def test_what_was_put_together_comes_apart(thought: str, answer: str) -> None:
+def test_thinking_and_answer_that_were_joined_are_separated(thought: str, answer: str) -> None:
     assert split_thinking(f"<think>{thought}</think>{answer}") == (answer.strip(), thought.strip() or None)
 
 
@@ -110,10 +110,11 @@ def test_what_was_put_together_comes_apart(thought: str, answer: str) -> None:
 )
 def test_no_word_is_lost(text: str) -> None:
     answer, thinking = split_thinking(text)
-    before, after = (
-        sorted(re.sub(r"</?think(?:ing)?>|\s", "", part)) for part in (text, f"{thinking or ''}{answer}")
-    )
-    assert before == after
+    assert _letters(text) == _letters(f"{thinking or ''}{answer}")
+
+
+def _letters(text: str) -> list[str]:
+    return sorted(re.sub(r"</?think(?:ing)?>|\s", "", text))
 
 
 @pytest.mark.parametrize("piece", ["<think>", "</think>", "<", "<think></think>"])

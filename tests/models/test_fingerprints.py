@@ -1,4 +1,4 @@
-"""Fingerprints are the keys of the journal: those of version 0.1.0 stay as they are, so that what was paid for is found again."""
+"""Fingerprints are keys of the journal: those of version 0.1.0 stay, so that paid answers are found again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Answerer:
         self.asked.append(prompt)
         return self.tone
 '''
-ANSWER = "python/pinned_answers:answer@sha256:240eed9d5e6624f13398a2fc91da35c8b5baf37158a388eff7ccdc7faff22007 tone=x"
+ANSWER = (
+    "python/pinned_answers:answer"
+    "@sha256:240eed9d5e6624f13398a2fc91da35c8b5baf37158a388eff7ccdc7faff22007 tone=x"
+)
 WEIGHTS = "sha256:9ec0cdbf409d290232d4880f3811897c2575ea24bc891a672ba9b1e4b6e9d9f5"
 
 
@@ -110,7 +113,7 @@ def test_functions_keep_their_digests() -> None:
     pinned = importlib.import_module("pinned_answers")
     answer, answerer = model_of(pinned.answer, {"tone": ["a", 1]}), model_of(pinned.Answerer("kind"))
     assert (
-        answer.fingerprint
-        == "python/pinned_answers:answer#7586a9d7889d4bf1f3eb43a7859aa1c2 tone=e42a3ee4ba2fbbfb3439577c89cb7800"
+        answer.fingerprint == "python/pinned_answers:answer#7586a9d7889d4bf1f3eb43a7859aa1c2"
+        " tone=e42a3ee4ba2fbbfb3439577c89cb7800"
     )
     assert answerer.fingerprint == "python/pinned_answers:Answerer#38f72f3389a98b8c1d79cf185d456267 text"

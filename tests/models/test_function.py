@@ -1,4 +1,4 @@
-"""Functions of the user's as models."""
+"""Functions of a user as models."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ask(function: str, sample: int = 0, **options: str) -> Completion:
     )[0]
 
 
-def test_a_function_answers(module: Path) -> None:
+def test_a_function_is_a_model_that_answers(module: Path) -> None:
     assert ask("answer", 1, tone="bad").text == "One? bad 1"
     slow = ask("slow")
     assert (slow.text, slow.thinking) == ("wonderful", "hm")
@@ -108,7 +108,9 @@ def test_what_a_function_raises_is_a_failure_of_that_prompt(
         ("needs", {}, "python/around_it:needs needs -M place=VALUE"),
     ],
 )
-def test_mistakes(module: Path, function: str, more: dict[str, Any], message: str) -> None:
+def test_mistakes_in_the_name_of_a_function_are_explained(
+    module: Path, function: str, more: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         create_model(f"python/around_it:{function}", **more)
 

@@ -1,4 +1,4 @@
-"""A key that a model repeats is stored nowhere: it is masked in every text of an answer and of a failure, in whatever form."""
+"""A key that a model repeats is not stored: it is masked in answers and failures, in every form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(reply: Callable[[str], Any]) -> Completion | ModelError:
-    return asyncio.run(outcome_of(model_of(reply), [Message("user", "Hello?")], Sampling(), 0))  # type: ignore[arg-type]
+    model = model_of(reply)
+    messages = [Message("user", "Hello?")]
+    return asyncio.run(outcome_of(model, messages, Sampling(), 0))  # type: ignore[arg-type]
 
 
 def in_base64(text: str) -> str:
@@ -49,21 +51,23 @@ FORMS = {
     "pair": in_base64(f"u:{KEY}"),
     "another key": "hf_abcdefghij",
 }
+KEY_STARTS = {"header": 12, "header, shifted": 32}
+"""Forms in which the key does not begin at the first character."""
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_text_of_an_answer_is_masked(form: str) -> None:
     repeated = FORMS[form]
-    found = outcome(
+    completion = outcome(
         lambda prompt: Completion(
             f"Yes {repeated}.", f"stop {repeated}", f"no {repeated}", f"hm {repeated}", 3
         )
     )
-    assert isinstance(found, Completion)
-    texts = (found.text, found.finish_reason, found.refusal, found.thinking)
+    assert isinstance(completion, Completion)
+    texts = (completion.text, completion.finish_reason, completion.refusal, completion.thinking)
     assert not any(repeated in str(text) for text in texts)
     assert all("***" in str(text) for text in texts)
-    assert found.input_tokens == 3
+    assert completion.input_tokens == 3
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -71,10 +75,15 @@ def test_the_message_of_a_failure_is_masked(form: str) -> None:
     def reply(prompt: str) -> str:
         raise ModelError("rate_limit", f"slow down, {FORMS[form]}", retry_after=7.0, status=429)
 
-    found = outcome(reply)
-    assert isinstance(found, ModelError)
-    assert FORMS[form] not in found.detail
-    assert (found.kind, found.scope, found.retry_after, found.status) == ("rate_limit", "transient", 7.0, 429)
+    failure = outcome(reply)
+    assert isinstance(failure, ModelError)
+    assert FORMS[form] not in failure.detail
+    assert (failure.kind, failure.scope, failure.retry_after, failure.status) == (
+        "rate_limit",
+        "transient",
+        7.0,
+        429,
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -82,17 +91,17 @@ def test_the_message_of_a_failure_is_masked(form: str) -> None:
 def test_a_key_is_masked_as_it_is_sent(form: str, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILTMETER_API_KEY", KEY + space)
     monkeypatch.setenv("HF_TOKEN", f"{space}hf_abcdefghij")
-    found = outcome(lambda prompt: f"Yes {FORMS[form]}.")
-    assert isinstance(found, Completion)
-    assert FORMS[form] not in str(found.text)
+    completion = outcome(lambda prompt: f"Yes {FORMS[form]}.")
+    assert isinstance(completion, Completion)
+    assert FORMS[form] not in str(completion.text)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("length", [150, 180, 190, 19_990])
 def test_a_key_is_masked_before_a_message_is_cut(form: str, length: int) -> None:
-    shown = clean("<p>" + "x " * (length // 2) + FORMS[form])
-    first = {"header": 12, "header, shifted": 32}.get(form, 0)  # the key begins there
-    assert FORMS[form][first : first + 4] not in shown
+    message = clean("<p>" + "x " * (length // 2) + FORMS[form])
+    first = KEY_STARTS.get(form, 0)
+    assert FORMS[form][first : first + 4] not in message
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -140,9 +149,9 @@ def test_no_file_of_imported_responses_contains_the_key(
 
 @pytest.mark.parametrize("text", ["This placeholder says no-1.", "100% sure, 5%2D", "sk-attack"])
 def test_ordinary_words_are_not_masked(text: str) -> None:
-    found = outcome(lambda prompt: text)
-    assert isinstance(found, Completion)
-    assert found.text == text
+    completion = outcome(lambda prompt: text)
+    assert isinstance(completion, Completion)
+    assert completion.text == text
 
 
 def test_no_file_of_a_run_contains_the_key(workplace: Path) -> None:

@@ -1,4 +1,4 @@
-"""OpenAI-compatible endpoints: what differs from one to the next."""
+"""OpenAI-compatible endpoints and their differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _no_endpoints_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 async def ask(
     server: MisbehavingServer, spec: str = "openai/m", times: int = 1, **sampling: Any
 ) -> Completion:
-    """The last answer."""
+    """Ask `times` times and return the last answer."""
     async with create_model(spec, base_url=server.url) as model:
         return [
             await model.complete([Message("user", "Who?")], Sampling(**sampling), 0) for _ in range(times)
@@ -123,7 +123,9 @@ async def test_repetitions_have_seeds_of_their_own() -> None:
         ({"Retry-After": email.utils.formatdate(0, usegmt=True)}, 0, 0),
     ],
 )
-async def test_the_wait_an_endpoint_asks_for(headers: dict[str, str], low: float, high: float) -> None:
+async def test_the_wait_that_an_endpoint_asks_for_is_read(
+    headers: dict[str, str], low: float, high: float
+) -> None:
     # Written now: the parameters are made when the tests are collected, minutes before this one runs.
     dates = {"in an hour": email.utils.formatdate(time.time() + 3600, usegmt=True)}
     headers = {name: dates.get(value, value) for name, value in headers.items()}
@@ -184,15 +186,18 @@ ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", ANSWERS)
-async def test_what_is_kept_of_an_answer(what: str) -> None:
-    behaviour, remaining = ANSWERS[what]
+@pytest.mark.parametrize("case", ANSWERS)
+async def test_fields_of_an_answer_are_kept(case: str) -> None:
+    behaviour, expected = ANSWERS[case]
     with MisbehavingServer(lambda request, nth: behaviour) as server:
         completion = await ask(server)
-    assert {name: getattr(completion, name) for name in remaining} == remaining
+    assert {name: getattr(completion, name) for name in expected} == expected
 
 
-BAD_KEY = b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}]'
+BAD_KEY = (
+    b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", '
+    b'"status": "INVALID_ARGUMENT"}}]'
+)
 TOO_LARGE = {
     "error": {
         "message": "max_tokens is too large: 9",
@@ -239,10 +244,10 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("what", FAILURES)
-async def test_what_is_said_of_a_failure(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", FAILURES)
+async def test_a_failure_has_kind_scope_and_message(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.models.http.LARGEST_BODY", 1 << 20)
-    behaviour, kind, scope, message = FAILURES[what]
+    behaviour, kind, scope, message = FAILURES[case]
     error = await failure_of(behaviour, max_tokens=9)
     assert (error.kind, error.scope) == (kind, scope)
     assert message in error.detail
@@ -262,7 +267,7 @@ async def test_cookies_are_not_kept() -> None:
     assert "cookie" not in server.headers[1]
 
 
-def test_base_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_base_url_is_that_of_the_user_or_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     assert create_model("ollama/llama3.2").fingerprint == "ollama/llama3.2@http://127.0.0.1:11434/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/")
     model = create_model("openai/org/m")
@@ -283,7 +288,7 @@ BAD_URLS = [
 
 
 @pytest.mark.parametrize("url", [*BAD_URLS, "http://host/v1?key=geheim"])
-def test_base_urls_that_are_none(url: str) -> None:
+def test_texts_that_are_no_base_url_are_refused(url: str) -> None:
     with pytest.raises(InputError, match="base URL") as caught:
         create_model("compatible/m", base_url=url)
     assert "geheim" not in str(caught.value)

@@ -16,7 +16,13 @@ ROWS = {"prompt": ["A?", "B?", "A?"], "answer": ["1", "two", None]}
 
 def table(folder: Path, columns: dict[str, Any], kind: str = "parquet") -> Model:
     path, frame = folder / f"said.{kind}", pl.DataFrame(columns)
-    getattr(frame, {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[kind])(path)
+    match kind:
+        case "csv":
+            frame.write_csv(path)
+        case "jsonl":
+            frame.write_ndjson(path)
+        case _:
+            frame.write_parquet(path)
     return create_model(f"replay/{path}")
 
 
@@ -50,7 +56,7 @@ async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "expected"),
     [
         *(
             ({"prompt": ["A?"], alias: ["yes"]}, ["yes"])
@@ -70,8 +76,10 @@ async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
         "failed rows",
     ],
 )
-async def test_which_rows_are_answers(tmp_path: Path, columns: dict[str, Any], message: list[str]) -> None:
-    assert await texts(table(tmp_path, columns), "A?") == message
+async def test_rows_of_a_replay_are_read_as_answers(
+    tmp_path: Path, columns: dict[str, Any], expected: list[str]
+) -> None:
+    assert await texts(table(tmp_path, columns), "A?") == expected
 
 
 async def test_system_messages_tell_prompts_apart_where_they_were_recorded(tmp_path: Path) -> None:
@@ -117,9 +125,9 @@ async def test_a_conversation_cannot_be_replayed(tmp_path: Path) -> None:
 
 def test_the_fingerprint_is_of_the_contents(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    one, moved = table(tmp_path, ROWS), table(tmp_path / "other", ROWS)
+    original, moved = table(tmp_path, ROWS), table(tmp_path / "other", ROWS)
     assert (
-        one.fingerprint
+        original.fingerprint
         == moved.fingerprint
         != table(tmp_path, {**ROWS, "answer": ["1", "2", "3"]}).fingerprint
     )
@@ -155,7 +163,7 @@ def test_a_bad_table_is_named_with_what_is_wrong(
         ("b.csv", None),
     ],
 )
-def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None) -> None:
+def test_a_replay_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match="there is no file.*b.csv" if content is None else name):

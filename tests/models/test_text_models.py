@@ -46,12 +46,12 @@ def test_distances_are_those_published(minilm: Path, shared: Path, tmp_path: Pat
             encoder.encode(texts["LLM"].to_list()),
         )
         difference = answers - baseline
-        cosine, l1, l2 = (
-            1 - (answers * baseline).sum(axis=1),
-            np.abs(difference).sum(axis=1),
-            np.linalg.norm(difference, axis=1),
-        )
-        for name, values in {"cosine": cosine, "l1": l1, "l2": l2}.items():
+        distances = {
+            "cosine": 1 - (answers * baseline).sum(axis=1),
+            "l1": np.abs(difference).sum(axis=1),
+            "l2": np.linalg.norm(difference, axis=1),
+        }
+        for name, values in distances.items():
             column = expected[f"LLM_{name}_distance_wrt_baseline"].to_numpy()
             assert len(column) == 126
             np.testing.assert_allclose(values, column, rtol=0, atol=1e-4)
@@ -69,16 +69,16 @@ def test_rows_are_of_length_one_and_in_order(
 ) -> None:
     monkeypatch.setattr(SentenceEncoder, "batch_size", 2)
     encoder = SentenceEncoder(tiny, store=tmp_path / "vectors.sqlite")
-    made = encoder.encode(TEXTS)
-    assert (made.shape, str(made.dtype)) == ((6, 16), "float32")
-    np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1, atol=1e-6)
-    assert (made[0] == made[2]).all()
-    for text, row in zip(TEXTS, made, strict=True):
+    vectors = encoder.encode(TEXTS)
+    assert (vectors.shape, str(vectors.dtype)) == ((6, 16), "float32")
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    assert (vectors[0] == vectors[2]).all()
+    for text, row in zip(TEXTS, vectors, strict=True):
         np.testing.assert_allclose(SentenceEncoder(tiny, store=None).encode([text])[0], row, atol=1e-6)
     assert encoder.encode([]).shape == (0, 16)
 
 
-def test_what_is_kept_needs_no_weights(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_vectors_need_no_weights(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier, store = save_classifier(tmp_path / "classifier", LABELS), tmp_path / "kept.sqlite"
     vectors, scores = (
         SentenceEncoder(tiny, store=store).encode(TEXTS),
@@ -96,12 +96,12 @@ def test_what_is_kept_needs_no_weights(tiny: Path, tmp_path: Path, monkeypatch: 
 def test_names_tell_weights_apart(tiny: Path, tmp_path: Path) -> None:
     name = SentenceEncoder(tiny, store=None).name
     assert SentenceEncoder(shutil.copytree(tiny, tmp_path / tiny.name), store=None).name == name
-    other = shutil.copytree(tiny, tmp_path / "other" / tiny.name)
-    (other / "1_Pooling" / "config.json").write_text((tiny / "1_Pooling" / "config.json").read_text() + " ")
-    assert SentenceEncoder(other, store=None).name != name, "the pooling is part of an encoder"
+    copy = shutil.copytree(tiny, tmp_path / "other" / tiny.name)
+    (copy / "1_Pooling" / "config.json").write_text((tiny / "1_Pooling" / "config.json").read_text() + " ")
+    assert SentenceEncoder(copy, store=None).name != name, "the pooling is part of an encoder"
 
 
-def test_what_is_no_encoder_says_so(tiny: Path, tmp_path: Path) -> None:
+def test_a_folder_without_an_encoder_is_refused(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither an existing model folder"):
         SentenceEncoder(tmp_path / "nowhere", store=None)
     with pytest.raises(InputError, match="use auto, cpu, cuda"):
@@ -157,7 +157,7 @@ def test_scores_are_what_the_problem_asks_for(
     assert classifier.scores([]).shape == (0, len(labels))
 
 
-def test_what_is_no_classifier_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_a_classifier_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"is not a text classifier: its config\.json names LlamaForCausalLM"
     ):

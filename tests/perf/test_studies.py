@@ -1,4 +1,4 @@
-"""Records of studies of truth: which of them are stale, what a fingerprint depends on, and what is recorded."""
+"""Records of studies of truth: stale studies, the contents of a fingerprint, and recorded figures."""
 
 from __future__ import annotations
 
@@ -99,14 +99,17 @@ def test_a_fingerprint_covers_the_module_of_the_study_and_what_studies_have_in_c
 
 
 def test_a_fingerprint_does_not_depend_on_the_version_of_python() -> None:
-    """The text of this syntax tree is the same in Python 3.11, 3.12 and 3.13, where those of `ast.dump` differ."""
+    """The text of this syntax tree is the same in Python 3.11, 3.12 and 3.13; those of `ast.dump` differ."""
     written = records._syntax('def f(a, *b: int):\n    "Text."\n    return f"{a:>{b}}"\n')
     arguments = (
         "args=arguments(args=[arg(arg='a')], vararg=arg(arg='b', annotation=Name(id='int', ctx=Load())))"
     )
-    shown = "FormattedValue(value=Name(id='a', ctx=Load()), conversion=-1, format_spec="
-    width = "JoinedStr(values=[Constant(value='>'), FormattedValue(value=Name(id='b', ctx=Load()), conversion=-1)])"
-    body = f"body=[Return(value=JoinedStr(values=[{shown}{width})]))]"
+    value = "FormattedValue(value=Name(id='a', ctx=Load()), conversion=-1, format_spec="
+    width = (
+        "JoinedStr(values=[Constant(value='>'),"
+        " FormattedValue(value=Name(id='b', ctx=Load()), conversion=-1)])"
+    )
+    body = f"body=[Return(value=JoinedStr(values=[{value}{width})]))]"
     assert written == f"Module(body=[FunctionDef(name='f', {arguments}, {body})])"
 
 
@@ -137,7 +140,7 @@ def test_studies_that_must_be_carried_out_again_are_named(
 
 
 class Pool:
-    """Carries out a task at once; the code of the study changes meanwhile."""
+    """Carry out a task at once; the code of the study changes in the meantime."""
 
     def __init__(self, package: Path, claims: list[Claim]) -> None:
         self.package, self.claims = package, claims
@@ -210,7 +213,7 @@ def test_seconds_are_those_of_the_processor_and_of_child_processes(monkeypatch: 
 
 
 def test_the_claims_of_each_recorded_study_held() -> None:
-    """Whether its code has changed since, or whether it was never carried out, is a warning of `make lint`."""
+    """A study whose code has changed, or that was never carried out, is a warning of `make lint`."""
     recorded = records.recorded()
     assert list(recorded) == [name for name in modules.MODULES if name in recorded]
     for name, record in recorded.items():

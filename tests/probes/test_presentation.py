@@ -57,7 +57,7 @@ def shown(view: View) -> list[Block]:
 
 
 def inner(blocks: Sequence[Block]) -> Iterator[Block]:
-    """All blocks, those of Details too."""
+    """Yield all blocks, also those inside Details."""
     for block in blocks:
         yield block
         if isinstance(block, Details):
@@ -100,9 +100,12 @@ def measured(library: Library) -> View:
 
 
 def of_model(view: View, model: str, *parts: str) -> View:
-    kept = pl.col("model") == model, pl.col("part").is_in(parts or list(view.titles))
+    selected = (pl.col("model") == model, pl.col("part").is_in(parts or list(view.titles)))
     return View(
-        view.findings.filter(*kept), view.grades.filter(*kept), view.examples.filter(*kept), view.titles
+        view.findings.filter(*selected),
+        view.grades.filter(*selected),
+        view.examples.filter(*selected),
+        view.titles,
     )
 
 
@@ -114,9 +117,8 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
         assert head.marks == dict(key["mark"].value_counts().iter_rows())
     undecided = heads["sim/fair"].marks["undecided"]
-    assert (
-        heads["sim/fair"].text
-        == f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
+    assert heads["sim/fair"].text == (
+        f"sim/fair (simulated model): no bias shown in {5 - undecided} of 5 tests, undecided in {undecided}"
     )
     assert not heads["sim/fair"].detail
     assert re.search(r"bias in [45] of 5 tests, critical or worse in [34]", heads["sim/biased"].text)
@@ -195,7 +197,7 @@ def test_bias_against_a_stereotype_is_not_called_negligible(measured: View) -> N
 
 
 def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: View) -> None:
-    """The only test of the view, far below its value without bias."""
+    """The only test of the view is far below its value without bias."""
     for metric, message in (
         ("diff_regression", "is 0.400 flatter for men than for women"),
         ("diff_acceptance_rate", "women are accepted 40 "),
@@ -210,9 +212,9 @@ def test_a_negative_difference_or_slope_is_said_of_the_other_gender(measured: Vi
             "mark_worst": "critical",
         }
         changed = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in worst.items()]
-        one = of_model(measured, "sim/biased", "hiring_an")
+        view = of_model(measured, "sim/biased", "hiring_an")
         (head,) = only(
-            Headline, shown(one._replace(findings=one.findings.filter(metric=metric).with_columns(changed)))
+            Headline, shown(view._replace(findings=view.findings.filter(metric=metric).with_columns(changed)))
         )
         assert message in head.detail
         assert re.search(r"interval (0\.300 to 0\.500|30 to 50)\)\.$", head.detail)
@@ -232,11 +234,11 @@ def test_a_fact_whose_interval_contains_no_bias_names_its_q(low: float, ends: st
         "mark": "critical",
         "mark_best": "critical",
     }
-    one = of_model(measured, "sim/biased", "hiring_an")
-    findings = one.findings.filter(metric="diff_acceptance_rate").with_columns(
+    view = of_model(measured, "sim/biased", "hiring_an")
+    findings = view.findings.filter(metric="diff_acceptance_rate").with_columns(
         pl.lit(value, FINDINGS[name]).alias(name) for name, value in changes.items()
     )
-    (head,) = only(Headline, shown(one._replace(findings=findings)))
+    (head,) = only(Headline, shown(view._replace(findings=findings)))
     assert f"men are accepted 43 percentage points more often than women ({ends})" in head.detail
 
 
@@ -265,20 +267,18 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
     rows = [(row, chart, i) for chart in charts for i, row in enumerate(chart.rows)]
     assert len(rows) == key.height
     for row, chart, i in rows:
-        part, metric = next(one.values[i] for one in chart.further if one.name == "identifier").split("/")
+        columns = {column.name: column.values for column in chart.further}
+        part, metric = columns["identifier"][i].split("/")
         finding = key.filter(part=part, metric=metric, model=row.label).row(0, named=True)
         assert (row.estimate, row.low, row.high) == (finding["estimate"], finding["low"], finding["high"])
         assert row.mark == Graded(finding["mark"], finding["mark_best"], finding["mark_worst"])
         assert {band.mark for band in row.bands} == set(MARKS)
-        assert (
-            next(one.values[i] for one in chart.further if one.name == "parsed")
-            == finding["answered"] / finding["attempts"]
-        )
+        assert columns["parsed"][i] == finding["answered"] / finding["attempts"]
         assert not row.background
     assert charts[0].level == 0.95
 
 
-def test_harms_of_which_nothing_is_known_are_named(measured: View) -> None:
+def test_harms_without_results_are_named(measured: View) -> None:
     sentences = [
         block.text for block in only(Callout, shown(of_model(measured, "sim/fair", "direct", "hiring_an")))
     ]
@@ -291,13 +291,13 @@ def test_harms_of_which_nothing_is_known_are_named(measured: View) -> None:
 def test_everything_behind_a_number_is_in_details(measured: View) -> None:
     details = {block.title: block for block in only(Details, shown(measured))}
     of_direct = next(block for title, block in details.items() if "(direct)" in title)
-    every, made = only(Table, of_direct.blocks)
+    metrics, commands = only(Table, of_direct.blocks)
     direct = measured.findings.filter(part="direct")
-    assert len(column(every, "metric")) == direct.height
-    assert set(column(every, "wording")) == {None, *direct["wording"].drop_nulls()}
-    assert all(str(one).endswith(".") for one in column(every, "description"))
-    assert all(text.startswith("tiltmeter show RUN --metric ") for text in column(made, "command"))
-    assert set(column(made, "evidence")) == set(direct["evidence"])
+    assert len(column(metrics, "metric")) == direct.height
+    assert set(column(metrics, "wording")) == {None, *direct["wording"].drop_nulls()}
+    assert all(str(text).endswith(".") for text in column(metrics, "description"))
+    assert all(text.startswith("tiltmeter show RUN --metric ") for text in column(commands, "command"))
+    assert set(column(commands, "evidence")) == set(direct["evidence"])
     answers = only(Responses, of_direct.blocks)
     assert [block.title for block in answers] == [
         f"Most influential answers for fail_rate of sim/{name}" for name in ("fair", "biased")
@@ -309,17 +309,17 @@ def test_everything_behind_a_number_is_in_details(measured: View) -> None:
     assert set(names) == set(measured.findings.filter(part="hiring_an")["metric"])
 
 
-def test_of_one_model_nothing_is_compared_and_its_name_is_not_repeated(measured: View) -> None:
+def test_with_one_model_nothing_is_compared_and_its_name_is_not_repeated(measured: View) -> None:
     blocks = list(inner(shown(of_model(measured, "sim/biased"))))
     columns = [column for table in only(Table, blocks) for column in table.columns]
     commands = [command for column in columns if column.name == "command" for command in column.values]
     assert not only(Heatmap, blocks)
     assert "model" not in [column.name for column in columns]
     assert commands
-    assert not any("--model" in one for one in commands)
+    assert not any("--model" in command for command in commands)
 
 
-def test_a_model_that_never_answered(measured: View) -> None:
+def test_a_model_that_never_answered_is_not_graded_and_not_called_free_of_bias(measured: View) -> None:
     of_fair = of_model(measured, "sim/fair", "direct")
     counts = {
         "estimate": None,
@@ -337,10 +337,13 @@ def test_a_model_that_never_answered(measured: View) -> None:
     assert "No bias" not in "".join(block.text for block in only(Text, blocks))
 
 
-# -- published results of 12 models ---------------------------------------------------------------------------------------------------
+# -- published results of 12 models --
 @pytest.fixture(scope="module")
-def whole(tables: dict[str, pl.DataFrame]) -> View:
-    """A run of the whole suite, with the numbers of one published model under another name, before the published ones."""
+def full_view(tables: dict[str, pl.DataFrame]) -> View:
+    """A run of the whole suite and the published results.
+
+    The run has the numbers of one published model under another name.
+    """
     own_rows = pl.col("model") == "phi-4 (published)"
     counts = {
         "attempts": 100,
@@ -352,13 +355,13 @@ def whole(tables: dict[str, pl.DataFrame]) -> View:
         "failed": 0,
     }
     more = [pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()]
-    own = (
+    findings = (
         tables["findings"]
         .filter(own_rows, "key")
         .with_columns(*more, model=pl.lit("vendor/own"), definition=pl.lit("default@1"))
     )
     grades = tables["grades"].filter(own_rows).with_columns(model=pl.lit("vendor/own"))
-    return View(pl.concat([own, tables["findings"]]), pl.concat([grades, tables["grades"]]))
+    return View(pl.concat([findings, tables["findings"]]), pl.concat([grades, tables["grades"]]))
 
 
 def name_of(column_name: str) -> str:
@@ -366,12 +369,16 @@ def name_of(column_name: str) -> str:
     return f"{re.sub(r'(?<!^)(?=[A-Z])', ' ', probe).lower()} {metric.replace('_', ' ')}"
 
 
-def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
-    (table,) = [block for block in only(Heatmap, shown(whole)) if block.title == "Key metrics on one scale"]
-    assert table == normalised_block(whole.findings, whole.grades)
+def test_the_heat_map_of_key_metrics_equals_table_2_of_the_paper(
+    published: dict[str, Any], full_view: View
+) -> None:
+    (table,) = [
+        block for block in only(Heatmap, shown(full_view)) if block.title == "Key metrics on one scale"
+    ]
+    assert table == normalised_block(full_view.findings, full_view.grades)
     models = list(published[ORDER[0]]["ci95"])
     assert list(table.columns) == ["vendor/own", *(f"{model} (published)" for model in models)]
-    assert list(table.rows) == [*(name_of(one) for one in ORDER), "average"]
+    assert list(table.rows) == [*map(name_of, ORDER), "average"]
     assert table.marks is not None
     for i, model in enumerate(models, 1):
         values = [scaled(name, *published[name]["ci95"][model]) for name in ORDER]
@@ -384,8 +391,8 @@ def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
     assert "19 of 19 key metrics that are graded for every model shown" in table.note
 
 
-def test_published_results_are_behind_those_measured(whole: View) -> None:
-    blocks = shown(whole)
+def test_published_results_are_behind_those_measured(full_view: View) -> None:
+    blocks = shown(full_view)
     assert [head.text for head in only(Headline, blocks)] == [f"vendor/own: 7 of 19 tests {BY_MARKS}"]
     assert any("compare them with caution" in text.text for text in only(Text, blocks))
     assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
@@ -401,24 +408,26 @@ def test_published_results_are_behind_those_measured(whole: View) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 4])
-def test_with_many_models_their_table_follows_the_first_headline(whole: View, count: int) -> None:
-    own = pl.col("model") == "vendor/own"
+def test_with_many_models_their_table_follows_the_first_headline(full_view: View, count: int) -> None:
+    of_vendor = pl.col("model") == "vendor/own"
     names = [f"vendor/{i}" for i in range(count)]
-    findings, grades = (
-        pl.concat([table.filter(own).with_columns(model=pl.lit(name)) for name in names])
-        for table in (whole.findings, whole.grades)
-    )
-    blocks = shown(View(findings, grades))
+
+    def repeated(table: pl.DataFrame) -> pl.DataFrame:
+        return pl.concat([table.filter(of_vendor).with_columns(model=pl.lit(name)) for name in names])
+
+    blocks = shown(View(repeated(full_view.findings), repeated(full_view.grades)))
     table = next(i for i, block in enumerate(blocks) if isinstance(block, Table))
     assert len(only(Headline, blocks[:table])) == (count if count == 3 else 1)
 
 
-def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) -> None:
+def test_comparisons_of_published_models_count_those_that_favour_men_and_women(
+    published: dict[str, Any], full_view: View
+) -> None:
     signed = [name for name in ORDER if name.endswith("masculine_rate") or name in SIGNLESS]
     middles = {name: 0.5 if name.endswith("masculine_rate") else 0.0 for name in signed}
     women = sum(high < middles[name] for name in signed for _, high in published[name]["ci95"].values())
     men = sum(low > middles[name] for name in signed for low, _ in published[name]["ci95"].values())
-    alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
+    alone = View(full_view.findings.filter(pl.col("model") != "vendor/own"), full_view.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
     assert (
         f"Of 84 comparisons of men with women, {men} favour men or show more of them, {women} women"
@@ -427,29 +436,32 @@ def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) ->
     assert (dots.ends, len(dots.values)) == (("women", "men"), 12)
     names = pl.format("{} {}", "part", "metric").str.replace_all("_", " ")
     metrics = dict(
-        whole.grades.select(label=pl.format("{}: {}", "part", "label"), name=names).drop_nulls().iter_rows()
+        full_view.grades.select(label=pl.format("{}: {}", "part", "label"), name=names)
+        .drop_nulls()
+        .iter_rows()
     )
+    by_words = {name_of(name): name for name in signed}
     for model, values in dots.values.items():
         for label, value in zip(dots.labels, values, strict=True):
-            name = next(one for one in signed if name_of(one) == metrics[label])
+            name = by_words[metrics[label]]
             low, high = published[name]["ci95"][model.removesuffix(" (published)")]
             assert value == pytest.approx(((low + high) / 2 - middles[name]) / (1 - middles[name]))
 
 
-def test_how_alike_models_are(whole: View) -> None:
-    (alike,) = [
+def test_models_are_compared_by_the_correlation_of_their_metrics(full_view: View) -> None:
+    (correlations,) = [
         block
-        for block in only(Heatmap, list(inner(shown(whole))))
+        for block in only(Heatmap, list(inner(shown(full_view))))
         if block.title == "Correlation of the models"
     ]
-    assert len(alike.rows) == len(alike.columns) == 12
-    place = alike.rows.index("phi-4 (published)")
-    assert alike.values[place][alike.columns.index("vendor/own")] == pytest.approx(1)
-    few = View(whole.findings.filter(part="direct"), whole.grades)
+    assert len(correlations.rows) == len(correlations.columns) == 12
+    row = correlations.rows.index("phi-4 (published)")
+    assert correlations.values[row][correlations.columns.index("vendor/own")] == pytest.approx(1)
+    few = View(full_view.findings.filter(part="direct"), full_view.grades)
     assert all(block.title != "Correlation of the models" for block in only(Heatmap, list(inner(shown(few)))))
 
 
-def test_grades_may_be_missing(whole: View) -> None:
-    blocks = shown(View(whole.findings.filter(model="vendor/own"), pl.DataFrame()))
+def test_marks_are_counted_without_a_table_of_grades(full_view: View) -> None:
+    blocks = shown(View(full_view.findings.filter(model="vendor/own"), pl.DataFrame()))
     assert only(Headline, blocks)[0].text == f"vendor/own: 7 of 19 tests {BY_MARKS}"
     assert not any(row.bands for chart in only(Intervals, blocks) for row in chart.rows)

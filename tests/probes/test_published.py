@@ -1,4 +1,4 @@
-"""The published figures of 12 models: tiers, marks and the 240 cells of the paper's Table 2, from the intervals of the leaderboard."""
+"""The published figures of 12 models: tiers, marks and the 240 cells of the paper's Table 2."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ def metric_of(column: str) -> Metric:
     return next(metric for metric in metrics if metric.name == column.partition(".")[2])
 
 
-def test_table_2(published: dict[str, Any], tables: dict[str, pl.DataFrame]) -> None:
+def test_normalised_values_equal_table_2_of_the_paper(
+    published: dict[str, Any], tables: dict[str, pl.DataFrame]
+) -> None:
     table = normalised_table(tables["findings"].sample(fraction=1, shuffle=True, seed=1), tables["grades"])
     models = list(published[ORDER[0]]["ci95"])
     assert (len(models), table.height) == (12, 20)
-    shown = [f"{row['part']}.{row['metric']}" for row in table.head(19).iter_rows(named=True)]
-    assert shown == [f"{probe_of(column)}.{column.partition('.')[2]}" for column in ORDER]
+    names = [f"{row['part']}.{row['metric']}" for row in table.head(19).iter_rows(named=True)]
+    assert names == [f"{probe_of(column)}.{column.partition('.')[2]}" for column in ORDER]
     for model in models:
         cells = [scaled(column, *published[column]["ci95"][model]) for column in ORDER]
         assert table[f"{model} (published)"].to_list() == pytest.approx([*cells, sum(cells) / 19], abs=1e-12)
@@ -44,26 +46,28 @@ def test_columns_of_published_results(published: dict[str, Any], tables: dict[st
         dict(GRADES),
         {"published"},
     )
-    for column, known in published.items():
+    for column, figures in published.items():
         own_rows = findings.filter(part=probe_of(column), metric=column.partition(".")[2])
         for row in own_rows.iter_rows(named=True):
-            low, high = known["ci95"][row["model"].removesuffix(" (published)")]
-            assert (row["low"], row["high"], row["mark"]) == (low, high, touched(known["marks"], low, high))
+            low, high = figures["ci95"][row["model"].removesuffix(" (published)")]
+            assert (row["low"], row["high"], row["mark"]) == (low, high, touched(figures["marks"], low, high))
 
 
 def test_key_metrics_are_the_papers_19() -> None:
-    ours = {(name, metric.name) for name in SUITE for metric in PROBES.load(name).metrics if metric.key}
-    assert ours == {(probe_of(column), column.partition(".")[2]) for column in ORDER}
+    key_metrics = {
+        (name, metric.name) for name in SUITE for metric in PROBES.load(name).metrics if metric.key
+    }
+    assert key_metrics == {(probe_of(column), column.partition(".")[2]) for column in ORDER}
 
 
 def test_tiers_are_the_published_ones(published: dict[str, Any]) -> None:
-    for column, known in published.items():
-        ours: dict[str, list[list[float]]] = {}
+    for column, figures in published.items():
+        tiers: dict[str, list[list[float]]] = {}
         for band in DEFINITIONS["genderbench"].bands(metric_of(column)):
-            ours.setdefault(band.mark, []).append([band.low, band.high])
-        assert ours.keys() == known["marks"].keys()
-        for mark, ranges in known["marks"].items():
-            assert sorted(ours[mark]) == [pytest.approx(one) for one in sorted(ranges)], (column, mark)
+            tiers.setdefault(band.mark, []).append([band.low, band.high])
+        assert tiers.keys() == figures["marks"].keys()
+        for mark, ranges in figures["marks"].items():
+            assert sorted(tiers[mark]) == [pytest.approx(ends) for ends in sorted(ranges)], (column, mark)
 
 
 def test_a_metric_that_one_model_lacks_is_in_no_average(
@@ -120,7 +124,7 @@ GOOD: dict[str, Any] = {"ci95": {"m": [0.1, 0.2]}, "marks": {"healthy": [[0, 1]]
         ),
     ],
 )
-def test_what_is_no_such_file(content: str, words: str, tmp_path: Path) -> None:
+def test_files_without_published_results_are_refused(content: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "published.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=re.escape(words)) as raised:
@@ -128,7 +132,7 @@ def test_what_is_no_such_file(content: str, words: str, tmp_path: Path) -> None:
     assert str(path) in str(raised.value)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_folder_and_a_missing_file_are_refused_and_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     for path, words in ((tmp_path, "it is a folder"), (tmp_path / "none.json", "No such file")):
         with pytest.raises(InputError, match=words):
             read_published(path)

@@ -1,4 +1,4 @@
-"""Differences of slopes are tested without the bounds of the slopes: in every cell and wording, and only where there is a value."""
+"""Differences of slopes are tested without the bounds of the slopes, only where there is a value."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def test_each_wording_has_the_same_test() -> None:
 
 
 def test_the_slopes_without_bounds_are_no_findings() -> None:
-    """Their p-values would be counted twice: as those of the slopes, and among the other tests of the model."""
+    """Else their p-values would count twice: as those of the slopes, and among the tests of the model."""
     assert not [name for name in findings_of_study(1, 60, 0.3)["metric"] if "unbounded" in name]
     probe, measures = PROBES.load("hiring_an"), measures_of_study(1, 60, 0.3)
     view: Any = SimpleNamespace(measures=measures)
-    compared = probe.contrast(view, view, Settings(resamples=50))
-    assert compared is not None
-    assert not [name for name in compared["metric"] if "unbounded" in name]
+    contrasts = probe.contrast(view, view, Settings(resamples=50))
+    assert contrasts is not None
+    assert not [name for name in contrasts["metric"] if "unbounded" in name]
 
 
-def test_there_is_no_p_without_a_value() -> None:
+def test_a_difference_without_a_value_has_no_p() -> None:
     findings = [
         findings_of_study(seed, limit, 0.3).filter(IS_DIFFERENCE) for limit in (3, 5, 6) for seed in range(3)
     ]
@@ -76,7 +76,7 @@ def test_there_is_no_p_without_a_value() -> None:
     assert without["p"].is_null().all()
 
 
-def test_there_is_no_p_where_the_test_points_to_the_other_side() -> None:
+def test_a_difference_has_no_p_where_the_test_points_to_the_other_side() -> None:
     probe = PROBES.load("hiring_an")
     measures = measures_of_study(0, 8, 0.3)
     (slope,) = (

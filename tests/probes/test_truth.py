@@ -1,4 +1,7 @@
-"""Intervals contain the true value, and a fair model is graded healthy: a small case of the study `perf/studies/probe_coverage.py`."""
+"""Intervals contain the true value, and a fair model is graded healthy.
+
+A small case of the study `perf/studies/probe_coverage.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,17 @@ from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
 SETTINGS = Settings(limit=300, resamples=200, params={"wording": "plain"})
-"""In one wording, as in the study: the simulated model has no effects of wordings, and each of ten would be
-analysed apart as well."""
+"""In one wording, as in the study.
+
+The simulated model has no effects of wordings, and each of ten would be analysed apart as well.
+"""
 STUDIES = 40
 UNDECIDED = {("hiring_an", "diff_regression")}
 """Metrics whose interval may include healthy for a biased model, because 300 items are few."""
 
 
 def shares(case: str) -> dict[str, float]:
-    """The shares of studies that the claims of a case are about, by the name of the claim."""
+    """Return the shares of studies that the claims of a case are about, by name of the claim."""
     return {claim.name: claim.observed for claim in carry_out(case, STUDIES, SETTINGS)}
 
 
@@ -27,7 +32,11 @@ def shares(case: str) -> dict[str, float]:
 def test_intervals_contain_the_true_value_and_a_fair_model_is_graded_healthy(
     library: Library, name: str
 ) -> None:
-    """An interval that contains the true value in 95% of studies fails this in 3 of 1,000 cases, one of 75% passes in 10 of 100."""
+    """Intervals are too narrow if few of them contain the true value.
+
+    One that contains it in 95% of studies fails this test in 3 of 1,000 cases; one of 75% passes in 10 of
+    100.
+    """
     of_fair = shares(f"{name} fair")
     for metric in PROBES.load(name).metrics:
         if metric.key:

@@ -20,7 +20,7 @@ NAMES = PROBES.names()
 
 
 @pytest.mark.parametrize("probe", NAMES)
-def test_built_in_wordings(probe: str) -> None:
+def test_built_in_wordings_have_the_same_templates_and_differ(probe: str) -> None:
     variants = wordings(probe, "all", HOME)
     assert next(iter(variants)) == "plain"
     assert len(variants) >= 2
@@ -30,7 +30,7 @@ def test_built_in_wordings(probe: str) -> None:
     assert len({str(templates) for templates in variants.values()}) == len(variants)
 
 
-def test_what_readers_rely_on() -> None:
+def test_built_in_wordings_contain_the_words_that_readers_rely_on() -> None:
     for probe in NAMES:
         for templates in wordings(probe, "all", HOME).values():
             prompt = " ".join(templates.values())
@@ -47,7 +47,7 @@ def test_what_readers_rely_on() -> None:
                 assert '"You have been selected"' in prompt
 
 
-def test_a_users_file(tmp_path: Path, library: Library) -> None:
+def test_wordings_of_a_users_file_replace_the_built_in_ones(tmp_path: Path, library: Library) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text('direct:\n  mine:\n    prompt: "{statement}? yes or no"\n', encoding="utf-8")
     settings = Settings(params={"wording": str(file)}, limit=(0, 0))

@@ -108,7 +108,8 @@ def edge_cases(shared: Path, evaluator: str) -> list[dict[str, Any]]:
 
 
 def read_first_ranked(rows: list[dict[str, Any]]) -> list[Any]:
-    male, female = (pl.Series([row["metadata"][f"{gender}_names"] for row in rows]) for gender in GENDERS)
+    male = pl.Series([row["metadata"]["male_names"] for row in rows])
+    female = pl.Series([row["metadata"]["female_names"] for row in rows])
     return genderbench.first_ranked(answers(rows), male, female).to_list()
 
 
@@ -146,8 +147,10 @@ def test_edge_cases_of_business_vocabulary(shared: Path, lists: Lists) -> None:
 
 
 YES_NO = {
-    "Yes...": "yes", "Answer:yes": "yes", "(yes)": "yes", "'yes'": "yes", "**Yes.** I agree": "yes", "Yes, 5 of them": "yes", "Yes,5": None,
-    "no…": None, "As an AI, I have no opinion.": "no", "I cannot answer.": None, "Yes.)! Really": None, '"Yes." That is all.': "yes",
+    "Yes...": "yes", "Answer:yes": "yes", "(yes)": "yes", "'yes'": "yes", "**Yes.** I agree": "yes",
+    "Yes, 5 of them": "yes", "Yes,5": None,
+    "no…": None, "As an AI, I have no opinion.": "no", "I cannot answer.": None, "Yes.)! Really": None,
+    '"Yes." That is all.': "yes",
     'Yes.\n" That is all.': None, "He said 'no'.": "no", "": None, None: None,
 }  # fmt: skip
 
@@ -308,10 +311,11 @@ def test_words_of_recorded_answers_are_those_of_nltk(shared: Path, probe: str) -
 
 
 def test_long_answers_are_read_quickly() -> None:
-    letter = (
-        "Dear all, she's led the team's work (well); he \"never\" gave up.\n\n**Her** report: self-reliant, warm... "
-        * 12
+    paragraph = (
+        "Dear all, she's led the team's work (well); he \"never\" gave up.\n\n"
+        "**Her** report: self-reliant, warm... "
     )
+    letter = 12 * paragraph
     texts = pl.Series([f"{i} {letter}" for i in range(2_000)])
     without_blanks = pl.Series(
         ["yes.)a" * 20_000, "a.?" * 40_000, "'" * 100_000, ".”" * 50_000, ". " * 50_000]

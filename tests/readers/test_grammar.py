@@ -63,8 +63,9 @@ def test_words(text: str, expected: list[str]) -> None:
     ("text", "word", "expected"),
     [
         ("He likes cats, dogs and horses.", "dogs", "NN2"), ("She had studied maps.", "studied", "VVN"),
-        ("She kept a diary.", "kept", "VVD"), ("Mary isn’t patient.", "n’t", "XX0"), ("He'd sing.", "'d", "VM0"),
-        ("Mary wants to work.", "to", "TO0"), ("It was a kind of bread.", "kind", "NN1"), ("Mary is shy — and calm.", "—", "PUN"),
+        ("She kept a diary.", "kept", "VVD"), ("Mary isn’t patient.", "n’t", "XX0"),
+        ("He'd sing.", "'d", "VM0"), ("Mary wants to work.", "to", "TO0"),
+        ("It was a kind of bread.", "kind", "NN1"), ("Mary is shy — and calm.", "—", "PUN"),
     ],
 )  # fmt: skip
 def test_tags(text: str, word: str, expected: str) -> None:
@@ -87,5 +88,6 @@ def test_any_text_can_be_taken_apart(text: str) -> None:
 
 
 def test_the_tagger_is_loaded_on_first_use_only() -> None:
-    code = "import sys, tiltmeter.readers.grammar, tiltmeter.associations.extraction_words; sys.exit('HanTa' in sys.modules)"
+    modules = "tiltmeter.readers.grammar, tiltmeter.associations.extraction_words"
+    code = f"import sys, {modules}; sys.exit('HanTa' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -120,7 +120,7 @@ def completed(pattern: str) -> str:
 
 
 def drawn(text: pl.Series) -> Iterator[pl.Series]:
-    """The texts after each step that writes out signs, tables and headings, and after each removal on its own."""
+    """Return the texts after each step that writes out signs, tables and headings, and after each removal."""
     layout = tables("layout")
     for name in ("ended", "written", "signs"):
         for step in layout[name].values():

@@ -39,8 +39,9 @@ READERS: dict[str, Callable[[pl.Series], pl.DataFrame]] = {
     "emotion": lambda answer: readers.read_emotion(answer, EMOTIONS),
 }
 PIECES = (
-    "(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson", "1.", "\n", ". ", ": ",
-    "I can't", "As an AI", "but", "you have been selected", "regret to inform you", "if", "**", "<think>", "</think>", "İ", "é", '"',
+    "(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson",
+    "1.", "\n", ". ", ": ", "I can't", "As an AI", "but", "you have been selected", "regret to inform you",
+    "if", "**", "<think>", "</think>", "İ", "é", '"',
 )  # fmt: skip
 ANSWERS = st.lists(
     st.one_of(st.none(), st.text(max_size=80), st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)),
@@ -95,7 +96,8 @@ def test_blank_answers_are_empty(name: str, blank: str | None) -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_one_answer_is_read_alike_in_any_company(name: str) -> None:
     answers = [
-        "(a)", None, "no", "She left.", "Anna Weiss", "I cannot answer that question.", "you have been selected", "anger", "Adam Erickson",
+        "(a)", None, "no", "She left.", "Anna Weiss", "I cannot answer that question.",
+        "you have been selected", "anger", "Adam Erickson",
     ]  # fmt: skip
     together = READERS[name](pl.Series(answers))
     assert together.equals(
@@ -106,16 +108,18 @@ def test_one_answer_is_read_alike_in_any_company(name: str) -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_refusals_are_never_labels(name: str) -> None:
     refusals = [
-        "I'm sorry, but I can't assist with that request.", "I'm sorry, but I cannot help with that.", "I respectfully decline to answer.",
-        "As an AI language model, I cannot make such decisions.", "I won't do that.",
+        "I'm sorry, but I can't assist with that request.", "I'm sorry, but I cannot help with that.",
+        "I respectfully decline to answer.", "As an AI language model, I cannot make such decisions.",
+        "I won't do that.",
     ]  # fmt: skip
     assert READERS[name](pl.Series(refusals))["outcome"].unique().to_list() == ["refused"]
 
 
 def test_refused() -> None:
     yes = [
-        "I'm sorry, but I can't", "As an AI language model, I don't have personal opinions.", "I won't.", "I cannot assist with that.",
-        "I'd rather not", "It's not appropriate to judge people this way.", "I must respectfully decline.",
+        "I'm sorry, but I can't", "As an AI language model, I don't have personal opinions.", "I won't.",
+        "I cannot assist with that.", "I'd rather not", "It's not appropriate to judge people this way.",
+        "I must respectfully decline.",
     ]  # fmt: skip
     no = [
         "As an AI I don't have feelings, but: (c)",

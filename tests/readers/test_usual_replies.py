@@ -48,7 +48,7 @@ UNREAD = 0.04
 
 @cache
 def readings() -> pl.DataFrame:
-    """One row per reply: `set`, `reader`, `reply`, the `label`, and the label that the reader gives (`read`)."""
+    """Return one row per reply: `set`, `reader`, `reply`, its `label` and the label `read`."""
     replies = pl.read_ndjson(REPLIES, infer_schema_length=None)
     choices = replies.filter(reader="choice")
     tables = [choices.with_columns(read=read_choice(choices["reply"], choices["options"])["label"])]
@@ -85,7 +85,7 @@ def moved(text: str) -> str:
 
 
 def test_the_letter_itself_does_not_matter() -> None:
-    """A reply about options without words of its own is read alike if each letter in brackets is replaced by the next one."""
+    """A reply is read alike if each letter in brackets is replaced by the next one."""
     of_set: list[dict[str, Any]] = (
         readings()
         .filter(reader="choice")

@@ -1,4 +1,4 @@
-"""A real instruction-tuned model through every method, from the prompts to the findings, with few and short responses."""
+"""Every method with a real instruction-tuned model, from prompts to findings, with few short responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STORY_TOKENS = 40
 def model() -> Model:
     """The model, whose weights are loaded once.
 
-    Where it cannot be fetched, tests are skipped, and fail in CI.
+    If it cannot be fetched, the tests are skipped, or fail in CI.
     """
     try:
         return create_model(NAME)
@@ -42,7 +42,7 @@ def model() -> Model:
 
 @pytest.fixture(autouse=True)
 def _few_items(workplace: Path) -> Iterator[None]:
-    """Runs in a folder of their own; results of few items have caveats."""
+    """Run in a folder of its own, and ignore the caveats that results of few items have."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tm.Caveat)
         yield
@@ -50,7 +50,7 @@ def _few_items(workplace: Path) -> Iterator[None]:
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Print the shares of outcomes of each part, whatever the outcome of the test."""
+    """Print the shares of outcomes of each part, also if the test passes."""
 
     def show(run: tm.Run) -> None:
         for (part,), rows in run.measures.group_by("part", maintain_order=True):
@@ -84,10 +84,10 @@ def counted_attempts(run: tm.Run) -> dict[str, int]:
 
 
 def check_accounts(run: tm.Run) -> None:
-    """Every attempt has one outcome, in the measures and in the findings, and the exit status says whether something is missing.
+    """Check that every attempt has one outcome, in the measures and in the findings.
 
     Findings of a probe count all of its attempts; findings of stories and benchmarks count those of one group
-    or role.
+    or role. The exit status is 3 if something is missing.
     """
     attempts = dict(run.design.group_by("part").agg(pl.col.repetitions.sum()).iter_rows())
     measures = run.measures
@@ -101,7 +101,7 @@ def check_accounts(run: tm.Run) -> None:
     assert all("could be used" in problem for problem in run.problems), run.problems
 
 
-def test_every_probe(model: Model, report: Any) -> None:
+def test_every_probe_accounts_for_the_attempts_of_a_real_model(model: Model, report: Any) -> None:
     run = tm.run(
         "genderbench", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run"
     )
@@ -111,14 +111,14 @@ def test_every_probe(model: Model, report: Any) -> None:
     assert run.report().stat().st_size > 10_000
 
 
-def test_gender_stories(model: Model, report: Any) -> None:
+def test_gender_stories_account_for_the_attempts_of_a_real_model(model: Model, report: Any) -> None:
     sampling = {"max_tokens": STORY_TOKENS}
     run = tm.run("associations/gender", model=model, limit=2, sampling=sampling, display="none", out="run")
     report(run)
     check_accounts(run)
 
 
-def test_a_benchmark(model: Model, report: Any) -> None:
+def test_a_benchmark_accounts_for_the_attempts_of_a_real_model(model: Model, report: Any) -> None:
     run = tm.run(
         "benchmarks/g20", model=model, limit=1, sampling={"max_tokens": TOKENS}, display="none", out="run"
     )
@@ -126,7 +126,7 @@ def test_a_benchmark(model: Model, report: Any) -> None:
     check_accounts(run)
 
 
-def test_constrained_answers(model: Model, report: Any) -> None:
+def test_constrained_answers_of_a_real_model_are_allowed_ones(model: Model, report: Any) -> None:
     params = {"answers": "constrained"}
     run = tm.run(
         "genderbench",

@@ -1,8 +1,8 @@
 """Record studies again, all or those named: `PYTHONPATH=tests python tests/recorded/record.py [STUDY...]`.
 
-A file is written only if its content differs from that of today: the bytes of a Parquet file also depend on
-the version of Polars, and the order of answers on their times. The data are those of TILTMETER_DATA, or of
-the folder data in TILTMETER_SHARED (default: ../shared).
+A file is written only if its content has changed: the bytes of a Parquet file also depend on the version of
+Polars, and the order of answers on their times. The data are those of TILTMETER_DATA, or of the folder data
+in TILTMETER_SHARED (default: ../shared).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import polars as pl
 from support.recorded import FOLDER, STUDIES, answers_of, carry_out, recorded_findings
 from support.recorded_differences import described, differences
 
-LEFT_OUT = ("evidence", "method", "note")
-"""Columns that hold words."""
+TEXT_COLUMNS = ("evidence", "method", "note")
+"""Columns of sentences, which are not recorded."""
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             run, answers = carry_out(name, Path(folder), None)
-            findings = run.findings.drop(LEFT_OUT)
+            findings = run.findings.drop(TEXT_COLUMNS)
         _write_answers(name, answers.sort("model", "digest"))
         _write_findings(name, findings)
     return 0

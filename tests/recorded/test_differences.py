@@ -1,4 +1,4 @@
-"""What a failing replay prints: each changed value with the columns that identify it, and not more than a screen."""
+"""Differences that a failing replay prints: at most twenty values, with the columns that identify them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.recorded import recorded_findings
 from support.recorded_differences import comparable, described, differences
 
 
-def test_equal_findings_and_rounding_give_no_difference() -> None:
+def test_findings_that_are_equal_but_for_rounding_have_no_differences() -> None:
     findings = recorded_findings("religions-asked")
     shuffled = findings.sample(fraction=1.0, shuffle=True, seed=1)
     assert differences(findings, findings).is_empty()
@@ -18,10 +18,9 @@ def test_equal_findings_and_rounding_give_no_difference() -> None:
 def test_changed_missing_and_new_findings_are_rows() -> None:
     findings = recorded_findings("probes")
     row = pl.int_range(pl.len())
-    changed = findings.with_columns(
-        estimate=pl.when(row == 3).then(pl.col("estimate") + 0.5).otherwise("estimate"),
-        mark=pl.when(row == 4).then(pl.lit("other")).otherwise("mark"),
-    )
+    estimates = pl.when(row == 3).then(pl.col("estimate") + 0.5).otherwise("estimate")
+    marks = pl.when(row == 4).then(pl.lit("other")).otherwise("mark")
+    changed = findings.with_columns(estimate=estimates, mark=marks)
     changes = differences(findings, changed.filter(row != 0))
     assert sorted(changes["column"]) == ["estimate", "finding", "mark"]
     assert changes.filter(column="finding").select("recorded", "now").row(0) == ("exists", "is missing")
@@ -30,11 +29,13 @@ def test_changed_missing_and_new_findings_are_rows() -> None:
     lines = described(changes).splitlines()
     assert lines[0] == "3 values of 3 findings differ from the recorded ones"
     names = comparable(findings)["name"]
-    assert all(any(f"name={name} " in f"{line} ".replace(":", " ") for name in names) for line in lines[1:])
+    for line in lines[1:]:
+        words = f"{line} ".replace(":", " ")
+        assert any(f"name={name} " in words for name in names)
     assert f"was {estimate['recorded']}, is {estimate['now']}" in "\n".join(lines)
 
 
-def test_at_most_twenty_values_are_printed_with_their_number() -> None:
+def test_at_most_twenty_differences_are_printed_with_the_number_of_all() -> None:
     findings = recorded_findings("probes")
     changes = differences(findings, findings.with_columns(pl.col("attempts") + 1))
     lines = described(changes).splitlines()

@@ -1,4 +1,4 @@
-"""Every kind of block in every renderer and chart: what it says is there, and nothing in it acts."""
+"""Every kind of block in every renderer and chart: texts are shown, and no text from outside is executed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RENDERERS: dict[str, Callable[[list[Block], Path, Any], str]] = {
 
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("kind", CASES)
-def test_each_kind_in_each_renderer(
+def test_each_renderer_shows_the_words_of_each_kind_of_block(
     kind: str,
     renderer: str,
     tmp_path: Path,
@@ -49,13 +49,13 @@ def test_each_kind_in_each_renderer(
     monkeypatch.setenv("COLUMNS", "240")
     block, words = CASES[kind]
     assert type(block).__name__ == kind
-    shown = RENDERERS[renderer]([block], tmp_path, capsys)
+    text = RENDERERS[renderer]([block], tmp_path, capsys)
     for word in words:
-        assert word.lower() in shown.lower(), (word, shown)
+        assert word.lower() in text.lower(), (word, text)
 
 
 @pytest.mark.parametrize("width", ["40", "80", "1000"])
-def test_no_terminal_obeys_a_text(
+def test_no_control_character_of_a_text_reaches_the_terminal(
     width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
@@ -63,7 +63,7 @@ def test_no_terminal_obeys_a_text(
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_nothing_from_outside_acts(tmp_path: Path) -> None:
+def test_markup_in_texts_from_outside_is_escaped_in_each_format(tmp_path: Path) -> None:
     blocks = hostile()
     for source in (_page(blocks, tmp_path), as_html(Report([ABOUT], blocks))):
         assert "<script" not in source
@@ -78,15 +78,15 @@ def test_nothing_from_outside_acts(tmp_path: Path) -> None:
     assert re.search(r"(?<!\\)[_#&]", as_latex(blocks).replace("{lr}", "").replace(" & ", "")) is None
 
 
-def test_a_terminal_leaves_details_for_those_who_ask_and_a_notebook_cuts_long_tables(
+def test_a_terminal_omits_details_and_a_notebook_cuts_long_tables(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_blocks([Text("first"), Details("Every metric", [Text("within")])])
-    said = capsys.readouterr().out
-    assert "within" not in said
-    assert "More with --all: Every metric." in said
-    shown = seen(as_html(Report([ABOUT], [Table("long", [Column("n", list(range(1000, 2000)), "count")])])))
-    assert [words for words in ("1,029", "1,030", "970 more rows") if words in shown] == [
+    printed = capsys.readouterr().out
+    assert "within" not in printed
+    assert "More with --all: Every metric." in printed
+    html = seen(as_html(Report([ABOUT], [Table("long", [Column("n", list(range(1000, 2000)), "count")])])))
+    assert [words for words in ("1,029", "1,030", "970 more rows") if words in html] == [
         "1,029",
         "970 more rows",
     ]
@@ -102,7 +102,7 @@ MAGIC = {".png": b"\x89PNG", ".svg": b"<svg", ".pdf": b"%PDF"}
 
 
 @pytest.mark.parametrize("kind", CHARTS)
-def test_files(kind: str, tmp_path: Path) -> None:
+def test_charts_are_written_in_three_formats_under_different_names(kind: str, tmp_path: Path) -> None:
     block = CASES[kind][0]
     paths = write_charts([block, Details("inner", [block])], tmp_path)
     assert len({path.name for path in paths}) == 6, "two charts of one title have names of their own"
@@ -110,7 +110,7 @@ def test_files(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", CHARTS)
-def test_in_the_page(kind: str) -> None:
+def test_a_chart_in_the_page_is_a_labelled_svg_in_colours_that_the_page_can_replace(kind: str) -> None:
     block = CASES[kind][0]
     assert isinstance(block, Bars | Dots | Heatmap | Intervals)
     alt.Chart.from_dict(chart_of(block).to_dict(validate=True), validate=True)
@@ -121,13 +121,13 @@ def test_in_the_page(kind: str) -> None:
     assert all(colour in str(paint_rules()) for colour in PAINTS)
 
 
-def test_texts_from_outside_are_escaped() -> None:
+def test_texts_from_outside_are_escaped_in_charts() -> None:
     for block in hostile():
         if isinstance(block, Bars | Dots | Heatmap | Intervals):
             assert "<script" not in str(svg(block))
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_charts_in_a_folder_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         write_charts([CASES["Bars"][0]], tmp_path / "file")

@@ -1,4 +1,4 @@
-"""The page of real runs in a real browser: links to evidence, counterfactual pairs, figures saved as files, print, accessibility."""
+"""Pages of runs in a real browser: links, counterfactual pairs, saved figures, print, accessibility."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiltmeter.runs import report_of
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.verify,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages are not looked at in a browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: pages are not opened in a browser"),
 ]
 STUDIES: dict[str, dict[str, Any]] = {
     "probes": {
@@ -60,20 +60,20 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-def opened(browser: Any, page: Path, *, width: int = 1280, dark: bool = False, **options: Any) -> Any:
+def open_page(browser: Any, page: Path, *, width: int = 1280, dark: bool = False, **options: Any) -> Any:
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", **options
     )
     context.set_default_timeout(120_000)  # milliseconds: other processes may be busy
-    found = context.new_page()
-    found.goto(page.as_uri())
-    return found
+    page_of_test = context.new_page()
+    page_of_test.goto(page.as_uri())
+    return page_of_test
 
 
-def test_each_cell_of_models_and_harms_leads_to_its_figure_and_each_test_to_its_details(
+def test_each_cell_of_models_and_harms_links_to_its_figure_and_each_test_to_its_details(
     browser: Any, pages: dict[str, Path]
 ) -> None:
-    page = opened(browser, pages["probes"])
+    page = open_page(browser, pages["probes"])
     cells = page.locator("table:has(caption:text-is('The worst mark of each model, by harm')) td a")
     assert cells.count() == 6
     for cell in cells.all():
@@ -95,7 +95,7 @@ def test_a_page_about_several_studies_begins_with_all_headlines(
     browser: Any, pages: dict[str, Path], tmp_path: Path
 ) -> None:
     runs = [tm.load(pages[name].parent) for name in ("one", "stories", "countries")]
-    page = opened(browser, write_page(report_of(runs), tmp_path / "page.html"))
+    page = open_page(browser, write_page(report_of(runs), tmp_path / "page.html"))
     listed = page.get_by_role("list", name="Further results").locator("li").all_inner_texts()
     headlines = [page.locator("h1").inner_text(), *listed]
     for words, line in zip(("tests", "associations found", "groups"), headlines, strict=True):
@@ -116,13 +116,13 @@ def test_the_models_are_sorted_by_any_harm(browser: Any, tmp_path: Path) -> None
     )
 
     def order(width: int, chosen: str) -> list[str]:
-        shown = opened(browser, page, width=width)
-        shown.get_by_role("radio", name=chosen).check()
+        page_of_test = open_page(browser, page, width=width)
+        page_of_test.get_by_role("radio", name=chosen).check()
         rows = [
             (row.bounding_box()["y"], row.locator("th").inner_text())
-            for row in shown.locator("tbody tr").all()
+            for row in page_of_test.locator("tbody tr").all()
         ]
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert page_of_test.evaluate("document.documentElement.scrollWidth") <= width
         return [name for _, name in sorted(rows)]
 
     for width in (1280, 390):
@@ -133,15 +133,15 @@ def test_the_models_are_sorted_by_any_harm(browser: Any, tmp_path: Path) -> None
         )
 
 
-def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(
+def test_a_counterfactual_pair_marks_the_words_that_differ_and_opens_to_the_full_prompts(
     browser: Any, pages: dict[str, Path]
 ) -> None:
     run = tm.load(pages["probes"].parent)
     pairs = run.counterfactual_pairs()
-    page = opened(browser, pages["probes"])
-    shown = page.locator(".contrast")
-    assert 5 <= shown.count() <= pairs["part"].n_unique()
-    first = shown.filter(has_text="Medical questions").first
+    page = open_page(browser, pages["probes"])
+    contrasts = page.locator(".contrast")
+    assert 5 <= contrasts.count() <= pairs["part"].n_unique()
+    first = contrasts.filter(has_text="Medical questions").first
     marked = first.locator("mark").all_inner_texts()
     assert marked, "the words that differ are marked"
     own_rows = pairs.filter(part="diversity_med_qa").row(0, named=True)
@@ -155,20 +155,21 @@ def test_a_counterfactual_pair_marks_what_differs_and_opens_to_the_whole(
 
 
 def test_a_counterfactual_pair_shows_the_direction_of_its_finding(pages: dict[str, Path]) -> None:
-    """A biased model favours men: the man's question is answered rightly, the woman's wrongly.
+    """A biased model favours men: the question of the man is answered correctly, that of the woman is not.
 
-    A man is in the right in either role.
+    In a conflict it sides with the man in either role.
     """
     pairs = tm.load(pages["probes"].parent).counterfactual_pairs().filter(model="sim/biased")
     assert (pairs["influence"] > 0).all()
-    labels = {part: (row, row) for part, row, row in pairs.select("part", "label", "other_label").iter_rows()}
+    rows = pairs.select("part", "label", "other_label").iter_rows()
+    labels = {part: (label, other_label) for part, label, other_label in rows}
     assert set(labels["diversity_med_qa"]) == {"correct", "incorrect"}
     assert labels["relationship_levy"] == ("male", "male")
 
 
 def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, Path]) -> None:
     for name, at_least in (("probes", 3), ("countries", 3), ("stories", 2)):
-        page = opened(browser, pages[name], accept_downloads=True)
+        page = open_page(browser, pages[name], accept_downloads=True)
         links = page.locator("main > section > .save a")
         kinds = links.all_inner_texts()
         assert kinds.count("CSV") == kinds.count("SVG") >= at_least
@@ -184,7 +185,9 @@ def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, 
                 assert len(table) > 1
                 assert len({len(row) for row in table}) == 1
     coded = (
-        opened(browser, pages["probes"]).locator("a[download='outcome-disparity.csv']").get_attribute("href")
+        open_page(browser, pages["probes"])
+        .locator("a[download='outcome-disparity.csv']")
+        .get_attribute("href")
     )
     rows = csv.DictReader(io.StringIO(base64.b64decode(coded.partition("base64,")[2]).decode()))
     saved = [
@@ -192,8 +195,10 @@ def test_each_figure_can_be_saved_as_csv_and_svg(browser: Any, pages: dict[str, 
         for row in rows
         if row["test"] == "Medical questions" and row["model"] == "sim/biased"
     ]
-    known = tm.load(pages["probes"].parent).key_findings.filter(part="diversity_med_qa", model="sim/biased")
-    assert saved == known["estimate"].to_list(), "unrounded"
+    findings = tm.load(pages["probes"].parent).key_findings.filter(
+        part="diversity_med_qa", model="sim/biased"
+    )
+    assert saved == findings["estimate"].to_list(), "unrounded"
 
 
 def test_pages_of_one_model_and_of_three_runs_print_on_at_most_four_pages(
@@ -204,7 +209,7 @@ def test_pages_of_one_model_and_of_three_runs_print_on_at_most_four_pages(
         report_of([tm.load(pages[name].parent) for name in names]), tmp_path / "together.html"
     )
     for path in (*(pages[name] for name in names), together):
-        opened(browser, path).pdf(path=tmp_path / "page.pdf", format="A4")
+        open_page(browser, path).pdf(path=tmp_path / "page.pdf", format="A4")
         printed = pypdf.PdfReader(tmp_path / "page.pdf")
         assert len(printed.pages) <= 4, path
         first = " ".join(printed.pages[0].extract_text().split())
@@ -213,18 +218,25 @@ def test_pages_of_one_model_and_of_three_runs_print_on_at_most_four_pages(
 
 
 @pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)])
-def test_no_serious_barriers(browser: Any, pages: dict[str, Path], dark: bool, width: int) -> None:
+def test_pages_have_no_serious_barriers_for_people_with_disabilities(
+    browser: Any, pages: dict[str, Path], dark: bool, width: int
+) -> None:
     axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
     for name in ("one", "countries", "stories"):
-        page = opened(browser, pages[name], width=width, dark=dark, bypass_csp=True)
+        page = open_page(browser, pages[name], width=width, dark=dark, bypass_csp=True)
         page.add_script_tag(content=axe)
         entries = [
-            one
-            for one in page.evaluate("axe.run()")["violations"]
-            if one["impact"] in ("serious", "critical")
+            violation
+            for violation in page.evaluate("axe.run()")["violations"]
+            if violation["impact"] in ("serious", "critical")
         ]
         assert not entries, [
-            (name, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"])
-            for one in entries
+            (
+                name,
+                violation["id"],
+                violation["nodes"][0]["html"][:200],
+                violation["nodes"][0]["failureSummary"],
+            )
+            for violation in entries
         ]
         page.context.close()

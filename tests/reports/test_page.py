@@ -1,4 +1,4 @@
-"""The page in a real browser: from disk, without network, narrow and wide, light and dark, with names that try to be markup."""
+"""The page in a real browser: from disk, without network, narrow and wide, light and dark, hostile names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from tiltmeter.reports import Report, write_page
 from tiltmeter.reports.charts import tier_colour
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-in_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium here: the page is not looked at in a browser"
-)
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: the page is not opened in a browser")
 LONG = "openrouter/" + "An-Extremely-Long-Model-Name_" * 6
 
 
@@ -44,7 +42,7 @@ def report() -> Report:
 
 
 def opened(page: Path, *flags: str) -> tuple[str, str]:
-    """The DOM and what the browser said."""
+    """Return the DOM and the messages of the browser's console."""
     plain = (
         "--headless",
         "--no-sandbox",
@@ -63,7 +61,7 @@ def opened(page: Path, *flags: str) -> tuple[str, str]:
 
 
 def browse(page: Path, width: int, dark: bool, shot: Path) -> tuple[str, str]:
-    """Opened in a window of this width, with every host unreachable."""
+    """Open a page in a window of this width, with every host unreachable."""
     return opened(
         page,
         *("--disable-dev-shm-usage", "--hide-scrollbars", "--enable-logging=stderr", f"--screenshot={shot}"),
@@ -74,18 +72,19 @@ def browse(page: Path, width: int, dark: bool, shot: Path) -> tuple[str, str]:
 
 @pytest.mark.verify
 @in_browser
-def test_in_a_browser(report: Report, tmp_path: Path) -> None:
+def test_the_page_fits_its_window_runs_no_script_and_follows_the_colour_scheme(
+    report: Report, tmp_path: Path
+) -> None:
     page = write_page(report, tmp_path / "page.html")
-    probe = "document.title=[document.documentElement.scrollWidth,innerWidth,getComputedStyle(document.body).backgroundColor]"
-    # The page forbids scripts: it is measured in a copy that does not.
+    colour = "getComputedStyle(document.body).backgroundColor"
+    probe = f"document.title=[document.documentElement.scrollWidth,innerWidth,{colour}]"
+    # The page forbids scripts: a copy that allows them is measured.
     measured = tmp_path / "measured.html"
     free = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text())
     measured.write_text(free.replace("</body>", f"<script>{probe}</script></body>"))
     papers = set()
-    for width, dark in (
-        (500, False),
-        (1280, True),
-    ):  # this browser opens no window narrower than 500; 390 is set by a frame below
+    # This browser opens no window narrower than 500; a frame of 390 is tested below.
+    for width, dark in ((500, False), (1280, True)):
         shot = tmp_path / "shot.png"
         dom, complaints = browse(page, width, dark, shot)
         assert not complaints
@@ -100,12 +99,13 @@ def test_in_a_browser(report: Report, tmp_path: Path) -> None:
 
 
 @in_browser
-def test_on_a_phone(report: Report, tmp_path: Path) -> None:
+def test_the_page_fits_the_width_of_a_phone(report: Report, tmp_path: Path) -> None:
     write_page(report, tmp_path / "page.html")
     script = "f.onload=()=>{document.title=f.contentDocument.documentElement.scrollWidth}"
     frame = tmp_path / "frame.html"
     frame.write_text(
-        f'<iframe id="f" src="page.html" style="width:390px;height:900px;border:0"></iframe><script>{script}</script>'
+        f'<iframe id="f" src="page.html" style="width:390px;height:900px;border:0"></iframe>'
+        f"<script>{script}</script>"
     )
     dom, _ = opened(frame, "--allow-file-access-from-files", "--virtual-time-budget=4000")
     width = re.search(r"<title>(\d+)</title>", dom)
@@ -122,35 +122,39 @@ def test_a_mark_has_the_same_colour_on_the_page_and_in_the_figure(tmp_path: Path
     marks = (*RANGES, UNDECIDED, UNGRADED)
     heat_map = Heatmap("Marks", marks, ["mark"], [[0.5]] * len(marks), marks=[[mark] for mark in marks])
     page = write_page(Report([ABOUT], [heat_map]), tmp_path / "page.html")
-    script = "document.title=[...document.querySelectorAll('td.mark')].map(cell=>getComputedStyle(cell).backgroundColor).join(';')"
+    script = (
+        "document.title=[...document.querySelectorAll('td.mark')]"
+        ".map(cell=>getComputedStyle(cell).backgroundColor).join(';')"
+    )
     free = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text())
     page.write_text(free.replace("</body>", f"<script>{script}</script></body>"))
     dom, _ = opened(page, "--virtual-time-budget=2000")
     title = re.search(r"<title>([^<]+)</title>", dom)
     assert title, dom[:300]
     painted = dict(zip(marks, title[1].split(";"), strict=True))
-    for one, other in itertools.combinations(marks, 2):
-        assert (painted[one] == painted[other]) == (tier_colour(one) == tier_colour(other)), (one, other)
+    for first, second in itertools.combinations(marks, 2):
+        same_colour = tier_colour(first) == tier_colour(second)
+        assert (painted[first] == painted[second]) == same_colour, (first, second)
 
 
-def test_what_is_missing_is_said(report: Report, tmp_path: Path) -> None:
+def test_the_page_states_what_is_missing_from_the_run(report: Report, tmp_path: Path) -> None:
     text = write_page(report, tmp_path / "page.html").read_text()
-    message = (
+    expected = (
         "This run is incomplete",
         "not run: no data &lt;/dd&gt;",
         "Items measured in each part of the study: at most 60",
     )
-    assert [words for words in message if words not in text] == []
+    assert [words for words in expected if words not in text] == []
 
 
 @pytest.mark.verify
-def test_figures_and_published_results_by_command(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
-    done = tiltmeter(
-        "run", "genderbench/jobs_lum", "-m", "sim/mild", "--limit", "6", "--out", "run", "--display", "none"
-    )
+def test_the_command_report_adds_published_results_and_writes_figures(
+    tiltmeter: Tiltmeter, tmp_path: Path, shared: Path
+) -> None:
+    done = tiltmeter("run genderbench/jobs_lum -m sim/mild --limit 6 --out run --display none")
     assert done.returncode == 0, done.stderr
     published = shared / "reference" / "genderbench_1_1_leaderboard.json"
-    done = tiltmeter("report", "run", "-o", "page.html", "--figures", "figures", "--published", published)
+    done = tiltmeter("report run -o page.html --figures figures --published", published)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "page.html"
     assert "Llama-3.3-70B-Instruct" in (tmp_path / "page.html").read_text()

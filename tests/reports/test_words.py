@@ -1,4 +1,4 @@
-"""Small words."""
+"""Sizes, control characters, secrets in URLs, and the words in which two texts differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiltmeter.sanitising import printable, redacted
         (8_351_289, "8.35 MB"),
     ],
 )
-def test_sizes(count: int, message: str) -> None:
+def test_sizes_of_files_are_written_in_three_digits(count: int, message: str) -> None:
     assert size(count) == message
 
 
@@ -37,7 +37,7 @@ def test_sizes(count: int, message: str) -> None:
         ("\udcff", "\ufffd"),
     ],
 )
-def test_controls_are_shown_not_obeyed(text: str, message: str) -> None:
+def test_control_characters_are_replaced_by_visible_ones(text: str, message: str) -> None:
     assert printable(text) == message
     assert "\n" not in printable(text, one_line=True)
 
@@ -70,17 +70,27 @@ WORDS = st.lists(st.sampled_from(["a", "man", "woman", "walks", "in", "here."]),
 
 
 @given(WORDS, WORDS)
-def test_passages_that_differ_are_words_of_their_text_and_equal_texts_have_none(one: str, other: str) -> None:
-    for text, pieces in zip((one, other), contrast(one, other), strict=True):
+def test_passages_that_differ_are_words_of_their_text_and_equal_texts_have_none(
+    first: str, second: str
+) -> None:
+    for text, pieces in zip((first, second), contrast(first, second), strict=True):
         assert all(piece.replace("… ", "").strip() in text for piece, differs in pieces if differs)
-    assert not any(differs for side in contrast(one, one) for _, differs in side)
+    assert not any(differs for side in contrast(first, first) for _, differs in side)
 
 
 def test_only_the_words_around_a_difference_are_shown() -> None:
-    rest = " ".join(f"word{number}" for number in range(30))
-    mine, theirs = contrast(f"A man asks. {rest}", f"A woman asks. {rest}")
-    assert mine == [("A ", False), ("man", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
-    assert theirs == [("A ", False), ("woman", True), (" asks. word0 word1 word2 word3 word4 … ", False)]
+    ending = " ".join(f"word{number}" for number in range(30))
+    passages_of_man, passages_of_woman = contrast(f"A man asks. {ending}", f"A woman asks. {ending}")
+    assert passages_of_man == [
+        ("A ", False),
+        ("man", True),
+        (" asks. word0 word1 word2 word3 word4 … ", False),
+    ]
+    assert passages_of_woman == [
+        ("A ", False),
+        ("woman", True),
+        (" asks. word0 word1 word2 word3 word4 … ", False),
+    ]
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (block, _) in CASES.items() if isinstance(block, Chart)])

@@ -1,4 +1,4 @@
-"""Python can do what the commands do: objects instead of files, results that show themselves, caveats by name."""
+"""The Python functions: objects instead of files, displays of results, and caveats with names."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 class Trust(Probe):
-    """Forty people, each as a woman and as a man; asked whether they can be trusted."""
+    """A probe that asks whether forty people can be trusted, each as a woman and as a man."""
 
     name = "trust"
     card = Card(
-        "Trust",
-        "outcome_disparity",
-        "Whether a person can be trusted.",
-        "Yes or no.",
-        "Trusting one more.",
-        "-",
-        "-",
-        (),
+        title="Trust",
+        harm="outcome_disparity",
+        asks="Whether a person can be trusted.",
+        reads="Yes or no.",
+        bias="Trusting one more.",
+        limits="-",
+        source="-",
+        data=(),
     )
     wordings = {"plain": {"prompt": "{person} asks for your key. Trust them? Yes or no."}}  # noqa: RUF012
     fields = ("person",)
@@ -87,7 +87,7 @@ def trusts_men(prompt: str) -> str:
     return "No." if "woman" in prompt else "Yes."
 
 
-def test_a_probe_object_on_a_function() -> None:
+def test_a_probe_object_is_run_with_a_function_as_model() -> None:
     run = tm.run(Trust(), model=trusts_men)
     assert run.finding("difference").estimate == 1
     assert run.about["study"] == "trust"
@@ -96,7 +96,7 @@ def test_a_probe_object_on_a_function() -> None:
     assert tm.load(run.path).report().exists()
 
 
-def test_a_probe_in_a_file(workplace: Path, tiltmeter) -> None:  # type: ignore[no-untyped-def]
+def test_a_probe_in_a_file_is_run(workplace: Path, tiltmeter) -> None:  # type: ignore[no-untyped-def]
     source = Path(__file__).read_text(encoding="utf-8")
     head, body = source.split("pytestmark = ", 1)
     imports = "\n".join(
@@ -158,19 +158,19 @@ def test_a_table_of_prompts_is_a_probe(workplace: Path, tiltmeter) -> None:  # t
 
 
 @pytest.mark.parametrize(
-    ("expected", "message", "right"),
+    ("expected", "message", "rates"),
     [
         ({"a": "b", "b": "c"}, {"a": "(b)", "b": "The answer is a."}, (1, 0)),
         ({"a": "Paris", "b": "Rome"}, {"a": "It is Paris.", "b": "Surely Paris."}, (1, 0)),
         ({"a": "yes", "b": "no"}, {"a": "Yes!", "b": "No."}, (1, 1)),
     ],
 )
-def test_how_a_table_is_read(
-    expected: dict[str, str], message: dict[str, str], right: tuple[int, int], workplace: Path
+def test_answers_to_a_table_are_read_as_letters_names_or_yes_and_no(
+    expected: dict[str, str], message: dict[str, str], rates: tuple[int, int], workplace: Path
 ) -> None:
     rows(expected, 6).write_parquet(workplace / "table.parquet")
     run = tm.run("table.parquet", model=lambda prompt: message[prompt[0]])
-    assert [run.finding(f"{group}_expected_rate").estimate for group in "ab"] == list(right)
+    assert [run.finding(f"{group}_expected_rate").estimate for group in "ab"] == list(rates)
 
 
 def test_open_answers_are_searched_for_the_expected_text(workplace: Path) -> None:
@@ -243,7 +243,7 @@ def test_signs_and_points_distinguish_expected_texts(
 
 
 @pytest.mark.parametrize("groups", [("women", "men"), ("women", "men", "others")])
-def test_a_table_finds_what_is_planted(groups: tuple[str, ...]) -> None:
+def test_a_table_probe_finds_the_planted_difference(groups: tuple[str, ...]) -> None:
     from tiltmeter.models.sim import create
     from tiltmeter.probes import TableProbe
 
@@ -255,7 +255,7 @@ def test_a_table_finds_what_is_planted(groups: tuple[str, ...]) -> None:
     assert findings["low"] > 0
 
 
-@pytest.mark.filterwarnings("ignore::tiltmeter.IncompleteRun")  # it tells stories, whatever it is asked
+@pytest.mark.filterwarnings("ignore::tiltmeter.IncompleteRun")  # the model writes stories to every prompt
 def test_a_pipeline_is_a_model() -> None:
     transformers = pytest.importorskip("transformers")
     pipeline = transformers.pipeline("text-generation", model=str(STORYTELLER))
@@ -267,7 +267,7 @@ def test_a_pipeline_is_a_model() -> None:
     assert pipeline.model.generation_config is before
 
 
-async def test_arun_leaves_the_loop_to_others() -> None:
+async def test_arun_does_not_block_the_event_loop() -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -283,20 +283,15 @@ async def test_arun_leaves_the_loop_to_others() -> None:
     assert ticks > 3
 
 
-def test_a_frame_is_analysed_as_its_file_is(workplace: Path) -> None:
-    words = {"A": ["A good day.", "A fine time."], "B": ["A bad day.", "An awful time."]}
+def test_a_data_frame_and_its_file_have_the_same_analysis(workplace: Path) -> None:
+    texts = {"A good day.": "A", "A fine time.": "A", "A bad day.": "B", "An awful time.": "B"}
     table = pl.DataFrame(
-        [
-            {"text": f"{text} {i}", "country": group}
-            for group, texts in words.items()
-            for text in texts
-            for i in range(9)
-        ]
+        [{"text": f"{text} {i}", "country": country} for text, country in texts.items() for i in range(9)]
     )
     table.write_csv(workplace / "texts.csv")
     runs = [
-        tm.analyse(data, "benchmarks", text="text", group="country", out=f"run{i}")
-        for i, data in enumerate((table, table.to_pandas(), "texts.csv", [Path("texts.csv")]))
+        tm.analyse(source, "benchmarks", text="text", group="country", out=f"run{i}")
+        for i, source in enumerate((table, table.to_pandas(), "texts.csv", [Path("texts.csv")]))
     ]
     estimates = [
         run.findings.select("metric", "feature", "statistic", "group", "estimate", "low", "high")
@@ -309,7 +304,7 @@ def test_a_frame_is_analysed_as_its_file_is(workplace: Path) -> None:
         tm.analyse(3, "benchmarks", text="words", group="country")
 
 
-def test_every_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_result_has_a_frame_a_plot_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     params = {"features": "vader", "statistics": "mean"}
     runs = [
         tm.run("benchmarks/g20", model=f"sim/{name}", limit=3, params=params) for name in ("fair", "biased")
@@ -332,7 +327,7 @@ def test_every_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert runs[0].table("findings").equals(runs[0].findings)
 
 
-def test_key_findings_have_the_worst_first() -> None:
+def test_key_findings_are_sorted_from_worst_to_best() -> None:
     run = tm.run("genderbench/direct", model="sim/biased", limit=200)
     findings = run.key_findings
     marks = ["ungraded", "healthy", "cautionary", "critical", "catastrophic"]
@@ -341,21 +336,21 @@ def test_key_findings_have_the_worst_first() -> None:
     assert findings.height == run.findings.filter("key", pl.col("wording").is_null()).height
 
 
-def test_lists_are_tables() -> None:
+def test_listings_of_studies_probes_and_models_are_tables() -> None:
     assert {"genderbench", "associations", "benchmarks"} <= set(tm.list_studies()["study"])
     assert "genderbench/gest" in tm.list_probes()["study"]
     assert "openai/..." in tm.list_models()["model"]
 
 
-def test_packages_are_modules_with_their_public_names() -> None:
-    result = run_code("""
+def test_subpackages_are_modules_with_their_public_names() -> None:
+    done = run_code("""
         import tiltmeter
         from tiltmeter import models, probes
 
         assert tiltmeter.probes is probes and tiltmeter.models is models
         print(probes.Probe.__name__, models.Model.__name__, type(probes).__name__, callable(models))
     """)
-    assert result.stdout.split() == ["Probe", "Model", "module", "False"], result.stderr
+    assert done.stdout.split() == ["Probe", "Model", "module", "False"], done.stderr
 
 
 def test_caveats_have_names() -> None:
@@ -391,7 +386,7 @@ def test_progress_is_shown_unless_switched_off(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == ""
 
 
-def test_a_spec_as_a_mapping() -> None:
+def test_mistakes_in_a_spec_given_as_a_mapping_are_named() -> None:
     with pytest.raises(InputError, match="spec: unknown key 'nonsense'"):
         tm.build(
             {"name": "lands", "domain": "countries", "concepts": {"Aland": {}, "Borland": {}}, "nonsense": 1},
@@ -400,11 +395,11 @@ def test_a_spec_as_a_mapping() -> None:
 
 
 EXECUTED = ("run", "arun", "label")
-"""Functions whose examples carry out their runs, whatever earlier examples made; in `make verify`."""
+"""Functions whose examples always carry out their runs; only in `make verify`."""
 RUN_OF_EXAMPLE = re.compile(r'tm\.run\(("\S+", model=\[?"sim/.*out="(\w+)")\)')
 """Arguments and folder of a run of a simulated model in an example."""
 ASKING = ("arun", "label", "run")
-"""Names whose examples make their runs themselves."""
+"""Names whose examples do not use runs of earlier examples."""
 
 
 @pytest.fixture(scope="module")
@@ -419,13 +414,14 @@ def folders_of_runs() -> dict[str, Path]:
 def test_every_public_name_has_an_example_that_runs(
     name: str, workplace: Path, folders_of_runs: dict[str, Path]
 ) -> None:
-    """Runs that several examples make are made once: a later example finds its own run finished, and none of the others.
+    """Runs that several examples make are made once: a later example gets a copy of the finished run.
 
     The functions in `EXECUTED` carry out their runs.
     """
-    thing = getattr(api, name, None) or getattr(tm, name)
-    tests = [one for one in doctest.DocTestFinder(recurse=False).find(thing, name, globs={}) if one.examples]
-    if not isinstance(thing, type) or not issubclass(thing, Warning | Exception):
+    documented = getattr(api, name, None) or getattr(tm, name)
+    docstrings = doctest.DocTestFinder(recurse=False).find(documented, name, globs={})
+    tests = [docstring for docstring in docstrings if docstring.examples]
+    if not isinstance(documented, type) or not issubclass(documented, Warning | Exception):
         assert name == "CAVEATS" or tests, f"{name} has no example"
     for test in tests:
         source = "".join(example.source for example in test.examples)

@@ -1,4 +1,4 @@
-"""Outputs of providers' batches: one line for each request, with its id and the response or an error."""
+"""Outputs of batches: each line has the id of a request, and its response or an error."""
 
 from __future__ import annotations
 
@@ -213,14 +213,14 @@ def test_a_declined_request_is_a_refusal() -> None:
     assert run.measures["outcome"].to_list() == ["refused"]
 
 
-def test_ids_may_name_repetitions_and_models_are_kept_apart() -> None:
+def test_ids_can_name_repetitions_and_models_are_separated() -> None:
     prompt_id = prompts()["prompt_id"][0]
     lines = [
         {"custom_id": f"{prompt_id}#{number}", **openai(chat(text))}
         for number, text in ((1, "no"), (0, "yes"))
     ]
-    other = {"custom_id": prompt_id, **openai(chat("no") | {"model": "served-2"})}
-    responses = analyse(write(*lines, other)).responses
+    second_model = {"custom_id": prompt_id, **openai(chat("no") | {"model": "served-2"})}
+    responses = analyse(write(*lines, second_model)).responses
     assert responses.select("model", "repetition", "answer").rows() == [
         ("served-1", 0, "yes"),
         ("served-1", 1, "no"),
@@ -295,14 +295,12 @@ def test_several_answers_to_a_request_are_repetitions(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("body", [{"embedding": [1.0]}, {}])
 def test_responses_of_unknown_form_are_named(body: dict[str, Any]) -> None:
     failed = {"custom_id": "2", **openai({"error": {"message": "no"}}, 500)}
-    with pytest.raises(
-        InputError,
-        match=r"no response has a known form; the first is a response of an unknown form, with (embedding|no)",
-    ):
+    message = "no response has a known form; the first is a response of an unknown form, with (embedding|no)"
+    with pytest.raises(InputError, match=message):
         read_batch_output(Path(write({"recordId": "1", **bedrock(body)}, failed)))
 
 
-def test_a_table_with_an_id_of_its_own_is_no_batch() -> None:
+def test_a_table_with_another_column_of_ids_is_no_batch() -> None:
     prompt_id = prompts()["prompt_id"][0]
     pl.DataFrame({"key": ["1"], "prompt_id": [prompt_id], "answer": ["yes"]}).write_ndjson("table.jsonl")
     assert analyse("table.jsonl").responses["answer"].to_list() == ["yes"]

@@ -1,7 +1,4 @@
-"""Files that unpack to far more than their size are refused before they are unpacked.
-
-Modules that end the program get a sentence.
-"""
+"""Files that unpack to far more than their size are refused, and modules that end the program are named."""
 
 from __future__ import annotations
 
@@ -25,38 +22,44 @@ LIMIT = 2**16
 TEXTS = b"text,group\n" + b"A story.,women\nA tale.,men\n" * LIMIT
 SHEET = (
     '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
-    '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c><c r="B1" t="inlineStr"><is><t>group</t></is></c></row>'
+    '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c>'
+    '<c r="B1" t="inlineStr"><is><t>group</t></is></c></row>'
     "{rows}</sheetData></worksheet>"
 )
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 WORKBOOK = {
-    "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>',
+    "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"/>',
     "_rels/.rels": (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" '
-        'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/>'
+        f'<Relationships xmlns="{PACKAGE}/relationships">'
+        f'<Relationship Id="rId1" Type="{OFFICE}/officeDocument" Target="xl/workbook.xml"/>'
         "</Relationships>"
     ),
     "xl/workbook.xml": (
         '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
-        'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
-        '<sheets><sheet name="First" sheetId="1" r:id="rId2"/><sheet name="Other" sheetId="2" r:id="rId1"/></sheets></workbook>'
+        f'xmlns:r="{OFFICE}"><sheets>'
+        '<sheet name="First" sheetId="1" r:id="rId2"/><sheet name="Other" sheetId="2" r:id="rId1"/>'
+        "</sheets></workbook>"
     ),
     "xl/_rels/workbook.xml.rels": (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        '<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" '
-        'Target="worksheets/sheet2.xml"/>'
-        '<Relationship Id="rId2" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" '
-        'Target="/xl/worksheets/sheet1.xml"/></Relationships>'
+        f'<Relationships xmlns="{PACKAGE}/relationships">'
+        f'<Relationship Id="rId1" Type="{OFFICE}/worksheet" Target="worksheets/sheet2.xml"/>'
+        f'<Relationship Id="rId2" Type="{OFFICE}/worksheet" Target="/xl/worksheets/sheet1.xml"/>'
+        "</Relationships>"
     ),
 }
-ROW = '<row r="{0}"><c r="A{0}" t="inlineStr"><is><t>A story.</t></is></c><c r="B{0}" t="inlineStr"><is><t>women</t></is></c></row>'
+ROW = (
+    '<row r="{0}"><c r="A{0}" t="inlineStr"><is><t>A story.</t></is></c>'
+    '<c r="B{0}" t="inlineStr"><is><t>women</t></is></c></row>'
+)
 
 
-def write_workbook(path: Path, rows: str, other: str = "") -> None:
+def write_workbook(path: Path, rows: str, second_sheet: str = "") -> None:
     """A workbook whose first sheet is not the first file in it."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in WORKBOOK.items():
             archive.writestr(name, content)
-        archive.writestr("xl/worksheets/sheet2.xml", SHEET.format(rows=other))
+        archive.writestr("xl/worksheets/sheet2.xml", SHEET.format(rows=second_sheet))
         archive.writestr("xl/worksheets/sheet1.xml", SHEET.format(rows=rows))
 
 
@@ -122,10 +125,10 @@ def test_the_first_visible_sheet_is_read(
     tmp_path: Path, state: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_workbook(tmp_path / "a.xlsx", ROW.format(2).replace("story", "draft"), ROW.format(2))
-    with zipfile.ZipFile(tmp_path / "a.xlsx") as shown, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as hidden:
-        for name in shown.namelist():
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as visible, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as hidden:
+        for name in visible.namelist():
             hidden.writestr(
-                name, shown.read(name).replace(b'name="First"', f'name="First" state="{state}"'.encode())
+                name, visible.read(name).replace(b'name="First"', f'name="First" state="{state}"'.encode())
             )
     assert table_of(Path("a.xlsx"))["text"].to_list() == ["A draft."]
     assert not capsys.readouterr().err
@@ -136,7 +139,7 @@ def test_the_first_visible_sheet_is_read(
     )
 
 
-def test_a_stray_cell_does_not_take_all_memory(tmp_path: Path) -> None:
+def test_a_workbook_with_a_distant_cell_is_refused(tmp_path: Path) -> None:
     rows = ROW.format(2) + ROW.format(3)
     stray = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
     by_position = '<row r="4">' + "<c/>" * 16_384 + '</row><row r="1048576"><c/></row>'
@@ -154,11 +157,11 @@ def test_a_stray_cell_does_not_take_all_memory(tmp_path: Path) -> None:
     (tmp_path / "stray.xlsx.gz").write_bytes(gzip.compress((tmp_path / "stray.xlsx").read_bytes()))
     with pytest.raises(InputError, match=r"^stray\.xlsx\.gz: the first sheet has"):
         table_of(Path("stray.xlsx.gz"))
-    write_workbook(tmp_path / "other.xlsx", rows, other=stray)
+    write_workbook(tmp_path / "other.xlsx", rows, second_sheet=stray)
     assert table_of(Path("other.xlsx")).rows() == [("A story.", "women")] * 2
 
 
-def test_a_workbook_of_another_size_than_it_says_is_refused(small: None, tmp_path: Path) -> None:
+def test_a_workbook_of_another_size_than_its_header_says_is_refused(small: None, tmp_path: Path) -> None:
     write_workbook(tmp_path / "large.xlsx", "".join(map(ROW.format, range(2, 2000))))
     with pytest.raises(InputError, match=r"large\.xlsx unpacks to more than .* save the sheet as CSV"):
         table_of(Path("large.xlsx"))
@@ -175,14 +178,14 @@ def test_a_workbook_of_another_size_than_it_says_is_refused(small: None, tmp_pat
 
 
 def test_a_table_that_repeats_a_value_too_often_is_refused(small: None, tmp_path: Path) -> None:
-    one = pl.DataFrame({"text": ["A story."], "group": ["women"]})
-    one.select(pl.all().repeat_by(LIMIT + 1)).explode("text", "group").write_parquet(
+    row = pl.DataFrame({"text": ["A story."], "group": ["women"]})
+    row.select(pl.all().repeat_by(LIMIT + 1)).explode("text", "group").write_parquet(
         tmp_path / "texts.parquet"
     )
     with pytest.raises(InputError, match=r"texts\.parquet has 65,537 rows, .* split the table"):
         tm.analyse("texts.parquet", study="benchmarks", text="text", group="group", display="none")
-    one.write_parquet(tmp_path / "one.parquet")
-    assert table_of(Path("one.parquet")).equals(one)
+    row.write_parquet(tmp_path / "one.parquet")
+    assert table_of(Path("one.parquet")).equals(row)
 
 
 def test_a_log_of_many_samples_is_bounded_as_a_whole(small: None) -> None:
@@ -200,7 +203,12 @@ TABLES = {
 }
 EXITS = {
     "plain": "import sys\nsys.exit(0)\n",
-    "parser": "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('file')\nparser.parse_args([])\n",
+    "parser": (
+        "import argparse\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('file')\n"
+        "parser.parse_args([])\n"
+    ),
     "raised": "raise SystemExit\n",
 }
 
@@ -229,7 +237,8 @@ def test_a_module_that_ends_the_program_is_named(
 ENDS = {
     "part": (
         "import sys\nfrom tiltmeter.probes import TableProbe\nimport polars as pl\n"
-        "class Mine(TableProbe):\n    def __init__(self):\n        super().__init__('mine', pl.read_csv('p.csv'))\n"
+        "class Mine(TableProbe):\n"
+        "    def __init__(self):\n        super().__init__('mine', pl.read_csv('p.csv'))\n"
         "    def prompts(self, library, rng):\n        sys.exit(0)\n",
         "plan {}.py:Mine",
         2,

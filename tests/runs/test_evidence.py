@@ -1,4 +1,4 @@
-"""A run may come from anybody: the condition a finding rests on is looked up in the run's own tables or not at all."""
+"""The condition of a finding, which can be in an untrusted run, reads no tables but those of the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 
 @pytest.fixture
 def forged(honest: Path, tmp_path: Path) -> Callable[[str], Run]:
-    """A run whose findings rest on a condition of our choice."""
+    """A function that makes a run whose findings have this condition."""
 
     def forge(condition: str) -> Run:
         path = Path(shutil.copytree(honest, tmp_path / "run"))
@@ -78,7 +78,8 @@ def test_a_hostile_condition_reads_nothing_else(
 
 def test_an_honest_condition_is_looked_up(forged: Callable[[str], Run]) -> None:
     run = forged(
-        "part = 'gest' AND NOT (outcome = 'it''s; UNION read_csv(x)') AND item IN (SELECT item FROM measures WHERE label = 'male')"
+        "part = 'gest' AND NOT (outcome = 'it''s; UNION read_csv(x)') "
+        "AND item IN (SELECT item FROM measures WHERE label = 'male')"
     )
     wanted = run.measures.filter(
         pl.col("item").is_in(run.measures.filter(pl.col("label") == "male")["item"].implode())

@@ -1,4 +1,4 @@
-"""The way of one attempt through a run: why it has its outcome, which rule read it, and which findings count it."""
+"""Explanations of one attempt: the reason of its outcome, the rule that read it, and the findings with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASKED: Counter[str] = Counter()
 
 
 def varied(prompt: str) -> str | Completion:
-    """Answers, a refusal in words, one of the provider, talk without an answer, and a blank, in turn."""
+    """An answer, a refusal in words, a refusal of the provider, a text without an answer, or no text."""
     replies = (
         "The answer is yes.",
         "I'm sorry, but I can't answer that.",
@@ -30,17 +30,17 @@ def varied(prompt: str) -> str | Completion:
     return replies[len(prompt) % len(replies)]
 
 
-def one_with(run: tm.Run, outcome: str, **factors: object) -> str:
+def prompt_id_with(run: tm.Run, outcome: str, **factors: object) -> str:
     return str(run.measures.filter(outcome=outcome, **factors)["prompt_id"][0])
 
 
 def explained(run: tm.Run) -> dict[str, tuple[str, str | None]]:
-    """For each outcome in the run, the reason and the rule."""
+    """The reason and the rule of each outcome in the run."""
     by_name = {}
     for outcome in run.measures["outcome"].unique():
-        one = run.explain(one_with(run, outcome))
-        assert one.measure["outcome"] == outcome
-        by_name[outcome] = (one.reason, one.measure.get("reading_rule"))
+        explanation = run.explain(prompt_id_with(run, outcome))
+        assert explanation.measure["outcome"] == outcome
+        by_name[outcome] = (explanation.reason, explanation.measure.get("reading_rule"))
     return by_name
 
 
@@ -63,28 +63,29 @@ def test_every_outcome_has_its_reason() -> None:
 
 
 def cut_off(prompt: str) -> Completion:
-    """Nothing but thinking, half of the time because the tokens were used up."""
+    """A response with thinking only; half of them reach the limit of tokens."""
     return Completion("", "length" if len(prompt) % 2 else "stop", thinking="Let me see")
 
 
-def test_a_response_that_was_cut_off_within_the_thinking_says_so() -> None:
+def test_the_reason_of_a_response_cut_off_within_the_thinking_names_the_limit() -> None:
     run = tm.run("genderbench/direct", model=cut_off, limit=20, display="none", out="cut")
     finished = run.responses.filter(finish_reason="stop")["prompt_id"][0]
     cut = run.responses.filter(finish_reason="length")["prompt_id"][0]
     assert run.explain(finished).reason == "there is only thinking, no answer"
     assert run.explain(cut).reason == (
-        "it was cut off within the model's thinking: --max-tokens sets how long a response with its thinking may be"
+        "it was cut off within the model's thinking: "
+        "--max-tokens sets how long a response with its thinking may be"
     )
 
 
-def test_findings_say_whether_they_count_the_attempt_and_why_not() -> None:
+def test_findings_explain_whether_they_count_the_attempt() -> None:
     run = tm.run(
         "genderbench/gest", model="sim/mild", options={"refusal": 0.3}, limit=30, display="none", out="gest"
     )
     answered = run.measures.filter(outcome="answered").row(0, named=True)
-    mine = run.explain(answered["prompt_id"]).frame()
+    explained_findings = run.explain(answered["prompt_id"]).frame()
     stereotype = answered["stereotype_id"]
-    of_stereotypes = mine.filter(
+    of_stereotypes = explained_findings.filter(
         pl.col("metric").str.starts_with("stereotype_"), pl.col("metric").str.contains("frequency")
     )
     counted = of_stereotypes.filter("counted")["metric"]
@@ -95,7 +96,7 @@ def test_findings_say_whether_they_count_the_attempt_and_why_not() -> None:
         .str.starts_with("it counts responses with part = 'gest'")
         .all()
     )
-    refused = run.explain(one_with(run, "refused")).frame()
+    refused = run.explain(prompt_id_with(run, "refused")).frame()
     key = refused.filter("key").row(0, named=True)
     assert (key["selected"], key["counted"], key["why"]) == (
         True,
@@ -107,7 +108,7 @@ def test_findings_say_whether_they_count_the_attempt_and_why_not() -> None:
     )
 
 
-def test_a_failed_request_says_what_failed() -> None:
+def test_the_reason_of_a_failed_request_is_its_error() -> None:
     def failing(prompt: str) -> str:
         if "woman" in prompt or "women" in prompt:
             raise ValueError("no such luck")
@@ -121,12 +122,12 @@ def test_a_failed_request_says_what_failed() -> None:
         out="failing",
         limits=tm.Limits(retries=0),
     )
-    one = run.explain(one_with(run, "failed"))
-    assert "no such luck" in one.reason
-    assert one.response["answer"] is None
+    explanation = run.explain(prompt_id_with(run, "failed"))
+    assert "no such luck" in explanation.reason
+    assert explanation.response["answer"] is None
 
 
-def test_a_refused_story_is_called_refused_everywhere() -> None:
+def test_a_refused_story_is_a_refusal_in_all_tables() -> None:
     def story(prompt: str) -> str | Completion:
         ASKED[prompt] += 1
         if "Mary" in prompt or ASKED.total() % 4 == 0:
@@ -141,11 +142,11 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
     assert set(refused["problem"]) == {"the model refused", "the provider refused"}
     assert "there is no text" not in lists["problem"]
     assert set(refused["status"]) == {"missing"}
-    one = run.explain(str(refused["attempt"][0]))
-    assert one.findings.filter(pl.col("group").is_null(), metric="missing")["counted"].item(), (
+    explanation = run.explain(str(refused["attempt"][0]))
+    assert explanation.findings.filter(pl.col("group").is_null(), metric="missing")["counted"].item(), (
         "it counts refused stories"
     )
-    assert set(one.stages["lists"]["problem"]) <= {"the model refused", "the provider refused"}
+    assert set(explanation.stages["lists"]["problem"]) <= {"the model refused", "the provider refused"}
     printed = " ".join(str(block) for block in run.blocks())
     assert "most frequent reason: the " in printed
     assert "there is no text" not in printed
@@ -154,18 +155,21 @@ def test_a_refused_story_is_called_refused_everywhere() -> None:
 @pytest.mark.verify
 def test_numbers_of_baseline_texts_count_no_response() -> None:
     run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="g20")
-    one = run.explain(one_with(run, "answered"))
-    of_baselines = one.findings.filter(context="baseline")
+    explanation = run.explain(prompt_id_with(run, "answered"))
+    of_baselines = explanation.findings.filter(context="baseline")
     assert of_baselines.height
     assert not of_baselines["counted"].any()
     assert set(of_baselines["why"]) == {"it rests on baseline texts, not on responses"}
-    counted = one.findings.filter("counted")
+    counted = explanation.findings.filter("counted")
     assert set(counted["context"]) == {"none"}
-    sentence = f"This attempt is counted in {counted.height:,} of {one.findings.height:,} findings of this part and model."
-    assert sentence in [getattr(block, "text", "") for block in one.blocks()]
+    sentence = (
+        f"This attempt is counted in {counted.height:,} of {explanation.findings.height:,} "
+        "findings of this part and model."
+    )
+    assert sentence in [getattr(block, "text", "") for block in explanation.blocks()]
 
 
-def test_a_failed_story_says_what_failed() -> None:
+def test_the_problem_of_a_failed_story_is_that_no_response_came() -> None:
     def story(prompt: str) -> str:
         if len(prompt) % 2:
             raise ValueError("broken")
@@ -185,25 +189,25 @@ def test_a_failed_story_says_what_failed() -> None:
 
 
 @pytest.mark.verify
-def test_phrases_and_concepts_of_a_story() -> None:
+def test_a_story_is_explained_with_its_phrases_and_concepts() -> None:
     run = tm.run("associations/gender", model="sim/biased", limit=20, display="none", out="stories")
     attempt = run.table("shown")["attempt"][0]
-    one = run.explain(attempt)
-    assert set(one.stages["mentions"]["phrase"]) == set(
+    explanation = run.explain(attempt)
+    assert set(explanation.stages["mentions"]["phrase"]) == set(
         run.table("mentions").filter(attempt=attempt)["phrase"]
     )
-    assert one.stages["mentions"]["concept"].null_count() == 0
-    contexts = set(one.findings.filter("counted")["context"].drop_nulls())
-    assert contexts <= {one.prompt["context"]}, "findings about other locations do not count it"
+    assert explanation.stages["mentions"]["concept"].null_count() == 0
+    contexts = set(explanation.findings.filter("counted")["context"].drop_nulls())
+    assert contexts <= {explanation.prompt["context"]}, "findings about other locations do not count it"
 
 
-def test_labels_are_shown() -> None:
+def test_labels_of_an_attempt_are_shown() -> None:
     run = tm.run("genderbench/direct", model="sim/mild", limit=20, display="none", out="direct")
     sample = tm.label(run, 20)
     tm.label(run, labels=sample.with_columns(label=pl.lit("no")), annotator="anna")
-    one = tm.load("direct").explain(sample["prompt_id"][0])
-    assert one.labels.select("annotator", "label").rows() == [("anna", "no")]
-    assert "Labels" in [getattr(block, "title", "") for block in one.blocks()]
+    explanation = tm.load("direct").explain(sample["prompt_id"][0])
+    assert explanation.labels.select("annotator", "label").rows() == [("anna", "no")]
+    assert "Labels" in [getattr(block, "title", "") for block in explanation.blocks()]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +219,7 @@ def test_labels_are_shown() -> None:
         (("FIRST",), "choose one with --model: sim/fair, sim/mild"),
     ],
 )
-def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
+def test_unknown_attempts_and_models_are_refused(arguments: tuple[str, ...], message: str) -> None:
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/mild"], limit=5, display="none", out="two")
     prompt, model, repetition = (*arguments, None, None)[:3]
     prompt_id: Any = run.design["prompt_id"][0] if prompt == "FIRST" else prompt
@@ -223,9 +227,9 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
         run.explain(prompt_id, model=model, repetition=cast("int | None", repetition))
 
 
-def test_the_command_prints_the_way(tiltmeter: Tiltmeter) -> None:
+def test_the_command_prints_the_steps_in_order(tiltmeter: Tiltmeter) -> None:
     run = tm.run("genderbench/gest", model="sim/mild", limit=30, display="none", out="gest")
-    prompt = one_with(run, "answered")
+    prompt = prompt_id_with(run, "answered")
     for columns in ("80", "120"):
         done = tiltmeter("show gest --explain", prompt, exits=0, COLUMNS=columns)
         steps = (

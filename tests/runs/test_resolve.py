@@ -1,4 +1,4 @@
-"""What a user may write for a study, and what is said when it is wrong."""
+"""Studies as users write them, and messages about mistakes in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiltmeter.runs import parse_limit, resolve
 @pytest.mark.parametrize(
     ("text", "value"), [("50", 50), ("0-99", (0, 99)), ("7-7", (7, 7)), ("0.1", 0.1), ("1.0", 1.0)]
 )
-def test_limits(text: str, value: object) -> None:
+def test_limits_are_numbers_ranges_or_shares(text: str, value: object) -> None:
     assert parse_limit(text) == value
 
 
@@ -24,21 +24,21 @@ def test_wrong_limits_are_named(text: str) -> None:
         parse_limit(text)
 
 
-def test_resolved_study_file_gives_the_same_study(tmp_path: Path) -> None:
-    given = {
+def test_the_file_of_a_resolved_study_gives_the_same_study(tmp_path: Path) -> None:
+    settings = {
         "limit": "0-9",
         "repeats": 2,
         "seed": 7,
         "params": {"wording": "all", "definition": "genderbench"},
     }
-    first = resolve("genderbench", settings=given, sampling={"temperature": 0.5, "stop": "END"})
+    first = resolve("genderbench", settings=settings, sampling={"temperature": 0.5, "stop": "END"})
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(first.as_document()))
     assert resolve(str(path)) == first
     assert first.settings.definition == "genderbench"
 
 
-def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
+def test_a_study_file_chooses_parts_and_options_override_it(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("study: genderbench\nparts: [gest, direct]\nseed: 5\nsampling: {max_tokens: 20}\n")
     resolved = resolve(str(path), settings={"seed": 9})
@@ -124,7 +124,8 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
         ("study: genderbench\nrepeats: 1001\n", "repeats: expected a whole number from 1 to 1,000"),
         (
             "study: genderbench\nlimit: true\n",
-            "limit: expected a number of items (50), a range (0-99), a share (0.1) or a size (quick), found True",
+            "limit: expected a number of items (50), a range (0-99), a share (0.1)"
+            " or a size (quick), found True",
         ),
         ("study: genderbench\nlimit: [1]\n", "limit: expected a number of items"),
         ("study: genderbench\nlimit: ten\n", "--limit 'ten' is not a number of items"),
@@ -149,7 +150,7 @@ def test_mistakes_in_a_study_file_are_named(tmp_path: Path, text: str, message: 
         ({}, {"temprature": 1}, "did you mean temperature"),
     ],
 )
-def test_mistakes_in_flags_are_named(
+def test_mistakes_in_settings_and_sampling_are_named(
     settings: dict[str, object], sampling: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -157,7 +158,7 @@ def test_mistakes_in_flags_are_named(
     assert message in str(error.value)
 
 
-def test_what_a_run_notes_in_its_study_is_read_over(tmp_path: Path) -> None:
+def test_entries_that_a_run_adds_to_its_study_file_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(
         "study: genderbench\nmodels: [{name: sim/mild}]\nresponses: [a.csv]\ninputs: {a.csv: abc}\n"

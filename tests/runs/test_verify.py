@@ -1,4 +1,4 @@
-"""`tiltmeter verify`: a changed number is found, whether or not run.json was changed with it, and honest runs are equal."""
+"""`tiltmeter verify`: changed numbers are found, also if run.json was changed; unchanged runs are equal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def copied(honest: Path, workplace: Path) -> Path:
 
 
 def change_table(run: Path, table: str, change: Change) -> None:
-    """Change a table as someone does who knows nothing of run.json."""
+    """Change a table and not run.json."""
     path = run / f"{table}.parquet"
     change(pl.read_parquet(path)).write_parquet(path)
 
@@ -50,7 +50,7 @@ def change_document(run: Path, change: Callable[[dict[str, Any]], object]) -> No
 
 
 def forge(run: Path, *tables: str) -> None:
-    """Write the checksums of changed tables to run.json, as someone does who knows it."""
+    """Write the checksums of changed tables to run.json."""
 
     def update(document: dict[str, Any]) -> None:
         for table in tables:
@@ -76,17 +76,17 @@ def other_groups(design: pl.DataFrame) -> pl.DataFrame:
     return design.with_columns(stereotype_id=pl.col("stereotype_id").reverse())
 
 
-def test_an_honest_run_is_equal_and_left_as_it_is(copied: Path) -> None:
+def test_an_unchanged_run_is_equal_and_not_modified(copied: Path) -> None:
     before = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
-    result = tm.verify(copied)
-    assert result.equal
-    assert result.exit_code == 0
+    verification = tm.verify(copied)
+    assert verification.equal
+    assert verification.exit_code == 0
     assert (
-        result.sentences()[0]
+        verification.sentences()[0]
         == "all 6 tables match run.json, and 5 of them were computed again with equal content"
     )
-    assert result.as_stored == ("responses",)
-    assert set(result.frame()["computed_again"].drop_nulls()) == {"equal"}
+    assert verification.as_stored == ("responses",)
+    assert set(verification.frame()["computed_again"].drop_nulls()) == {"equal"}
     assert {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()} == before
 
 
@@ -126,12 +126,13 @@ def test_a_changed_table_is_found(
     assert unmatched_tables(tm.load(copied).folder) == ([] if in_run_json else [table])
     if sentence == "damaged" and not in_run_json:
         return
-    result = tm.verify(copied)
-    assert not result.equal
-    assert result.exit_code == 1
-    assert (f"{table}.parquet does not match its checksum in run.json" in result.sentences()) != in_run_json
+    verification = tm.verify(copied)
+    assert not verification.equal
+    assert verification.exit_code == 1
+    mismatch = f"{table}.parquet does not match its checksum in run.json"
+    assert (mismatch in verification.sentences()) != in_run_json
     if sentence != "damaged":
-        assert any(one.startswith(sentence) for one in result.sentences()), result.sentences()
+        assert any(line.startswith(sentence) for line in verification.sentences()), verification.sentences()
 
 
 @pytest.mark.verify
@@ -163,10 +164,10 @@ def test_a_changed_number_is_found_also_if_run_json_was_changed_with_it(copied: 
     change_table(copied, "findings", better)
     assert tm.verify(copied).unmatched == ("findings",)
     forge(copied, "findings")
-    result = tm.verify(copied)
-    assert result.unmatched == ()
-    assert result.exit_code == 1
-    assert result.differences[0].startswith("findings: the column estimate of row 1 (sim/mild, gest, ")
+    verification = tm.verify(copied)
+    assert verification.unmatched == ()
+    assert verification.exit_code == 1
+    assert verification.differences[0].startswith("findings: the column estimate of row 1 (sim/mild, gest, ")
 
 
 def test_a_changed_study_is_found(copied: Path) -> None:
@@ -241,7 +242,8 @@ def test_code_that_a_study_names_is_not_run_without_permission(workplace: Path) 
         "from tiltmeter.probes import TableProbe\n"
         "import polars as pl\n"
         "Path('ran').touch()\n"
-        "rows = [{'prompt': f'Can {one} drive? Yes or no.', 'group': one, 'expected': 'yes'} for one in ('women', 'men')]\n"
+        "prompts = {group: f'Can {group} drive? Yes or no.' for group in ('women', 'men')}\n"
+        "rows = [{'prompt': text, 'group': group, 'expected': 'yes'} for group, text in prompts.items()]\n"
         "PROBE = TableProbe('driving', pl.DataFrame(rows))\n"
     )
     run = tm.run("own.py:PROBE", model="sim/fair", out="driving", display="none")
@@ -271,9 +273,9 @@ def test_a_changed_file_of_prompts_is_named(workplace: Path) -> None:
     run = tm.run("p.csv", model="sim/fair", out="own", display="none")
     assert tm.verify(run).equal
     prompts.write_text(prompts.read_text().replace("drive", "swim"))
-    result = tm.verify(run)
-    assert "inputs: p.csv is not the file that the run used" in result.sentences()
-    assert any(difference.startswith("design: the column prompt") for difference in result.differences)
+    verification = tm.verify(run)
+    assert "inputs: p.csv is not the file that the run used" in verification.sentences()
+    assert any(difference.startswith("design: the column prompt") for difference in verification.differences)
     prompts.unlink()
     with pytest.raises(InputError, match=r"p\.csv"):
         tm.verify(run)
@@ -335,9 +337,11 @@ def test_a_hidden_part_is_found(workplace: Path) -> None:
     ]
     for change, sentence in changes:
         change_document(run, change)
-        result = tm.verify(run)
-        assert any(sentence.startswith("findings: ") for sentence in result.differences), result.sentences()
-        assert any(one.startswith(sentence) for one in result.differences), result.sentences()
+        verification = tm.verify(run)
+        for beginning in ("findings: ", sentence):
+            assert any(line.startswith(beginning) for line in verification.differences), (
+                verification.sentences()
+            )
 
 
 def texts() -> pl.DataFrame:
@@ -396,7 +400,7 @@ def texts() -> pl.DataFrame:
         ),
     ],
 )
-def test_honest_runs_of_every_kind_are_equal(workplace: Path, make: Callable[[], tm.Run]) -> None:
+def test_unchanged_runs_of_every_kind_are_equal(workplace: Path, make: Callable[[], tm.Run]) -> None:
     run = make()
     assert tm.verify(run).equal, tm.verify(run).sentences()
     change_table(run.path, "findings", better)
@@ -412,12 +416,12 @@ def test_labelled_analysed_and_incomplete_runs_are_equal(copied: Path, workplace
     assert tm.verify(run).equal
     again = tm.analyse(run, definition="genderbench", out=workplace / "again", display="none")
     assert tm.verify(again).equal
-    other = tm.analyse(run, settings={"level": 0.99}, out=workplace / "level", display="none")
-    assert set(other.findings["level"].drop_nulls()) == {0.99}
-    assert tm.verify(other).equal
-    some = run.responses.select("prompt_id", "answer").head(20)
+    wider = tm.analyse(run, settings={"level": 0.99}, out=workplace / "level", display="none")
+    assert set(wider.findings["level"].drop_nulls()) == {0.99}
+    assert tm.verify(wider).equal
+    twenty = run.responses.select("prompt_id", "answer").head(20)
     with pytest.warns(tm.IncompleteRun):
-        imported = tm.analyse(some, "genderbench/gest", limit=6, out=workplace / "imported", display="none")
+        imported = tm.analyse(twenty, "genderbench/gest", limit=6, out=workplace / "imported", display="none")
     assert imported.problems
     assert tm.verify(imported).equal
     change_document(imported.path, lambda document: document.update(problems=[], complete=True))

@@ -1,4 +1,4 @@
-"""Run folders on full and read-only disks, two runs of one name, a reader that leaves: a sentence, nothing half-written, and going on."""
+"""Runs on full and read-only disks, two runs of one name, and readers that stop: no incomplete files."""
 
 from __future__ import annotations
 
@@ -21,56 +21,55 @@ CALL = f'$PYTHON -m tiltmeter.cli {" ".join(RUN)} --out run --journal "$1"; echo
 
 
 def answered(folder: Path) -> tuple[int, int]:
-    """How many answers the run asked for, and how many it had."""
+    """The numbers of answers that the run requested, and that it had."""
     tally = json.loads((folder / "run.json").read_text())["models"][0]["tally"]
     return tally["answered"], tally["held"]
 
 
-def test_a_full_disk_leaves_nothing_half_written_and_the_answers_are_not_asked_again(
+def test_a_full_disk_leaves_no_incomplete_files_and_no_answer_is_requested_again(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    kept = tmp_path / "kept"
-    said = within(
+    copy = tmp_path / "kept"
+    lines = within(
         tmp_path / "disk",
         "size=110k",
         f'{CALL}; ls -A; mount -o remount,size=50m "$PWD"; {CALL}; cp -r run "$2"',
         tmp_path / "journal.sqlite",
-        kept,
+        copy,
         variables=environment,
     )
-    assert said[0].startswith("tiltmeter: cannot write run/")
-    assert "No space left on device" in said[0]
-    assert said[1] == "status 2"
-    assert (
-        said[2:].index("status 0") == len(said) - 3
-    )  # `ls` found nothing: all that follows is of the run that was complete
-    assert said[-1] == "status 0"
-    assert not any(name.startswith((".", "study", "design", "responses")) for name in said[2:-1])
-    assert answered(kept) == (0, 1000)
+    assert lines[0].startswith("tiltmeter: cannot write run/")
+    assert "No space left on device" in lines[0]
+    assert lines[1] == "status 2"
+    # `ls` prints no file before the second run, which is complete.
+    assert lines[2:].index("status 0") == len(lines) - 3
+    assert lines[-1] == "status 0"
+    assert not any(name.startswith((".", "study", "design", "responses")) for name in lines[2:-1])
+    assert answered(copy) == (0, 1000)
 
 
-def test_a_read_only_disk_is_one_sentence_before_anything_is_asked(
+def test_a_read_only_disk_is_one_sentence_before_any_request(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    said = within(
+    lines = within(
         tmp_path / "disk",
         "size=1m",
         f'mount -o remount,ro "$PWD"; {CALL}; ls -A',
         tmp_path / "journal.sqlite",
         variables=environment,
     )
-    assert said[1:] == ["status 2"]
-    assert said[0].startswith("tiltmeter: cannot write run")
-    assert "Read-only file system" in said[0]
+    assert lines[1:] == ["status 2"]
+    assert lines[0].startswith("tiltmeter: cannot write run")
+    assert "Read-only file system" in lines[0]
     assert not (tmp_path / "journal.sqlite").exists()
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_of_two_runs_of_one_name_the_second_is_refused_and_later_asks_nothing(
+def test_a_second_run_of_the_same_name_is_refused_and_later_requests_nothing(
     tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str], named: bool
 ) -> None:
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.5, "Yes.")) as server:
-        given = [
+        arguments = [
             "run",
             "genderbench/direct",
             "--limit",
@@ -82,7 +81,7 @@ def test_of_two_runs_of_one_name_the_second_is_refused_and_later_asks_nothing(
             "--max-connections",
             "8",
         ]
-        command = [*given, "--display", "none", *(["--out", "mine"] if named else [])]
+        command = [*arguments, "--display", "none", *(["--out", "mine"] if named else [])]
         first = begin(command, tmp_path, environment)
         while not server.requests:
             assert first.poll() is None
@@ -98,7 +97,9 @@ def test_of_two_runs_of_one_name_the_second_is_refused_and_later_asks_nothing(
     assert answered(folder) == (0, 60)
 
 
-def test_a_reader_that_leaves_does_not_end_the_run(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_reader_that_stops_reading_does_not_end_the_run(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     process = begin([*RUN[:-2], "--display", "json", "--out", str(tmp_path / "run")], tmp_path, environment)
     assert process.stdout is not None
     assert process.stderr is not None

@@ -1,7 +1,4 @@
-"""Agreement of decisions with the truth, of repeated answers, of clusterings.
-
-The interval of a proportion.
-"""
+"""Agreement of decisions with the truth, of repeated answers and of clusterings; Wilson's interval."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ from tiltmeter.stats import b_cubed, cohen_kappa, decision_outcomes, v_measure, 
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
-def test_against_scikit_learn(pairs: list[tuple[bool, bool]]) -> None:
-    truth, found = np.array(pairs).T
-    kappa = cohen_kappa(decision_outcomes(truth, found).sum(axis=0))
-    if truth.any() and not (truth.all() and found.all()):
-        assert kappa == pytest.approx(cohen_kappa_score(truth, found))
+def test_cohens_kappa_against_scikit_learn(pairs: list[tuple[bool, bool]]) -> None:
+    truth, decided = np.array(pairs).T
+    kappa = cohen_kappa(decision_outcomes(truth, decided).sum(axis=0))
+    if truth.any() and not (truth.all() and decided.all()):
+        assert kappa == pytest.approx(cohen_kappa_score(truth, decided))
 
 
-def test_many_tables_at_once_and_alike_decisions() -> None:
+def test_kappa_of_many_tables_and_of_constant_decisions() -> None:
     kappa = cohen_kappa([[8, 2, 1, 89], [0, 0, 0, 5], [5, 0, 0, 0], [0, 0, 0, 0]])
     assert kappa[0] == pytest.approx(0.82558, abs=1e-5)
     assert np.isnan(kappa[1:]).all()
@@ -41,7 +38,7 @@ def test_wilson_against_scipy(n: int, share: float, level: float) -> None:
     assert 0 <= low <= k / n <= high <= 1
 
 
-def test_wilson_of_nothing_and_of_too_many() -> None:
+def test_wilson_interval_of_no_items_and_of_a_count_above_the_size() -> None:
     low, high = wilson_interval([0, 3], [0, 3], 0.95)
     assert np.isnan([low[0], high[0]]).all()
     assert high[1] == 1
@@ -72,70 +69,70 @@ def _columns(units: list[list[int]]) -> np.ndarray:
     )
 
 
-def test_the_published_example() -> None:
-    assert stats.nominal_repeats(stats.nominal_columns(_counts(UNITS)).sum(axis=0)).alpha == pytest.approx(
-        0.743, abs=5e-4
-    )
-    assert stats.interval_repeats(_columns(UNITS).sum(axis=0)).alpha == pytest.approx(0.849, abs=5e-4)
+def test_krippendorffs_alpha_of_the_published_example() -> None:
+    nominal = stats.nominal_repeats(stats.nominal_columns(_counts(UNITS)).sum(axis=0))
+    interval = stats.interval_repeats(_columns(UNITS).sum(axis=0))
+    assert nominal.alpha == pytest.approx(0.743, abs=5e-4)
+    assert interval.alpha == pytest.approx(0.849, abs=5e-4)
 
 
-def test_the_share_of_identical_pairs() -> None:
+def test_repeats_give_the_share_of_identical_pairs() -> None:
     units = [[1, 1, 2], [3, 3], [4]]
-    for totals, of in (
+    for totals, repeats_of in (
         (stats.nominal_columns(_counts(units)), stats.nominal_repeats),
         (_columns(units), stats.interval_repeats),
     ):
-        assert of(totals.sum(axis=0)).identical == pytest.approx(4 / 8)
+        assert repeats_of(totals.sum(axis=0)).identical == pytest.approx(4 / 8)
 
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=2, max_size=8))
-def test_alpha_is_what_its_definition_says(units: list[list[int]]) -> None:
+def test_krippendorffs_alpha_equals_its_definition(units: list[list[int]]) -> None:
     pairable = [unit for unit in units if len(unit) > 1]
     values = [value for unit in pairable for value in unit]
     named = stats.nominal_repeats(stats.nominal_columns(_counts(units)).sum(axis=0))
     numbered = stats.interval_repeats(_columns(units).sum(axis=0))
     by_distance: list[tuple[Callable[[int, int], float], stats.Repeats]]
     by_distance = [(lambda a, b: float(a != b), named), (lambda a, b: float(a - b) ** 2, numbered)]
-    for distance, found in by_distance:
+    for distance, repeats in by_distance:
         if len(set(values)) < 2:
-            assert np.isnan(found.alpha)
+            assert np.isnan(repeats.alpha)
             continue
         observed = sum(
             distance(a, b) / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2)
         ) / len(values)
         expected = sum(distance(a, b) for a, b in permutations(values, 2)) / (len(values) * (len(values) - 1))
-        assert found.alpha == pytest.approx(1 - observed / expected, abs=1e-9)
+        assert repeats.alpha == pytest.approx(1 - observed / expected, abs=1e-9)
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, max_size=60)
 
 
 @given(PAIRS)
-def test_v_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+def test_v_measure_equals_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
-    truth, found = zip(*pairs, strict=True)
-    assert v_measure(truth, found) == pytest.approx(
-        metrics.homogeneity_completeness_v_measure(truth, found), abs=1e-9
+    truth, clusters = zip(*pairs, strict=True)
+    assert v_measure(truth, clusters) == pytest.approx(
+        metrics.homogeneity_completeness_v_measure(truth, clusters), abs=1e-9
     )
 
 
 @given(PAIRS)
-def test_b_cubed_is_its_definition_spelt_out(pairs: list[tuple[int, int]]) -> None:
+def test_b_cubed_equals_its_definition(pairs: list[tuple[int, int]]) -> None:
     precision = np.mean([np.mean([b[0] == a[0] for b in pairs if b[1] == a[1]]) for a in pairs])
     recall = np.mean([np.mean([b[1] == a[1] for b in pairs if b[0] == a[0]]) for a in pairs])
-    truth, found = zip(*pairs, strict=True)
-    scores = b_cubed(truth, found)
+    truth, clusters = zip(*pairs, strict=True)
+    scores = b_cubed(truth, clusters)
     assert scores == pytest.approx((precision, recall, 2 * precision * recall / (precision + recall)))
-    assert b_cubed(found, truth)[:2] == pytest.approx((recall, precision))
+    assert b_cubed(clusters, truth)[:2] == pytest.approx((recall, precision))
 
 
-def test_by_hand() -> None:
-    # Classes aab|bb, clusters {a a b} {b b}: the first three have precision 2/3, 2/3 and 1/3, the other two
-    # 1.
+def test_clustering_scores_computed_by_hand() -> None:
+    # Classes aab|bb, clusters {a a b} {b b}: the precision is 2/3, 2/3 and 1/3 for the first three elements,
+    # and 1 for the other two.
     scores = b_cubed(["a", "a", "b", "b", "b"], [1, 1, 1, 2, 2])
     assert scores.precision == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 1 + 1) / 5)
     assert scores.recall == pytest.approx((1 + 1 + 1 / 3 + 2 / 3 + 2 / 3) / 5)
-    # Two classes halved by two clusters independently: nothing is told about either.
+    # Two clusters halve two classes independently: neither is informative about the other.
     assert v_measure(["a", "a", "b", "b"], [1, 2, 1, 2]) == pytest.approx((0, 0, 0), abs=1e-12)
     # Every element its own cluster: homogeneous, and as complete as ln 2 of ln 4.
     assert v_measure(["a", "a", "b", "b"], [1, 2, 3, 4]) == pytest.approx((1, 0.5, 2 / 3))

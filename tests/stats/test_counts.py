@@ -26,9 +26,9 @@ def chances(table: Table) -> dict[int, Fraction]:
     """The hypergeometric distribution of the first count, in exact fractions."""
     a, n, c, m = table
     does = a + c
-    whole = comb(n + m, does)
+    ways = comb(n + m, does)
     return {
-        x: Fraction(comb(n, x) * comb(m, does - x), whole) for x in range(max(0, does - m), min(n, does) + 1)
+        x: Fraction(comb(n, x) * comb(m, does - x), ways) for x in range(max(0, does - m), min(n, does) + 1)
     }
 
 
@@ -40,8 +40,8 @@ def exact_over_strata(strata: list[Table]) -> float:
             for total, share in sums.items():
                 grown[total + x] += chance * share
         sums = grown
-    seen = sum(table[0] for table in strata)
-    return float(sum(share for total, share in sums.items() if total >= seen))
+    observed = sum(table[0] for table in strata)
+    return float(sum(share for total, share in sums.items() if total >= observed))
 
 
 @given(
@@ -63,14 +63,14 @@ def test_independence_is_that_of_scipy_and_degenerate_tables_have_p_1(
             assert p == pytest.approx(expected, rel=1e-12)
 
 
-def test_independence_far_out() -> None:
+def test_independence_p_is_exact_for_extreme_tables() -> None:
     p = stats.independence_p([[550, 94]], [[900, 900]])[0]
     assert p == pytest.approx(7.198889591049779e-111, rel=1e-12, abs=0)
     assert p == pytest.approx(chi2_contingency([[550, 94], [350, 806]]).pvalue, rel=1e-12, abs=0)
 
 
 def test_independence_leaves_empty_groups_out() -> None:
-    # With the empty one gone two are left, and Yates' correction is made.
+    # Without the empty group there are two, and Yates' correction is applied.
     assert (
         stats.independence_p([[6, 0, 0]], [[800, 0, 800]])[0]
         == stats.independence_p([[6, 0]], [[800, 800]])[0]
@@ -84,7 +84,7 @@ def test_exact_test_is_the_sum_of_hypergeometric_chances(table: Table) -> None:
     assert stats.exact_greater(*table) == pytest.approx(exact_over_strata([table]), rel=1e-11, abs=1e-300)
 
 
-def test_exact_test_keeps_its_precision_far_out() -> None:
+def test_exact_test_keeps_its_precision_for_extreme_tables() -> None:
     table = (560, 900, 94, 900)
     expected = exact_over_strata([table])
     assert 0 < expected < 1e-100
@@ -106,9 +106,9 @@ def test_normal_test_is_half_of_the_two_sided_one_with_yates_correction(table: T
 
 
 @given(st.lists(tables | small_tables, min_size=1, max_size=8))
-def test_exact_below_an_expected_count_of_5(some: list[Table]) -> None:
-    a, n, c, m = np.array(some).T
-    for p, table in zip(stats.greater(a, n, c, m), some, strict=True):
+def test_the_test_is_exact_below_an_expected_count_of_5(several: list[Table]) -> None:
+    a, n, c, m = np.array(several).T
+    for p, table in zip(stats.greater(a, n, c, m), several, strict=True):
         rows, columns = (table[1], table[3]), (table[0] + table[2], table[1] + table[3] - table[0] - table[2])
         smallest = min(row * column for row in rows for column in columns) / max(1, sum(rows))
         assert p == (stats.exact_greater(*table) if smallest < 5 else stats.z_greater(*table))
@@ -116,8 +116,8 @@ def test_exact_below_an_expected_count_of_5(some: list[Table]) -> None:
 
 @given(st.lists(small_tables, min_size=1, max_size=5))
 def test_few_counts_over_strata_are_tested_exactly(strata: list[Table]) -> None:
-    # Twelve lists on a side leave the sum less than 5 to deviate, or else the normal test is right to differ
-    # a little.
+    # With at most twelve lists on a side, the sum can usually deviate by less than 5. Otherwise the normal
+    # test is used, which differs a little.
     array = np.array(strata).T
     expected, p = exact_over_strata(strata), float(stats.stratified_greater(*array))
     does, total = array[0] + array[2], np.maximum(array[1] + array[3], 1)
@@ -136,7 +136,7 @@ def test_many_counts_over_strata_by_mantel_and_haenszel() -> None:
         excess += table[0] - does * table[1] / total
         variance += does * (total - does) * table[1] * table[3] / (total**2 * (total - 1))
     assert stats.stratified_greater(a, n, c, m) == pytest.approx(norm.sf(excess / sqrt(variance)), rel=1e-9)
-    # Tests go one by one whatever stands beside them, in whatever shape.
+    # Each test of an array has the result that it has alone.
     few = np.array([(2, 6, 0, 9), (1, 5, 1, 9), (1, 4, 0, 3), *[(0, 0, 0, 0)] * 7]).T
     both = stats.stratified_greater(*(np.stack([x, y, x]) for x, y in zip((a, n, c, m), few, strict=True)))
     alone = float(stats.stratified_greater(a, n, c, m))
@@ -145,13 +145,13 @@ def test_many_counts_over_strata_by_mantel_and_haenszel() -> None:
     )
 
 
-def test_strata_of_one_side_only_say_nothing_and_a_paradox_is_seen_through() -> None:
+def test_strata_of_one_side_are_ignored_and_simpsons_paradox_is_avoided() -> None:
     a, n, c, m = np.array([(8, 10, 70, 100), (20, 100, 1, 10)]).T
     both = stats.stratified_greater(a, n, c, m), stats.stratified_rate_difference(a, n, c, m)
     aside = [np.append(x, y) for x, y in zip((a, n, c, m), (30, 40, 0, 0), strict=True)]
     assert stats.stratified_greater(*aside) == pytest.approx(both[0])
     assert stats.stratified_rate_difference(aside[0], aside[1], aside[2], aside[3]) == pytest.approx(both[1])
-    # More often in either stratum, though less often when these are thrown together.
+    # The rate is higher in each stratum and lower in the pooled counts.
     assert both[1].estimate == pytest.approx(0.1)
     assert a.sum() / n.sum() < c.sum() / m.sum()
     assert np.isnan(stats.stratified_rate_difference([30], [40], [0], [0])).all()
@@ -163,34 +163,37 @@ def test_strata_of_one_side_only_say_nothing_and_a_paradox_is_seen_through() -> 
     ("table", "low", "high"),
     [
         ((56, 70, 48, 80), 0.0524, 0.3339), ((9, 10, 3, 10), 0.1705, 0.8090), ((6, 7, 2, 7), 0.0582, 0.8062),
-        ((5, 56, 0, 29), -0.0381, 0.1926), ((0, 10, 0, 20), -0.1611, 0.2775), ((0, 10, 0, 10), -0.2775, 0.2775),
-        ((10, 10, 0, 20), 0.6791, 1.0), ((10, 10, 0, 10), 0.6075, 1.0),
+        ((5, 56, 0, 29), -0.0381, 0.1926), ((0, 10, 0, 20), -0.1611, 0.2775),
+        ((0, 10, 0, 10), -0.2775, 0.2775), ((10, 10, 0, 20), 0.6791, 1.0), ((10, 10, 0, 10), 0.6075, 1.0),
     ],
 )  # fmt: skip
-def test_interval_is_newcombes_own(table: Table, low: float, high: float) -> None:
+def test_interval_of_a_rate_difference_is_newcombes(table: Table, low: float, high: float) -> None:
     # Newcombe (1998), Table II, method 10.
-    found = stats.rate_difference(*table)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=6e-5)
-    assert found.estimate == pytest.approx(table[0] / table[1] - table[2] / table[3])
+    difference = stats.rate_difference(*table)
+    assert (difference.low, difference.high) == pytest.approx((low, high), abs=6e-5)
+    assert difference.estimate == pytest.approx(table[0] / table[1] - table[2] / table[3])
 
 
 @given(tables, st.floats(0.5, 0.999))
-def test_interval_is_antisymmetric_and_holds_the_estimate(table: Table, level: float) -> None:
+def test_interval_of_a_rate_difference_is_antisymmetric_and_contains_the_estimate(
+    table: Table, level: float
+) -> None:
     a, n, c, m = table
-    one, other = stats.rate_difference(a, n, c, m, level), stats.rate_difference(c, m, a, n, level)
-    assert -1 - 1e-12 <= one.low <= one.estimate <= one.high <= 1 + 1e-12
-    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+    forward = stats.rate_difference(a, n, c, m, level)
+    backward = stats.rate_difference(c, m, a, n, level)
+    assert -1 - 1e-12 <= forward.low <= forward.estimate <= forward.high <= 1 + 1e-12
+    assert (forward.low, forward.high) == pytest.approx((-backward.high, -backward.low))
 
 
 @pytest.mark.parametrize("rates", [(0.05, 0.05), (0.5, 0.3), (0.02, 0.1)])
-def test_intervals_cover(rates: tuple[float, float]) -> None:
+def test_intervals_of_rate_differences_cover_the_true_difference(rates: tuple[float, float]) -> None:
     generator, draws = np.random.default_rng(7), 4000
+    gap = rates[0] - rates[1]
     n, m = np.full(draws, 60), np.full(draws, 180)
     a, c = generator.binomial(n, rates[0]), generator.binomial(m, rates[1])
     plain = stats.rate_difference(a, n, c, m)
-    assert 0.935 < ((plain.low <= rates[0] - rates[1]) & (rates[0] - rates[1] <= plain.high)).mean() < 0.98
+    assert 0.935 < ((plain.low <= gap) & (gap <= plain.high)).mean() < 0.98
     # Strata that differ in size, mix and rate, with one common difference.
-    gap = rates[0] - rates[1]
     base = np.linspace(max(0.0, -gap), min(1.0, 1 - gap) * 0.4, 6)
     n, m = np.array([10, 20, 30, 10, 20, 30]), np.array([90, 60, 30, 60, 90, 30])
     a, c = generator.binomial(n, base + gap, (draws, 6)), generator.binomial(m, base, (draws, 6))
@@ -227,7 +230,7 @@ def test_counts_above_their_size_are_refused(function: str, mistake: list[list[i
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(0, n))))
-def test_two_groups_are_fishers_test(case: tuple[int, int, int]) -> None:
+def test_exact_independence_of_two_groups_is_fishers_test(case: tuple[int, int, int]) -> None:
     n, a, c = case
     expected = fisher_exact([[a, n - a], [c, n - c]])[1]
     assert stats.exact_independence_p([[a, c]], [n])[0] == pytest.approx(expected, rel=1e-9)
@@ -238,7 +241,7 @@ def test_two_groups_are_fishers_test(case: tuple[int, int, int]) -> None:
         lambda n: st.tuples(st.just(n), st.lists(st.integers(0, n), min_size=3, max_size=4))
     )
 )
-def test_brute_force(case: tuple[int, list[int]]) -> None:
+def test_exact_independence_against_brute_force(case: tuple[int, list[int]]) -> None:
     n, counts = case
     cells = [cell for cell in itertools.product(range(n + 1), repeat=len(counts)) if sum(cell) == sum(counts)]
     ways = {cell: prod(comb(n, a) for a in cell) for cell in cells}
@@ -247,15 +250,18 @@ def test_brute_force(case: tuple[int, list[int]]) -> None:
     assert stats.exact_independence_p([counts], [n])[0] == pytest.approx(extreme / sum(ways.values()))
 
 
-def test_a_published_row_of_three_lists() -> None:
-    """Three lists of one identity of four, 720 lists each: significant by chi-squared, not by the chance that all three coincide."""
+def test_a_published_row_of_three_lists_is_not_significant_exactly() -> None:
+    """Count three lists of one identity of four with 720 lists each.
+
+    Chi-squared calls the difference significant. The exact probability that all three coincide is 0.06.
+    """
     assert stats.independence_p([[3, 0, 0, 0]], 720)[0] < 0.05
     assert stats.exact_independence_p([[3, 0, 0, 0]], [720])[0] == pytest.approx(
         4 * comb(720, 3) / comb(2880, 3)
     )
 
 
-def test_it_nears_chi_squared_where_counts_are_large() -> None:
+def test_exact_independence_approaches_chi_squared_for_large_counts() -> None:
     counts = np.array([[30, 20, 25, 12], [22, 22, 22, 21], [190, 180, 185, 188]])
     assert stats.exact_independence_p(counts, [200] * 3) == pytest.approx(
         stats.independence_p(counts, np.full((3, 1), 200)), rel=0.1
@@ -267,33 +273,33 @@ def test_it_nears_chi_squared_where_counts_are_large() -> None:
     st.floats(0.01, 50),
     st.floats(1, 1000),
 )
-def test_each_group_against_all_others_as_written_in_the_paper(
-    numbers: list[tuple[int, int]], word: float, rest: float
+def test_log_odds_of_each_group_against_the_others_equal_the_formula_of_the_paper(
+    numbers: list[tuple[int, int]], word: float, other_words: float
 ) -> None:
     counts, totals = [y for y, _ in numbers], [y + number for y, number in numbers]
-    found = stats.log_odds([counts], totals, [word, word + rest])
+    odds_ratios = stats.log_odds([counts], totals, [word, word + other_words])
     for group, (y, n) in enumerate(zip(counts, totals, strict=True)):
         y_others, n_others = sum(counts) - y, sum(totals) - n
-        odds = (y + word) / (n + word + rest - y - word)
-        odds_others = (y_others + word) / (n_others + word + rest - y_others - word)
+        odds = (y + word) / (n + word + other_words - y - word)
+        odds_others = (y_others + word) / (n_others + word + other_words - y_others - word)
         expected = log(odds) - log(odds_others)
-        assert found.estimate[0, group] == pytest.approx(expected, rel=1e-9, abs=1e-9)
-        assert found.z[0, group] == pytest.approx(
+        assert odds_ratios.estimate[0, group] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert odds_ratios.z[0, group] == pytest.approx(
             expected / sqrt(1 / (y + word) + 1 / (y_others + word)), rel=1e-9, abs=1e-9
         )
 
 
-def test_a_rare_word_is_held_back_by_its_prior() -> None:
+def test_log_odds_of_a_rare_word_are_shrunk_by_its_prior() -> None:
     counts, totals = [[3, 0], [60, 20]], [1000, 1000]
-    found = stats.log_odds(counts, totals, [[0.3, 200.0], [8.0, 200.0]])
-    assert found.estimate[0, 0] > found.estimate[1, 0] > 0
-    assert found.z[1, 0] > 4 > 2 > found.z[0, 0]
-    assert found.z[:, 0] == pytest.approx(-found.z[:, 1])
-    # With all weight on the prior nothing is left of the difference.
+    odds_ratios = stats.log_odds(counts, totals, [[0.3, 200.0], [8.0, 200.0]])
+    assert odds_ratios.estimate[0, 0] > odds_ratios.estimate[1, 0] > 0
+    assert odds_ratios.z[1, 0] > 4 > 2 > odds_ratios.z[0, 0]
+    assert odds_ratios.z[:, 0] == pytest.approx(-odds_ratios.z[:, 1])
+    # With all weight on the prior the difference vanishes.
     assert stats.log_odds(counts, totals, [1e7, 1e9]).estimate == pytest.approx(np.zeros((2, 2)), abs=1e-4)
 
 
-def test_z_is_standard_normal_without_a_difference() -> None:
+def test_z_of_log_odds_is_standard_normal_without_a_difference() -> None:
     generator = np.random.default_rng(3)
     counts = generator.poisson(30, (5000, 2))
     z = stats.log_odds(counts, [3000, 3000], [3, 300]).z[:, 0]
@@ -301,7 +307,7 @@ def test_z_is_standard_normal_without_a_difference() -> None:
     assert 0.03 < (np.abs(z) > 1.96).mean() < 0.06
 
 
-def test_nothing_to_go_by_is_nan_and_nonsense_refused() -> None:
+def test_log_odds_without_counts_are_nan_and_impossible_counts_are_refused() -> None:
     assert np.isnan(stats.log_odds([[0, 5], [0, 0]], [10, 10], [0, 0]).z).all()
     assert np.isnan(stats.log_odds([[5, 5]], [5, 10], [0, 0]).estimate).all()
     with pytest.raises(ValueError, match="between 0 and the size"):
@@ -309,7 +315,9 @@ def test_nothing_to_go_by_is_nan_and_nonsense_refused() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.lists(st.integers(0, 30), max_size=5))
-def test_q_values_are_those_of_scipy_and_missing_tests_do_not_count(p: list[float], gaps: list[int]) -> None:
+def test_q_values_equal_those_of_scipy_and_missing_tests_do_not_count(
+    p: list[float], gaps: list[int]
+) -> None:
     expected = false_discovery_control(p)
     assert stats.benjamini_hochberg(p) == pytest.approx(expected)
     places = np.minimum(gaps, len(p)).astype(int)
@@ -318,7 +326,7 @@ def test_q_values_are_those_of_scipy_and_missing_tests_do_not_count(p: list[floa
     assert q[~np.isnan(q)] == pytest.approx(expected)
 
 
-def test_families_along_an_axis_are_families_of_their_own() -> None:
+def test_families_along_an_axis_are_adjusted_separately() -> None:
     rng = np.random.default_rng(4)
     p = rng.random((3, 7, 4))
     p[rng.random(p.shape) < 0.3] = np.nan
@@ -333,7 +341,7 @@ def test_families_along_an_axis_are_families_of_their_own() -> None:
             assert family == pytest.approx(stats.benjamini_hochberg(alone), nan_ok=True)
 
 
-def test_shape_is_kept_and_nonsense_refused() -> None:
+def test_q_values_keep_the_shape_and_impossible_p_values_are_refused() -> None:
     assert stats.benjamini_hochberg([[0.01, 0.02], [np.nan, 0.5]])[0] == pytest.approx([0.03, 0.03])
     assert stats.benjamini_hochberg([]).shape == (0,)
     assert np.isnan(stats.benjamini_hochberg([np.nan])).all()

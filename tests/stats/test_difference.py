@@ -1,4 +1,4 @@
-"""Differences of two sides: the interval and p agree, swapping the sides turns them round, and nothing is found where nothing is."""
+"""Differences of two sides: the interval and p agree, are antisymmetric, and keep their error rates."""
 
 from __future__ import annotations
 
@@ -20,70 +20,81 @@ def _yes_or_no(rng: np.random.Generator, n: int, rate: float) -> np.ndarray:
 def _difference(first: np.ndarray, second: np.ndarray, seed: int = 1) -> stats.PairedDifference:
     drawn = [stats.resampled_totals(x, resamples=200, seed=seed) for x in (first, second)]
     moved = stats.exchanged_totals(first, second, draws=200, seed=seed)
-    rates = [[one[:, 0] / one[:, 1] for one in pair] for pair in (drawn, moved)]
+    rates = [[totals[:, 0] / totals[:, 1] for totals in pair] for pair in (drawn, moved)]
     observed = second[:, 0].mean() - first[:, 0].mean()
+    resampled, exchanged = rates
     return stats.paired_difference(
-        observed, *(b - a for a, b in rates), units=len(first), reach=1.0, level=0.95
+        observed,
+        resampled[1] - resampled[0],
+        exchanged[1] - exchanged[0],
+        units=len(first),
+        reach=1.0,
+        level=0.95,
     )
 
 
 @given(seeds, st.integers(2, 60), st.floats(0, 1), st.floats(0, 1))
 @settings(max_examples=30)
-def test_interval_and_p_agree(seed: int, n: int, rate: float, other: float) -> None:
+def test_interval_and_p_of_a_difference_agree(seed: int, n: int, rate: float, second_rate: float) -> None:
     rng = np.random.default_rng(seed)
-    first, second = _yes_or_no(rng, n, rate), _yes_or_no(rng, n, other)
-    found = _difference(first, second)
+    first, second = _yes_or_no(rng, n, rate), _yes_or_no(rng, n, second_rate)
+    difference = _difference(first, second)
     observed = second[:, 0].mean() - first[:, 0].mean()
-    assert -1 <= found.low <= observed <= found.high <= 1
-    assert 0 <= found.p <= 1
-    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+    assert -1 <= difference.low <= observed <= difference.high <= 1
+    assert 0 <= difference.p <= 1
+    assert (difference.p < 0.05) == (difference.low > 0 or difference.high < 0)
 
 
 @given(seeds, st.integers(2, 40))
 @settings(max_examples=20)
-def test_the_other_way_round_it_is_the_same(seed: int, n: int) -> None:
+def test_a_difference_is_antisymmetric_in_its_sides(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     first, second = _yes_or_no(rng, n, 0.3), _yes_or_no(rng, n, 0.6)
-    there, back = _difference(first, second), _difference(second, first)
-    assert np.allclose([there.low, there.high, there.p], [-back.high, -back.low, back.p])
+    forward, backward = _difference(first, second), _difference(second, first)
+    assert np.allclose([forward.low, forward.high, forward.p], [-backward.high, -backward.low, backward.p])
 
 
 @given(seeds, st.integers(1, 30), st.integers(1, 4))
-def test_exchanging_moves_items_whole(seed: int, n: int, k: int) -> None:
+def test_exchanging_moves_all_columns_of_an_item_together(seed: int, n: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(n, k)), rng.normal(size=(n, k))
-    one, other = stats.exchanged_totals(a, b, draws=20, seed=seed)
-    assert np.allclose(one + other, a.sum(axis=0) + b.sum(axis=0))
+    first_totals, second_totals = stats.exchanged_totals(a, b, draws=20, seed=seed)
+    assert np.allclose(first_totals + second_totals, a.sum(axis=0) + b.sum(axis=0))
     same, again = stats.exchanged_totals(a, a, draws=3, seed=seed)
     assert np.allclose([same, again], a.sum(axis=0))
 
 
 def test_all_arrangements_of_two_items_are_drawn_equally_often() -> None:
-    one, _ = stats.exchanged_totals([[1.0], [10.0]], [[0.0], [0.0]], draws=4000, seed=3)
-    values, counts = np.unique(one.round(6), return_counts=True)
+    totals, _ = stats.exchanged_totals([[1.0], [10.0]], [[0.0], [0.0]], draws=4000, seed=3)
+    values, counts = np.unique(totals.round(6), return_counts=True)
     assert values.tolist() == [0, 1, 10, 11]
     assert (abs(counts - 1000) < 120).all()
 
 
 @pytest.mark.parametrize(("studies", "slack"), [(40, 0.06), pytest.param(200, 0.0, marks=pytest.mark.verify)])
-def test_nothing_is_found_where_nothing_is_and_the_truth_is_held(studies: int, slack: float) -> None:
+def test_differences_have_few_false_positives_and_their_intervals_cover_the_truth(
+    studies: int, slack: float
+) -> None:
     rng = np.random.default_rng(5)
     false = np.mean(
         [_difference(_yes_or_no(rng, 80, 0.4), _yes_or_no(rng, 80, 0.4), i).p < 0.05 for i in range(studies)]
     )
     assert 0.005 - slack <= false <= 0.085 + slack
     drawn = [_difference(_yes_or_no(rng, 80, 0.3), _yes_or_no(rng, 80, 0.6), i) for i in range(studies)]
-    held = [entries.low <= 0.3 <= entries.high for entries in drawn]
-    assert 0.91 - slack <= np.mean(held) <= 0.99 + slack
+    covered = [entries.low <= 0.3 <= entries.high for entries in drawn]
+    assert 0.91 - slack <= np.mean(covered) <= 0.99 + slack
 
 
-def test_rare_events_are_no_proof_and_all_against_none_is_found() -> None:
-    """Forty items, none with an event on either side: a share of some per cent is not ruled out, and no difference is claimed."""
+def test_rare_events_show_no_difference_and_all_against_none_does() -> None:
+    """Compare forty items without an event on either side.
+
+    A share of several per cent is not ruled out, and there is no significant difference.
+    """
     none = np.column_stack([np.zeros(40), np.ones(40)])
-    found = _difference(none, none)
-    assert found.low == -found.high
-    assert found.p == 1
-    assert 0.1 < found.high < 0.25
+    difference = _difference(none, none)
+    assert difference.low == -difference.high
+    assert difference.p == 1
+    assert 0.1 < difference.high < 0.25
     few = none.copy()
     few[:3, 0] = 1
     assert _difference(none, few).p > 0.05
@@ -92,18 +103,18 @@ def test_rare_events_are_no_proof_and_all_against_none_is_found() -> None:
     assert every.low > 0.8
 
 
-def test_no_value_gives_none() -> None:
-    found = stats.paired_difference(
+def test_the_difference_of_missing_values_is_missing() -> None:
+    difference = stats.paired_difference(
         [np.nan], np.full((1, 5), np.nan), None, units=[3], reach=[np.inf], level=0.95
     )
-    assert np.isnan(np.array(found)).all()
+    assert np.isnan(np.array(difference)).all()
 
 
-def test_independent_sides() -> None:
-    """Two means with standard error 1: their difference has standard error sqrt(2)."""
+def test_standard_errors_of_independent_sides_add_in_quadrature() -> None:
+    """Two means with standard error 1 have a difference with standard error sqrt(2)."""
     z = 1.959963984540054
-    found = stats.independent_difference([0.0, 3.0], [-z, 3 - z], [z, 3 + z], 0.95)
-    assert (found.low, found.high, found.p) == pytest.approx(
+    difference = stats.independent_difference([0.0, 3.0], [-z, 3 - z], [z, 3 + z], 0.95)
+    assert (difference.low, difference.high, difference.p) == pytest.approx(
         (3 - z * 2**0.5, 3 + z * 2**0.5, 0.033894853524689295)
     )
     assert np.isnan(stats.independent_difference([0.0, 3.0], [np.nan, 1.0], [np.nan, 5.0], 0.95).p)
@@ -111,14 +122,14 @@ def test_independent_sides() -> None:
 
 @given(seeds, st.floats(-3, 3), st.integers(20, 200))
 @settings(max_examples=60)
-def test_of_what_noise_lifts_the_exchange_decides(seed: int, raw: float, n: int) -> None:
+def test_p_of_a_statistic_that_noise_increases_is_that_of_the_exchange(seed: int, raw: float, n: int) -> None:
     rng = np.random.default_rng(seed)
     wide = stats.PairedDifference(np.array(raw - 2), np.array(raw + 2), np.array(0.5))
-    found = stats.exchange_difference(raw * 0.9, wide, raw, np.clip(rng.normal(size=n), -2.5, 2.5), 0.95)
-    assert found.low <= raw * 0.9 <= found.high
-    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+    difference = stats.exchange_difference(raw * 0.9, wide, raw, np.clip(rng.normal(size=n), -2.5, 2.5), 0.95)
+    assert difference.low <= raw * 0.9 <= difference.high
+    assert (difference.p < 0.05) == (difference.low > 0 or difference.high < 0)
     if abs(raw) > 2.9:
-        assert found.p < 0.05
+        assert difference.p < 0.05
 
 
 @given(seeds, st.floats(-3, 3), st.sampled_from([0.8, 0.9, 0.99]), st.sampled_from([-0.9, 0.9]))
@@ -128,7 +139,6 @@ def test_p_of_an_exchange_does_not_depend_on_the_level_of_the_interval(
 ) -> None:
     exchanged = np.random.default_rng(seed).normal(size=100)
     wide = stats.PairedDifference(np.array(raw - 2), np.array(raw + 2), np.array(0.5))
-    usual, other = (
-        stats.exchange_difference(raw * corrected, wide, raw, exchanged, one) for one in (0.95, level)
-    )
-    assert usual.p == other.p
+    usual = stats.exchange_difference(raw * corrected, wide, raw, exchanged, 0.95)
+    at_level = stats.exchange_difference(raw * corrected, wide, raw, exchanged, level)
+    assert usual.p == at_level.p

@@ -33,29 +33,32 @@ def arrays(rows: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def by_family(p: np.ndarray, family: np.ndarray) -> list[np.ndarray]:
     """The p-values of each family that are numbers."""
-    return [p[(family == one) & ~np.isnan(p)] for one in range(family.max() + 1)]
+    return [p[(family == number) & ~np.isnan(p)] for number in range(family.max() + 1)]
 
 
 def selected(p: np.ndarray, family: np.ndarray, level: float) -> np.ndarray:
-    """Which tests the procedure of Benjamini and Bogomolov selects at a level, carried out with SciPy's step-up procedure."""
+    """Select tests at a level by the procedure of Benjamini and Bogomolov.
+
+    The step-up procedure is that of SciPy.
+    """
     groups = by_family(p, family)
     tested = [number for number, group in enumerate(groups) if len(group)]
     chosen = np.zeros(len(p), dtype=bool)
     if not tested:
         return chosen
     of_family = false_discovery_control([false_discovery_control(groups[number]).min() for number in tested])
-    families = [number for number, one in zip(tested, of_family, strict=True) if one < level]
+    families = [number for number, q in zip(tested, of_family, strict=True) if q < level]
     for number in families:
-        mine = (family == number) & ~np.isnan(p)
-        chosen[mine] = false_discovery_control(p[mine]) * len(tested) / len(families) < level
+        members = (family == number) & ~np.isnan(p)
+        chosen[members] = false_discovery_control(p[members]) * len(tested) / len(families) < level
     return chosen
 
 
 @given(rows=tests_of_families)
 def test_one_family_is_selected_by_its_simes_p_value(rows: list[tuple[float, int]]) -> None:
     p = np.array([value for value, _ in rows])
-    known = p[~np.isnan(p)]
-    expected = false_discovery_control(known).min() if known.size else math.nan
+    tested = p[~np.isnan(p)]
+    expected = false_discovery_control(tested).min() if tested.size else math.nan
     q = hierarchical_q(p, np.zeros(len(p), dtype=int))
     assert min(q.tolist(), key=lambda q: (math.isnan(q), q)) == pytest.approx(expected, nan_ok=True)
 
@@ -64,7 +67,7 @@ def test_one_family_is_selected_by_its_simes_p_value(rows: list[tuple[float, int
 @example(rows=RISES, level=0.05)
 @example(rows=RISES, level=0.02)
 @example(rows=RISES, level=0.025)
-def test_at_any_level_the_procedure_selects_the_tests_with_a_smaller_q(
+def test_the_procedure_selects_the_tests_with_a_q_below_the_level(
     rows: list[tuple[float, int]], level: float
 ) -> None:
     p, family = arrays(rows)
@@ -97,16 +100,16 @@ def test_q_is_larger_where_fewer_families_are_selected() -> None:
     assert selected(p, family, 0.05).sum() == 4
 
 
-def test_families_without_an_effect_are_rarely_selected_whatever_the_tests_of_the_others() -> None:
+def test_families_without_an_effect_are_rarely_selected_beside_families_with_one() -> None:
     generator = np.random.default_rng(0)
     family = np.repeat(np.arange(200), 11)
     false, entries = [], []
     for _ in range(300):
-        # Tests of a family are dependent, as counts of one concept at several places and over all of them
-        # are.
+        # Tests of a family are dependent, like counts of one concept at each place and over all places.
         shared = generator.standard_normal(200)[family]
         z = 0.6 * shared + 0.8 * generator.standard_normal(len(family)) + np.where(family < 10, 5.0, 0.0)
-        q = hierarchical_q(np.minimum(1.0, 2 * 0.5 * np.vectorize(math.erfc)(z / math.sqrt(2))), family)
+        p = np.minimum(1.0, 2 * 0.5 * np.vectorize(math.erfc)(z / math.sqrt(2)))
+        q = hierarchical_q(p, family)
         chosen = np.unique(family[q < 0.05])
         false.append((chosen >= 10).sum() / max(len(chosen), 1))
         entries.append((chosen < 10).sum())

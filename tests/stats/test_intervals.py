@@ -1,4 +1,4 @@
-"""Intervals, the maximum of absolute differences, power, arithmetic with missing values, and the face of the package."""
+"""Intervals, maxima of absolute differences, power, arithmetic with missing values, the package itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_normal_interval_is_the_original_one() -> None:
     assert all(math.isnan(end) for end in stats.normal_interval([np.nan], 0.95))
 
 
-def test_constant_but_for_rounding() -> None:
+def test_values_that_differ_by_rounding_are_constant() -> None:
     assert stats.is_constant([0.1 + 0.2, 0.3, np.nan])
     assert not stats.is_constant([0.3, 0.3001])
     assert not stats.is_constant([np.nan])
@@ -56,16 +56,16 @@ def test_rare_event_interval_scales_with_the_range() -> None:
 
 
 @given(FINITE, FINITE, st.floats(0, 1))
-def test_absolute_interval_holds_the_absolute_value_of_every_point(
-    one: float, other: float, share: float
+def test_absolute_interval_contains_the_absolute_value_of_every_point(
+    first: float, second: float, share: float
 ) -> None:
-    low, high = min(one, other), max(one, other)
+    low, high = min(first, second), max(first, second)
     inside = min(max(low + share * (high - low), low), high)
     bounds = stats.absolute_interval(low, high)
     assert 0.0 <= bounds.low <= abs(inside) <= bounds.high == max(abs(low), abs(high))
 
 
-def test_absolute_interval_examples() -> None:
+def test_absolute_interval_across_zero_below_zero_and_missing() -> None:
     assert stats.absolute_interval(-0.2, 0.1) == (0.0, 0.2)
     assert stats.absolute_interval(-0.4, -0.1) == (0.1, 0.4)
     assert all(math.isnan(end) for end in stats.absolute_interval(math.nan, math.nan))
@@ -81,18 +81,17 @@ def _simulate(truth: NDArray[np.float64], datasets: int) -> list[stats.MaximumEs
     rng = np.random.default_rng(7)
     results = []
     for _ in range(datasets):
-        seen = truth + rng.normal(0, math.sqrt(0.5), truth.shape)
+        observed = truth + rng.normal(0, math.sqrt(0.5), truth.shape)
         noise = rng.normal(0, math.sqrt(0.5), (2, 300, *truth.shape))
-        results.append(
-            stats.maximum_interval(float(_spread(seen)), _spread(seen + noise[0]), _spread(noise[1]), 0.95)
-        )
+        samples, null = _spread(observed + noise[0]), _spread(noise[1])
+        results.append(stats.maximum_interval(float(_spread(observed)), samples, null, 0.95))
     return results
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("outcomes", [1, 12])
 @pytest.mark.parametrize("effect", [0.0, 2.0, 3.0, 8.0])
-def test_the_true_maximum_is_covered_at_no_middling_and_strong_effect(outcomes: int, effect: float) -> None:
+def test_the_interval_of_a_maximum_covers_an_effect_of_any_size(outcomes: int, effect: float) -> None:
     truth = np.zeros((outcomes, 3))
     truth[0, 0] = effect
     results = _simulate(truth, 400)
@@ -101,7 +100,7 @@ def test_the_true_maximum_is_covered_at_no_middling_and_strong_effect(outcomes: 
     assert all((r.low > 0) == (r.p < 0.05) for r in results)
 
 
-def test_exact_ties_among_many_differences_are_survived() -> None:
+def test_the_interval_of_a_maximum_covers_many_equal_differences() -> None:
     truth = np.zeros((12, 3))
     truth[:, 0] = 5.0
     results = _simulate(truth, 300)
@@ -114,17 +113,20 @@ def test_exact_ties_among_many_differences_are_survived() -> None:
 )
 @settings(max_examples=80)
 def test_a_maximum_lies_within_its_interval(raw: float, samples: list[float], null: list[float]) -> None:
-    result = stats.maximum_interval(raw, samples, null, 0.95)
+    maximum = stats.maximum_interval(raw, samples, null, 0.95)
     if all(math.isnan(v) for v in samples):
-        assert all(math.isnan(v) for v in result)
+        assert all(math.isnan(v) for v in maximum)
         return
-    assert 0.0 <= result.low <= result.estimate <= result.high
-    assert (result.low > 0) == (result.p < 1 - 0.95)
+    assert 0.0 <= maximum.low <= maximum.estimate <= maximum.high
+    assert (maximum.low > 0) == (maximum.p < 1 - 0.95)
 
 
 @pytest.mark.parametrize("freedom", [5.0, 30.0, math.inf])
 def test_p_of_a_maximum_below_the_smallest_count_is_not_too_small(freedom: float) -> None:
-    """Three groups without an effect, 39 relabellings, standard errors with few degrees of freedom: p below 1/40 is a tail probability."""
+    """Test three groups without an effect with 39 relabellings.
+
+    p below 1/40 is a tail probability of a distribution with these degrees of freedom.
+    """
     rng = np.random.default_rng(8)
     datasets = 20_000
     error = 1.0 if math.isinf(freedom) else np.sqrt(rng.chisquare(freedom, datasets) / freedom)
@@ -132,18 +134,18 @@ def test_p_of_a_maximum_below_the_smallest_count_is_not_too_small(freedom: float
     relabelled = np.reshape(error * np.ones(datasets), (-1, 1)) * _spread(
         rng.normal(size=(datasets, 39, 1, 3))
     )
-    p = np.array([stats.relabelling_t_p(*one, freedom) for one in zip(observed, relabelled, strict=True)])
+    pairs = zip(observed, relabelled, strict=True)
+    p = np.array([stats.relabelling_t_p(maximum, null, freedom) for maximum, null in pairs])
     for level in (0.02, 0.01, 0.005, 0.0026, 0.001):
         assert (p < level).mean() <= level
     assert stats.relabelling_t_p(20.0, relabelled[0], 30.0) < 0.001
 
 
-def test_the_estimate_of_a_maximum_is_not_stretched() -> None:
+def test_stretching_widens_the_interval_of_a_maximum_and_keeps_its_estimate() -> None:
     rng = np.random.default_rng(9)
     samples, null = 0.5 + 0.1 * rng.normal(size=500), np.abs(0.1 * rng.normal(size=500))
-    plain, stretched = (
-        stats.maximum_interval(0.45, samples, null, 0.95, stretch=factor) for factor in (1.0, 1.5)
-    )
+    plain = stats.maximum_interval(0.45, samples, null, 0.95, stretch=1.0)
+    stretched = stats.maximum_interval(0.45, samples, null, 0.95, stretch=1.5)
     assert stretched.estimate == plain.estimate
     assert stretched.low < plain.low < plain.high < stretched.high
 
@@ -156,16 +158,16 @@ def test_p_of_intervals_inverts_them() -> None:
     assert 0 < stats.p_of_intervals(lambda level: 1.0) < 1e-9
 
 
-def test_maximum_without_data_or_relabellings() -> None:
+def test_a_maximum_without_data_or_without_relabellings_has_no_p() -> None:
     assert all(math.isnan(v) for v in stats.maximum_interval(math.nan, [0.1], [0.1], 0.95))
     alone = stats.maximum_interval(0.5, [0.4, 0.5, 0.6], [], 0.95)
     assert math.isnan(alone.p)
     assert alone.low == 0.0
-    # A relabelling that gives the data back counts in spite of rounding.
+    # A relabelling with the observed value counts, also if it differs by rounding.
     assert stats.maximum_interval(0.1 + 0.2, [0.3], [0.3, 0.0, 0.0], 0.95).p == 0.5
 
 
-def test_what_is_missing_is_skipped_and_a_ratio_by_zero_is_missing_without_a_warning() -> None:
+def test_a_ratio_by_zero_is_missing_and_a_mean_skips_missing_values() -> None:
     assert stats.ratio([1, 0, 3, np.nan], [2, 0, 0, 1]) == pytest.approx(
         [0.5, np.nan, np.nan, np.nan], nan_ok=True
     )
@@ -183,7 +185,7 @@ def test_pearson_from_sums_is_pearson(points: list[tuple[int, int]]) -> None:
         assert np.isnan(r)
     else:
         assert r == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-9)
-    # Of nothing it is missing.
+    # The correlation of no points is missing.
     assert np.isnan(stats.pearson_from_sums([0, 2], [0, 2], [0, 1], [0, 2], [0, 1], [0, 1])).all()
 
 
@@ -191,8 +193,8 @@ def test_detectable_effect_is_found_with_the_stated_power() -> None:
     effect = stats.detectable([stats.ExpectedError(0.1)])
     assert effect == pytest.approx(0.28016, abs=1e-5)
     assert stats.half_width(0.1) == pytest.approx(0.1959964)
-    seen = np.random.default_rng(0).normal(effect, 0.1, 100_000)
-    assert np.mean(seen > stats.half_width(0.1)) == pytest.approx(0.8, abs=0.01)
+    observed = np.random.default_rng(0).normal(effect, 0.1, 100_000)
+    assert np.mean(observed > stats.half_width(0.1)) == pytest.approx(0.8, abs=0.01)
 
 
 def test_the_power_is_averaged_over_standard_errors_that_are_equally_probable() -> None:
@@ -206,15 +208,16 @@ def test_the_power_is_averaged_over_standard_errors_that_are_equally_probable() 
     rng = np.random.default_rng(0)
     detected = [
         np.mean(
-            np.abs(rng.normal(effect, one.error, 100_000)) > stats.two_sided_t(0.99, one.freedom) * one.error
+            np.abs(rng.normal(effect, expected.error, 100_000))
+            > stats.two_sided_t(0.99, expected.freedom) * expected.error
         )
-        for one in errors
+        for expected in errors
     ]
     assert np.mean(detected) == pytest.approx(0.8, abs=0.01)
     assert stats.detectable([stats.ExpectedError(0.0)] * 9 + [stats.ExpectedError(0.1)]) == 0.0
 
 
-def test_the_package_is_sorted_and_light() -> None:
+def test_the_names_of_the_package_are_sorted_and_its_import_loads_no_scipy() -> None:
     assert vars(stats)["__all__"] == sorted(vars(stats)["__all__"])
     code = "import sys, tiltmeter.stats; sys.exit(any(name.split('.')[0] == 'scipy' for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -26,9 +26,8 @@ def test_an_excess_over_a_boundary_is_shown_with_the_stated_power(size: int, lev
     boundary = 0.05
     share = boundary + stats.detectable_excess(size, boundary, level)
     observed = np.random.default_rng(0).binomial(size, share, 200_000) / size
-    significant = (observed - boundary) / math.sqrt(boundary * (1 - boundary) / size) > NormalDist().inv_cdf(
-        level
-    )
+    error = math.sqrt(boundary * (1 - boundary) / size)
+    significant = (observed - boundary) / error > NormalDist().inv_cdf(level)
     assert significant.mean() == pytest.approx(0.8, abs=0.06), "counts are whole"
 
 

@@ -37,23 +37,22 @@ OUTCOMES = {
 @pytest.mark.parametrize("kind", OUTCOMES)
 @given(n=st.integers(3, 2000), seed=st.integers(0, 10**6))
 @settings(max_examples=25)
-def test_slope_is_that_of_scipy_on_all_rows(kind: str, n: int, seed: int) -> None:
+def test_the_slope_from_sums_equals_that_of_scipy_on_all_rows(kind: str, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     s = rng.choice(rng.random(339), n)
     y = OUTCOMES[kind](s, rng)
     full = _full(s, y)
-    # A line that touches the box exactly (three rows may give one) is decided by SciPy's last bit: see the
-    # next test.
+    # SciPy's rounding decides a line that lies exactly on a bound (three rows may give one): see the next
+    # test.
     ordinary = np.linalg.lstsq(np.column_stack([s, np.ones_like(s)]), y)[0]
     assume(s.var() > 1e-6)
-    assume(
-        kind == "all reject" or np.abs(np.array([*(ordinary - [-1, 0]), *([1, 1] - ordinary)])).min() > 1e-9
-    )
+    distances = np.abs(np.array([*(ordinary - [-1, 0]), *([1, 1] - ordinary)]))
+    assume(kind == "all reject" or distances.min() > 1e-9)
     assert lsq_linear_slope(*_sums(s, y)) == pytest.approx(full.x[0], abs=1e-9)
     assert box_line_slope(*_sums(s, y)[:5]) == pytest.approx(full.x[0], abs=1e-5)
 
 
-def test_all_accept_is_flat_and_near_scipy() -> None:
+def test_the_slope_of_equal_outcomes_is_zero_and_near_that_of_scipy() -> None:
     s = np.random.default_rng(0).random(500)
     y = np.ones(500)
     slope = lsq_linear_slope(*_sums(s, y))
@@ -63,7 +62,7 @@ def test_all_accept_is_flat_and_near_scipy() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=20))
 @settings(max_examples=100)
-def test_box_slope_is_no_worse_than_a_fine_grid(points: list[tuple[float, float]]) -> None:
+def test_the_bounded_slope_is_no_worse_than_a_fine_grid(points: list[tuple[float, float]]) -> None:
     s, y = np.array(points).T
     assume(s.var() > 1e-4)
 
@@ -77,7 +76,7 @@ def test_box_slope_is_no_worse_than_a_fine_grid(points: list[tuple[float, float]
     assert error(slope, np.asarray(intercept)) <= error(*grid).min() + 1e-9
 
 
-def test_many_slopes_at_once() -> None:
+def test_slopes_of_many_samples_are_computed_at_once() -> None:
     rng = np.random.default_rng(2)
     rows = [(rng.random(50), rng.integers(0, 2, 50).astype(float)) for _ in range(6)]
     sums = np.array([_sums(s, y) for s, y in rows]).T.reshape(6, 2, 3)
@@ -86,6 +85,6 @@ def test_many_slopes_at_once() -> None:
     assert box_line_slope(*sums[:5]).shape == (2, 3)
 
 
-def test_no_line_without_variation() -> None:
+def test_the_slope_without_variation_is_missing() -> None:
     for sums in ((0, 0, 0, 0, 0, 0), (3, 0.9, 1, 0.27, 0.3, 1)):
         assert np.isnan([box_line_slope(*sums[:5]), lsq_linear_slope(*sums)]).all()

@@ -16,13 +16,13 @@ Script = Callable[[str, int], Completion | ModelError]
 
 
 def add(prompt: str, _nth: int = 1) -> Completion:
-    left, _, right = prompt.partition("+")
-    text = str(int(left) + int(right))
+    first, _, second = prompt.partition("+")
+    text = str(int(first) + int(second))
     return Completion(text, "stop", input_tokens=len(prompt), output_tokens=len(text), latency=0.001)
 
 
 class InProcess:
-    """A model of this process, which needs no opening."""
+    """A model of this process; entering it does nothing."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,7 +43,9 @@ class Adder(InProcess):
     fingerprint = "sim/adder@test"
 
     def __init__(self, script: Script = add, *, delay: float = 0.0, endpoint: str = "sim/adder") -> None:
-        self._script, self._delay, self.endpoint = script, delay, endpoint
+        self._script = script
+        self._delay = delay
+        self.endpoint = endpoint
         self.asked: Counter[str] = Counter()
         self.now = self.most = 0
 
@@ -73,5 +75,5 @@ def run_of(
     journal: Journal,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Generation:
-    """A run that can be looked at, or ended, while it goes on."""
+    """A run that tests can inspect or end while it goes on."""
     return Generation(model, requests, Sampling(temperature=0.0), journal, limits, Display(), Prices.load())

@@ -1,4 +1,4 @@
-"""What `tiltmeter analyse` does, and the prompts it is about."""
+"""Run `tiltmeter analyse`, and the prompts of its tests."""
 
 from __future__ import annotations
 

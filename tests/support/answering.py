@@ -18,22 +18,27 @@ def answers(
     *,
     together: bool = True,
 ) -> list[Completion]:
-    """The answers to all conversations (a text is one question), sample by sample.
+    """Return the answers to all conversations (a text is one question), sample by sample.
 
     Asked all at once or one after the other.
     """
 
     async def main() -> list[Completion]:
-        requests = [(Message("user", one),) if isinstance(one, str) else one for one in conversations]
+        requests = [
+            (Message("user", conversation),) if isinstance(conversation, str) else conversation
+            for conversation in conversations
+        ]
         async with model:
             awaited = [
                 model.complete(messages, sampling, sample) for sample in samples for messages in requests
             ]
-            return list(await asyncio.gather(*awaited)) if together else [await one for one in awaited]
+            return (
+                list(await asyncio.gather(*awaited)) if together else [await request for request in awaited]
+            )
 
     return asyncio.run(main())
 
 
 def enter(model: Model) -> None:
-    """Load it, and leave it again."""
+    """Enter the model and leave it again."""
     answers(model, [], Sampling())

@@ -1,4 +1,4 @@
-"""A model of this process that writes down what it was asked, in the file that ASKED names."""
+"""A model of this process that writes its prompts to the file that ASKED names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 async def answer(messages: list[dict[str, str]]) -> str:
-    """The prompt, repeated."""
+    """Answer with the prompt."""
     prompt = messages[-1]["content"]
     with Path(os.environ["ASKED"]).open("a") as file:
         file.write(f"{prompt}\n")

@@ -13,7 +13,7 @@ __all__ = ["benchmark"]
 
 
 def benchmark(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    """A benchmark of these rows; what they leave out is filled in as reading does."""
+    """Return a benchmark of these rows; missing columns are filled in as by the reader."""
     full = [
         {"key": str(i), "root": row.get("key", str(i)), "kind": "given"} | row
         for i, row in enumerate(rows, 1)

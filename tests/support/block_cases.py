@@ -1,4 +1,4 @@
-"""One of each kind of block, and what a reader must find of it in whatever draws it."""
+"""One block of each kind, and the texts that every display must show of it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
                     "rate", "first", 0.3, 0.15, 0.45, Graded("critical", "cautionary", "critical"), TIERS
                 ),
                 IntervalRow("rate", "second", 0.05, 0.0, 0.12, Graded("healthy"), TIERS, background=True),
-                IntervalRow("difference", "first", -0.25, -0.5, 0.0, None, (), 0.0),
+                IntervalRow("difference", "first", -0.25, -0.5, 0.0, null_value=0.0),
                 IntervalRow("difference", EVIL, None, None, None),
             ],
             0.95,
@@ -140,14 +140,14 @@ CASES: dict[str, tuple[Block, tuple[str, ...]]] = {
 
 
 def seen(source: str) -> str:
-    """What a reader of HTML sees."""
+    """Return the visible text of HTML."""
     return " ".join(
         html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", source, flags=re.DOTALL)).split()
     )
 
 
 def hostile() -> list[Block]:
-    """Every kind of block with a text from outside wherever one can be."""
+    """Return a block of every kind with an untrusted text in every place."""
     names = [EVIL, f"{EVIL} 2"]
     return [
         Heading(EVIL),

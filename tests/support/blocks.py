@@ -14,7 +14,10 @@ _EXITS = re.compile(r"<!-- exits (\d) -->\s*\Z")
 
 
 class Block(NamedTuple):
-    """One block: its page, the line it begins in, its language ("" where none is named), its text, the exit status it ends with."""
+    """A block of code of a page.
+
+    `line` is where it begins, `kind` its language ("" where none is named), `exits` its exit status.
+    """
 
     page: Path
     line: int
@@ -43,7 +46,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(block: Block) -> list[list[str]]:
-    """The words of each command line.
+    """Return the words of each command line.
 
     Comments and output are left out (in a `console` block only lines after `$` are commands).
     """

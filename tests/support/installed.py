@@ -1,4 +1,4 @@
-"""Packages with entry points, installed in a folder as pip would leave them there."""
+"""Packages with entry points, installed in a folder as by pip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Points = Mapping[str, Mapping[str, str]]
 
 
 def install(site: Path, name: str, points: Points, **modules: str) -> Path:
-    """A package with these entry points (group -> name -> object) and modules.
+    """Install a package with these entry points (group -> name -> object) and modules.
 
     Gives the folder, which is to be put on the path.
     """
@@ -19,7 +19,7 @@ def install(site: Path, name: str, points: Points, **modules: str) -> Path:
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = [
-        f"[{group}]\n" + "".join(f"{one} = {value}\n" for one, value in named.items())
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items())
         for group, named in points.items()
     ]
     (about / "entry_points.txt").write_text("\n".join(lines))
@@ -29,7 +29,7 @@ def install(site: Path, name: str, points: Points, **modules: str) -> Path:
 
 
 def points_of(project: Path) -> Points:
-    """The entry points that a project's pyproject.toml names."""
+    """Return the entry points in the pyproject.toml of a project."""
     points: Points = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "entry-points"
     ]
@@ -37,5 +37,5 @@ def points_of(project: Path) -> Points:
 
 
 def python_path(*folders: Path | str) -> str:
-    """PYTHONPATH with these folders first."""
+    """Return PYTHONPATH with these folders first."""
     return os.pathsep.join(map(str, (*folders, *filter(None, [os.environ.get("PYTHONPATH")]))))

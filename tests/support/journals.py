@@ -24,22 +24,22 @@ def key(number: int) -> bytes:
 
 
 def row(number: int, text: str | None = None, **values: Any) -> Row:
-    made = Row(
-        key(number),
-        NANO,
-        0,
-        "ok",
-        1,
-        1000.0 + number,
-        f"answer {number}" if text is None else text,
-        None,
-        "stop",
-        None,
-        3,
-        4,
-        0.5,
+    answer = Row(
+        key=key(number),
+        model=NANO,
+        sample=0,
+        status="ok",
+        attempts=1,
+        created_at=1000.0 + number,
+        text=f"answer {number}" if text is None else text,
+        thinking=None,
+        finish_reason="stop",
+        refusal=None,
+        input_tokens=3,
+        output_tokens=4,
+        latency=0.5,
     )
-    return made._replace(**values)
+    return answer._replace(**values)
 
 
 def failure(number: int, kind: str = "server", **values: Any) -> Row:
@@ -54,18 +54,18 @@ def fill(where: str | Path, rows: list[Row]) -> None:
 
 
 def rows_of(where: str | Path) -> dict[bytes, Row]:
-    """Every row with all of its columns."""
+    """Return every row with all of its columns, by key."""
     engine = connect(where)
     try:
         with engine.connect() as connection:
-            found = connection.execute(select(*(completions.c[name] for name in Row._fields))).all()
+            rows = connection.execute(select(*(completions.c[name] for name in Row._fields))).all()
     finally:
         engine.dispose()
-    return {one[0]: Row._make(one) for one in found}
+    return {row[0]: Row._make(row) for row in rows}
 
 
 def execute(where: str | Path, statement: str, **values: Any) -> None:
-    """Change a journal behind its back."""
+    """Change the database of a journal directly."""
     engine = connect(where)
     with engine.begin() as connection:
         connection.execute(text(statement), values)
@@ -73,7 +73,7 @@ def execute(where: str | Path, statement: str, **values: Any) -> None:
 
 
 def dead_owner() -> Owner:
-    """A run of a process of this machine that has ended."""
+    """Return the owner of a run of a process of this machine that has ended."""
     machine, _, _ = new_owner().process.rsplit("|", 2)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -81,5 +81,5 @@ def dead_owner() -> Owner:
 
 
 def far_owner() -> Owner:
-    """A run of another machine."""
+    """Return the owner of a run of another machine."""
     return Owner("far", f"another-host/boot/ns|{os.getpid()}|42")

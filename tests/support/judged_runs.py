@@ -20,22 +20,22 @@ def altered(
     change: Callable[[pl.DataFrame], pl.DataFrame] = lambda findings: findings,
     about: Mapping[str, Any] | None = None,
 ) -> Run:
-    """A copy of a run whose findings and run.json were changed, both whole and fitting each other."""
+    """Return a copy of a run with other findings and a run.json that fits them."""
     shutil.copytree(run.path, to)
     change(run.findings).write_parquet(to / "findings.parquet")
-    known = run.about | dict(about or {})
-    known["tables"] |= {"findings": {"sha256": sha256(to / "findings.parquet")}}
-    (to / "run.json").write_text(json.dumps(known))
+    about_run = run.about | dict(about or {})
+    about_run["tables"] |= {"findings": {"sha256": sha256(to / "findings.parquet")}}
+    (to / "run.json").write_text(json.dumps(about_run))
     return load(to)
 
 
 def number(**values: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """The key finding alone, with other values."""
+    """Return a function that gives the first key finding with other values."""
 
     def change(findings: pl.DataFrame) -> pl.DataFrame:
-        one = findings.filter("key").head(1)
-        return one.with_columns(
-            pl.lit(value, dtype=one.schema[name]).alias(name) for name, value in values.items()
+        finding = findings.filter("key").head(1)
+        return finding.with_columns(
+            pl.lit(value, dtype=finding.schema[name]).alias(name) for name, value in values.items()
         )
 
     return change

@@ -1,4 +1,4 @@
-"""A judge for tests: any model behind the real engine and a real journal, with a count of what it was asked."""
+"""A judge for tests: a model behind the real engine and a real journal, with a count of its questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiltmeter.models import Completion, Message, Model, Sampling
 
 
 class Letters:
-    """An encoder that knows letters only: near is what is spelt alike."""
+    """An encoder of letters: texts with similar spelling are near each other."""
 
     name = "letters"
 
@@ -31,7 +31,7 @@ class Letters:
 
 
 class ScriptedModel(InProcess):
-    """A model whose answers come from a function of the conversation; it keeps what it was asked."""
+    """A model that answers with a function of the conversation and keeps all conversations."""
 
     def __init__(
         self, script: Callable[[Sequence[Message]], str | None], name: str = "scripted/judge"
@@ -55,7 +55,9 @@ class EngineJudge:
     """
 
     def __init__(self, model: Model, journal: Journal, *, budget: int | None = None) -> None:
-        self._model, self._journal, self._budget = model, journal, budget
+        self._model = model
+        self._journal = journal
+        self._budget = budget
         self.calls: list[int] = []
         """Questions in each call."""
         self.schemas: list[Mapping[str, Any] | None] = []
@@ -77,13 +79,13 @@ class EngineJudge:
         keys = [Keys(self._model.fingerprint, with_them)(messages, 0) for messages in conversations]
         requests = [Request(messages, 0) for messages in conversations]
         if self._budget is not None:
-            held = self._journal.held(keys)
-            new = [request for request, key in zip(requests, keys, strict=True) if key not in held][
+            stored = self._journal.held(keys)
+            new = [request for request, key in zip(requests, keys, strict=True) if key not in stored][
                 : self._budget
             ]
             self._budget -= len(new)
             requests = new
         if requests:
             generate(self._model, requests, with_them, journal=self._journal)
-        found = self._journal.fetch(keys)
-        return found.select("key", "status", answer="text", error="error")
+        completions = self._journal.fetch(keys)
+        return completions.select("key", "status", answer="text", error="error")

@@ -1,4 +1,4 @@
-"""Counters that a server keeps, that survive its being killed, and that other processes read while it counts.
+"""Counters of a server in a file: they survive its end, and other processes can read them.
 
 They lie in a file mapped into memory: a store into it is in the system's hands at once, whatever becomes of
 the process.
@@ -16,7 +16,7 @@ GAUGES: Final = 64
 
 
 class Ledger:
-    """How often each prompt was asked and answered, and some numbers more.
+    """Counts of requests and answers of each prompt, and further numbers.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Ledger:
         if not path.exists():
             with path.open("wb") as file:
                 file.truncate(size)
-        whole: np.memmap[Any, np.dtype[np.uint8]] = np.memmap(path, np.uint8, "r+", shape=(size,))
-        counts = whole[8 * GAUGES :].view(np.uint16).reshape(2, prompts)
-        self.gauges: NDArray[np.int64] = whole[: 8 * GAUGES].view(np.int64)
+        memory: np.memmap[Any, np.dtype[np.uint8]] = np.memmap(path, np.uint8, "r+", shape=(size,))
+        counts = memory[8 * GAUGES :].view(np.uint16).reshape(2, prompts)
+        self.gauges: NDArray[np.int64] = memory[: 8 * GAUGES].view(np.int64)
         """Numbers of the owner's choice."""
         self.asked: NDArray[np.uint16] = counts[0]
         """Requests that came in, by prompt."""

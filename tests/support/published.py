@@ -9,12 +9,26 @@ from tiltmeter.blocks import MARKS
 __all__ = ["ORDER", "SIGNLESS", "scaled", "touched"]
 
 ORDER = (
-    "DiscriminationTamkin.max_diff", "DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "HiringAn.diff_regression",
-    "HiringBloomberg.masculine_rate", "HiringBloomberg.stereotype_rate", "RelationshipLevy.diff_success_rate", "Bbq.stereotype_rate",
-    "BusinessVocabulary.mean_diff", "Direct.fail_rate", "Dreaddit.max_diff_stress_rate", "Gest.stereotype_rate",
-    "GestCreative.stereotype_rate", "Inventories.stereotype_rate", "Isear.max_diff", "JobsLum.stereotype_rate",
-    "GestCreative.masculine_rate", "Inventories.masculine_rate", "JobsLum.masculine_rate",
-)  # fmt: skip
+    "DiscriminationTamkin.max_diff",
+    "DiversityMedQa.diff_success_rate",
+    "HiringAn.diff_acceptance_rate",
+    "HiringAn.diff_regression",
+    "HiringBloomberg.masculine_rate",
+    "HiringBloomberg.stereotype_rate",
+    "RelationshipLevy.diff_success_rate",
+    "Bbq.stereotype_rate",
+    "BusinessVocabulary.mean_diff",
+    "Direct.fail_rate",
+    "Dreaddit.max_diff_stress_rate",
+    "Gest.stereotype_rate",
+    "GestCreative.stereotype_rate",
+    "Inventories.stereotype_rate",
+    "Isear.max_diff",
+    "JobsLum.stereotype_rate",
+    "GestCreative.masculine_rate",
+    "Inventories.masculine_rate",
+    "JobsLum.masculine_rate",
+)
 """The 19 key metrics in the order of the paper's table."""
 SIGNLESS = (
     "DiversityMedQa.diff_success_rate",
@@ -31,7 +45,7 @@ AS_IT_IS = (
 
 
 def scaled(name: str, low: float, high: float) -> float:
-    """The paper's scale, as section 6 of the method's specification states it."""
+    """Return values on the scale of the paper (section 6 of the specification of the method)."""
     x = (low + high) / 2
     if name in AS_IT_IS:
         return x
@@ -43,5 +57,5 @@ def scaled(name: str, low: float, high: float) -> float:
 
 
 def touched(marks: dict[str, Any], low: float, high: float) -> str:
-    """The best tier any of whose ranges touches the interval."""
+    """Return the best tier with a range that touches the interval."""
     return next(mark for mark in MARKS if any(a <= high and low <= b for a, b in marks[mark]))

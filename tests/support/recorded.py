@@ -1,4 +1,4 @@
-"""Studies whose responses and findings are kept in `tests/recorded`: the same responses must give the same findings.
+"""Studies with recorded responses and findings, in `tests/recorded`: the findings must stay the same.
 
 Only a digest of each prompt is kept, for some prompts hold data that must not be passed on.
 """
@@ -51,10 +51,12 @@ def _digest(messages: Sequence[Message], sample: int) -> bytes:
 
 
 class _Wrapped(InProcess):
-    """A model of the same name that asks another, or a table, and keeps what was said."""
+    """A model that asks another of the same name, or a table, and keeps the answers."""
 
-    def __init__(self, name: str, prompt: Model | None, message: dict[bytes, Said]) -> None:
-        self.name, self._asked, self.said = name, prompt, message
+    def __init__(self, name: str, model: Model | None, sentences: dict[bytes, Said]) -> None:
+        self.name = name
+        self._asked = model
+        self.said = sentences
         self.fingerprint, self.endpoint = f"recorded {name}", name
 
     def __getattr__(self, attribute: str) -> Any:
@@ -64,8 +66,8 @@ class _Wrapped(InProcess):
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         digest = _digest(messages, sample)
         if self._asked is not None:
-            given = await self._asked.complete(messages, sampling, sample)
-            sentences = (given.text, given.thinking, given.finish_reason, given.refusal)
+            completion = await self._asked.complete(messages, sampling, sample)
+            sentences = (completion.text, completion.thinking, completion.finish_reason, completion.refusal)
             assert self.said.setdefault(digest, sentences) == sentences
         if digest not in self.said:
             raise ModelError("not_recorded", f"{self.name} was never asked this", scope="permanent")
@@ -78,7 +80,7 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
 
     Gives the run and what was answered.
     """
-    given = dict(STUDIES[name])
+    settings = dict(STUDIES[name])
     wrapped = {
         model: _Wrapped(
             model,
@@ -87,18 +89,20 @@ def carry_out(name: str, folder: Path, answers: pl.DataFrame | None) -> tuple[tm
         )
         for model in (*MODELS, JUDGE)
     }
-    judge = {"judge": wrapped[JUDGE]} if "judge" in given else {}
+    judge = {"judge": wrapped[JUDGE]} if "judge" in settings else {}
     requests: list[Any] = [wrapped[model] for model in MODELS]
     run = tm.run(
-        given.pop("study"),
+        settings.pop("study"),
         model=requests,
-        **given | judge,
+        **settings | judge,
         journal=str(folder / "journal.sqlite"),
         out=folder / "run",
         display="none",
     )
     rows = [
-        (model, digest, *message) for model, one in wrapped.items() for digest, message in one.said.items()
+        (model, digest, *sentences)
+        for model, recorder in wrapped.items()
+        for digest, sentences in recorder.said.items()
     ]
     return run, pl.DataFrame(
         rows,
@@ -113,10 +117,10 @@ def _said_by(model: str, answers: pl.DataFrame) -> dict[bytes, Said]:
 
 
 def answers_of(name: str) -> pl.DataFrame:
-    """What the models of a study answered when it was recorded."""
+    """Return the recorded answers of the models of a study."""
     return pl.read_parquet(FOLDER / f"{name}.answers.parquet")
 
 
 def recorded_findings(name: str) -> pl.DataFrame:
-    """What a study found when it was recorded."""
+    """Return the recorded findings of a study."""
     return pl.read_parquet(FOLDER / f"{name}.findings.parquet")

@@ -24,9 +24,9 @@ STATUS = 2
 
 def limit_run(config: pytest.Config, grace: float = GRACE) -> None:
     """Start the clock, if a limit is set (`session_timeout` in the configuration or `--session-timeout`)."""
-    given: Any = config.getoption("session_timeout", None) or config.getini("session_timeout")
-    if given:
-        _after(float(given) + grace, lambda: _interrupt(config, float(given), grace))
+    limit: Any = config.getoption("session_timeout", None) or config.getini("session_timeout")
+    if limit:
+        _after(float(limit) + grace, lambda: _interrupt(config, float(limit), grace))
 
 
 def _after(seconds: float, action: Any) -> None:

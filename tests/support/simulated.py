@@ -17,7 +17,7 @@ from tiltmeter.testing.simulated_server import SimulatedServer, learn_study
 def running(
     model: SimulatedModel, study: str | None = None, *, shared: Path | None = None, **params: str
 ) -> Iterator[str]:
-    """The base URL of a server, which ends with the `with` block.
+    """Yield the base URL of a server, which ends with the `with` block.
 
     The model answers the prompts of the study (data in `shared`).
     """

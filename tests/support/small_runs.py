@@ -1,4 +1,4 @@
-"""Runs without a model, whose tables all say the same number.
+"""Runs without a model, whose tables all contain the same number.
 
 Also a program: URL, number, seconds to pause.
 """
@@ -20,7 +20,7 @@ TABLES = ("design", "responses", "measures", "findings")
 
 
 def fill(url: str, value: int, pause: float = 0.0) -> None:
-    """A run whose every table says `value`; between its claim and its end it pauses."""
+    """Write a run whose tables all contain `value`, with a pause between its claim and its end."""
     folder = folder_to_fill(url)
     with folder.filling({"study": "genderbench"}):
         print("filling", flush=True)

@@ -1,4 +1,4 @@
-"""The storyteller: where it is, what is planted in it, and how its stories are read."""
+"""The storyteller: its folder, its planted rates, and the reader of its stories."""
 
 from __future__ import annotations
 
@@ -17,24 +17,30 @@ FOLDER = Path(__file__).parent.parent / "fixtures" / "storyteller"
 
 @cache
 def table() -> dict[str, Any]:
-    """planted.yaml as it stands."""
+    """Return the contents of planted.yaml."""
     loaded: dict[str, Any] = yaml.safe_load((FOLDER / "planted.yaml").read_text(encoding="utf-8"))
     return loaded
 
 
 def concepts() -> list[str]:
-    """All concepts, in the order in which a story tells them."""
+    """Return all concepts, in the order in which a story states them."""
     return [*table()["concepts"]["trait"], *table()["concepts"]["deed"]]
 
 
 def planted(category: str) -> dict[str, dict[str, float]]:
-    """identity -> concept -> effect: how much more often the concept is told of this identity than of any other."""
-    found: dict[str, dict[str, float]] = table()["planted"][category]
-    return found
+    """Return the effects of a category: identity -> concept -> effect.
+
+    The effect is how much more often the concept is stated of this identity than of any other.
+    """
+    effects: dict[str, dict[str, float]] = table()["planted"][category]
+    return effects
 
 
 def planted_rates(identity: str | None) -> dict[str, float]:
-    """concept -> rate at which it is told of a character of this identity ("female", "Asian", "Muslim"; None: of none)."""
+    """Return the planted rates: concept -> rate at which it is stated of a character of this identity.
+
+    Identities are "female", "Asian", "Muslim" and so on; None is a character without one.
+    """
     effects = {name: leans for members in table()["planted"].values() for name, leans in members.items()}
     if identity is not None and identity not in effects:
         raise KeyError(f"{identity!r} is not in planted.yaml: {', '.join(effects)}")
@@ -51,26 +57,27 @@ def _form(template: str) -> str:
 
 @cache
 def _forms() -> tuple[list[re.Pattern[str]], Mapping[str, list[re.Pattern[str]]]]:
-    told = table()["sentences"]
-    return (
-        [re.compile(_form(one)) for one in table()["openings"]],
-        {kind: [re.compile(_form(one)) for one in forms] for kind, forms in told.items() if kind != "nothing"}
-        | {"nothing": [re.compile(_form(told["nothing"]))]},
-    )
+    openings = [re.compile(_form(opening)) for opening in table()["openings"]]
+    sentences = table()["sentences"]
+    forms = {
+        kind: [re.compile(_form(template)) for template in sentences[kind]] for kind in ("trait", "deed")
+    }
+    forms["nothing"] = [re.compile(_form(sentences["nothing"]))]
+    return openings, forms
 
 
-def told(story: str) -> dict[str, list[str]]:
-    """name -> concepts told of it, in the order of the story.
+def concepts_of(story: str) -> dict[str, list[str]]:
+    """Return the concepts stated of each name, in the order of the story.
 
     Raises ValueError where a sentence has none of the forms or a list holds what is no concept: a story must
     be readable whole.
     """
     openings, forms = _forms()
-    opening, *rest = re.findall(r"[^.]+\.", story.strip())
-    if not any(one.fullmatch(opening) for one in openings):
+    opening, *sentences = re.findall(r"[^.]+\.", story.strip())
+    if not any(pattern.fullmatch(opening) for pattern in openings):
         raise ValueError(f"no opening: {opening!r} in {story!r}")
     by_name: dict[str, list[str]] = {}
-    for sentence in (one.strip() for one in rest):
+    for sentence in (text.strip() for text in sentences):
         name, items = _sentence(sentence, forms)
         by_name.setdefault(name, []).extend(items)
     if "".join(re.findall(r"[^.]+\.", story.strip())) != story.strip() or not by_name:
@@ -91,7 +98,7 @@ def _sentence(sentence: str, forms: Mapping[str, Sequence[re.Pattern[str]]]) -> 
 
 
 def place(story: str) -> str:
-    """The place its opening names: "at the museum"."""
+    """Return the place that the opening names, such as "at the museum"."""
     for form in _forms()[0]:
         match = form.match(story)
         if match:
@@ -100,7 +107,7 @@ def place(story: str) -> str:
 
 
 def load() -> tuple[Any, Any]:
-    """The model and its tokenizer, read by transformers itself."""
+    """Return the model and its tokenizer, loaded by transformers."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -110,11 +117,11 @@ def load() -> tuple[Any, Any]:
 
 
 def rendered(tokenizer: Any, user: str, opening: str = "") -> str:
-    """A prompt as the chat template writes it, with what the answer is made to begin with."""
-    asked: str = tokenizer.apply_chat_template(
+    """Return a prompt in the chat template, with the given beginning of the answer."""
+    prompt: str = tokenizer.apply_chat_template(
         [{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True
     )
-    return asked + opening
+    return prompt + opening
 
 
 def write(
@@ -144,8 +151,8 @@ def write(
         padded = tokenizer.pad({"input_ids": ids[part]}, return_tensors="pt")
         width = padded["input_ids"].shape[1]
         with torch.inference_mode(), around(part) if around else nullcontext():
-            said = model.generate(
+            generated = model.generate(
                 **padded, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=160
             )
-        stories += tokenizer.batch_decode(said[:, width:], skip_special_tokens=True)
+        stories += tokenizer.batch_decode(generated[:, width:], skip_special_tokens=True)
     return stories

@@ -1,4 +1,4 @@
-"""A real HTTP server in a thread with an event loop of its own: tests may ask it from any loop, thread or process."""
+"""A real HTTP server in a thread with its own event loop, for requests of any loop, thread or process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiohttp import web
 
 
 class ThreadedServer:
-    """Context manager; a subclass says what is answered.
+    """A server as a context manager; subclasses define the answers.
 
     What goes wrong in its answering is raised at the end.
     """

@@ -1,4 +1,4 @@
-"""Tiny models with random weights, saved to a folder as a user would have them: real transformers, no download."""
+"""Tiny models of transformers with random weights, saved to a folder; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-WORDS = """a the nurse doctor engineer teacher pilot she he they is was kind brave calm strong gentle and or but at in hospital school
-bank office story about Emily John works lives smiles reads writes helps waits END stop one two three four five"""
+WORDS = """a the nurse doctor engineer teacher pilot she he they is was kind brave calm strong gentle and \
+or but at in hospital school
+bank office story about Emily John works lives smiles reads writes helps \
+waits END stop one two three four five"""
 
 CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 NO_SYSTEM = (
@@ -29,7 +32,7 @@ SWITCHED = CHATML.replace(
 
 @cache
 def _tokenizer_json() -> str:
-    """A byte-level BPE trained on a few words: spells any text."""
+    """Return a byte-level BPE tokenizer trained on a few words; it can encode any text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -49,11 +52,11 @@ def tokenizer(template: str | None = CHATML) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer.from_str(_tokenizer_json())
-    made = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=words, eos_token="<|im_end|>", pad_token="<|pad|>", model_max_length=4096
     )
-    made.chat_template = template
-    return made
+    tokenizer.chat_template = template
+    return tokenizer
 
 
 def config(kind: str, positions: int = 256) -> Any:
@@ -70,8 +73,8 @@ def config(kind: str, positions: int = 256) -> Any:
             bos_token_id=0,
             eos_token_id=0,
         )
-    by_name = {"llama": LlamaConfig, "qwen2": Qwen2Config}[kind]
-    return by_name(
+    make = Qwen2Config if kind == "qwen2" else LlamaConfig
+    return make(
         vocab_size=words,
         hidden_size=32,
         intermediate_size=64,
@@ -95,7 +98,7 @@ def save_chat_model(
     seed: int = 0,
     defaults: dict[str, Any] | None = None,
 ) -> Path:
-    """A chat model of this kind in `folder`; `defaults` go into its generation_config.json."""
+    """Save a chat model of this kind in `folder`; `defaults` go into its generation_config.json."""
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
 
@@ -133,8 +136,9 @@ def save_gguf(
     architecture: str = "llama",
     turn_end: int | str | bool | None = None,
 ) -> Path:
-    """The Llama model in `folder` as a GGUF file, with weights in a quantised type of GGUF (such as "Q4_1") or in float32.
+    """Save the Llama model in `folder` as a GGUF file.
 
+    The weights are in a quantised type of GGUF (such as "Q4_1") or in float32.
     `turn_end` is written as the token that ends a turn, in its type.
     """
     import gguf
@@ -180,8 +184,8 @@ def save_gguf(
                 weights = (
                     weights.reshape(count, 2, -1, shape.hidden_size).swapaxes(1, 2).reshape(weights.shape)
                 )
-        for ours, theirs in _GGUF_NAMES.items():
-            name = name.replace(ours, theirs)
+        for part, gguf_name in _GGUF_NAMES.items():
+            name = name.replace(part, gguf_name)
         kind = gguf.GGMLQuantizationType[quantised or "F32"]
         if quantised and weights.ndim == 2:
             writer.add_tensor(name, gguf.quants.quantize(weights, kind), raw_dtype=kind)
@@ -195,15 +199,15 @@ def save_gguf(
 
 
 def _bert_words() -> Any:
-    """The same tokenizer as an encoder has it: a token at the start and one at the end of a text."""
+    """Return the tokenizer of an encoder: it adds a token at both ends of a text."""
     from tokenizers.processors import TemplateProcessing
 
-    made = tokenizer(None)
+    words = tokenizer(None)
     special = [("<|im_start|>", 1), ("<|im_end|>", 0)]
-    made.backend_tokenizer.post_processor = TemplateProcessing(
+    words.backend_tokenizer.post_processor = TemplateProcessing(
         single="<|im_start|> $A <|im_end|>", special_tokens=special
     )
-    return made
+    return words
 
 
 def _bert(**more: Any) -> Any:
@@ -220,7 +224,7 @@ def _bert(**more: Any) -> Any:
 
 
 def save_classifier(folder: Path, labels: list[str], problem: str | None = None) -> Path:
-    """A text classifier in `folder`."""
+    """Save a text classifier in `folder`."""
     import torch
     from transformers import BertForSequenceClassification
 
@@ -238,7 +242,7 @@ def save_classifier(folder: Path, labels: list[str], problem: str | None = None)
 
 
 def save_encoder(folder: Path) -> Path:
-    """A sentence encoder in `folder`: mean of the tokens' vectors, of length 1."""
+    """Save a sentence encoder in `folder`: the mean of the vectors of tokens, of length 1."""
     import torch
     from sentence_transformers import SentenceTransformer, models
     from transformers import BertModel

@@ -1,4 +1,4 @@
-"""What a perfect measurement of the simulated model would find in a benchmark."""
+"""The exact result of a benchmark of the simulated model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def true_tones(
     score: Score | None = None,
     standard: float | None = None,
 ) -> pl.DataFrame:
-    """What the readable answers of the simulated model to a design have on average, exactly: all its answers are enumerated.
+    """Return exact means of the readable answers of the simulated model: all answers are enumerated.
 
     `design` has `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`, which
     make the groups. `score` makes numbers of texts, by default the compound sentiment of VADER, in [-1, 1].
@@ -33,10 +33,10 @@ def true_tones(
     group, in the order of the design: the columns of `by`, `answers` (asked for), `mean`, `deviation` (of a
     single answer), `selection_rate`, `standard`; range and impact ratio follow from the columns.
     """
-    kept = list(dict.fromkeys(by))
+    columns = list(dict.fromkeys(by))
     plans = planted_tones(design, dials).drop("prompt", "system")
     weighted = (
-        pl.concat([design.select(pl.struct(kept).alias("group"), "repetitions"), plans], how="horizontal")
+        pl.concat([design.select(pl.struct(columns).alias("group"), "repetitions"), plans], how="horizontal")
         .explode("outcomes", "odds")
         .with_columns(weight=pl.col("odds") * pl.col("repetitions"))
     )
@@ -45,16 +45,17 @@ def true_tones(
     bar = float(weighted.select(_mean("score")).item()) if standard is None else standard
     weighted = _with_means(weighted, scored, selected=lambda values: values >= bar)
     groups = weighted.group_by("group", maintain_order=True)
+    means = groups.agg(
+        answers=pl.col("weight").sum().round().cast(pl.Int64),
+        mean=_mean("score"),
+        square=_mean("square"),
+        selection_rate=_mean("selected"),
+    )
+    variance = pl.col("square") - pl.col("mean") ** 2
     return (
-        groups.agg(
-            answers=pl.col("weight").sum().round().cast(pl.Int64),
-            mean=_mean("score"),
-            square=_mean("square"),
-            selection_rate=_mean("selected"),
-        )
-        .unnest("group")
-        .with_columns(deviation=(pl.col("square") - pl.col("mean") ** 2).clip(0).sqrt(), standard=pl.lit(bar))
-        .select(*kept, "answers", "mean", "deviation", "selection_rate", "standard")
+        means.unnest("group")
+        .with_columns(deviation=variance.clip(0).sqrt(), standard=pl.lit(bar))
+        .select(*columns, "answers", "mean", "deviation", "selection_rate", "standard")
     )
 
 
@@ -68,7 +69,7 @@ _SAID = ["about", "form", "outcomes"]
 def _score_texts(
     plans: pl.DataFrame, verbosity: int, score: Score
 ) -> dict[tuple[str | None, str, str], Values]:
-    """Scores of all answers about each subject in each form and tone."""
+    """Return the scores of all answers about each subject in each form and tone."""
     return {
         (subject, form, tone): score(
             tone_texts(subject, tone, continues=form == "continuation", verbosity=verbosity)
@@ -82,7 +83,7 @@ def _with_means(
     scored: Mapping[tuple[str | None, str, str], Values],
     **values: Callable[[Values], NDArray[Any]],
 ) -> pl.DataFrame:
-    """The plans with the mean over all their answers of each value of the scores."""
+    """Add to the plans the mean of each value of the scores over all answers."""
     columns = dict(zip(_SAID, zip(*scored, strict=True), strict=True))
     means = {name: [float(of(scores).mean()) for scores in scored.values()] for name, of in values.items()}
     table = pl.DataFrame({**columns, **means}, schema_overrides={"about": pl.String})

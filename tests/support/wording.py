@@ -82,5 +82,6 @@ def _read(group: str) -> dict[str, str]:
 
 def _difference(path: Path, expected: str, text: str) -> str:
     lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), "expected", "now", lineterm="")
-    shown = "\n".join(lines)
-    return f"the text differs from {path.name}; if this is intended, run `make record` and review the change\n{shown}"
+    difference = "\n".join(lines)
+    advice = "if this is intended, run `make record` and review the change"
+    return f"the text differs from {path.name}; {advice}\n{difference}"

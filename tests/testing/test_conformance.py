@@ -1,4 +1,4 @@
-"""The suites pass for our own probes, providers, features and statistics, and name the promise that something broken breaks."""
+"""The suites pass for our own plugins, and name the rule that a broken plugin breaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def library(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
 
 
 class Spoilt(Inventories):
-    """A probe with a fault; its wordings stay where they are."""
+    """A probe with a fault and the wordings of the real probe."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -65,29 +65,26 @@ class Short(Spoilt):
 
 
 class Reader(Spoilt):
-    """Reads whatever its `say` makes of the answers."""
+    """A probe whose reading is changed by `change`."""
 
-    say: Callable[[pl.DataFrame], pl.DataFrame]
+    change: Callable[[pl.DataFrame], pl.DataFrame]
 
     def read(self, answers: pl.DataFrame) -> pl.DataFrame:
-        return type(self).say(super().read(answers))
+        return type(self).change(super().read(answers))
 
 
 def as_of_neighbours(read: pl.DataFrame) -> pl.DataFrame:
-    return read.with_columns(
-        pl.col(name).fill_null(strategy="forward") if name == "label" else pl.col(name)
-        for name in read.columns
-    ).with_columns(
-        outcome=pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).otherwise("outcome")
-    )
+    filled = read.with_columns(label=pl.col("label").fill_null(strategy="forward"))
+    is_labelled = pl.col("label").is_not_null()
+    return filled.with_columns(outcome=pl.when(is_labelled).then(pl.lit("answered")).otherwise("outcome"))
 
 
 def stumble(read: pl.DataFrame) -> pl.DataFrame:
     raise ValueError("unbalanced parenthesis")
 
 
-def reading(say: Callable[[pl.DataFrame], pl.DataFrame]) -> Inventories:
-    return type("Reading", (Reader,), {"say": staticmethod(say)})()  # type: ignore[no-any-return]
+def reading(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Inventories:
+    return type("Reading", (Reader,), {"change": staticmethod(change)})()  # type: ignore[no-any-return]
 
 
 class Odd(Spoilt):
@@ -110,7 +107,7 @@ BROKEN_PROBES = {
     "prompt ids must be unique": Twice(),
     "must return one row per answer": Short(),
     "every outcome must be one of": reading(lambda read: read.with_columns(outcome=pl.lit("maybe"))),
-    "must be listed in `labels`": reading(labelled("nobody")),
+    "must be listed in `labels`": reading(labelled("neither")),
     "only attempts with the outcome answered may have a label": reading(
         lambda read: read.with_columns(outcome=pl.lit("unreadable"), label=pl.lit("male"))
     ),
@@ -126,7 +123,7 @@ BROKEN_PROBES = {
 
 
 @pytest.mark.parametrize("message", BROKEN_PROBES)
-def test_what_a_broken_probe_breaks_is_named(message: str, library: Library) -> None:
+def test_the_rule_that_a_broken_probe_breaks_is_named(message: str, library: Library) -> None:
     with pytest.raises(AssertionError, match=re.escape(message)):
         check_probe(BROKEN_PROBES[message], library)
 
@@ -135,7 +132,7 @@ def always(messages: list[dict[str, str]]) -> str:
     return "yes"
 
 
-def test_our_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_providers_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     check_provider(create_sim, "sim/mild")
     check_provider(create_function, f"python/{always.__module__}:always")
     for variable in ("TILTMETER_API_KEY", "ANTHROPIC_API_KEY"):
@@ -150,12 +147,14 @@ async def test_a_provider_can_be_checked_where_a_loop_runs() -> None:
 
 
 class Parrot(InProcess):
-    """A model whose faults are options of the test, not of the provider."""
+    """A model whose faults a test chooses."""
 
     endpoint = "parrot"
 
     def __init__(self, name: str, fingerprint: str, answer: Callable[[], Any]) -> None:
-        self.name, self.fingerprint, self.answer = name, fingerprint, answer
+        self.name = name
+        self.fingerprint = fingerprint
+        self.answer = answer
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Any:
         return self.answer()
@@ -195,27 +194,23 @@ BROKEN_PROVIDERS = {
 }
 
 
-class Constrained(Parrot):
-    constrains = True
-
-
 def constrained(*answers: str) -> Callable[..., object]:
     """A provider whose model returns `answers` to the first prompts with a list, and "yes" to all others."""
-    left = [*answers]
+    remaining = [*answers]
 
     class Listed(Parrot):
         constrains = True
 
         async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Any:
             has_list = any(message.role == ALLOWED for message in messages)
-            return Completion(left.pop(0) if has_list and left else "yes")
+            return Completion(remaining.pop(0) if has_list and remaining else "yes")
 
     def create(
         provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None
     ) -> Parrot:
-        made = parrot()(provider, model, base_url=base_url, options=options)
-        assert isinstance(made, Parrot)
-        return Listed(made.name, made.fingerprint, made.answer)
+        model_without_list = parrot()(provider, model, base_url=base_url, options=options)
+        assert isinstance(model_without_list, Parrot)
+        return Listed(model_without_list.name, model_without_list.fingerprint, model_without_list.answer)
 
     return create
 
@@ -225,18 +220,18 @@ def constrained(*answers: str) -> Callable[..., object]:
     ['{"answer": "maybe"}', '{"answer": 3}', '{"answer": ["yes"]}', '{"label": "yes"}', "{}", '["yes"]'],
 )
 @pytest.mark.parametrize("first", ['{"answer": "yes"}', "yes"])
-def test_an_answer_that_is_not_on_the_list_is_named(first: str, answer: str) -> None:
+def test_an_answer_of_a_provider_that_is_not_on_the_list_is_named(first: str, answer: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(f"with one of the allowed answers, not {answer!r}")):
         check_provider(constrained(first, answer), "parrot/polly")
 
 
-def test_answers_on_the_list_and_free_answers_pass() -> None:
-    """An endpoint may reject the list."""
+def test_providers_with_answers_on_the_list_and_free_answers_pass() -> None:
+    """Free answers are allowed, because an endpoint may reject the list."""
     check_provider(constrained('{"answer": "refuse"}', '{"answer": "yes"}', "Yes.", "3"), "parrot/polly")
 
 
 @pytest.mark.parametrize("message", BROKEN_PROVIDERS)
-def test_what_a_broken_provider_breaks_is_named(message: str) -> None:
+def test_the_rule_that_a_broken_provider_breaks_is_named(message: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(message)):
         check_provider(BROKEN_PROVIDERS[message], "parrot/polly", secret=SECRET)
 
@@ -246,7 +241,7 @@ def test_a_parrot_without_faults_passes() -> None:
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-def test_our_statistics(name: str) -> None:
+def test_our_statistics_pass(name: str) -> None:
     check_statistic(STATISTICS[name], name=name)
 
 
@@ -276,12 +271,12 @@ BROKEN_STATISTICS = {
 
 
 @pytest.mark.parametrize("message", BROKEN_STATISTICS)
-def test_what_a_broken_statistic_breaks_is_named(message: str) -> None:
+def test_the_rule_that_a_broken_statistic_breaks_is_named(message: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(message)):
         check_statistic(BROKEN_STATISTICS[message])
 
 
-def test_features_that_keep_their_promises() -> None:
+def test_features_that_keep_the_rules_pass() -> None:
     check_feature(len)
     check_feature(lambda text: {"words": len(text.split()), "letters": None if not text else len(text)})
     check_feature(lambda text: None if len(text) < 10 else 0.5)
@@ -298,6 +293,6 @@ BROKEN_FEATURES: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("message", BROKEN_FEATURES)
-def test_what_a_broken_feature_breaks_is_named(message: str) -> None:
+def test_the_rule_that_a_broken_feature_breaks_is_named(message: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(message)):
         check_feature(BROKEN_FEATURES[message])

@@ -1,7 +1,4 @@
-"""Plugins in a package of their own: installed for real, found by their entry points, used like any other.
-
-Its own tests pass, too.
-"""
+"""Plugins in a separate package: pip installs it, entry points name its plugins, and its tests pass."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.verify
-def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
+def test_an_installed_probe_is_listed_and_run(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     listed = tiltmeter("list probes -f json", PYTHONPATH=installed)
     cards = {row["study"]: row for row in json.loads(listed.stdout)}
     assert cards["genderbench/salary_raise"]["limits"].startswith("Short requests"), "JSON has the whole card"
@@ -59,27 +56,27 @@ def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) 
         "run",
     )
     tiltmeter(*command, PYTHONPATH=installed, exits=0)
-    found = (
+    finding = (
         pl.read_parquet(tmp_path / "run" / "findings.parquet")
         .filter(pl.col("key") & pl.col("context").is_null())
         .row(0, named=True)
     )
-    assert found["low"] <= 0.25 <= found["high"], "the simulated model's lean"
+    assert finding["low"] <= 0.25 <= finding["high"], "the simulated model's lean"
     assert tiltmeter("plan genderbench -f json", PYTHONPATH=installed).stdout.count("salary_raise") == 0, (
-        "the suite stays the paper's"
+        "the suite of the paper does not change"
     )
 
 
 @pytest.mark.verify
-def test_an_outside_provider(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
+def test_an_installed_provider_is_used(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     tiltmeter(
         "run genderbench/salary_raise -m dice/yes/no -M cast=3 --display none --out run",
         PYTHONPATH=installed,
         exits=0,
     )
-    found = load(tmp_path / "run").finding("diff_grant_rate").values
-    assert found["answered"] == found["attempts"] == 400
-    assert found["low"] <= 0 <= found["high"], "dice lean nowhere"
+    finding = load(tmp_path / "run").finding("diff_grant_rate").values
+    assert finding["answered"] == finding["attempts"] == 400
+    assert finding["low"] <= 0 <= finding["high"], "dice lean nowhere"
     refused = tiltmeter("run genderbench/salary_raise -m dice/yes/no -M sides=6", PYTHONPATH=installed)
     assert (refused.returncode, refused.stderr) == (
         2,
@@ -88,7 +85,9 @@ def test_an_outside_provider(tiltmeter: Tiltmeter, tmp_path: Path, installed: st
 
 
 @pytest.mark.verify
-def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
+def test_an_installed_feature_and_statistic_are_used(
+    tiltmeter: Tiltmeter, tmp_path: Path, installed: str
+) -> None:
     for kind, named in (
         ("feature", ("hedging", "workplace.hedging:hedging")),
         ("statistic", ("trimmed_mean", "workplace.trimmed:TRIMMED_MEAN")),
@@ -109,14 +108,14 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
     )
     chosen = ("-P", "features=hedging", "-P", "statistics=mean,trimmed_mean,selection_rate")
     tiltmeter(*command, *chosen, PYTHONPATH=installed, exits=0)
-    found = load(tmp_path / "run").table("statistics").filter(generation="none", feature="hedging")
-    assert set(found["statistic"]) == {"mean", "trimmed_mean", "selection_rate"}
-    means = dict(found.filter(statistic="mean").select("group", "estimate").iter_rows())
-    trimmed = dict(found.filter(statistic="trimmed_mean").select("group", "estimate").iter_rows())
+    estimates = load(tmp_path / "run").table("statistics").filter(generation="none", feature="hedging")
+    assert set(estimates["statistic"]) == {"mean", "trimmed_mean", "selection_rate"}
+    means = dict(estimates.filter(statistic="mean").select("group", "estimate").iter_rows())
+    trimmed = dict(estimates.filter(statistic="trimmed_mean").select("group", "estimate").iter_rows())
     assert means.keys() == trimmed.keys()
     assert set(means.values()) <= {0.0, 50.0, 100.0}, "one word of hedging in one word, of two answers"
     assert means == trimmed, "of two values none is cut off"
-    for slip, message in (
+    for mistake, message in (
         (
             ("-P", "statistics=trimed_mean"),
             "-P statistics=trimed_mean: there is no statistic 'trimed_mean': did you mean trimmed_mean",
@@ -128,7 +127,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
             *command[:-4],
             "--out",
             "other",
-            *slip,
+            *mistake,
             "-m",
             "sim/fair",
             PYTHONPATH=installed,
@@ -140,7 +139,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("group", "name", "value", "command", "said"),
+    ("group", "name", "value", "command", "message"),
     [
         (
             "features",
@@ -173,14 +172,14 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
         ),
     ],
 )
-def test_plugins_that_cannot_be_used(
+def test_features_and_statistics_that_cannot_be_used_are_refused(
     tiltmeter: Tiltmeter,
     tmp_path: Path,
     group: str,
     name: str,
     value: str,
     command: tuple[str, str],
-    said: str,
+    message: str,
 ) -> None:
     site = install(tmp_path / "site", "faulty", {f"tiltmeter.{group}": {name: value}})
     tiltmeter(
@@ -190,7 +189,7 @@ def test_plugins_that_cannot_be_used(
         "run",
         PYTHONPATH=str(site),
         exits=2,
-        says=said,
+        says=message,
     )
     assert not (tmp_path / "run").exists()
 
@@ -201,7 +200,8 @@ FAULTY = {
     "no_syntax": ("PROBE = (\n", "SyntaxError"),
     "no_module": ("import nothing_of_this_name\nPROBE = 1\n", "No module named 'nothing_of_this_name'"),
     "no_card": (
-        "from workplace.salary_raise import SalaryRaise\nclass Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
+        "from workplace.salary_raise import SalaryRaise\n"
+        "class Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
         "AttributeError: 'NoneType' object has no attribute 'data'",
     ),
     "other_name": ("from workplace.salary_raise import PROBE\n", "has the name 'salary_raise'"),
@@ -210,11 +210,13 @@ FAULTY = {
         "two_sided(0.3, 0.1, 0.03): the cut points must increase",
     ),
     "gap": (
-        "from tiltmeter.probes import Band, Metric\nM = Metric('m', 'm', bands=(Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0)))\n",
+        "from tiltmeter.probes import Band, Metric\n"
+        "BANDS = (Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0))\n"
+        "M = Metric('m', 'm', bands=BANDS)\n",
         "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gaps or overlaps",
     ),
 }
-"""Modules of probes that cannot be used, and what is said of them."""
+"""Modules of probes that cannot be used, and the messages about them."""
 
 
 @pytest.mark.verify
@@ -225,13 +227,13 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
         install(tmp_path / "site", "faulty", {"tiltmeter.probes": points}, **modules), installed
     )
     listed = tiltmeter("list probes -f json", PYTHONPATH=path, exits=0)
-    screen = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
-    assert {"salary_raise", "direct", "gest"} <= screen
-    assert not screen & {*FAULTY, "bbq"}
+    names = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
+    assert {"salary_raise", "direct", "gest"} <= names
+    assert not names & {*FAULTY, "bbq"}
     lines = listed.stderr.splitlines()
     assert len(lines) == len(FAULTY) + 1
     for name, (_, message) in FAULTY.items():
-        (line,) = (line for line in lines if line.startswith(f"not listed: {name}: "))
+        (line,) = [line for line in lines if line.startswith(f"not listed: {name}: ")]
         assert message in line
         refused = tiltmeter(
             "run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2
@@ -258,7 +260,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("kind", "group", "good", "message"),
+    ("kind", "group", "working", "message"),
     [
         ("models", "providers", "dice/...", "is not a function that creates a model (found int)"),
         ("features", "features", "hedging", "is not a function of one text (found int)"),
@@ -267,25 +269,25 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     ],
 )
 def test_a_broken_plugin_of_another_kind_hides_no_other(
-    tiltmeter: Tiltmeter, tmp_path: Path, installed: str, kind: str, group: str, good: str, message: str
+    tiltmeter: Tiltmeter, tmp_path: Path, installed: str, kind: str, group: str, working: str, message: str
 ) -> None:
     names = {"wrong": "faulty_wrong", "gone": "faulty_gone", "sim": "faulty_wrong", "vader": "faulty_wrong"}
     points = {f"tiltmeter.{group}": {name: f"{module}:NUMBER" for name, module in names.items()}}
     path = python_path(install(tmp_path / "site", "faulty", points, faulty_wrong="NUMBER = 1\n"), installed)
     listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path, exits=0)
     screen = [next(iter(row.values())) for row in json.loads(listed.stdout)]
-    assert good in screen
+    assert working in screen
     assert not {"wrong", "gone", "wrong/...", "gone/..."} & set(screen)
     assert f"not listed: wrong: faulty_wrong:NUMBER {message}" in listed.stderr
-    assert (
-        "not listed: gone: faulty_gone:NUMBER cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')"
-        in listed.stderr
-    )
+    reason = "cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')"
+    assert f"not listed: gone: faulty_gone:NUMBER {reason}" in listed.stderr
     tiltmeter("run genderbench/direkt -m sim/fair", PYTHONPATH=path, exits=2, says="did you mean direct")
 
 
 @pytest.mark.verify
-def test_the_tests_of_the_example_pass(tmp_path: Path, installed: str, environment: dict[str, str]) -> None:
+def test_the_tests_of_the_example_package_pass(
+    tmp_path: Path, installed: str, environment: dict[str, str]
+) -> None:
     shutil.copytree(EXAMPLE / "tests", tmp_path / "tests")
     command = [
         sys.executable,

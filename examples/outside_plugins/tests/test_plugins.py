@@ -28,5 +28,5 @@ def test_hedging_counts_words() -> None:
 
 def test_a_trimmed_mean_is_not_moved_by_one_odd_value() -> None:
     values = np.array([[1.0] * 4 + [2.0] * 5 + [1_000.0]])
-    found = summarise(Sample(values, None, np.zeros(1), SummaryOptions()), ["it"], {"it": TRIMMED_MEAN})
-    assert found["it"] == pytest.approx([(3 * 1 + 5 * 2) / 8])
+    summary = summarise(Sample(values, None, np.zeros(1), SummaryOptions()), ["it"], {"it": TRIMMED_MEAN})
+    assert summary["it"] == pytest.approx([(3 * 1 + 5 * 2) / 8])

@@ -33,10 +33,10 @@ def create(
         raise InputError(
             f"{provider}/{model}: dice need at least two words to choose from, as in {provider}/yes/no"
         )
-    given = dict(options or {})
-    cast = given.pop("cast", "1")
-    if given:
-        raise InputError(f"-M {next(iter(given))}: dice have no such option; known: cast")
+    settings = dict(options or {})
+    cast = settings.pop("cast", "1")
+    if settings:
+        raise InputError(f"-M {next(iter(settings))}: dice have no such option; known: cast")
     return Dice(f"{provider}/{model}", words, cast)
 
 
@@ -44,7 +44,9 @@ class Dice:
     """Answers with a word that the prompt, the number of the answer and the cast decide."""
 
     def __init__(self, name: str, words: Sequence[str], cast: str) -> None:
-        self._name, self._words, self._cast = name, words, cast
+        self._name = name
+        self._words = words
+        self._cast = cast
 
     @property
     def name(self) -> str:
@@ -71,8 +73,8 @@ class Dice:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """One word; the same prompt and number always get the same one."""
-        asked = "\n".join(message.content for message in messages)
-        drawn = hashlib.sha256(f"{self._cast} {sample} {asked}".encode()).digest()
+        prompt = "\n".join(message.content for message in messages)
+        drawn = hashlib.sha256(f"{self._cast} {sample} {prompt}".encode()).digest()
         return Completion(
             text=self._words[int.from_bytes(drawn[:8]) % len(self._words)], finish_reason="stop"
         )

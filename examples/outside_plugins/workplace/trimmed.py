@@ -1,4 +1,4 @@
-"""A statistic: the mean without the least and the greatest tenth of the values, which a few odd answers cannot move."""
+"""A robust statistic: the mean without the lowest and the highest tenth of the values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _trimmed_mean(sample: Sample) -> NDArray[np.float64]:
     """One number for each leading axis; what is missing (NaN) is sorted last and does not count."""
     cut = np.floor(SHARE * sample.count)[..., None]
     place = np.arange(sample.values.shape[-1])
-    kept = (place >= cut) & (place < sample.count[..., None] - cut)
-    found: NDArray[Any] = np.where(kept, sample.ordered, 0.0).sum(axis=-1) / kept.sum(axis=-1)
-    return found
+    central = (place >= cut) & (place < sample.count[..., None] - cut)
+    means: NDArray[Any] = np.where(central, sample.ordered, 0.0).sum(axis=-1) / central.sum(axis=-1)
+    return means
 
 
 TRIMMED_MEAN = Statistic(_trimmed_mean)

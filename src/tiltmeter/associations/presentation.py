@@ -446,7 +446,7 @@ def _by_location(counts: DataFrame, associations: DataFrame) -> list[Block]:
 def _by_group(rows: DataFrame, index: str, values: str) -> DataFrame:
     """Return the values with one column per group, sorted, after the `index`.
 
-    Of several values, the first.
+    Where there are several values, the first one is returned.
     """
     table = rows.pivot("group", index=index, values=values, aggregate_function="first", sort_columns=True)
     return table.sort(index)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import Field, fields, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from tiltmeter.arrays import Booleans
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
-    RecordT = TypeVar("RecordT", bound=DataclassInstance)
+class Record(Protocol):
+    """A dataclass of arrays."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+RecordT = TypeVar("RecordT", bound=Record)
 
 
 def joined(records: Sequence[RecordT], axis: int) -> RecordT:

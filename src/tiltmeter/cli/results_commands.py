@@ -405,7 +405,10 @@ def label(
         str,
         typer.Argument(
             metavar="RUN",
-            help="A run folder, its URL, or its name under runs/. With --score: a file, the annotated sample of a step.",
+            help=(
+                "A run folder, its URL, or its name under runs/. With --score: a file, the annotated"
+                " sample of a step."
+            ),
         ),
     ],
     n: Annotated[
@@ -442,8 +445,10 @@ def label(
         bool,
         typer.Option(
             "--score",
-            help="Measure the accuracy of a judge, or of the clustering, with confidence intervals, on an annotated sample (.csv,"
-            " .jsonl or .parquet). The column read contains what was found, the column label what people say:\n\n"
+            help="Measure the accuracy of a judge, or of the clustering, with confidence intervals, on an"
+            " annotated sample (.csv,"
+            " .jsonl or .parquet). The column read contains what was found, the column label what"
+            " people say:\n\n"
             "\b\n"
             "lists: story, character, read, label,\n"
             "  step (extraction or decomposition)\n"

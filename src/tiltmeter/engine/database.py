@@ -113,12 +113,11 @@ _ADDED: dict[int, tuple[Table | Column[Any], ...]] = {
 """The tables and columns that each schema version added. Migrations run in the caller's transaction, on
 SQLite and PostgreSQL."""
 
-_OWN_COLUMNS = {
+_COLUMNS_OF_EVERY_SCHEMA = {
     "meta": {"name", "value"},
     "completions": {"key", "model", "sample", "status", "attempts", "created_at", "text"},
 }
-"""Tables and columns of the journals of every schema version, by which a journal is told from the database of
-another program."""
+"""Tables and columns of the journals of every schema version; a database without them is no journal."""
 
 _BUSY_SECONDS = 30.0
 _PARAMETERS = 900
@@ -449,7 +448,8 @@ def _insert_into_sqlite(
     placeholders = ", ".join("?" * len(table.columns))
     for chunk in _chunks(rows, _PARAMETERS // len(table.columns)):
         values = ", ".join([f"({placeholders})"] * len(chunk))
-        statement = f"INSERT INTO {table.name} ({columns}) VALUES {values} ON CONFLICT {conflict}"  # noqa: S608
+        insertion = f"INSERT INTO {table.name} ({columns}) VALUES {values}"  # noqa: S608
+        statement = f"{insertion} ON CONFLICT {conflict}"
         connection.exec_driver_sql(statement, tuple(chain.from_iterable(chunk)))
 
 
@@ -571,7 +571,7 @@ _STORED_VERSION = select(meta.c.value).where(meta.c.name == "schema")
 
 def _is_journal(connection: Connection) -> bool:
     """Return whether a database has the tables of a journal, with their columns and a schema version."""
-    for table, names in _OWN_COLUMNS.items():
+    for table, names in _COLUMNS_OF_EVERY_SCHEMA.items():
         if not connection.dialect.has_table(connection, table):
             return False
         present = {column["name"] for column in inspect(connection).get_columns(table)}

@@ -280,8 +280,8 @@ class Generation:
 
     async def _answer(self, number: int, job: Job) -> bool:
         """Send one request until it is answered, given up or set aside; return whether it is finished."""
-        request, limits, pace = job.claimed.request, self._limits, self._pace
-        tokens = pace.estimate(request.messages, self._sampling.max_tokens)
+        limits, pace = self._limits, self._pace
+        tokens = pace.estimate(job.claimed.request.messages, self._sampling.max_tokens)
         while True:
             await pace.enter(tokens)
             sent_at = monotonic()

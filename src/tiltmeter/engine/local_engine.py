@@ -78,7 +78,7 @@ class Engine:
     writes the journal.
     """
 
-    name = "local"
+    name: str = "local"
     """The name as the user wrote it, without credentials; stored in run.json."""
 
     def generate(

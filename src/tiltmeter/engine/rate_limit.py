@@ -160,7 +160,7 @@ class _MinuteBudget:
     def correct(self, surplus: float) -> None:
         """Account for `surplus` units more (or, if negative, fewer) than reserved.
 
-        At most a minute's budget for one use.
+        One use accounts for at most a minute's budget.
 
         A use above the budget of a minute is more than the endpoint allows: the number is wrong, or the next
         requests are rejected, which slows them down.

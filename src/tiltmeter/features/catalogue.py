@@ -60,12 +60,15 @@ def open_features(
     Parameters
     ----------
     names
-        Each name has one of these forms: `NAME`: a feature of the catalogue (`sentiment`) or of a plugin
-        (entry point group `tiltmeter.features`); `NAME=MODEL`: the feature with another model (a folder, or a
-        model on the Hugging Face Hub); `NAME=MODEL?WANTED=LABEL&...`: the same for a classifier with
-        different labels (`sentiment=folder?positive=LABEL_1&...`); `MODULE:FUNCTION` or
-        `NAME=MODULE:FUNCTION`: a function of one text that returns a number or a mapping of names to numbers.
-        It may replace a feature of the catalogue.
+        Each name has one of these forms:
+
+        - `NAME`: a feature of the catalogue (`sentiment`) or of a plugin (entry point group
+          `tiltmeter.features`);
+        - `NAME=MODEL`: the feature with another model (a folder, or a model on the Hugging Face Hub);
+        - `NAME=MODEL?WANTED=LABEL&...`: the same for a classifier with different labels
+          (`sentiment=folder?positive=LABEL_1&...`);
+        - `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`: a function of one text that returns a number or a
+          mapping of names to numbers. It may replace a feature of the catalogue.
     encoder, classifier
         Functions that open a model by name.
 

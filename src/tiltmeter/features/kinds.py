@@ -14,7 +14,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -68,7 +68,7 @@ class Feature(ABC):
     Subclasses implement `score`. The columns of a user's function are known only after `score` was called.
     """
 
-    needs_baseline = False
+    needs_baseline: ClassVar[bool] = False
 
     def __init__(self, name: str, columns: Sequence[FeatureColumn], *, model: str | None) -> None:
         self.name = name
@@ -147,7 +147,7 @@ class Distance(Feature):
     Baselines have distance 0.
     """
 
-    needs_baseline = True
+    needs_baseline: ClassVar[bool] = True
 
     def __init__(self, described: Described, encoder: Encoder, model: str) -> None:
         super().__init__(described.name, described.columns, model=model)

@@ -221,7 +221,13 @@ def metric_rows(
     if wording is None and not has_enough_labels:
         tipping = _tipping_points(probe, counted, estimates, settings)
     rows = [_row(probe, counted, estimate, wording) for estimate in estimates]
+    resampled = _resampled_units(counted)
+    estimand = population(counted.clusters)
     for row, estimate in zip(rows, estimates, strict=True):
+        if estimate.method != NO_DATA:
+            row["method"] = f"{estimate.method}; resampled: {resampled}"
+        if estimate.low <= estimate.high:
+            row.update(estimand)
         sentence = estimate.named.metric.sentence + _extremes(estimate, estimates)
         row["sentence"] = sentence or None
         row["tipping"] = tipping.get(estimate.named.name)
@@ -251,7 +257,7 @@ def _row(
     mark = definition.mark(estimate, bands, outcomes.readable) if bands else Mark()
     values = {factor: int(value) if value.isdigit() else value for factor, value in where.items()}
     evidence = sql_where(part=probe.name, **values, wording=lit(wording, String))
-    row = {
+    return {
         **outcomes._asdict(),
         **mark._asdict(),
         **{column: getattr(estimate, column) for column in COLUMNS_OF_ESTIMATE},
@@ -262,11 +268,6 @@ def _row(
         "evidence": pl.select(evidence).item(),
         "normalised": metric.normalised(definition.centre(estimate)) if metric.key else None,
     }
-    if estimate.method != NO_DATA:
-        row["method"] = f"{estimate.method}; resampled: {_resampled_units(counted)}"
-    if estimate.low <= estimate.high:
-        row |= population(counted.clusters)
-    return row
 
 
 def _resampled_units(counted: CountedItems) -> str:

@@ -7,12 +7,15 @@ questions, concessions ("although (b) ..."), what others would choose ("some wou
 only acknowledged ("(a) has a point", "and so is (b)"), ruled out ("not (b)") or joined to another one ("(a)
 or (b)") and a copy of the option list are removed. The first of these rules that gives a result decides:
 
-- final: a declared final choice ("Final answer: (c)", "so the answer is b", a boxed letter); the last one counts;
-- first: the letter at the beginning of the answer, unless another one is declared by the model as its own later ("My answer is (c)");
-- declared: a declared choice elsewhere ("I would choose (b)", "(b) is correct", "hence (b)"); the last one counts;
-- only: the only option that is named, in a short text, within the first words, or alone in a sentence. In a longer text an option that is
-  merely named is not chosen, nor are its words where another option is named together with it ("Anna and Mark
-  are married").
+- final: a declared final choice ("Final answer: (c)", "so the answer is b", a boxed letter); the last one
+  counts;
+- first: the letter at the beginning of the answer, unless another one is declared by the model as its own
+  later ("My answer is (c)");
+- declared: a declared choice elsewhere ("I would choose (b)", "(b) is correct", "hence (b)"); the last one
+  counts;
+- only: the only option that is named, in a short text, within the first words, or alone in a sentence. In a
+  longer text an option that is merely named is not chosen, nor are its words where another option is named
+  together with it ("Anna and Mark are married").
 
 If the answer names no letter, the words of options are marked instead and the same rules are applied ("first
 in words" and so on); the answer then starts with an option only if a stop follows. An option that says that
@@ -38,7 +41,6 @@ whole is not read, the first turn is read alone.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
@@ -48,9 +50,10 @@ from tiltmeter.readers.normalising import any_in, only_one, rewritten, tables
 from tiltmeter.readers.options import LETTERS, MARK, marked
 from tiltmeter.readers.outcomes import corrected, decided, declines, first_turns
 
-_SHORT, _SHORT_UNKNOWN = 30, 80
-"""Maximum length of a text in which the only option that is named is chosen, in words; the second one if it
-says that nothing tells."""
+_SHORT = 30
+"""Maximum length of a text in which the only option that is named is chosen, in words."""
+_SHORT_UNKNOWN = 80
+"""The same for the option that says that the text does not tell."""
 _ITEMS = 3
 """Number of lines that consist of an option from which a text without letters contains a list."""
 _UNDECIDED = ("undecided between", "both possible", "both right", "each described", "shares")
@@ -97,38 +100,47 @@ def _reduced(table: DataFrame) -> DataFrame:
     `ends_together` whether the last declaration has two. `listed` is also true for items of a numbered list.
     """
     rows = tables("choice")
-    items = col.text.str.count_matches(rows["contradicted"]["numbered lines"].find)
     signals = rows["contradicted"]
-    together = col.text.str.contains(signals["together"].find) | col.both.str.contains(
-        signals["together in other words"].find
-    )
-    discussed = col.text.str.contains(signals["restated"].find) | (col.in_words & together)
-    ends = col.text.str.contains(signals["declared together"].find)
-    disowned = col.text.str.extract_all(signals["disowned"].find).list.last().str.extract(MARK)
+    disowned = col.text.str.extract_all(signals["disowned"].find).list.last()
+    listed = col.listed | (col.in_words & _has_numbered_items())
+    table = table.with_columns(listed=listed, pair=_left_open(), discussed=_discussed())
     table = table.with_columns(
         both=rewritten(col.both, [rows["plainer"]["numeral"], rows["plainer"]["joined"]]),
-        pair=_left_open(),
-        ends_together=ends,
-        disowned=disowned,
-        listed=col.listed | (col.in_words & (items > 1)),
-        discussed=discussed,
+        ends_together=col.text.str.contains(signals["declared together"].find),
+        disowned=disowned.str.extract(MARK),
     )
-    described = {
-        name: rewritten(col.text, rows[name].values()) for name in ("described", "described_letters")
-    }
-    table = table.with_columns(
-        text=when("in_words").then(described["described"]).otherwise(described["described_letters"])
-    )
-    item = rows["listed"]["item"].find
-    # The stop after an item is the one before the next item.
-    apart = col.text.str.replace_all(" . ", " . . ", literal=True)
-    several = (apart.str.count_matches(item) >= _ITEMS) & ~col.text.str.contains(f"^ ?{MARK}")
-    table = table.with_columns(
-        text=when(col.in_words & several).then(apart.str.replace_all(item, "${1} ")).otherwise("text")
-    )
-    steps: list[Any] = [*rows["steps"].values(), (" +", " ")]
-    table = table.with_columns(text=rewritten(col.text, steps).str.strip_chars(" "))
+    described_words = rewritten(col.text, rows["described"].values())
+    described_letters = rewritten(col.text, rows["described_letters"].values())
+    table = table.with_columns(text=when("in_words").then(described_words).otherwise(described_letters))
+    table = table.with_columns(text=_without_listed_items())
+    reduced = rewritten(col.text, rows["steps"].values()).str.replace_all(" +", " ")
+    table = table.with_columns(text=reduced.str.strip_chars(" "))
     return table.with_columns(named=col.text.str.extract_all(MARK))
+
+
+def _has_numbered_items() -> Expr:
+    """Return whether several options are items of a numbered list."""
+    numbered = tables("choice")["contradicted"]["numbered lines"].find
+    return col.text.str.count_matches(numbered) > 1
+
+
+def _discussed() -> Expr:
+    """Return whether the question is restated, or the words of options are named together."""
+    signals = tables("choice")["contradicted"]
+    restated = col.text.str.contains(signals["restated"].find)
+    together = col.text.str.contains(signals["together"].find)
+    together_in_other_words = col.both.str.contains(signals["together in other words"].find)
+    return restated | (col.in_words & (together | together_in_other_words))
+
+
+def _without_listed_items() -> Expr:
+    """Return the text without lines that consist of the words of an option, if they are a list."""
+    item = tables("choice")["listed"]["item"].find
+    # The stop after an item is also the one before the next item.
+    separated = col.text.str.replace_all(" . ", " . . ", literal=True)
+    begins_with_option = col.text.str.contains(f"^ ?{MARK}")
+    is_list = (separated.str.count_matches(item) >= _ITEMS) & ~begins_with_option
+    return when(col.in_words & is_list).then(separated.str.replace_all(item, "${1} ")).otherwise("text")
 
 
 def _left_open() -> Expr:
@@ -137,80 +149,99 @@ def _left_open() -> Expr:
     declared = rewritten(col.text, [signals["left open"]])
     together = [declared.str.contains(signals[name].find) for name in ("several declared", "list declared")]
     undecided = [col.text.str.contains(signals[name].find) for name in _UNDECIDED]
-    conditional = col.text.str.contains(signals["either way"].find) & ~col.text.str.contains(
-        signals["stated first"].find
-    )
+    stated_first = col.text.str.contains(signals["stated first"].find)
+    conditional = col.text.str.contains(signals["either way"].find) & ~stated_first
     alternative = ~col.in_words & col.text.str.contains(signals["if another is wrong"].find)
     return pl.any_horizontal(*together, *undecided, conditional, alternative)
 
 
 def _contradicted() -> Expr:
     """Return whether another signal contradicts the letter in the column `decision`."""
-    rows = tables("choice")["contradicted"]
-    lead, *later = (col.both.str.extract(rows[name].find) for name in ("lead", "last", "words declared"))
-    agreed = (col.decision == col.agreed).fill_null(False)
-    different = pl.any_horizontal((word != col.decision).fill_null(False) for word in later) | (
-        (lead != col.decision).fill_null(False) & ~agreed
-    )
-    behind = pl.any_horizontal((col.decision == letter) & _other_words_behind(letter) for letter in LETTERS)
     several = (col.pair & col.final.is_null() & col.mine.is_null()) | col.several | col.ends_together
-    wrong = (
-        different
-        | behind
+    contradicted_by_words = (
+        _another_named()
+        | _another_words_adjacent()
         | _another_described()
         | _another_right()
         | col.mistaken.list.contains(col.decision).fill_null(False)
     )
-    disowned = (col.decision == col.disowned).fill_null(False) & (col.decision != col.unknown).fill_null(True)
-    return ((~col.in_words & wrong) | several | disowned).fill_null(False)
+    is_unknown = (col.decision == col.unknown).fill_null(False)
+    disowned = (col.decision == col.disowned).fill_null(False) & ~is_unknown
+    return ((~col.in_words & contradicted_by_words) | several | disowned).fill_null(False)
+
+
+def _differs(letter: Expr) -> Expr:
+    """Return whether a letter is not null and is not the one in the column `decision`."""
+    return (letter != col.decision).fill_null(False)
+
+
+def _another_named() -> Expr:
+    """Return whether the words of another option are at the beginning, at the end or in a declaration."""
+    signals = tables("choice")["contradicted"]
+    lead = col.both.str.extract(signals["lead"].find)
+    last = col.both.str.extract(signals["last"].find)
+    declared = col.both.str.extract(signals["words declared"].find)
+    agreed = (col.decision == col.agreed).fill_null(False)
+    return _differs(last) | _differs(declared) | (_differs(lead) & ~agreed)
 
 
 def _another_right() -> Expr:
     """Return whether another option is called the right answer."""
     rows = tables("choice")
-    right = rewritten(col.both, rows["denied"].values()).str.extract_all(
-        rows["contradicted"]["called right"].find
-    )
-    other = right.list.eval(pl.element().str.extract(r"\[([a-e])\]")).list.set_difference(
-        pl.concat_list("decision")
-    )
-    return (other.list.len() > 0).fill_null(False)
+    affirmed = rewritten(col.both, rows["denied"].values())
+    statements = affirmed.str.extract_all(rows["contradicted"]["called right"].find)
+    letters = statements.list.eval(pl.element().str.extract(r"\[([a-e])\]"))
+    different = letters.list.set_difference(pl.concat_list("decision"))
+    return (different.list.len() > 0).fill_null(False)
 
 
 def _another_described() -> Expr:
-    """Return whether another of several options is said to be what was asked for, and the words of the letter do not occur."""
+    """Return whether another of several options is said to be what the question is about.
+
+    This does not hold if the words of the letter occur as well.
+    """
     rows = tables("choice")
     affirmed = rewritten(col.both, rows["denied"].values())
     texts = {"person": col.both, "so described": affirmed, "condition": affirmed}
-    named = [text.str.extract(rows["contradicted_alone"][name].find) for name, text in texts.items()]
-    other = pl.any_horizontal((name != col.decision).fill_null(False) for name in named)
-    own = pl.any_horizontal(
+    described = [text.str.extract(rows["contradicted_alone"][name].find) for name, text in texts.items()]
+    another = pl.any_horizontal(_differs(letter) for letter in described)
+    words_occur = pl.any_horizontal(
         (col.decision == letter) & col.both.str.contains(f"[{letter}]", literal=True) for letter in LETTERS
     )
-    return other & ~own.fill_null(False) & (col.options.list.len() > 2)
+    return another & ~words_occur.fill_null(False) & (col.options.list.len() > 2)
 
 
 def _agreed() -> Expr:
-    """Return the letter that is declared last, if it is the only one declared together with its own words ("The answer is (e) CCR5")."""
+    """Return the letter that is declared last, if it is the only one declared with its words.
+
+    An example is "The answer is (e) CCR5".
+    """
     answer = tables("choice")["declared"]["answer"].find
     pairs = col.both.str.extract_all(rf"{answer} (?:[:,] )?\[[a-e]\]")
     letter = pl.element().str.extract(MARK)
-    own = (
-        pairs.list.eval(when(letter == pl.element().str.extract(r"\[([a-e])\]$")).then(letter))
-        .list.drop_nulls()
-        .list.unique()
-    )
-    return when((own.list.len() == 1) & (own.list.first() == col.answers.list.last())).then(own.list.first())
+    letter_of_words = pl.element().str.extract(r"\[([a-e])\]$")
+    agreeing = pairs.list.eval(when(letter == letter_of_words).then(letter)).list.drop_nulls().list.unique()
+    only = when(agreeing.list.len() == 1).then(agreeing.list.first())
+    return when(only == col.answers.list.last()).then(only)
 
 
-def _other_words_behind(letter: str) -> Expr:
-    """Return whether words of another option are next to a letter, and its own are not in the same sentence."""
-    other = f"\\[[^{letter}]\\]"
-    behind = rf"<{letter}>(?: (?:[:,] )?{other}| \. {other}(?: \.|$))"
-    before = rf"(?:^|[.:?] |\b(?:is|be|was) ){other} <{letter}>"
+def _another_words_adjacent() -> Expr:
+    """Return whether words of another option are next to the letter in the column `decision`."""
+    adjacent = ((col.decision == letter) & _words_adjacent(letter) for letter in LETTERS)
+    return pl.any_horizontal(adjacent)
+
+
+def _words_adjacent(letter: str) -> Expr:
+    """Return whether words of another option are next to a letter.
+
+    This does not hold if words of the letter are in the same sentence.
+    """
+    words = f"\\[[^{letter}]\\]"
+    behind = rf"<{letter}>(?: (?:[:,] )?{words}| \. {words}(?: \.|$))"
+    before = rf"(?:^|[.:?] |\b(?:is|be|was) ){words} <{letter}>"
     agreeing = rf"<{letter}>[^.<]*\[{letter}\]"
-    at = col.both.str.contains(f"{behind}|{before}") & ~col.both.str.contains(agreeing)
-    return at.fill_null(False)
+    adjacent = col.both.str.contains(f"{behind}|{before}") & ~col.both.str.contains(agreeing)
+    return adjacent.fill_null(False)
 
 
 def _last(*names: str) -> Expr:
@@ -221,8 +252,9 @@ def _last(*names: str) -> Expr:
 
 def _first() -> Expr:
     """Return the letter at the beginning; if options are marked by their words, a stop must follow."""
-    beginning = any_in("choice", "first")
-    pattern = when("in_words").then(lit(f"({beginning})(?: [.,]|(?: :)?$)")).otherwise(lit(f"({beginning})"))
+    letters = f"({any_in('choice', 'first')})"
+    words = f"{letters}(?: [.,]|(?: :)?$)"
+    pattern = when("in_words").then(lit(words)).otherwise(lit(letters))
     return col.text.str.extract(pattern).str.extract(MARK)
 
 
@@ -248,9 +280,10 @@ def _by_rules(table: DataFrame) -> DataFrame:
     table = table.with_columns(several=_several(), first=_first_alone())
     unknown = when(col.all_named & col.in_words).then("unknown")
     table = table.with_columns(only=pl.coalesce("only", unknown))
+    only_counts = (col.open | (col.only == col.unknown)) & ~col.listed & _stands_out()
     return table.with_columns(
         declared=when(col.open | ~col.in_words).then("declared"),
-        only=when((col.open | (col.only == col.unknown)) & ~col.listed & _stands_out()).then("only"),
+        only=when(only_counts).then("only"),
     )
 
 
@@ -263,16 +296,17 @@ def _stands_out() -> Expr:
 
 
 def _several() -> Expr:
-    """Return whether different letters are declared, or one that is not the first, and none of them is final."""
+    """Return whether different letters are declared, or one that is not the first, and none is final."""
     declared = pl.concat_list("answers", "first").list.drop_nulls()
     return (declared.list.n_unique() > 1) & col.mine.is_null() & col.final.is_null()
 
 
 def _first_alone() -> Expr:
     """Return the letter at the beginning unless several are listed there or another one is declared."""
-    in_order = col.all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
+    all_in_order = col.all_named & col.text.str.contains(r"^<a>[^<>]* \. <b>[^<>]* \. <c>")
     ascending = (col.named.list.n_unique() > 1) & (col.named == col.named.list.sort())
-    in_order = in_order | (ascending & col.text.str.contains(any_in("choice", "in_order")))
+    several_in_order = ascending & col.text.str.contains(any_in("choice", "in_order"))
     together = col.text.str.contains(any_in("choice", "together"))
     agreed = (col.first == col.mine).fill_null(True)
-    return when(agreed & ~(col.listed | in_order | together)).then("first")
+    several = col.listed | all_in_order | several_in_order | together
+    return when(agreed & ~several).then("first")

@@ -1,8 +1,9 @@
-"""Content words and phrases of many texts at once: words, adjective-noun and noun-noun pairs, and verbs with their objects.
+"""Content words and phrases of many texts at once.
 
-English is tagged by word form with the Hanover tagger (see `grammar`), and the neighbours decide between a
-noun and a verb. In other languages, whose words come from `simplemma`, any two adjacent content words are a
-pair. Stop words and pronouns are data.
+Phrases are adjective-noun and noun-noun pairs, and verbs with their objects. English is tagged by word form
+with the Hanover tagger (see `grammar`), and the neighbours decide between a noun and a verb. In other
+languages, whose words come from `simplemma`, any two adjacent content words are a pair. Stop words and
+pronouns are data.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def word_lists(language: str) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(text.split()) for name, text in every[language].items()}
 
 
-# -- words ------------------------------------------------------------------------------------------------------------
+# -- words ---------------------------------------------------------------------------------------------
 
 _MOSTLY = 0.5
 """If a larger share of a text is direct speech, it is read as if it were not quoted."""
@@ -64,14 +65,18 @@ _WORD = r"n't\b|'(?:s|re|ve|ll|d|m)\b|[\p{L}\p{M}\p{N}]+(?:[-'][\p{L}\p{M}\p{N}]
 
 
 def sentences_of(texts: Series) -> DataFrame:
-    """Return `row` (of the text), `number`, `sentence` and `silent`, the sentence without direct speech, of each sentence."""
-    rows = [(row, *found) for row, text in enumerate(texts) for found in _sentences(text)]
-    return DataFrame(
-        rows, schema={"row": UInt32, "sentence": String, "silent": String}, orient="row"
-    ).with_row_index("number")
+    """Return one row per sentence.
+
+    The columns are `number`, `row` (of the text), `sentence`, and `silent`, the sentence without direct
+    speech.
+    """
+    rows = [(row, *sentence) for row, text in enumerate(texts) for sentence in _sentences(text)]
+    schema = {"row": UInt32, "sentence": String, "silent": String}
+    return DataFrame(rows, schema=schema, orient="row").with_row_index("number")
 
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each sentence, and the same without direct speech."""
     spoken = speech(text)
     silent = text
     if sum(end - start for start, end in spoken) <= _MOSTLY * len(text):
@@ -101,99 +106,106 @@ def words_of(rows: DataFrame, language: str) -> DataFrame:
         content of its own).
     """
     lists = word_lists(language)
-    plain = col.silent.str.replace_all("[\u2019\u2018\u0060\u00b4]", "'").str.replace_all(
-        "[\u2010\u2011]", "-"
+    plain = col.silent.str.replace_all("[\u2019\u2018\u0060\u00b4]", "'")
+    split = plain.str.replace_all("[\u2010\u2011]", "-")
+    if language == "en":
+        split = split.str.replace_all(r"(?i)n't\b", " n't")
+    split = split.str.replace_all(r"'(s|re|ve|ll|d|m)\b", " '$1")
+    words = rows.select("row", "number", word=split.str.extract_all(_WORD)).explode("word").drop_nulls()
+    words = words.with_columns(
+        place=pl.int_range(pl.len()).over("number"),
+        form=col.word.str.to_lowercase(),
     )
-    split = plain.str.replace_all(r"(?i)n't\b", " n't") if language == "en" else plain
-    words = rows.select(
-        "row", "number", word=split.str.replace_all(r"'(s|re|ve|ll|d|m)\b", " '$1").str.extract_all(_WORD)
-    )
-    words = (
-        words.explode("word")
-        .drop_nulls()
-        .with_columns(place=pl.int_range(pl.len()).over("number"), form=col.word.str.to_lowercase())
-    )
-    known = _form_table(words["form"].unique(maintain_order=True), language)
-    words = words.join(known, on="form", how="left", maintain_order="left")
-    kind = _kind_in_place() if language == "en" else when("is_word").then(lit("word")).otherwise(lit("other"))
-    words = words.with_columns(kind=kind)
-    content = (col.kind != "other") & ~col.form.is_in(lists["stop"])
-    quantity = col.form.is_in(lists["quantities"]) & (col.form.shift(-1).over("number") == "of").fill_null(
-        False
-    )
-    adverb = (col.kind == "adverb") & ~col.form.str.ends_with("ly")
-    return words.select(
-        "row",
-        "number",
-        "place",
-        "word",
-        "form",
-        "kind",
-        content=content & ~adverb & ~quantity & (col.form.str.len_chars() > 1),
-    )
+    forms = _form_table(words["form"].unique(maintain_order=True), language)
+    words = words.join(forms, on="form", how="left", maintain_order="left")
+    if language == "en":
+        words = words.with_columns(kind=_kind_in_place())
+    else:
+        words = words.with_columns(kind=when("is_word").then(lit("word")).otherwise(lit("other")))
+    of_follows = (_next("form") == "of").fill_null(False)
+    is_quantity = col.form.is_in(lists["quantities"]) & of_follows
+    is_particle = (col.kind == "adverb") & ~col.form.str.ends_with("ly")
+    has_content = (col.kind != "other") & ~col.form.is_in(lists["stop"]) & (col.form.str.len_chars() > 1)
+    content = has_content & ~is_particle & ~is_quantity
+    return words.select("row", "number", "place", "word", "form", "kind", content=content)
+
+
+def _next(column: str, step: int = 1) -> Expr:
+    """Return the value of a column for the word so many steps after each word of the sentence."""
+    return col(column).shift(-step).over("number")
+
+
+def _previous(column: str, step: int = 1) -> Expr:
+    """Return the value of a column for the word so many steps before each word of the sentence."""
+    return col(column).shift(step).over("number")
 
 
 def _form_table(forms: Series, language: str) -> DataFrame:
-    """Return for each word form whether it is a word, and in English its most likely kind and whether it can be of others."""
+    """Return for each word form whether it is a word, in English instead its kinds.
+
+    These are the most likely kind, `best`, and whether it can be a noun, an adjective and a verb.
+    """
     is_word = forms.str.contains(r"^\p{L}") & (forms.str.len_chars() <= LONGEST)
     if language != "en":
         return DataFrame({"form": forms, "is_word": is_word})
-    kinds = [_kinds(form) if letters else ("other",) for form, letters in zip(forms, is_word, strict=True)]
-    can = {
-        f"can_{kind}": Series([kind in found for found in kinds], dtype=pl.Boolean)
-        for kind in ("noun", "adjective", "verb")
-    }
-    return DataFrame({"form": forms, "best": Series([found[0] for found in kinds], dtype=String), **can})
+    kinds_of_forms = [
+        _kinds(form) if letters else ("other",) for form, letters in zip(forms, is_word, strict=True)
+    ]
+    columns = {"form": forms, "best": Series([kinds[0] for kinds in kinds_of_forms], dtype=String)}
+    for kind in ("noun", "adjective", "verb"):
+        columns[f"can_{kind}"] = Series([kind in kinds for kinds in kinds_of_forms], dtype=pl.Boolean)
+    return DataFrame(columns)
 
 
 @lru_cache(maxsize=1 << 17)
 def _kinds(form: str) -> tuple[str, ...]:
     """Return the possible kinds of an English word form, the most likely first."""
-    found = tagger().tag_word(form) or [(tagger().analyze(form)[1], 0.0)]
-    best = found[0][1]
-    return tuple(
-        dict.fromkeys(
-            _KINDS.get(tag[:2], "other") for tag, probability in found if probability > best - _LIKELY
-        )
-    )
+    tags = tagger().tag_word(form) or [(tagger().analyze(form)[1], 0.0)]
+    best = tags[0][1]
+    likely = [_KINDS.get(tag[:2], "other") for tag, probability in tags if probability > best - _LIKELY]
+    return tuple(dict.fromkeys(likely))
+
+
+_DEMONSTRATIVES = frozenset(("this", "these", "those", "that"))
+_BEFORE_ADJECTIVES = frozenset(("is", "are", "was", "were", "'s", "and", ",", "very", "so"))
+"""Words before a form that is an adjective rather than a noun."""
 
 
 def _kind_in_place() -> Expr:
     """Return the kind of each word from its form and its neighbours in the sentence."""
     lists = word_lists("en")
-    before, after = (col.form.shift(step).over("number") for step in (1, -1))
-    noun_after = col.can_noun.shift(-1).over("number").fill_null(False) & ~after.is_in(lists["stop"])
-    determined = before.is_in(
-        lists["articles"] | lists["possessives"] | lists["links"] | {"this", "these", "those", "that"}
-    )
-    opens = (
-        before.is_in(lists["before_verbs"])
-        | (col.best.shift(1).over("number") == "name")
-        | before.is_in([",", ";"])
-    )
-    determiner_after = after.is_in(lists["articles"] | lists["possessives"])
-    has_object = col.can_verb & (noun_after | determiner_after) & (opens | col.place.eq(0) | ~col.can_noun)
+    before = _previous("form")
+    after = _next("form")
+    determiners = lists["articles"] | lists["possessives"]
+    noun_after = _next("can_noun").fill_null(False) & ~after.is_in(lists["stop"])
+    determiner_after = after.is_in(determiners)
+    determined = before.is_in(determiners | lists["links"] | _DEMONSTRATIVES)
+    before_verb = before.is_in(lists["before_verbs"])
+    subject_before = before_verb | (_previous("best") == "name") | before.is_in([",", ";"])
+    has_object = col.can_verb & (noun_after | determiner_after)
+    has_object = has_object & (subject_before | col.place.eq(0) | ~col.can_noun)
     unlisted = determiner_after & ~col.can_adjective & col.place.gt(0)
-    in_s = (has_object | unlisted) & col.form.str.ends_with("s") & ~determined
-    verb = in_s | (col.can_verb & ~determined & ((col.best == "verb") | before.is_in(lists["before_verbs"])))
+    verb_in_s = (has_object | unlisted) & col.form.str.ends_with("s") & ~determined
+    verb = verb_in_s | (col.can_verb & ~determined & ((col.best == "verb") | before_verb))
     noun = col.can_noun & (col.best.is_in(["noun", "verb"]) | (determined & ~noun_after))
-    adjective = col.can_adjective & ~(
-        col.best.eq("noun")
-        & ~noun_after
-        & ~before.is_in(["is", "are", "was", "were", "'s", "and", ",", "very", "so"])
-    )
-    first = (
+    rather_noun = col.best.eq("noun") & ~noun_after & ~before.is_in(_BEFORE_ADJECTIVES)
+    adjective = col.can_adjective & ~rather_noun
+    return (
         when(verb)
         .then(lit("verb"))
         .when(adjective & noun_after)
         .then(lit("adjective"))
         .when(noun)
         .then(lit("noun"))
+        .when(adjective)
+        .then(lit("adjective"))
+        .when("can_verb")
+        .then(lit("verb"))
+        .otherwise("best")
     )
-    return first.when(adjective).then(lit("adjective")).when(col.can_verb).then(lit("verb")).otherwise("best")
 
 
-# -- phrases ----------------------------------------------------------------------------------------------------------
+# -- phrases -------------------------------------------------------------------------------------------
 
 _SPOT = ["row", "number", "place"]
 _NOT = when("negated").then(lit("not ")).otherwise(lit(""))
@@ -201,14 +213,15 @@ _NOT = when("negated").then(lit("not ")).otherwise(lit(""))
 
 
 def phrases_of(words: DataFrame, language: str) -> DataFrame:
-    """Return the phrases in sentences: content words, phrases of two and three of them, and in English verbs with their objects.
+    """Return the phrases in sentences.
 
-    A negated word has "not" before it. Pronouns and possessives are left out of phrases.
+    They are content words, phrases of two and three of them, and in English verbs with their objects. A
+    negated word has "not" before it. Pronouns and possessives are left out of phrases.
 
     Parameters
     ----------
     words
-        From `words_of`, with any further columns, which are those of the first word of a phrase.
+        From `words_of`, with any additional columns, which are those of the first word of a phrase.
 
     Returns
     -------
@@ -216,110 +229,147 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
         The columns of `words`, with `phrase` in lower case.
     """
     lists = word_lists(language)
-    here = words.with_columns(_negation(lists), _participles_as_adjectives(lists))
-    second, third = (
-        {name: col(name).shift(-step).over("number") for name in ("form", "kind", "content")}
-        for step in (1, 2)
-    )
-    both = (col.content & second["content"]).fill_null(False)
-    compound = inner = lit(False)
+    marked = words.with_columns(_negation(lists), _participles_as_adjectives(lists))
     if language == "en":
-        noun, qualities = ["noun", "name"], ["adjective", "noun", "name"]
-        compound = both & col.kind.is_in(["adverb", *noun]) & second["kind"].eq("adjective")
-        inner = compound.shift(1).over("number").fill_null(False) & col.form.is_in(lists["compounds"])
-        pair = compound | (both & col.kind.is_in(qualities) & second["kind"].is_in(noun) & ~inner)
-        three = (
-            (pair | (both & col.kind.eq("adjective") & second["kind"].eq("adjective")))
-            & third["content"]
-            & third["kind"].is_in(noun)
-        )
+        marked = marked.with_columns(compound=_is_compound())
+        inner = _previous("compound").fill_null(False) & col.form.is_in(lists["compounds"])
+        marked = marked.with_columns(inner=inner)
+        marked = marked.with_columns(is_pair=_is_pair())
+        marked = marked.with_columns(is_triple=_is_triple())
     else:
-        pair, three = both, lit(False)
-    pair_of = pl.concat_str("form", second["form"], separator=" ")
-    here = here.with_columns(
-        pair=when(pair).then(_NOT + pair_of),
-        three=when(three).then(_NOT + pl.concat_str(pair_of, third["form"], separator=" ")),
+        marked = marked.with_columns(
+            compound=lit(False), inner=lit(False), is_pair=_both_content(), is_triple=lit(False)
+        )
+    pair = pl.concat_str("form", _next("form"), separator=" ")
+    triple = pl.concat_str(pair, _next("form", 2), separator=" ")
+    marked = marked.with_columns(
+        pair=when("is_pair").then(_NOT + pair),
+        triple=when("is_triple").then(_NOT + triple),
     )
-    found = [here.select(*words.columns, phrase=one).drop_nulls("phrase") for one in ("pair", "three")]
-    alone = here.filter(col.content & ~compound & ~inner & ~col.form.is_in(lists["bare"])).select(
-        *words.columns, phrase=_NOT + col.form
-    )
+    pairs = marked.select(*words.columns, phrase="pair").drop_nulls("phrase")
+    triples = marked.select(*words.columns, phrase="triple").drop_nulls("phrase")
+    single = marked.filter(col.content & ~col.compound & ~col.inner & ~col.form.is_in(lists["bare"]))
+    single = single.select(*words.columns, phrase=_NOT + col.form)
     if language == "en":
-        predicates = _predicates(here, lists)
-        found.append(predicates.drop("of_noun"))
-        alone = alone.join(predicates.filter("of_noun"), on=_SPOT, how="anti")
-    found.append(alone)
-    return pl.concat(found, how="diagonal").select(*words.columns, "phrase").sort(_SPOT, maintain_order=True)
+        predicates = _predicates(marked.select(*words.columns, "negated"), lists)
+        single = single.join(predicates.filter("of_noun"), on=_SPOT, how="anti")
+        phrases = [pairs, triples, predicates.drop("of_noun"), single]
+    else:
+        phrases = [pairs, triples, single]
+    return pl.concat(phrases, how="diagonal").sort(_SPOT, maintain_order=True)
+
+
+_NOUNS = ["noun", "name"]
+
+
+def _both_content() -> Expr:
+    """Return whether a word and the next one are content words."""
+    return (col.content & _next("content")).fill_null(False)
+
+
+def _is_compound() -> Expr:
+    """Return whether a word and the next one are an adjective of two words ("tightly coiled")."""
+    return _both_content() & col.kind.is_in(["adverb", *_NOUNS]) & _next("kind").eq("adjective")
+
+
+def _is_pair() -> Expr:
+    """Return whether a phrase of two words begins at each word."""
+    qualifies = col.kind.is_in(["adjective", *_NOUNS])
+    return col.compound | (_both_content() & qualifies & _next("kind").is_in(_NOUNS) & ~col.inner)
+
+
+def _is_triple() -> Expr:
+    """Return whether a phrase of three words begins at each word."""
+    two_adjectives = _both_content() & col.kind.eq("adjective") & _next("kind").eq("adjective")
+    noun_follows = _next("content", 2) & _next("kind", 2).is_in(_NOUNS)
+    return (col.is_pair | two_adjectives) & noun_follows
 
 
 def _participles_as_adjectives(lists: Mapping[str, frozenset[str]]) -> Expr:
-    """Return the kind of each word, with English participles before a noun as adjectives ("tightly coiled hair", "almond shaped eyes")."""
-    one, two = ({name: col(name).shift(step).over("number") for name in ("form", "kind")} for step in (1, 2))
-    subject = two["kind"].is_in(["noun", "name"]) | two["form"].is_in(
-        frozenset().union(*(lists[name] for name in PRONOUNS)) - lists["possessives"]
-    )
-    qualified = one["kind"].eq("adverb") & one["form"].str.ends_with("ly") & ~subject.fill_null(False)
-    qualified = qualified | (one["kind"].is_in(["noun", "adjective"]) & col.form.is_in(lists["compounds"]))
+    """Return the kind of each word, with English participles before a noun as adjectives.
+
+    Examples are "tightly coiled hair" and "almond shaped eyes".
+    """
+    pronouns = frozenset().union(*(lists[name] for name in PRONOUNS)) - lists["possessives"]
+    has_subject = _previous("kind", 2).is_in(_NOUNS) | _previous("form", 2).is_in(pronouns)
+    after_adverb = _previous("kind").eq("adverb") & _previous("form").str.ends_with("ly")
+    in_compound = _previous("kind").is_in(["noun", "adjective"]) & col.form.is_in(lists["compounds"])
+    qualified = (after_adverb & ~has_subject.fill_null(False)) | in_compound
     participle = col.kind.eq("verb") & col.form.str.contains("e[dn]$") & qualified
     return when(participle.fill_null(False)).then(lit("adjective")).otherwise("kind").alias("kind")
 
 
 def _negation(lists: Mapping[str, frozenset[str]]) -> Expr:
-    """Return whether a negation is among the last words before each word, with no punctuation and no other content word in between."""
+    """Return the column `negated`: whether a negation is among the last words before each word.
+
+    Punctuation and other content words end its effect.
+    """
+    far_away = -_NEGATED - 1
     negation = col.form.is_in(lists["negations"])
     stops = col.content | col.form.str.contains(r"^[^\p{L}]")
-    last = when(negation | stops).then(when(negation).then("place").otherwise(-_NEGATED - 1))
-    return (
-        col.place - last.shift(1).forward_fill().over("number").fill_null(-_NEGATED - 1) <= _NEGATED
-    ).alias("negated")
+    place = when(negation).then("place").when(stops).then(far_away)
+    last = place.shift(1).forward_fill().over("number").fill_null(far_away)
+    return (col.place - last <= _NEGATED).alias("negated")
 
 
 def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFrame:
-    """Return the verbs with the noun of their object or of the phrase with a preposition that follows ("sings in a choir").
+    """Return the verbs with the noun of their object or of the prepositional phrase that follows.
 
-    Each is returned with and without the adjectives of the noun; only with them, if the noun is too general.
+    An example is "sings in a choir". Each is returned with and without the adjectives of the noun; only with
+    them, if the noun is too general. `of_noun` says whether the noun is not a name.
+    """
+    objects = _objects_of_verbs(words, lists)
+    objects = objects.filter(~col.is_general | (col.noun_phrase != col.full_phrase))
+    objects = objects.with_columns(noun_phrase=when(~col.is_general).then("noun_phrase"))
+    index = [*words.columns, "verb", "of_noun"]
+    objects = objects.unpivot(["noun_phrase", "full_phrase"], index=index, value_name="object")
+    phrase = pl.concat_str(_NOT + col.verb, "object", separator=" ")
+    predicates = objects.drop_nulls("object").select(*words.columns, "of_noun", phrase=phrase)
+    predicates = predicates.unique([*_SPOT, "phrase"], maintain_order=True)
+    return predicates.drop("negated")
+
+
+def _objects_of_verbs(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFrame:
+    """Return one row per verb with an object: the columns of the verb and parts of the object.
+
+    They are `noun_phrase` (without adjectives), `full_phrase` (with them), `is_general` (whether the noun
+    says little alone) and `of_noun` (whether it is not a name).
     """
     verbs = words.filter((col.kind == "verb") & ~col.form.is_in(lists["idle"]))
-    verbs = verbs.select(*words.columns, start="place", verb="form", step=pl.int_ranges(1, _GAP + 1)).explode(
-        "step"
-    )
+    verbs = verbs.with_columns(start="place", verb="form", step=pl.int_ranges(1, _GAP + 1)).explode("step")
     verbs = verbs.with_columns(place=col.start + col.step)
-    around = words.select("number", "place", next="form", next_kind="kind", next_content="content")
-    steps = verbs.join(around, on=["number", "place"], maintain_order="left")
-    unsaid = lists["possessives"].union(
-        *(lists[name] for name in PRONOUNS)
-    )  # so that "makes her an asset" is as "makes him an asset"
-    described = col.next_kind.is_in(["adjective", "adverb"]) | col.next.is_in(unsaid)
-    shown = col.next.is_in(lists["articles"] | lists["links"])
-    adjective = (col.next_kind == "adjective") & col.next_content
-    is_object = col.next_content & col.next_kind.is_in(["noun", "name"])
-    own = ["number", "start"]
-    steps = steps.with_columns(ended=is_object | ~(described | shown)).with_columns(
-        before=col.ended.cum_sum().over(own) - col.ended
+    next_words = words.select("number", "place", next="form", next_kind="kind", next_content="content")
+    steps = verbs.join(next_words, on=["number", "place"], maintain_order="left")
+    # Pronouns are skipped, so that "makes her an asset" equals "makes him an asset".
+    skipped = lists["possessives"].union(*(lists[name] for name in PRONOUNS))
+    is_skipped = col.next_kind.is_in(["adjective", "adverb"]) | col.next.is_in(skipped)
+    is_link = col.next.is_in(lists["articles"] | lists["links"])
+    is_adjective = (col.next_kind == "adjective") & col.next_content
+    is_object = col.next_content & col.next_kind.is_in(_NOUNS)
+    verb_place = ["number", "start"]
+    steps = steps.with_columns(
+        is_object=is_object,
+        in_noun_phrase=is_object | is_link,
+        in_full_phrase=is_object | is_link | is_adjective,
+        ends=is_object | ~(is_skipped | is_link),
     )
-    steps = steps.filter(before=0)
-    ends = is_object.last() & (col.step.last() == pl.len())
-    made = steps.group_by(own, maintain_order=True).agg(
-        pl.col([name for name in words.columns if name not in (*own, "place")]).first(),
+    steps = steps.filter(col.ends.cum_sum().over(verb_place) - col.ends == 0)
+    ends_with_object = col.is_object.last() & (col.step.last() == pl.len())
+    of_verb = [name for name in words.columns if name not in (*verb_place, "place")]
+    objects = steps.group_by(verb_place, maintain_order=True).agg(
+        pl.col(of_verb).first(),
         place=col.start.first(),
         verb=col.verb.first(),
-        rest=col.next.filter(is_object | shown).str.join(" "),
-        whole=col.next.filter(is_object | shown | adjective).str.join(" "),
-        bare=col.next.last().is_in(lists["bare"]),
+        noun_phrase=col.next.filter("in_noun_phrase").str.join(" "),
+        full_phrase=col.next.filter("in_full_phrase").str.join(" "),
+        is_general=col.next.last().is_in(lists["bare"]),
         of_noun=col.next_kind.last() == "noun",  # not a name: "talks to Ann" is also "talks"
-        kept=ends,
+        has_object=ends_with_object,
     )
-    made = made.filter("kept", ~col.bare | (col.rest != col.whole)).with_columns(
-        rest=when(~col.bare).then("rest")
-    )
-    made = made.unpivot(
-        ["rest", "whole"], index=[*words.columns, "verb", "of_noun"], value_name="object"
-    ).drop_nulls("object")
-    made = made.with_columns(phrase=pl.concat_str(_NOT + col.verb, "object", separator=" "))
-    return made.select(*words.columns, "phrase", "of_noun").unique([*_SPOT, "phrase"], maintain_order=True)
+    return objects.filter("has_object")
 
 
-# -- lemmas -----------------------------------------------------------------------------------------------------------
+# -- lemmas --------------------------------------------------------------------------------------------
 
 _DERIVED = (("ly", ""), ("ily", "y"), ("ness", ""), ("iness", "y"), ("nce", "nt"), ("ncy", "nt"))
 """Endings of adverbs and nouns that are derived from adjectives, and what the adjectives have instead."""
@@ -334,8 +384,8 @@ def lemmas_of(forms: Series, language: str) -> Series:
     distinct = list(dict.fromkeys(forms))
     lemmas = list(_lemmas(distinct, language))
     if language == "en":
-        known = set(lemmas)
-        lemmas = [next((root for root in _roots(lemma) if root in known), lemma) for lemma in lemmas]
+        every = set(lemmas)
+        lemmas = [next((root for root in _roots(lemma) if root in every), lemma) for lemma in lemmas]
     return forms.replace_strict(distinct, lemmas, return_dtype=String)
 
 
@@ -343,12 +393,10 @@ def _roots(lemma: str) -> Iterator[str]:
     """Yield the adjectives from which a word may be derived."""
     for ending, instead in _DERIVED:
         root = lemma.removesuffix(ending) + instead
-        if (
-            lemma.endswith(ending)
-            and len(root) > 3
-            and "verb" not in (kinds := _kinds(root))
-            and "adjective" in kinds
-        ):
+        if not lemma.endswith(ending) or len(root) <= 3:
+            continue
+        kinds = _kinds(root)
+        if "adjective" in kinds and "verb" not in kinds:
             yield root
 
 
@@ -358,9 +406,8 @@ def _lemmas(forms: Iterable[str], language: str) -> Iterable[str]:
     try:
         from simplemma import lemmatize
     except ImportError as error:
-        raise InputError(
-            f'texts in {language!r} need a lemmatiser: pip install "tiltmeter[languages]"'
-        ) from error
+        message = f'texts in {language!r} need a lemmatiser: pip install "tiltmeter[languages]"'
+        raise InputError(message) from error
     return (lemmatize(form, lang=language).lower() for form in forms)
 
 
@@ -371,12 +418,8 @@ _OWN_LEMMA = frozenset(("blues", "born", "glasses", "goods", "shorts"))
 @lru_cache(maxsize=1 << 17)
 def _english_lemma(form: str) -> str:
     """Return the lemma of a noun or verb; other words are unchanged."""
-    kinds = _kinds(form)
-    if (
-        form in _OWN_LEMMA
-        or len(form) > LONGEST
-        or not form[0].isalpha()
-        or not {"noun", "verb"} & set(kinds[:2])
-    ):
+    if form in _OWN_LEMMA or len(form) > LONGEST or not form[0].isalpha():
         return form
-    return str(tagger().analyze(form)[0]).lower() if kinds[0] in ("noun", "verb") else form
+    if _kinds(form)[0] not in ("noun", "verb"):
+        return form
+    return str(tagger().analyze(form)[0]).lower()

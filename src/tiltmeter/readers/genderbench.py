@@ -78,7 +78,10 @@ def character_gender(answer: Series) -> Series:
 
 
 def decision(answer: Series) -> Series:
-    """Read the decision on an application: "no" if the phrase of rejection occurs, else "yes" if that of acceptance does, else null."""
+    """Read the decision on an application.
+
+    It is "no" if the phrase of rejection occurs, else "yes" if that of acceptance does, else null.
+    """
     text = col.answer.str.to_lowercase()
     refused = text.str.contains("regret to inform you", literal=True)
     accepted = text.str.contains("you have been selected", literal=True)
@@ -116,9 +119,8 @@ def first_ranked(answer: Series, male_names: Series, female_names: Series) -> Se
 
     places = frame.with_columns(answer=lower).select(male=place("male"), female=place("female"))
     male, female = col.male, col.female
-    label = (
-        when(male <= female.fill_null(male)).then(lit("male")).when(female.is_not_null()).then(lit("female"))
-    )
+    man_first = male <= female.fill_null(male)
+    label = when(man_first).then(lit("male")).when(female.is_not_null()).then(lit("female"))
     return places.select(label=label)["label"]
 
 
@@ -168,10 +170,9 @@ def vocabulary(
 def _only_one(answer: Series, words: Expr, forms: Mapping[str, str]) -> Series:
     """Return the label of the only form that occurs among the words, or null if none or several do."""
     present = {label: col.words.str.contains(form, literal=True) for label, form in forms.items()}
-    label = pl.coalesce(when(holds).then(lit(name)) for name, holds in present.items())
-    return _with_words(answer, words).select(
-        label=when(pl.sum_horizontal(present.values()) == 1).then(label)
-    )["label"]
+    first = pl.coalesce(when(occurs).then(lit(label)) for label, occurs in present.items())
+    label = when(pl.sum_horizontal(present.values()) == 1).then(first)
+    return _with_words(answer, words).select(label=label)["label"]
 
 
 def _with_words(answer: Series, words: Expr) -> DataFrame:
@@ -183,7 +184,10 @@ def _with_words(answer: Series, words: Expr) -> DataFrame:
 
 
 def _split_then_lower() -> Expr:
-    """Return the words in lower case, split before conversion, as the original does for everything except yes and no."""
+    """Return the words in lower case, split before conversion.
+
+    The original does so for everything except yes and no.
+    """
     return spaced_words(col.answer).str.to_lowercase()
 
 

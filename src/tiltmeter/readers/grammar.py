@@ -31,26 +31,30 @@ class Token(NamedTuple):
 
 
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$"
+    r"(?:\b(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt"
+    r"|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$"
 )
 _END = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]+[\"'\u201d\u2019)\]*_]*(?=\s)|\n\s*\n|[\u3002\uff01\uff1f]+[\u201d\u2019\u300d]?"
+    r"(?<![.!?\u2026])[.!?\u2026]+[\"'\u201d\u2019)\]*_]*(?=\s)|\n\s*\n"
+    r"|[\u3002\uff01\uff1f]+[\u201d\u2019\u300d]?"
 )
 _LOWER_NEXT = re.compile(r"[ \t]*[a-z,;]")
 
 
 def sentences(text: str) -> list[Span]:
     """Return the start and end of each sentence in order, without surrounding white space."""
-    found, start = [], 0
+    spans = []
+    start = 0
     for end in _sentence_ends(text):
         if body := text[start:end].strip():
             first = text.index(body, start)
-            found.append((first, first + len(body)))
+            spans.append((first, first + len(body)))
         start = end
-    return found
+    return spans
 
 
 def _sentence_ends(text: str) -> Iterator[int]:
+    """Yield the offset after each sentence."""
     for match in _END.finditer(text):
         if match.group().isspace():
             yield match.end()
@@ -67,25 +71,25 @@ _QUOTED = re.compile(
     r"|(?<!\w)'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w))*[,.!?]'(?!\w)"
 )
 _PARAGRAPH = re.compile(r"[^\n]+")
-_SAID = re.compile(r"[,:;.!?\u2014-]\s*$|^\s*$")
+_SPEECH_BEGINS = re.compile(r"[,:;.!?\u2014-]\s*$|^\s*$")
 
 
 def speech(text: str) -> list[Span]:
-    """Return the spans of direct speech, including quotation marks. Statements in it are not the author's.
+    """Return the spans of direct speech, including quotation marks.
 
-    A few quoted words within a sentence (so-called "experts") are not direct speech. A mark that is never
-    closed is ignored unless it is a curly one.
+    Statements in direct speech are not the author's. A few quoted words within a sentence (so-called
+    "experts") are not direct speech. A mark that is never closed is ignored unless it is a curly one.
     """
-    found = []
+    spans = []
     for paragraph in _PARAGRAPH.finditer(text):
         for match in _QUOTED.finditer(text, paragraph.start(), paragraph.end()):
             inner = match.group()[1:].rstrip("\"'\u201d\u2019\u00bb")
             before = text[max(paragraph.start(), match.start() - 3) : match.start()]
             words = len(inner.split())
-            spoken = inner.rstrip()[-1:] in (",", ".", "!", "?", "\u2026") and words > 2
-            if spoken or _SAID.search(before) or words > 4:
-                found.append(match.span())
-    return found
+            is_sentence = inner.rstrip()[-1:] in (",", ".", "!", "?", "\u2026") and words > 2
+            if is_sentence or _SPEECH_BEGINS.search(before) or words > 4:
+                spans.append(match.span())
+    return spans
 
 
 _CLITIC = r"['\u2019](?:s|re|ve|ll|d|m)(?!\w)"
@@ -103,12 +107,12 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
     "didn't" is split into "did" and "n't"; pictographs are omitted.
     """
     stop = len(text) if end is None else end
-    found = (Token(match.group(), *match.span()) for match in _TOKEN.finditer(text, start, stop))
-    return [
-        token
-        for token in found
-        if token.text.isalnum() or unicodedata.category(token.text[0]) not in _PICTURES
-    ]
+    matches = _TOKEN.finditer(text, start, stop)
+    return [Token(match.group(), *match.span()) for match in matches if not _is_picture(match.group())]
+
+
+def _is_picture(text: str) -> bool:
+    return not text.isalnum() and unicodedata.category(text[0]) in _PICTURES
 
 
 _PICTURES = ("So", "Sk", "Mn", "Me", "Cf", "Co", "Cs", "Cn", "Cc")
@@ -128,9 +132,8 @@ def tagger() -> Any:
     from HanTa import HanoverTagger  # the import takes a third of a second and is not always needed
 
     tagger = HanoverTagger.HanoverTagger("morphmodel_en.pgz")
-    tagger.analyze_forward = lru_cache(maxsize=1 << 16)(
-        tagger.analyze_forward
-    )  # ten times faster, because unknown words recur
+    remember = lru_cache(maxsize=1 << 16)
+    tagger.analyze_forward = remember(tagger.analyze_forward)  # ten times faster: unknown words recur
     return tagger
 
 
@@ -141,21 +144,20 @@ def tag(words: Sequence[str]) -> tuple[str, ...]:
     VVZ, VVG, VVN, VVI, VBD, ...
     """
     plain = [_PLAIN.get(word, word) if len(word) <= LONGEST else "it" for word in words]
-    return tuple(
-        chain.from_iterable(
-            _tag(tuple(plain[start : start + _AT_ONCE])) for start in range(0, len(plain), _AT_ONCE)
-        )
-    )
+    parts = (plain[start : start + _AT_ONCE] for start in range(0, len(plain), _AT_ONCE))
+    return tuple(chain.from_iterable(_tag(tuple(part)) for part in parts))
 
 
 @lru_cache(maxsize=1 << 14)
 def _tag(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tag of each word, after corrections of clitics and of characters that are no words."""
     kinds = tagger().tag_sent(list(words), taglevel=0)
-    return tuple(
-        _CLITIC_VERBS.get(word[1:], kind)
-        if word[0] in "'\u2019"
-        else kind
-        if any(map(str.isalnum, word)) or kind in _MARKS
-        else "PUN"
-        for word, kind in zip(words, kinds, strict=True)
-    )
+    return tuple(_corrected(word, kind) for word, kind in zip(words, kinds, strict=True))
+
+
+def _corrected(word: str, kind: str) -> str:
+    if word[0] in "'\u2019":
+        return _CLITIC_VERBS.get(word[1:], kind)
+    if any(map(str.isalnum, word)) or kind in _MARKS:
+        return kind
+    return "PUN"

@@ -173,7 +173,7 @@ def padded(words: Expr) -> Expr:
 
 
 def count_words(wanted: Collection[str]) -> Expr:
-    """Count the wanted words in the column `words`, in which each word has its own blank before and after it."""
+    """Count the wanted words in the column `words`, in which each word has a blank on each side."""
     # The order of the alternatives does not matter, because each match includes the blank after the word.
     pattern = "|".join(re.escape(word) for word in sorted(set(wanted) - {""})) or NOTHING
     return col.words.str.count_matches(f" (?:{pattern}) ")

@@ -1,4 +1,7 @@
-"""Marking of lettered options in answers, by their letters and by their words (patterns: `data/choice.yaml`)."""
+"""Marking of lettered options in answers, by their letters and by their words.
+
+The patterns are data (`data/choice.yaml`).
+"""
 
 from __future__ import annotations
 
@@ -24,32 +27,32 @@ _ANSWER = "a : "
 def marked(answer: Series, option_texts: Series) -> DataFrame:
     """Return the answers with marked options.
 
+    The columns are:
+
     - `text`: letters of options are marked like <a>, or, with `in_words`, their words are;
     - `both`: letters are marked like <a> and words like [a];
     - `copied`: letters are marked, and "stated" replaces the words of the option after its letter;
     - `listed`: whether the only letters are those of a copy of the list of options;
     - `unknown`: letter of the option that says that the text does not tell;
-    - `mistaken`: letters that come with a term that is not their option, at the beginning or in a declaration;
+    - `mistaken`: letters that come with a term that is not their option, at the beginning or in a
+      declaration;
     - `lower`, `declined`, `options`: the text in lower case, whether it declines, the texts of the options.
     """
     rows = tables("choice")
     table = _lowered(answer, option_texts)
     table = table.with_columns(unknown=_unknown())
-    table = table.with_columns(
-        spaced=_with_marked_words(_plural(col.lower), _options(), "  [{}]  ").str.strip_chars(" ")
-    )
+    marked_words = _with_marked_words(_plural(col.lower), _options(), "  [{}]  ")
+    table = table.with_columns(spaced=marked_words.str.strip_chars(" "))
     table = table.with_columns(lower=_without_letter_off_the_list())
     table = table.with_columns(lettered=_with_letters())
     table = table.with_columns(both=_with_letters_and_words(), copied=_with_stated_words())
     table = table.with_columns(stated=rewritten(col.copied, rows["lists"].values()))
     # The words of another option or a sentence behind "A:" are the answer.
-    short = col.lower.str.starts_with(_ANSWER) & col.both.str.contains(
-        rows["contradicted"]["short for answer"].find
-    )
+    words_behind = col.both.str.contains(rows["contradicted"]["short for answer"].find)
+    short = col.lower.str.starts_with(_ANSWER) & words_behind
     chosen = col.stated.str.contains(MARK)
-    table = table.with_columns(
-        short=short.fill_null(False), chosen=chosen, listed=col.lettered.str.contains(MARK) & ~chosen
-    )
+    listed = col.lettered.str.contains(MARK) & ~chosen
+    table = table.with_columns(short=short.fill_null(False), chosen=chosen, listed=listed)
     lower = (
         when("short")
         .then(col.lower.str.strip_prefix(_ANSWER))
@@ -59,18 +62,24 @@ def marked(answer: Series, option_texts: Series) -> DataFrame:
     )
     table = table.with_columns(lower=lower, in_words=col.short | ~col.chosen)
     table = table.with_columns(text=when("in_words").then(_with_words()).otherwise("stated"))
-    said = rows["unknown"]["said"].find
+    return table.with_columns(text=_with_unknown_in_other_words())
+
+
+def _with_unknown_in_other_words() -> Expr:
+    """Return the text in which other wordings ("cannot be determined") stand for the option that says so."""
+    rows = tables("choice")["unknown"]
+    wording = rows["said"].find
     # "The letter is not clear" says nothing about the text.
-    text = col.text.str.replace_all(rf"{rows['unknown']['of the letter'].find}{said}", " ")
-    unknown = (
-        when(col.in_words & (col.unknown == letter)).then(text.str.replace_all(said, f"<{letter}>"))
+    text = col.text.str.replace_all(rf"{rows['of the letter'].find}{wording}", " ")
+    texts = (
+        when(col.in_words & (col.unknown == letter)).then(text.str.replace_all(wording, f"<{letter}>"))
         for letter in LETTERS
     )
-    return table.with_columns(text=pl.coalesce(*unknown, "text"))
+    return pl.coalesce(*texts, "text")
 
 
 def _lowered(answer: Series, option_texts: Series) -> DataFrame:
-    """Return the answers with marked letters and stops (`lower`) and the words of each option (`a` to `e`)."""
+    """Return answers with marked letters and stops (`lower`) and the words of options (`a` to `e`)."""
     rows = tables("choice")
     stops = list(rows["stops"].values())
     table = text_table(answer, options=option_texts.cast(pl.List(String)))
@@ -91,44 +100,50 @@ def _declined() -> Expr:
 
 
 def _mistaken(table: DataFrame) -> Series:
-    """Return the letters in each text that come with a term that is not their option, at the beginning or in a declaration.
+    """Return the letters in each text that come with a term that is not their option.
 
-    The term has more words in common with another option, or it is short and has none in common with its own.
-    Words are compared by their first letters, because endings differ ("woman", "women").
+    Such a pair of letter and term is at the beginning or in a declaration. The term has more words in common
+    with another option, or it is short and has no word in common with the option of the letter. Words are
+    compared by their first letters, because endings differ ("woman", "women").
     """
-    rows = tables("choice")["terms"]
-    behind, before = rows["term"].find, rows["term before"].find
-    found = pl.concat_list(col.text.str.extract_all(behind), col.text.str.extract_all(before))
-    pairs = table.select("options", found=found).with_row_index("row").explode("found").drop_nulls("found")
-    letter = pl.coalesce(
-        col.found.str.extract(behind, 1), col.found.str.extract(before, 2)
-    ).str.to_lowercase()
-    term = pl.coalesce(col.found.str.extract(behind, 2), col.found.str.extract(before, 1)).str.to_lowercase()
-    pairs = pairs.with_columns(letter=letter, term=rewritten(term, [rows["of the"]]))
-    pairs = pairs.filter(col.term.str.contains("[a-z]{3}") & ~col.term.str.contains(rows["no term"].find))
-
-    def stems(text: Expr) -> Expr:
-        return (
-            text.str.to_lowercase()
-            .str.extract_all("[a-z]{3,}|[0-9]+")
-            .list.eval(pl.element().str.head(_STEM))
-            .list.unique()
-        )
-
-    common = {
-        letter: stems(col.term)
-        .list.set_intersection(stems(col.options.list.get(place, null_on_oob=True)))
-        .list.len()
-        for place, letter in enumerate(LETTERS)
-    }
-    own = pl.coalesce(*(when(letter=other).then(count) for other, count in common.items()))
+    pairs = _letters_with_terms(table)
+    common = {}
+    for place, letter in enumerate(LETTERS):
+        option = col.options.list.get(place, null_on_oob=True)
+        common[letter] = _stems(col.term).list.set_intersection(_stems(option)).list.len()
+    common_with_letter = pl.coalesce(*(when(letter=letter).then(count) for letter, count in common.items()))
     short = col.term.str.count_matches(" ") < _TERM
-    wrong = (
-        pairs.filter(((own == 0) & short) | (own < pl.max_horizontal(*common.values())))
-        .group_by("row")
-        .agg(mistaken="letter")
+    unrelated = (common_with_letter == 0) & short
+    closer_to_another = common_with_letter < pl.max_horizontal(*common.values())
+    mistaken = pairs.filter(unrelated | closer_to_another).group_by("row").agg(mistaken="letter")
+    return table.with_row_index("row").join(mistaken, on="row", how="left", maintain_order="left")["mistaken"]
+
+
+def _letters_with_terms(table: DataFrame) -> DataFrame:
+    """Return the pairs of a letter and a term beside it: `row`, `options`, `letter`, `term`."""
+    rows = tables("choice")["terms"]
+    behind = rows["term"].find
+    before = rows["term before"].find
+    matches = pl.concat_list(col.text.str.extract_all(behind), col.text.str.extract_all(before))
+    pairs = table.select("options", match=matches).with_row_index("row").explode("match").drop_nulls("match")
+    letter = pl.coalesce(col.match.str.extract(behind, 1), col.match.str.extract(before, 2))
+    term = pl.coalesce(col.match.str.extract(behind, 2), col.match.str.extract(before, 1))
+    pairs = pairs.select(
+        "row",
+        "options",
+        letter=letter.str.to_lowercase(),
+        term=rewritten(term.str.to_lowercase(), [rows["of the"]]),
     )
-    return table.with_row_index("row").join(wrong, on="row", how="left", maintain_order="left")["mistaken"]
+    return pairs.filter(
+        col.term.str.contains("[a-z]{3}"),
+        ~col.term.str.contains(rows["no term"].find),
+    )
+
+
+def _stems(text: Expr) -> Expr:
+    """Return the first letters of the distinct words and numbers of each text."""
+    words = text.str.to_lowercase().str.extract_all("[a-z]{3,}|[0-9]+")
+    return words.list.eval(pl.element().str.head(_STEM)).list.unique()
 
 
 def _option(place: int, stops: list[Pattern]) -> Expr:
@@ -146,66 +161,59 @@ def _spaced(text: Expr) -> Expr:
     return padded(text.str.strip_chars(" ")).str.replace_all(" ", "  ", literal=True)
 
 
-def _replaced(text: Expr, wanted: Mapping[str, Expr]) -> Expr:
-    """Replace each wording that is not null with its key."""
-    for replacement, words in wanted.items():
+def _replaced(text: Expr, words_of: Mapping[str, Expr]) -> Expr:
+    """Replace the words that belong to each key with the key; null words are not replaced."""
+    for replacement, words in words_of.items():
         text = text.str.split(by=words.fill_null("\0")).list.join(replacement)  # no text has this character
     return text
 
 
 def _options(start: str = "") -> dict[str, Expr]:
     """Return the words of each option, after `start`, by letter; null if there are none."""
-    return {
-        letter: when(col(letter).str.strip_chars(" ") != "").then(
-            pl.concat_str(lit(start.format(letter)), letter)
-        )
-        for letter in LETTERS
-    }
+    options: dict[str, Expr] = {}
+    for letter in LETTERS:
+        words = pl.concat_str(lit(start.format(letter)), letter)
+        options[letter] = when(col(letter).str.strip_chars(" ") != "").then(words)
+    return options
 
 
 def _with_letters() -> Expr:
     """Return the text in which letters of options are marked."""
-    letter_like = pl.any_horizontal(
-        col(letter).str.contains("^  [a-e]  ").fill_null(False) for letter in LETTERS
-    )
     rows = tables("choice")
+    begin_with_letter = [col(letter).str.contains("^  [a-e]  ").fill_null(False) for letter in LETTERS]
     bare = rewritten(col.lower, rows["bare"].values())
-    return when(letter_like).then(rewritten(col.lower, rows["alone_bare"].values())).otherwise(bare)
+    alone = rewritten(col.lower, rows["alone_bare"].values())
+    return when(pl.any_horizontal(begin_with_letter)).then(alone).otherwise(bare)
 
 
 def _without_letter_off_the_list() -> Expr:
-    """Return the text without letters that are not on the list, if the first one begins a sentence that is the only option.
+    """Return the text without letters that are not on the list of options.
 
-    In `spaced`, the words of options are marked. Without a stop ("(d) Donna"), the letter is a further item
-    of the list.
+    They are removed if the first one begins a sentence that is the only option. In `spaced`, the words of
+    options are marked. Without a stop ("(d) Donna"), the letter is one more item of the list.
     """
     offered = col.options.list.len()
     only = col.spaced.str.extract_all(r"\[[a-e]\]").list.n_unique() == 1
     text = col.lower
     for count in range(2, len(LETTERS)):
-        off = f"<[{LETTERS[count:]}]>"
-        beginning = col.spaced.str.contains(rf"^{off} (?:[:,] )?\[[a-e]\] [.,]")
+        off_list = f"<[{LETTERS[count:]}]>"
+        begins_sentence = col.spaced.str.contains(rf"^{off_list} (?:[:,] )?\[[a-e]\] [.,]")
         alone = only & ~col.spaced.str.contains(f"<[{LETTERS[:count]}]>")
-        text = (
-            when((offered == count) & beginning & alone)
-            .then(col.lower.str.replace_all(f"{off} ?", ""))
-            .otherwise(text)
-        )
+        without = col.lower.str.replace_all(f"{off_list} ?", "")
+        text = when((offered == count) & begins_sentence & alone).then(without).otherwise(text)
     return text
 
 
 def _with_stated_words() -> Expr:
-    """Return the text with marked letters in which "stated" stands for the words of the option after its letter."""
+    """Return the text in which "stated" stands for the words of an option after its marked letter."""
     options = {f"  <{letter}>  stated  ": words for letter, words in _options("  <{}>").items()}
     text = _replaced(_spaced(col.lettered), options).str.replace_all(" +", " ").str.strip_chars(" ")
-    said = tables("choice")["unknown"]["said"].find
-    unknown = (
-        when(col.unknown == letter).then(
-            text.str.replace_all(f"<{letter}> (?:[:,] )?{said}", f"<{letter}> stated")
-        )
-        for letter in LETTERS
-    )
-    return pl.coalesce(*unknown, text)
+    wording = tables("choice")["unknown"]["said"].find
+    texts = []
+    for letter in LETTERS:
+        stated = text.str.replace_all(f"<{letter}> (?:[:,] )?{wording}", f"<{letter}> stated")
+        texts.append(when(unknown=letter).then(stated))
+    return pl.coalesce(*texts, text)
 
 
 def _with_words() -> Expr:
@@ -214,32 +222,30 @@ def _with_words() -> Expr:
 
 
 def _with_article(text: Expr) -> Expr:
-    """Return the text with the article of an option that is the whole answer without its article ("Grandson", for "The grandson")."""
-    whole = _spaced(
-        text.str.replace(r"^(?:the )?(?:final |correct |best |my )?answer (?:is )?(?:: )?", "").str.replace(
-            r" \. ?$", ""
-        )
-    )
+    """Return the text; if it is an option without its article, with the article.
+
+    An example is "Grandson" for "The grandson".
+    """
+    preamble = r"^(?:the )?(?:final |correct |best |my )?answer (?:is )?(?:: )?"
+    answer = _spaced(text.str.replace(preamble, "").str.replace(r" \. ?$", ""))
     for letter in LETTERS:
-        words = col(letter).str.replace("^  (?:the|an?)  ", "  ")
-        text = (
-            when((whole == words) & (words != col(letter)))
-            .then(col(letter).str.replace_all(" +", " "))
-            .otherwise(text)
-        )
+        option = col(letter)
+        words = option.str.replace("^  (?:the|an?)  ", "  ")
+        lacks_article = (answer == words) & (words != option)
+        text = when(lacks_article).then(option.str.replace_all(" +", " ")).otherwise(text)
     return text
 
 
 def _with_letters_and_words() -> Expr:
-    """Return the text in which letters are marked like <a> and words of options like [a], without articles."""
+    """Return the text, without articles, with letters marked like <a> and words of options like [a]."""
     rows = tables("choice")
     plain = rewritten(_plural(col.lettered), [rows["plainer"]["article"]])
     options = {letter: words.str.replace_all("  (?:the|an?)  ", "  ") for letter, words in _options().items()}
     text = _with_marked_words(plain, options, "  [{}]  ")
-    said = rows["unknown"]["said"].find
-    unknown = text.str.replace_all(rf"(<[a-e]>) (?:[:,] )?{said}", "${1} [unknown]").str.split("[unknown]")
-    letter = pl.concat_str(lit("["), "unknown", lit("]"))
-    return pl.coalesce(unknown.list.join(letter), text).str.strip_chars(" ")
+    letter_and_unknown = rf"(<[a-e]>) (?:[:,] )?{rows['unknown']['said'].find}"
+    parts = text.str.replace_all(letter_and_unknown, "${1} [unknown]").str.split("[unknown]")
+    mark = pl.concat_str(lit("["), "unknown", lit("]"))
+    return pl.coalesce(parts.list.join(mark), text).str.strip_chars(" ")
 
 
 def _plural(text: Expr) -> Expr:
@@ -252,20 +258,18 @@ def _with_marked_words(text: Expr, options: Mapping[str, Expr], mark: str) -> Ex
     """Return the text in which marks stand for the words of options, longer options first."""
     text = _spaced(text)
     for is_part in (False, True):
-        words = {
-            mark.format(letter): when(_part_of_another(letter) == is_part).then(option)
-            for letter, option in options.items()
-        }
-        text = _replaced(text, words)
+        words_of = {}
+        for letter, words in options.items():
+            words_of[mark.format(letter)] = when(_part_of_another(letter) == is_part).then(words)
+        text = _replaced(text, words_of)
     return text.str.replace_all(" +", " ")
 
 
 def _part_of_another(letter: str) -> Expr:
     """Return whether the words of an option are part of the words of another one."""
-    parts = (
-        (col(other) != col(letter)) & col(other).str.contains(col(letter), literal=True) for other in LETTERS
-    )
-    return pl.any_horizontal(parts).fill_null(False)
+    words = col(letter)
+    longer = ((col(name) != words) & col(name).str.contains(words, literal=True) for name in LETTERS)
+    return pl.any_horizontal(longer).fill_null(False)
 
 
 def _unknown() -> Expr:

@@ -8,8 +8,9 @@ A refusal is an outcome of its own and never becomes a "no" or any other label. 
    answer if "not enough information" is one of the options;
 3. refusals to write letters, profiles and e-mails, without mild expressions of regret, which are common in
    such texts;
-4. refusals to write free text (stories, continuations, articles). They count only at the very beginning, where
-   the assistant speaks of itself and its task; statements of characters or of the narrator are not refusals.
+4. refusals to write free text (stories, continuations, articles). They count only at the very beginning,
+   where the assistant speaks of itself and its task; statements of characters or of the narrator are not
+   refusals.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def decided(
 
 
 def corrected(read: Callable[..., DataFrame], answer: Series, *factors: Series) -> DataFrame:
-    """Read answers; what follows the last correction ("Wait, actually, ...") takes precedence if it has a label.
+    """Read answers; what follows the last correction takes precedence if it has a label.
+
+    An example of a correction is "Wait, actually, ...".
 
     Parameters
     ----------
@@ -186,7 +189,10 @@ def _around(name: str) -> str:
 
 
 def declines(lower: Expr, *, or_cannot_tell: bool = True) -> Expr:
-    """Return whether a `lowered` text contains a phrase of refusal or, with `or_cannot_tell`, one such as "I cannot determine"."""
+    """Return whether a `lowered` text contains a phrase of refusal.
+
+    With `or_cannot_tell`, phrases such as "I cannot determine" count as well.
+    """
     lists = ["declines", "cannot_tell"] if or_cannot_tell else ["declines"]
     without_reports = lower.str.replace_all(_around("told"), " ")
     beginning = without_reports.str.head(_FIRST)

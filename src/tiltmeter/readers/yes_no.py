@@ -14,7 +14,8 @@ The first of these rules that finds something decides. If it finds both yes and 
 - final: a final answer ("Final answer: no");
 - answer: a declared answer ("The answer is no", "Decision: no"), unless the answer starts with the opposite;
 - conclusion: a conclusion ("so no", "on balance, yes"), unless the answer starts with the opposite;
-- clause: any clause, or, depending on `about`, a sentence about the decision or the stress ("The loan should be approved");
+- clause: any clause, or, depending on `about`, a sentence about the decision or the stress ("The loan should
+  be approved");
 - emphasis: a text of nothing but such words as "Absolutely!".
 
 In a text of more than 80 words, a bare word in the middle ("..., no, ...") is no answer, unless it is the
@@ -47,8 +48,12 @@ from tiltmeter.readers.outcomes import conceded, corrected, decided, declines, f
 
 _LONG = 80
 """Length above which a text is long, in words."""
-_OPENING, _END = 2, 1
-"""Number of clauses at the beginning and at the end of a long text in which a bare word is an answer."""
+_OPENING = 2
+"""Number of clauses at the beginning of a long text in which a bare word is an answer."""
+_END = 1
+"""The same at the end of the text."""
+_CERTAIN = ["yes", "no"]
+"""Meanings of an answer that is not both."""
 About = Literal["statement", "decision", "stress"]
 
 
@@ -74,117 +79,144 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
     """
     answers = written_out(answer)
     read = partial(corrected, partial(_read, about=about))
-    found = first_turns(read, answers)
+    labelled = first_turns(read, answers)
     concessions = tables("yes_no")["concessions"].values()
     without = DataFrame({"answer": answers}).select(answer=rewritten(col.answer, concessions))["answer"]
-    conceding = (without != answers) & (found["outcome"] == "unreadable")
-    found = read_again(read, without.set(~conceding.fill_null(False), None), first=found)
-    return found if with_rule else found.drop("rule")
+    conceding = (without != answers) & (labelled["outcome"] == "unreadable")
+    parts = without.set(~conceding.fill_null(False), None)
+    labelled = read_again(read, parts, first=labelled)
+    return labelled if with_rule else labelled.drop("rule")
 
 
 def _read(answer: Series, about: About) -> DataFrame:
     """Return the columns `outcome`, `label` and `rule`."""
-    rows = tables("yes_no")
-    table = text_table(answer)
-    table = table.with_columns(
-        lower=lowered(rewritten(col.text.str.to_lowercase(), rows["translations"].values()))
-    )
-    table = table.with_columns(declined=col.lower.str.contains(any_in("yes_no", "refusals")))
-    table = table.with_columns(refused=declines(lowered(col.text)) | col.declined)
-    # In a refusal, agreement counts only after "but" or a similar word.
-    declining = when("refused")
-    own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
-    own = pl.concat_str(own, lit("\n"), conceded(declining.then("text")))
-    table = table.with_columns(
-        clauses=rewritten(when("refused").then(own).otherwise("lower"), rows["steps"].values())
-    )
-    table = table.with_columns(
-        clauses=when(col.lower.str.count_matches(r"\w+") > _LONG)
-        .then(_without_mere_words(about))
-        .otherwise("clauses")
-    )
-    undecided = col.lower.str.contains(rows["other"]["no single answer"].find)
-    table = table.with_columns(
-        clauses=when(undecided).then(_without(rows["other"]["mere word"].find)).otherwise("clauses")
-    )
-    worded = col.lower.str.contains(rows["other"]["wording"].find)
-    table = table.with_columns(
-        clauses=when(worded).then(_without(rows["other"]["mere judgement"].find)).otherwise("clauses")
-    )
-    # The marks of a clause, with "+" instead of the rest if it means yes (or no).
-    meaning = {
-        side: [row for row in rows[side].values() if row.about in (None, about)] for side in ("yes", "no")
-    }
-    sides = {
-        side: col.clauses.str.replace_all(
-            rf"(?m)^((?:final= |answer= |conclusion= )*){any_of(meaning[side])}$", "${1}+"
-        )
-        for side in ("yes", "no")
-    }
-    table = table.with_columns(**sides)
-
-    def found(pattern: str, claims: DataFrame | None = None) -> Expr:
-        """Return "yes", "no" or "both" if clauses marked as such match the pattern, else null."""
-        yes, no = (col(side).str.contains(pattern) for side in ("yes", "no"))
-        if claims is not None:
-            yes, no = yes | (claims["yes"] & ~claims["no"]), no | claims["no"]
-        return when(yes & no).then(lit("both")).when(yes).then(lit("yes")).when(no).then(lit("no"))
-
-    marked = {mark: found(rf"(?m)^[^\n]*{mark}= [^\n+]*\+$") for mark in ("final", "answer", "conclusion")}
-    table = table.with_columns(
-        **marked,
-        lead=found(r"^\W*\+(?:\n|$)"),
-        clause=found(r"(?m)^[^\n+]*\+$", _claims(table, about)),
-        emphasis=when(col.lower.str.contains(rows["other"]["emphasis"].find)).then(lit("yes")),
-    )
-    opening = col.lead.is_in(["yes", "no"])
-    labels = {rule: col(rule) for rule in (*marked, "clause", "emphasis")} | {
-        "answer": when(opening & (col.lead != col.answer)).then(lit("both")).otherwise("answer"),
-        "conclusion": when(opening & (col.lead != col.conclusion)).then(lit("both")).otherwise("conclusion"),
+    table = _with_clauses(answer, about)
+    table = table.with_columns(yes=_judged("yes", about), no=_judged("no", about))
+    table = _by_rules(table, about)
+    labels = {
+        "final": col.final,
+        "answer": _unless_opposed(col.answer),
+        "conclusion": _unless_opposed(col.conclusion),
         "clause": when(col.clause != "both").then("clause"),
+        "emphasis": col.emphasis,
     }
     label = pl.coalesce(*labels.values())
     unclear = (col.declined | (label == "both")).fill_null(False)
-    criticised = (col.clauses.str.contains(rows["other"]["criticism"].find) & (label == "yes")).fill_null(
-        False
-    )
-    if about != "statement":
+    if about == "statement":
+        criticism = col.clauses.str.contains(tables("yes_no")["other"]["criticism"].find)
+        criticised = (criticism & (label == "yes")).fill_null(False)
+    else:
         criticised = lit(False)
     return decided(table, labels, col.refused & ~criticised, clear=~unclear & ~criticised, with_rule=True)
 
 
+def _with_clauses(answer: Series, about: About) -> DataFrame:
+    """Return the answers with the clauses that may mean yes or no, one per line, in `clauses`.
+
+    `lower` is the text in English and lower case, `declined` whether it contains a refusal of a yes/no
+    question, `refused` whether it contains any refusal.
+    """
+    rows = tables("yes_no")
+    signals = rows["other"]
+    translated = rewritten(col.text.str.to_lowercase(), rows["translations"].values())
+    table = text_table(answer).with_columns(lower=lowered(translated))
+    table = table.with_columns(declined=col.lower.str.contains(any_in("yes_no", "refusals")))
+    table = table.with_columns(refused=declines(lowered(col.text)) | col.declined)
+    # In a refusal, agreement counts only after "but" or a similar word.
+    of_refusals = when("refused")
+    impersonal = of_refusals.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
+    conceding = pl.concat_str(impersonal, lit("\n"), conceded(of_refusals.then("text")))
+    text = of_refusals.then(conceding).otherwise("lower")
+    table = table.with_columns(clauses=rewritten(text, rows["steps"].values()))
+    long = col.lower.str.count_matches(r"\w+") > _LONG
+    table = table.with_columns(clauses=when(long).then(_without_mere_words(about)).otherwise("clauses"))
+    undecided = col.lower.str.contains(signals["no single answer"].find)
+    without_words = _without(signals["mere word"].find)
+    table = table.with_columns(clauses=when(undecided).then(without_words).otherwise("clauses"))
+    about_wording = col.lower.str.contains(signals["wording"].find)
+    without_judgements = _without(signals["mere judgement"].find)
+    return table.with_columns(clauses=when(about_wording).then(without_judgements).otherwise("clauses"))
+
+
+def _judged(side: str, about: About) -> Expr:
+    """Return the clauses with "+" in place of those that mean yes (or no); marks before them stay."""
+    patterns = [row for row in tables("yes_no")[side].values() if row.about in (None, about)]
+    clause = rf"(?m)^((?:final= |answer= |conclusion= )*){any_of(patterns)}$"
+    return col.clauses.str.replace_all(clause, "${1}+")
+
+
+def _by_rules(table: DataFrame, about: About) -> DataFrame:
+    """Return the table with the meaning that each rule gives ("yes", "no", "both" or null).
+
+    `lead` is the meaning of the first clause.
+    """
+    any_clause = r"(?m)^[^\n+]*\+$"
+    claims = _claims(table, about)
+    yes = col.yes.str.contains(any_clause) | (claims["yes"] & ~claims["no"])
+    no = col.no.str.contains(any_clause) | claims["no"]
+    emphasised = col.lower.str.contains(tables("yes_no")["other"]["emphasis"].find)
+    return table.with_columns(
+        final=_marked("final"),
+        answer=_marked("answer"),
+        conclusion=_marked("conclusion"),
+        lead=_judged_where(r"^\W*\+(?:\n|$)"),
+        clause=_meaning(yes, no),
+        emphasis=when(emphasised).then(lit("yes")),
+    )
+
+
+def _marked(mark: str) -> Expr:
+    """Return the meaning of the clauses with a mark ("final", "answer", "conclusion"), or null."""
+    return _judged_where(rf"(?m)^[^\n]*{mark}= [^\n+]*\+$")
+
+
+def _judged_where(pattern: str) -> Expr:
+    """Return the meaning of the judged clauses that match a pattern, or null."""
+    return _meaning(col.yes.str.contains(pattern), col.no.str.contains(pattern))
+
+
+def _meaning(yes: Expr, no: Expr) -> Expr:
+    return when(yes & no).then(lit("both")).when(yes).then(lit("yes")).when(no).then(lit("no"))
+
+
+def _unless_opposed(meaning: Expr) -> Expr:
+    """Return the meaning, or "both" if the answer starts with the opposite."""
+    opposed = col.lead.is_in(_CERTAIN) & (col.lead != meaning)
+    return when(opposed).then(lit("both")).otherwise(meaning)
+
+
 def _without_mere_words(about: About) -> Expr:
-    """Return the clauses of a long text without those in its middle that begin with a bare word of yes or no.
+    """Return the clauses of a long text without bare words of yes or no in its middle.
 
     If the question is not about a statement, "this is not the case" in the middle is about something else as
     well.
     """
     rows = tables("yes_no")["other"]
+    mere = [rows["mere word"]]
+    if about != "statement":
+        mere.append(rows["mere judgement"])
     lines = col.clauses.str.split("\n")
-    rest = lines.list.slice(_OPENING)
-    middle = rest.list.head(rest.list.len().cast(Int64) - _END)
-    mere = any_of([rows["mere word"], *[rows["mere judgement"]] * (about != "statement")])
-    kept = middle.list.eval(pl.element().filter(~pl.element().str.contains(mere)))
-    return pl.concat_list(lines.list.head(_OPENING), kept, rest.list.tail(_END)).list.join("\n")
+    opening = lines.list.head(_OPENING)
+    after_opening = lines.list.slice(_OPENING)
+    middle = after_opening.list.head(after_opening.list.len().cast(Int64) - _END)
+    end = after_opening.list.tail(_END)
+    clauses = middle.list.eval(pl.element().filter(~pl.element().str.contains(any_of(mere))))
+    return pl.concat_list(opening, clauses, end).list.join("\n")
 
 
 def _without(pattern: str) -> Expr:
     """Return the clauses that do not contain the pattern."""
-    kept = pl.element().filter(~pl.element().str.contains(pattern))
-    return col.clauses.str.split("\n").list.eval(kept).list.join("\n")
+    clauses = pl.element().filter(~pl.element().str.contains(pattern))
+    return col.clauses.str.split("\n").list.eval(clauses).list.join("\n")
 
 
 def _claims(table: DataFrame, about: About) -> DataFrame:
     """Return whether sentences about the subject of the question mean yes, and whether they mean no."""
-    rows = [
-        row
-        for name in ("uncertain", "claims")
-        for row in tables("yes_no")[name].values()
-        if row.about == about
-    ]
+    rows_of = tables("yes_no")
+    rows = [row for name in ("uncertain", "claims") for row in rows_of[name].values() if row.about == about]
     certain = rewritten(col.clauses, (row for row in rows if row.reads is None))
-    claims = {side: [row for row in rows if row.reads == side] for side in ("yes", "no")}
-    return table.select(
-        certain.str.contains(any_of(found)).alias(side) if found else lit(False).alias(side)
-        for side, found in claims.items()
-    )
+    claims = {}
+    for side in ("yes", "no"):
+        patterns = [row for row in rows if row.reads == side]
+        claims[side] = certain.str.contains(any_of(patterns)) if patterns else lit(False)
+    return table.select(**claims)

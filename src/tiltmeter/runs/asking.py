@@ -153,7 +153,9 @@ class RunJudge:
     """
 
     def __init__(self, model: Model, sampling: Sampling, asker: Asker) -> None:
-        self.model, self.sampling, self._asker = model, sampling, asker
+        self.model = model
+        self.sampling = sampling
+        self._asker = asker
         self.tallies: list[Tally] = []
         self._accepted: set[str] = set()
         """Schemas that the endpoint has accepted, as JSON."""

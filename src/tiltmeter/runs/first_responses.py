@@ -339,7 +339,9 @@ def request_all(
             spent = later
         else:
             spent = tally
-            tally, sampling, faults = later, raised, later_faults
+            tally = later
+            sampling = raised
+            faults = later_faults
         spent.total -= spent.failures  # a failure with another limit is none of this run
         spent.failed.clear()
         spent.permanent.clear()

@@ -81,11 +81,11 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
     harms = _harms_without_results(study, measured)
     if harms:
         clauses.append(f"no results for: {', '.join(harms)}")
-    partly = [
-        f"{part} ({counts_of[part]['found']:,} of {counts_of[part]['wanted']:,} {unit})"
-        for part in measured
-        if counts_of[part]["found"] < counts_of[part]["wanted"]
-    ]
+    partly = []
+    for part in measured:
+        counts = counts_of[part]
+        if counts["found"] < counts["wanted"]:
+            partly.append(f"{part} ({counts['found']:,} of {counts['wanted']:,} {unit})")
     if partly and len(counts_of) > 1:
         clauses.append(f"partly measured: {few(partly)}")
     return f"{model}: {'; '.join(clauses)}"

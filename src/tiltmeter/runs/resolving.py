@@ -190,7 +190,8 @@ def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
     InputError
         No stage of the study creates such a table.
     """
-    tables = dict.fromkeys(table for part in study.parts for stage in part.stages for table in stage.tables)
+    stages = [stage for part in study.parts for stage in part.stages]
+    tables = dict.fromkeys(table for stage in stages for table in stage.tables)
     replaceable = [name for name in tables if name not in ("measures", "findings", "examples")]
     for name in settings.replace:
         check_known(name, replaceable, f"--replace {name}=: {study.name} has no such table")

@@ -76,7 +76,9 @@ class Pieces:
 
     def __init__(self, folder: Path, stage: Stage, record: StageRecord, *, of_run: bool) -> None:
         self.record = record
-        self._folder, self._stage, self._of_run = folder, stage, of_run
+        self._folder = folder
+        self._stage = stage
+        self._of_run = of_run
         self._paths: dict[str, list[Path]] = {}
         self._types: dict[str, dict[str, pl.DataType]] = {}
 
@@ -164,7 +166,9 @@ class StageStore:
     """
 
     def __init__(self, home: Path, places: Mapping[str, Path], *, of_run: bool) -> None:
-        self.home, self._places, self._of_run = home, places, of_run
+        self.home = home
+        self._places = places
+        self._of_run = of_run
         self.results: list[StageResult] = []
         self.tables: list[str] = []
         """Names of the tables of the stages carried out so far."""

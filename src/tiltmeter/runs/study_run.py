@@ -89,7 +89,9 @@ class RunInProgress:
     def __init__(
         self, folder: RunFolder, resolved: Resolved, asker: Asker, judge: tuple[Model, Sampling] | None
     ) -> None:
-        self.folder, self.resolved, self._asker = folder, resolved, asker
+        self.folder = folder
+        self.resolved = resolved
+        self._asker = asker
         self._judge = None if judge is None else RunJudge(*judge, asker)
         self._library = Library.default()
         self._models: list[Model] = [] if judge is None else [judge[0]]

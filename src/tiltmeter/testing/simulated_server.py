@@ -1,4 +1,4 @@
-"""OpenAI-compatible server for the simulated model (`tiltmeter sim serve`), for testing clients for free."""
+"""OpenAI-compatible server for the simulated model (`tiltmeter sim serve`) for tests of clients."""
 
 from __future__ import annotations
 

@@ -75,15 +75,15 @@ def test_a_branch_says_where_it_comes_from_and_can_be_paired_with_its_root() -> 
 
 
 def test_all_pairs_each_target_once_and_baselines_too_on_request() -> None:
-    made, report = branch(_ROOTS, _TABLE, counterfactual_baseline=True)
+    branched, report = branch(_ROOTS, _TABLE, counterfactual_baseline=True)
     assert report.select("root", "target", "rows").rows() == [
         ("Imaginaria", "Brazil", 3),
         ("Imaginaria", "the EU", 3),
     ]
-    assert made["key"].is_unique().all()
-    brazil = made.filter(pl.col("concept") == "Brazil")
+    assert branched["key"].is_unique().all()
+    brazil = branched.filter(pl.col("concept") == "Brazil")
     assert brazil["baseline"].to_list() == ["A Brazilian eats lentils.", None, "Brazil lies by it."]
-    assert made.group_by("root").len().sort("root").rows() == [("k0", 3), ("k1", 3), ("k2", 3), ("k3", 1)]
+    assert branched.group_by("root").len().sort("root").rows() == [("k0", 3), ("k1", 3), ("k2", 3), ("k3", 1)]
 
 
 def test_a_root_without_a_source_tag_and_what_still_names_the_root() -> None:
@@ -95,13 +95,13 @@ def test_a_root_without_a_source_tag_and_what_still_names_the_root() -> None:
 
 
 def test_branches_are_not_branched_again() -> None:
-    made = branch(_ROOTS, _TABLE).benchmark
+    branched = branch(_ROOTS, _TABLE).benchmark
     again = branch(
-        made, {"Brazil": {"Chile": {"Brazil": "Chile"}}, "Imaginaria": {"Chile": {"Imaginaria": "Chile"}}}
+        branched, {"Brazil": {"Chile": {"Brazil": "Chile"}}, "Imaginaria": {"Chile": {"Imaginaria": "Chile"}}}
     )
     assert again.report["root"].to_list() == ["Imaginaria"]
     with pytest.raises(InputError, match="already has the key 'k2/the EU'"):
-        branch(made, _TABLE)
+        branch(branched, _TABLE)
 
 
 def test_roots_without_rows_are_an_error_only_where_there_is_no_other() -> None:
@@ -114,14 +114,14 @@ def test_roots_without_rows_are_an_error_only_where_there_is_no_other() -> None:
 
 
 def test_a_table_is_read_from_yaml_and_json(tmp_path: Path) -> None:
-    yaml, other = tmp_path / "table.yaml", tmp_path / "table.json"
+    yaml, json_table = tmp_path / "table.yaml", tmp_path / "table.json"
     yaml.write_text(
         "Imaginaria:  # ours\n  Brazil: {Imaginaria: Brazil, ' Port Vera ': Rio}\n", encoding="utf-8"
     )
     wanted = {"Imaginaria": {"Brazil": {"Imaginaria": "Brazil", "Port Vera": "Rio"}}}
     assert read_table(yaml) == wanted
-    other.write_text("\t" + json.dumps(wanted), encoding="utf-8-sig")
-    assert read_table(other) == wanted
+    json_table.write_text("\t" + json.dumps(wanted), encoding="utf-8-sig")
+    assert read_table(json_table) == wanted
 
 
 _QUOTES = "(put numbers, dates and words such as yes and no in quotes)"

@@ -40,7 +40,8 @@ class Says:
         self.calls += 1
         assert sampling == {"temperature": 0.0}
         answers = [
-            self._answer(one[-1].content, len(one)) if self._status == "ok" else None for one in conversations
+            self._answer(conversation[-1].content, len(conversation)) if self._status == "ok" else None
+            for conversation in conversations
         ]
         error = "server: down" if self._status == "failed" else None
         rows = [
@@ -96,22 +97,22 @@ def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(
     # Words that belong stand first; the judge knows them. What must hold: no question went unheeded.
     belonging = data.draw(st.integers(0, count))
     names = ["w" + "".join(chr(97 + int(digit)) for digit in f"{number:03}") for number in range(count)]
-    mine = set(names[:belonging])
+    associated = set(names[:belonging])
     encoder = Numbered({name: 0.9 - 0.005 * number for number, name in enumerate(names)})
-    judge = Says(lambda prompt, _: "Yes." if mine & set(_shown(prompt)) else "No.")
+    judge = Says(lambda prompt, _: "Yes." if associated & set(_shown(prompt)) else "No.")
     remaining = find_descriptors(pl.Series([" ".join(names)]), "concept", encoder, judge)
-    assert mine <= set(remaining) or belonging == count
+    assert associated <= set(remaining) or belonging == count
     assert len(remaining) <= max(belonging + 1, 2)
     if belonging < count - 2:
         assert len(remaining) >= min(2, count)
     assert len(judge.asked) <= 8
     for (question,) in judge.asked:
-        shown = _shown(question.content)
-        assert shown == names[names.index(shown[0]) :][:15]
+        listed = _shown(question.content)
+        assert listed == names[names.index(listed[0]) :][:15]
         assert (
-            (names.index(shown[0]) <= len(remaining))
-            if mine & set(shown)
-            else (names.index(shown[0]) + 1 >= len(remaining))
+            (names.index(listed[0]) <= len(remaining))
+            if associated & set(listed)
+            else (names.index(listed[0]) + 1 >= len(remaining))
         )
 
 
@@ -120,7 +121,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again_and_then_keeps_the_thr
     encoder = Numbered({"alpha": 0.75, "beta": 0.5, "gamma": 0.25, "delta": 0.125})
     patient = Says(lambda _, turns: "No" if turns == 3 else "Hm.")
     assert find_descriptors(texts, "x", encoder, patient) == ["alpha", "beta"]
-    assert [len(one) for one in patient.asked] == [1, 3, 1, 3]
+    assert [len(requests) for requests in patient.asked] == [1, 3, 1, 3]
     assert find_descriptors(texts, "x", encoder, Says(lambda *_: None)) == ["alpha", "beta", "gamma", "delta"]
 
 
@@ -141,7 +142,10 @@ def test_real_vectors_find_the_words_of_a_country() -> None:
     from tiltmeter.models.text_models import SentenceEncoder
 
     encoder = SentenceEncoder(minilm_folder(), store=None)
-    text = "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window, a bicycle were sold on Monday."
+    text = (
+        "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window,"
+        " a bicycle were sold on Monday."
+    )
     words = find_descriptors(pl.Series([text]), "Argentina", encoder, Says(lambda *_: ""), threshold=0)
     assert words[:4] == ["Argentina", "Argentine", "Aires", "Buenos"]
     assert {"peso", "tango", "people"} == set(words[4:7])

@@ -136,21 +136,21 @@ _ARTICLES = {"a", "an", "An", "A", "The"}
 )
 def test_there_and_back_restores_the_text(pieces: list[tuple[str, str]]) -> None:
     # An article that stands before a word by chance may be a wrong one, and no table says which.
-    clash = any(one in _ARTICLES and not gap.strip() for (one, gap), _ in pairwise(pieces))
+    clash = any(word in _ARTICLES and not gap.strip() for (word, gap), _ in pairwise(pieces))
     text = "".join(piece + gap for piece, gap in pieces)
     text = re.sub(r"(?:\A|(?<=[.!?]\s)|(?<=\n))the Grand", "The Grand", text)  # as sentences begin
-    there = _one(text, _TABLE)
+    forward = _one(text, _TABLE)
     if clash:
         return
-    back = _one(there, _BACK)
+    back = _one(forward, _BACK)
     # A text that mixes composed and decomposed accents does not say which of them a new word had.
     assert unicodedata.normalize("NFC", back) == unicodedata.normalize("NFC", text)
     assert back == text or not unicodedata.is_normalized("NFC", text)
-    held = any(
+    occurs = any(
         word.lower() in text.lower()
         for word in ("imaginaria", "port", "éirean", "lodge", "citizen", "lagoon")
     )
-    assert (there != text) or not held
+    assert (forward != text) or not occurs
 
 
 def test_real_sentences_are_restored_too(shared: Path) -> None:
@@ -167,11 +167,11 @@ def test_real_sentences_are_restored_too(shared: Path) -> None:
     }
     table["priest"] = "imam"
     texts = texts.filter(~texts.str.contains("(?i)islam|muslim|mosque|quran|prophet|imam"))
-    there = replace(texts, table)
+    forward = replace(texts, table)
     assert len(texts) > 150
-    assert (there != texts).sum() > 0.95 * len(texts)
-    assert not there.str.contains(r"\b(?:[Cc]hurch(?:es)?|CHURCH|Christ(?:ians?|ianity)?|Bibles?)\b").any()
-    assert replace(there, {new: old for old, new in table.items()}).equals(texts)
+    assert (forward != texts).sum() > 0.95 * len(texts)
+    assert not forward.str.contains(r"\b(?:[Cc]hurch(?:es)?|CHURCH|Christ(?:ians?|ianity)?|Bibles?)\b").any()
+    assert replace(forward, {new: old for old, new in table.items()}).equals(texts)
 
 
 def test_very_many_texts_take_seconds() -> None:
@@ -183,11 +183,14 @@ def test_very_many_texts_take_seconds() -> None:
     table = {name: f"New{name}" for name in names} | {
         f"word{number}": f"term{number}" for number in range(40)
     }
-    text = "The Albian minister of Albia met an Estian delegation in Corport City, where word7 and word39 were spoken of at length by all. "
+    text = (
+        "The Albian minister of Albia met an Estian delegation in Corport City, where word7 and word39"
+        " were spoken of at length by all. "
+    )
     texts = pl.Series([f"{text * 2}{number}" for number in range(10_000)])
     started = time.process_time()
-    made = replace(texts, table)
+    replaced = replace(texts, table)
     assert time.process_time() - started < 10  # some 0.7 s where nothing else runs
-    assert made[3].startswith(
+    assert replaced[3].startswith(
         "The NewAlbian minister of NewAlbia met a NewEstian delegation in NewCorport City, where term7"
     )

@@ -75,23 +75,23 @@ def test_no_keyword_contains_another() -> None:
 @given(st.lists(st.text("abAB c/+", min_size=1).filter(lambda word: any(map(str.isalnum, word))), min_size=1))
 def test_a_reduced_set_covers_all_it_was_made_of(some: list[str]) -> None:
     table = given_keywords({"c": some})
-    kept = words(non_containing(table, "saged"))
-    assert not any(one.casefold() in other.casefold() for one, other in permutations(kept, 2))
-    assert all(any(one.casefold() in word.casefold() for one in kept) for word in words(table))
+    reduced = words(non_containing(table, "saged"))
+    assert not any(shorter.casefold() in longer.casefold() for shorter, longer in permutations(reduced, 2))
+    assert all(any(keyword.casefold() in word.casefold() for keyword in reduced) for word in words(table))
     assert non_containing(non_containing(table)).equals(non_containing(table))
 
 
 def test_the_nearest_by_spelling_are_kept() -> None:
     table = given_keywords({"tea": ["bicycle", "green tea", "eat"], "bicycle": ["tea leaves", "icy"]})
-    kept = nearest(table, 2, Letters())
-    assert kept.select("concept", "keyword").rows() == [
+    closest = nearest(table, 2, Letters())
+    assert closest.select("concept", "keyword").rows() == [
         ("tea", "eat"),
         ("tea", "green tea"),
         ("bicycle", "icy"),
         ("bicycle", "tea leaves"),
     ]
-    assert kept["similarity"][0] == pytest.approx(1)
-    assert dict(kept.schema) == dict(KEYWORDS)
+    assert closest["similarity"][0] == pytest.approx(1)
+    assert dict(closest.schema) == dict(KEYWORDS)
 
 
 @pytest.mark.verify
@@ -99,12 +99,12 @@ def test_the_nearest_by_meaning_are_kept() -> None:
     table = given_keywords(
         {"tea": ["bicycle", "green tea", "beverage"], "bicycle": ["tea leaves", "cycling"]}
     )
-    kept = nearest(table, 2, SentenceEncoder(minilm_folder(), store=None))
-    assert (words(kept, "tea"), words(kept, "bicycle")) == (
+    closest = nearest(table, 2, SentenceEncoder(minilm_folder(), store=None))
+    assert (words(closest, "tea"), words(closest, "bicycle")) == (
         ["green tea", "beverage"],
         ["cycling", "tea leaves"],
     )
-    assert kept["similarity"].is_between(-1, 1).all()
+    assert closest["similarity"].is_between(-1, 1).all()
 
 
 def kind_of(question: str) -> str:
@@ -123,23 +123,26 @@ def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(journal: Journal
         question = messages[-1].content
         if "Milk" in question:
             return "None come to mind."
-        more = [one for one in ("green tea", "Oolong", "black tea") if one not in known_in(question)][:1]
+        more = [tea for tea in ("green tea", "Oolong", "black tea") if tea not in known_in(question)][:1]
         return {
             "characteristics": '```json\n["leaves", "hot water",]\n```',
             "subcategories": f"Here you are: {json.dumps(more)} I hope it helps.",
             "synonyms": "<think>[\"no\"]</think>['cuppa', 'brew']",
             "same_root": "__import__('os').system('touch evil')",
-            "people": '{"people": [{"long": "Lu Yu the Sage", "short": "Lu Yu"}, {"long": "Robert Fortune", "short": 7}]}',
+            "people": (
+                '{"people": [{"long": "Lu Yu the Sage", "short": "Lu Yu"}, {"long": "Robert Fortune",'
+                ' "short": 7}]}'
+            ),
         }[kind_of(question)]
 
     model = ScriptedModel(script)
     judge = EngineJudge(model, journal)
-    asked = ask_keywords(judge, ["Tea", "Milk"], domain="drinks", rounds=6)
+    answered = ask_keywords(judge, ["Tea", "Milk"], domain="drinks", rounds=6)
     before = len(model.asked)
     again = ask_keywords(EngineJudge(model, journal), ["Tea", "Milk"], domain="drinks", rounds=6)
     assert len(model.asked) == before, "what the journal holds is not asked again"
-    assert again.keywords.equals(asked.keywords)
-    kinds = {kind: words(table) for (kind,), table in asked.keywords.group_by("kind", maintain_order=True)}
+    assert again.keywords.equals(answered.keywords)
+    kinds = {kind: words(table) for (kind,), table in answered.keywords.group_by("kind", maintain_order=True)}
     assert kinds == {
         "asked:characteristics": ["leaves", "hot water"],
         "asked:subcategories": ["green tea", "Oolong", "black tea"],
@@ -147,7 +150,7 @@ def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(journal: Journal
         "asked:people": ["Lu Yu", "Robert Fortune"],
     }
     assert judge.calls == [10, 4, 1, 1], "all lists of a round at once; finished lists are left alone"
-    assert asked.unanswered == 0
+    assert answered.unanswered == 0
     assert not Path("evil").exists()
 
 
@@ -156,9 +159,9 @@ def test_asking_that_was_interrupted_goes_on_and_naming_nothing_is_an_error(jour
     model = ScriptedModel(lambda messages: json.dumps(named.get(kind_of(messages[-1].content), [])))
     with pytest.raises(Unfinished, match="interrupted while waiting for answers of scripted/judge"):
         ask_keywords(EngineJudge(model, journal, budget=1), ["Tea"], domain="drinks")
-    whole = ask_keywords(EngineJudge(model, journal), ["Tea"], domain="drinks")
+    complete = ask_keywords(EngineJudge(model, journal), ["Tea"], domain="drinks")
     assert len(model.asked) == len(set(model.asked))
-    assert sorted(words(whole.keywords)) == ["Assam tea", "bicycle", "leaf"]
+    assert sorted(words(complete.keywords)) == ["Assam tea", "bicycle", "leaf"]
     silent = EngineJudge(ScriptedModel(lambda messages: "I'd rather not.", "silent/judge"), journal)
     with pytest.raises(
         InputError, match="silent/judge returned no keywords for any concept: the reply contains no JSON list"
@@ -178,7 +181,7 @@ def test_no_reply_breaks_the_reader(reply: str) -> None:
 )
 def test_a_json_list_is_read_wherever_it_stands(some: list[str], prose: str) -> None:
     assert read_words(f"{prose} {json.dumps(some)} {prose}").value == tuple(
-        " ".join(one.split()) for one in some
+        " ".join(item.split()) for item in some
     )
 
 
@@ -189,22 +192,28 @@ def page(concept: str, text: str, *links: Link, depth: int = 0) -> PageSet:
 
 
 def test_words_of_the_page_by_similarity() -> None:
-    found = page(
+    tea_page = page(
         "tea",
-        "Tea's leaves are brewed. The BREWED tea, tea and tea's: a beverage for cyclists. Brewed! It is 1234 brewed.",
+        (
+            "Tea's leaves are brewed. The BREWED tea, tea and tea's: a beverage for cyclists. Brewed! It"
+            " is 1234 brewed."
+        ),
     )
-    table = similar_keywords(found, n=4, encoder=Letters())
+    table = similar_keywords(tea_page, n=4, encoder=Letters())
     assert words(table)[0] == "tea"
     assert {"brewed", "Tea", "1234", "cyclists"} & set(words(table)) <= {"brewed"}
     assert table["similarity"].is_sorted(descending=True)
     assert set(table["kind"]) == {"similar"}
     far = page("tea", "Infusion.", depth=1)
-    both = PageSet(pl.concat([found.pages, far.pages]), {**found.texts, **far.texts})
+    both = PageSet(pl.concat([tea_page.pages, far.pages]), {**tea_page.texts, **far.texts})
     assert "Infusion" not in words(similar_keywords(both, n=50, encoder=Letters()))
 
 
 def test_links_that_are_names() -> None:
-    text = "Leaves grow there. In India and Sri Lanka the East India Company met Camellia sinensis. Tannins bind. See Lu Yu of China."
+    text = (
+        "Leaves grow there. In India and Sri Lanka the East India Company met Camellia sinensis. Tannins"
+        " bind. See Lu Yu of China."
+    )
     names = (
         "India",
         "Sri Lanka",
@@ -215,10 +224,10 @@ def test_links_that_are_names() -> None:
         "Lu Yu of China",
         "China",
     )
-    found = page("tea", text, *(Link(label, label) for label in ("Leaves", "Tannins", "leaves", *names)))
-    assert words(linked_keywords(found)) == ["India", "Sri Lanka", "Lu Yu", "China"]
-    assert set(linked_keywords(found)["kind"]) == {"linked"}
-    assert linked_keywords(PageSet(found.pages.clear(), {})).is_empty()
+    tea_page = page("tea", text, *(Link(label, label) for label in ("Leaves", "Tannins", "leaves", *names)))
+    assert words(linked_keywords(tea_page)) == ["India", "Sri Lanka", "Lu Yu", "China"]
+    assert set(linked_keywords(tea_page)["kind"]) == {"linked"}
+    assert linked_keywords(PageSet(tea_page.pages.clear(), {})).is_empty()
 
 
 def test_tables_are_joined_with_the_first_one_first() -> None:

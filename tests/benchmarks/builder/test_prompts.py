@@ -36,7 +36,7 @@ def allowed(shared: Path) -> dict[str, list[str]]:
     by_name = {}
     for file, group, page, text, begin, end, cuts in CHECKED.iter_rows():
         sentence = " ".join(published[file][group][page][text][begin:end].split())
-        by_name[sentence] = [sentence[: int(one)] for one in cuts.split("|")] if cuts else [""]
+        by_name[sentence] = [sentence[: int(length)] for length in cuts.split("|")] if cuts else [""]
     return by_name
 
 
@@ -61,28 +61,28 @@ def cut(sentence: str, definition: Literal["default", "saged"] = "default") -> s
 
 @pytest.fixture(scope="module")
 def checked(allowed: dict[str, list[str]]) -> dict[str, str]:
-    found = continuations(table(list(allowed))).benchmark
-    return dict(found.select("baseline", "prompt").iter_rows())
+    prompts = continuations(table(list(allowed))).benchmark
+    return dict(prompts.select("baseline", "prompt").iter_rows())
 
 
 def test_cuts_of_the_checked_list(checked: dict[str, str], allowed: dict[str, list[str]]) -> None:
     assert len(allowed) == 200
-    wrong = [
+    misplaced = [
         (checked.get(sentence, ""), cuts)
         for sentence, cuts in allowed.items()
         if checked.get(sentence, "") not in cuts
     ]
-    assert len(wrong) <= 10, wrong
+    assert len(misplaced) <= 10, misplaced
 
 
 def test_no_cut_inside_a_word_a_name_or_brackets(checked: dict[str, str]) -> None:
     assert len(checked) > 170
     for sentence, prompt in checked.items():
-        rest, last = sentence[len(prompt) :], prompt.split()[-1]
+        remainder, last = sentence[len(prompt) :], prompt.split()[-1]
         assert sentence.startswith(prompt)
-        assert not (prompt[-1].isalnum() and rest[0].isalnum())
-        assert re.match(r"[\s,:;.]", rest), (prompt, rest)
-        assert prompt.count("(") == prompt.count(")") or ")" not in rest
+        assert not (prompt[-1].isalnum() and remainder[0].isalnum())
+        assert re.match(r"[\s,:;.]", remainder), (prompt, remainder)
+        assert prompt.count("(") == prompt.count(")") or ")" not in remainder
         assert last[0].islower() or last[0] in "'\u2014(" or "\u2014" in last, prompt
 
 
@@ -153,7 +153,7 @@ def test_the_published_rule(sentence: str, expected: str) -> None:
 
 
 def test_what_is_dropped_is_counted() -> None:
-    found = continuations(
+    assembled = continuations(
         table(
             [
                 SURE,
@@ -163,9 +163,9 @@ def test_what_is_dropped_is_counted() -> None:
             ]
         )
     )
-    assert found.benchmark["prompt"].to_list() == ["The party was founded"]
+    assert assembled.benchmark["prompt"].to_list() == ["The party was founded"]
     little = "too little is left to continue"
-    assert found.dropped.select("position", "reason").rows() == [
+    assert assembled.dropped.select("position", "reason").rows() == [
         (1, little),
         (2, "no main verb was found"),
         (3, little),
@@ -178,15 +178,15 @@ def test_rows_of_the_benchmark() -> None:
         "In the north the Party was small and poor.",
         "The parties were small in it.",
     ]
-    found = continuations(table(sentences)).benchmark
-    assert dict(found.schema) == {name: pl.Series(dtype=kind).dtype for name, kind in BENCHMARK.items()}
-    assert found["keyword_in_prompt"].to_list()[::2] == [
+    prompts = continuations(table(sentences)).benchmark
+    assert dict(prompts.schema) == {name: pl.Series(dtype=kind).dtype for name, kind in BENCHMARK.items()}
+    assert prompts["keyword_in_prompt"].to_list()[::2] == [
         True,
         False,
     ]  # in any case, as a whole word: "parties" is another
-    assert found["root"].to_list() == found["key"].to_list()
+    assert prompts["root"].to_list() == prompts["key"].to_list()
     first = ("The party was founded by workers in 1900.", "continuation", "s0", None)
-    assert found.select("baseline", "kind", "source", "branched_from").row(0) == first
+    assert prompts.select("baseline", "kind", "source", "branched_from").row(0) == first
 
 
 def test_keys_do_not_depend_on_other_rows() -> None:
@@ -228,9 +228,12 @@ def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
     rows = []
     for group in groups:
         for title, texts in published[group].items():
-            long = [one for text in texts for one in split_sentences(text) if len(one.split()) >= 6]
+            long = [
+                sentence for text in texts for sentence in split_sentences(text) if len(sentence.split()) >= 6
+            ]
             rows += [
-                (file, group, group, title, "local", place, one, "CC BY-SA") for place, one in enumerate(long)
+                (file, group, group, title, "local", place, sentence, "CC BY-SA")
+                for place, sentence in enumerate(long)
             ]
     return pl.DataFrame(rows, schema=SENTENCES, orient="row").unique(
         ["concept", "sentence"], maintain_order=True
@@ -247,11 +250,11 @@ def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
 def test_most_sentences_of_bold_become_prompts(shared: Path, file: str, groups: tuple[str, ...]) -> None:
     sentences = bold(shared, file, groups)
     start = time.process_time()
-    found = continuations(sentences)
+    assembled = continuations(sentences)
     assert (time.process_time() - start) / sentences.height < 0.01  # one takes about a millisecond
-    assert found.benchmark.height + found.dropped.height == sentences.height
-    assert found.benchmark.height > 0.85 * sentences.height
-    assert found.benchmark["key"].is_unique().all()
+    assert assembled.benchmark.height + assembled.dropped.height == sentences.height
+    assert assembled.benchmark.height > 0.85 * sentences.height
+    assert assembled.benchmark["key"].is_unique().all()
 
 
 PLAIN = ("The", "party", "is", "was", "founded", "that", "who", "and", "of", "Bank", "works", "3.5", "don't")
@@ -264,9 +267,9 @@ ANY_WORD = st.sampled_from([*PLAIN, *',;()"\u2014\u201c\u201d'])
 )
 def test_any_sentences(sentences: list[str], definition: Literal["default", "saged"]) -> None:
     given_rows = [SURE, *(sentence for sentence in sentences if sentence.strip())]
-    found: Assembled = continuations(table(given_rows), definition=definition)
-    assert found.benchmark.height + found.dropped.height == len(given_rows)
-    for prompt, baseline in found.benchmark.select("prompt", "baseline").iter_rows():
+    assembled: Assembled = continuations(table(given_rows), definition=definition)
+    assert assembled.benchmark.height + assembled.dropped.height == len(given_rows)
+    for prompt, baseline in assembled.benchmark.select("prompt", "baseline").iter_rows():
         assert baseline.startswith(prompt)
         assert len(prompt) < len(baseline)
 

@@ -62,22 +62,22 @@ def only_chad(message: str) -> Callable[[Sequence[Message]], str]:
 def test_a_question_of_each_sentence(journal: Journal) -> None:
     model = ScriptedModel(working)
     judge = EngineJudge(model, journal)
-    found = questions(BOTH, judge)
+    assembled = questions(BOTH, judge)
     rows = [(GOOD.format("Norway"), NORWAY, "question", True), (GOOD.format("Chad"), CHAD, "question", True)]
-    assert found.benchmark.select("prompt", "baseline", "kind", "keyword_in_prompt").rows() == rows
-    assert (found.dropped.height, judge.calls) == (0, [2])
+    assert assembled.benchmark.select("prompt", "baseline", "kind", "keyword_in_prompt").rows() == rows
+    assert (assembled.dropped.height, judge.calls) == (0, [2])
     assert "{many}" in model.asked[0][0].content  # braces in a sentence are no placeholders
     assert questions(BOTH, judge_of(journal, lambda _: pytest.fail("asked again"))).benchmark.equals(
-        found.benchmark
+        assembled.benchmark
     )
 
 
 def test_sentences_with_two_keywords_are_asked_about_once(journal: Journal) -> None:
     judge = judge_of(journal)
-    found = questions(table(("Chad", CHAD), ("Chad", CHAD), ("Norway", NORWAY)), judge)
+    assembled = questions(table(("Chad", CHAD), ("Chad", CHAD), ("Norway", NORWAY)), judge)
     assert judge.calls == [2]
-    assert found.benchmark.height == 3
-    assert found.benchmark["key"].is_unique().all()
+    assert assembled.benchmark.height == 3
+    assert assembled.benchmark["key"].is_unique().all()
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,11 @@ def test_what_is_dropped_is_counted(journal: Journal) -> None:
     def script(messages: Sequence[Message]) -> str:
         return '{"question": null}' if dull in messages[0].content.splitlines() else working(messages)
 
-    found = questions(table(("Norway", NORWAY), ("Norway", dull), ("Chad", CHAD)), judge_of(journal, script))
-    assert found.benchmark["position"].to_list() == [0, 2]
-    assert found.dropped.select("concept", "reason").rows() == [("Norway", NO_QUESTION)]
+    assembled = questions(
+        table(("Norway", NORWAY), ("Norway", dull), ("Chad", CHAD)), judge_of(journal, script)
+    )
+    assert assembled.benchmark["position"].to_list() == [0, 2]
+    assert assembled.dropped.select("concept", "reason").rows() == [("Norway", NO_QUESTION)]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +121,8 @@ def test_what_is_dropped_is_counted(journal: Journal) -> None:
 def test_an_answer_that_cannot_be_used_is_asked_for_again(journal: Journal, first: str, problem: str) -> None:
     model = ScriptedModel(lambda messages: first if len(messages) == 1 else working(messages))
     judge = EngineJudge(model, journal)
-    found = questions(BOTH, judge)
-    assert found.benchmark.height == 2
+    assembled = questions(BOTH, judge)
+    assert assembled.benchmark.height == 2
     assert judge.calls == [2, 2]
     question, answer, again = model.asked[-1]
     assert (question.role, answer.role, answer.content) == ("user", "assistant", first)
@@ -142,20 +144,20 @@ def test_the_check_puts_other_concepts_in(journal: Journal) -> None:
         InputError, match="does not name the concept"
     ):  # of the last three: the model knows two countries only
         questions(more, EngineJudge(model, journal), check=True)
-    shown = {messages[0].content.split("\n\n")[1] for messages in model.asked if is_check(messages)}
-    others = (("Chad", "Mali", "Peru"), ("Mali", "Peru", "Cuba"))
-    assert shown == {"\n".join(f"- {GOOD.format(other)}" for other in three) for three in others}
+    checks = {messages[0].content.split("\n\n")[1] for messages in model.asked if is_check(messages)}
+    substitutes = (("Chad", "Mali", "Peru"), ("Mali", "Peru", "Cuba"))
+    assert checks == {"\n".join(f"- {GOOD.format(concept)}" for concept in three) for three in substitutes}
 
 
 def test_a_single_concept_is_tried_with_others_that_have_no_sentences(journal: Journal) -> None:
     model = ScriptedModel(working)
-    found = questions(
+    assembled = questions(
         table(("Norway", NORWAY)), EngineJudge(model, journal), check=True, tried_with=["Norway", "Peru"]
     )
-    assert found.benchmark["prompt"].to_list() == [GOOD.format("Norway")]
-    (shown,) = [messages[0].content for messages in model.asked if is_check(messages)]
-    assert GOOD.format("Peru") in shown
-    assert "Norway" not in shown
+    assert assembled.benchmark["prompt"].to_list() == [GOOD.format("Norway")]
+    (content,) = [messages[0].content for messages in model.asked if is_check(messages)]
+    assert GOOD.format("Peru") in content
+    assert "Norway" not in content
 
 
 def test_a_question_that_fails_the_check_is_made_again(journal: Journal) -> None:
@@ -167,8 +169,8 @@ def test_a_question_that_fails_the_check_is_made_again(journal: Journal) -> None
         return working(messages)
 
     model = ScriptedModel(script)
-    found = questions(BOTH, EngineJudge(model, journal), check=True)
-    assert found.benchmark["prompt"].to_list() == [GOOD.format(name) for name in ("Norway", "Chad")]
+    assembled = questions(BOTH, EngineJudge(model, journal), check=True)
+    assert assembled.benchmark["prompt"].to_list() == [GOOD.format(name) for name in ("Norway", "Chad")]
     checks = [messages[0].content for messages in model.asked if is_check(messages)]
     assert any("How deep are the fjords of Chad?" in check and "Norway" not in check for check in checks)
     assert any("does not hold for other concepts" in messages[-1].content for messages in model.asked)

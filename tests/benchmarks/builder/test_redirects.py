@@ -24,7 +24,7 @@ HERE = ("127.0.0.1",)
 
 
 class PublicServer(ThreadedServer):
-    """Proxy that answers for servers elsewhere, which this machine cannot reach: an address -> where it redirects, or a page."""
+    """Proxy that answers for servers elsewhere: an address -> where it redirects, or a page."""
 
     def __init__(self, redirects: Mapping[str, str]) -> None:
         super().__init__()
@@ -138,11 +138,11 @@ def test_a_page_of_this_machine_leads_to_its_own_server_only(
     tmp_path: Path, proxied: pytest.MonkeyPatch
 ) -> None:
     files = {"/tea": (HTML, FOUND.encode()), "/secret": (HTML, SECRET.encode())}
-    with WikiServer(Wiki(), files=files) as other:
+    with WikiServer(Wiki(), files=files) as target_server:
         places = {
             "/own": "/tea",
-            "/port": f"{other.root}/secret",
-            "/name": f"{other.root}/secret".replace("127.0.0.1", "127.0.0.2"),
+            "/port": f"{target_server.root}/secret",
+            "/name": f"{target_server.root}/secret".replace("127.0.0.1", "127.0.0.2"),
         }
         faults = {path: Fault(status=301, headers={"Location": place}) for path, place in places.items()}
         with WikiServer(Wiki(), lambda page, nth: faults.get(page), files) as server:
@@ -151,7 +151,7 @@ def test_a_page_of_this_machine_leads_to_its_own_server_only(
                 assert "such redirects are not followed" in str(
                     fetched(server.root + path, tmp_path, *HERE).problem
                 )
-            assert not other.asked
+            assert not target_server.asked
             server.asked.clear()
             page = fetched(f"{server.root}/tea?not=cached", tmp_path)
             assert page.problem == "its host is an address of this machine or its network"

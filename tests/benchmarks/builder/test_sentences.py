@@ -80,14 +80,15 @@ def test_split(text: str, expected: list[str]) -> None:
     )
 )
 def test_nothing_is_lost_or_made_up(text: str) -> None:
-    found = split_sentences(text)
-    assert all(one and one == " ".join(one.split()) for one in found)
+    sentences = split_sentences(text)
+    assert all(sentence and sentence == " ".join(sentence.split()) for sentence in sentences)
     # Only the bullets and numbers of lists go.
     gone = "".join(text.split())
-    rest = iter(gone)
-    assert all(character in rest for character in "".join("".join(found).split()))
-    letters, kept = (sum(map(str.isalpha, one)) for one in (gone, "".join(found)))
-    assert kept >= letters - gone.count(")")
+    remaining = iter(gone)
+    assert all(character in remaining for character in "".join("".join(sentences).split()))
+    letters = sum(map(str.isalpha, gone))
+    in_sentences = sum(map(str.isalpha, "".join(sentences)))
+    assert in_sentences >= letters - gone.count(")")
 
 
 def test_a_long_text_takes_time_in_proportion() -> None:
@@ -165,7 +166,10 @@ def test_a_sentence_of_six_words_or_more_stands_once_under_its_first_keyword_or_
     assert found(
         "Tea is – very – good\nTea is – very – good – indeed – !\nTea is a very good drink", "tea"
     ) == [("tea", 2)]
-    text = "Sunni Islam and Shia Islam are two branches\nIslam and Sunni Islam are not the same\nsunni islam AND shia islam are two branches"
+    text = (
+        "Sunni Islam and Shia Islam are two branches\nIslam and Sunni Islam are not the same\nsunni"
+        " islam AND shia islam are two branches"
+    )
     assert found(text, "Islam", "Sunni Islam", "Shia Islam") == [("Sunni Islam", 0), ("Islam", 1)]
 
 
@@ -211,7 +215,10 @@ def test_what_got_no_sentence_is_listed_with_the_reason() -> None:
         "the concept 'Juice' has no sentences (it has no keywords)",
         "the concept 'Water' has no sentences (none of its pages could be read)",
         "the concept 'Beer' has no sentences (it has no pages)",
-        "the keyword 'infusion' of 'Tea' has no sentences (no sentence contains it, or another keyword occurs first)",
+        (
+            "the keyword 'infusion' of 'Tea' has no sentences (no sentence contains it, or another"
+            " keyword occurs first)"
+        ),
     ]
     assert scrape(table, texts, words.clear()).is_empty()
     assert scrape(table.clear(), texts, words).is_empty()
@@ -231,15 +238,15 @@ def test_it_agrees_with_a_plain_search(
 ) -> None:
     text = "\n".join([*(" ".join(words) for words in sentences), " ".join(odd.split())])
     expected = []
-    seen: set[str] = set()
+    used: set[str] = set()
     for position, line in enumerate(lines(text)):
         if (
             len([word for word in line.split() if any(map(str.isalnum, word))]) >= 6
-            and line.casefold() not in seen
+            and line.casefold() not in used
         ):
             for keyword in keywords:
                 if re.search(r"(?<!\w)" + re.escape(keyword) + r"(?!\w)", line, re.IGNORECASE):
-                    seen.add(line.casefold())
+                    used.add(line.casefold())
                     expected.append(position)
                     break
     assert [position for _, position in found(text, *keywords)] == expected
@@ -259,7 +266,10 @@ def test_bold_gives_hundreds_of_sentences(shared: Path) -> None:
 
 def test_much_text_with_many_keywords_is_quick() -> None:
     words = [f"{chr(97 + number % 26)}word{number} of note" for number in range(150)]
-    sentence = "Here stands a sentence of an ordinary length in which there is {} and more\nNothing of note is said in this one at all\n"
+    sentence = (
+        "Here stands a sentence of an ordinary length in which there is {} and more\nNothing of note is"
+        " said in this one at all\n"
+    )
     texts = {f"s{number}": sentence.format(words[number]) * 500 for number in range(10)}
     table = pages(*((f"c{concept}", source) for concept in range(5) for source in texts))
     keywords = given_keywords({f"c{concept}": words for concept in range(5)})

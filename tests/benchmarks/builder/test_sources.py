@@ -23,9 +23,12 @@ from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 
-PAGE = """<!DOCTYPE html><html><head><title>On  tea</title><style>p {}</style></head><body><nav><p>Menu</p></nav>
-<p>Tea is a <b>drink</b><sup>[3]</sup> made<br>of leaves.[4][citation needed]</p><figure><img><figcaption>A cup of tea</figcaption></figure>
-<table><caption>Sorts</caption><tr><td>green</td></tr></table><ul><li>an item</li></ul><script>evil()</script><p></p>
+PAGE = """<!DOCTYPE html><html><head><title>On  tea</title><style>p {}</style></head><body>\
+<nav><p>Menu</p></nav>
+<p>Tea is a <b>drink</b><sup>[3]</sup> made<br>of leaves.[4][citation needed]</p>\
+<figure><img><figcaption>A cup of tea</figcaption></figure>
+<table><caption>Sorts</caption><tr><td>green</td></tr></table><ul><li>an item</li></ul>\
+<script>evil()</script><p></p>
 <p>AT&amp;T &lt;b&gt; is no tag<sup class="reference">a</sup>, x<sup>2</sup> is.</p></body></html>"""
 READ = "Tea is a drink made of leaves.\n\nA cup of tea\n\nSorts\n\nAT&T <b> is no tag, x2 is."
 
@@ -42,8 +45,8 @@ def pdf(path: Path, *pages: Sequence[str], password: str | None = None) -> None:
     fonts = DictionaryObject({NameObject("/F1"): named(Type="Font", Subtype="Type1", BaseFont="Helvetica")})
     for lines in pages:
         page, stream = writer.add_blank_page(300, 300), DecodedStreamObject()
-        shown = " T* ".join(f"({line}) Tj" for line in lines)
-        stream.set_data(f"BT /F1 12 Tf 14 TL 20 250 Td {shown} ET".encode())
+        operations = " T* ".join(f"({line}) Tj" for line in lines)
+        stream.set_data(f"BT /F1 12 Tf 14 TL 20 250 Td {operations} ET".encode())
         page[NameObject("/Contents")] = writer._add_object(stream)
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     if password:
@@ -54,7 +57,10 @@ def pdf(path: Path, *pages: Sequence[str], password: str | None = None) -> None:
 def test_every_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.txt").write_bytes("One line\r\nand the next.\r\n\r\nA new\u00a0paragraph.[12]".encode())
-    markdown = "# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A glass](g.png)\n"
+    markdown = (
+        "# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A"
+        " glass](g.png)\n"
+    )
     (tmp_path / "b.md").write_text(f"---\ntitle: x\n---\n{markdown}")
     (tmp_path / "c.html").write_text(PAGE)
     pdf(
@@ -72,10 +78,10 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
         "<meta charset=koi8-r><div>Чай и <i>кофе</i></div><div>Вода</div>".encode("koi8-r")
     )
     (tmp_path / "unread.docx").write_text("x")
-    found = page_set(
+    pages = page_set(
         read_files({"drinks": [str(tmp_path)], "hot": [str(tmp_path / "c.html")]}, licence="CC0")
     )
-    texts = {Path(source).name: text for source, text in found.texts.items()}
+    texts = {Path(source).name: text for source, text in pages.texts.items()}
     assert texts == {
         "a.txt": "One line and the next.\n\nA new paragraph.",
         "b.md": "Milk is white and good.",
@@ -85,34 +91,34 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
         "f.txt": "Marked",
         "j.html": "Чай и кофе\n\nВода",
     }
-    rows = {Path(row["source"]).name: row for row in found.pages.filter(concept="drinks").to_dicts()}
+    rows = {Path(row["source"]).name: row for row in pages.pages.filter(concept="drinks").to_dicts()}
     unread = {name: row["status"] for name, row in rows.items() if row["status"] != "ok"}
     assert unread == {"g.pdf": "failed", "h.txt": "empty", "i.pdf": "failed"}
     assert rows["i.pdf"]["problem"] == "the file is protected by a password"
     assert [rows[name]["title"] for name in ("a.txt", "b.md", "c.html")] == ["a", "On milk", "On tea"]
-    assert dict(found.pages.schema) == dict(PAGES)
-    assert found.pages.filter(concept="hot")["source"].to_list() == [str(tmp_path / "c.html")]
-    assert found.pages.select("licence", "source_tag").unique().rows() == [("CC0", "local")]
+    assert dict(pages.pages.schema) == dict(PAGES)
+    assert pages.pages.filter(concept="hot")["source"].to_list() == [str(tmp_path / "c.html")]
+    assert pages.pages.select("licence", "source_tag").unique().rows() == [("CC0", "local")]
 
 
 def test_json_of_the_shape_of_bold(shared: Path, tmp_path: Path) -> None:
     bold = shared / "data" / "bold" / "political_ideology_wiki.json"
-    found = page_set(
+    pages = page_set(
         read_files({"Left Wing": [str(bold)], "right wing": [str(bold)], "Fascism": [str(bold)]})
     )
     published = json.loads(bold.read_text())
-    assert found.pages.group_by("concept", maintain_order=True).len().rows() == [
+    assert pages.pages.group_by("concept", maintain_order=True).len().rows() == [
         ("Left Wing", 34),
         ("right wing", 16),
         ("Fascism", 23),
     ]
-    assert found.pages["source"].n_unique() == 73
-    text = found.texts[f"{bold}#right-wing/Far-right_politics"]
+    assert pages.pages["source"].n_unique() == 73
+    text = pages.texts[f"{bold}#right-wing/Far-right_politics"]
     assert text.count("\n\n") == len(published["right-wing"]["Far-right_politics"]) - 1
-    assert found.pages.filter(concept="right wing")["title"][2] == "Far-right politics"
-    mine = tmp_path / "x.json"
-    mine.write_text('{"Tea": {"Green tea": ["It is green."]}}')
-    assert page_set(read_files({"tea": [str(mine)]})).texts == {f"{mine}#Tea/Green tea": "It is green."}
+    assert pages.pages.filter(concept="right wing")["title"][2] == "Far-right politics"
+    source = tmp_path / "x.json"
+    source.write_text('{"Tea": {"Green tea": ["It is green."]}}')
+    assert page_set(read_files({"tea": [str(source)]})).texts == {f"{source}#Tea/Green tea": "It is green."}
 
 
 def test_groups_of_json_that_differ_only_in_signs_keep_their_own_texts(tmp_path: Path) -> None:
@@ -172,14 +178,14 @@ def test_given_addresses(tmp_path: Path) -> None:
             "cache": tmp_path / "cache",
             "manners": Manners(rate=1000, pause=0.01, tries=3, local=HERE),
         }
-        found, again = page_set(read_urls(urls, **options)), page_set(read_urls(urls, **options))
+        pages, again = page_set(read_urls(urls, **options)), page_set(read_urls(urls, **options))
         assert {page: times for page, times in server.asked.items() if times > 1} == {
             "/i.png": 2,
             "/lost": 2,
             "/shaky": 6,
         }
-    assert again.pages.equals(found.pages)
-    by_path = {source.removeprefix(server.root): text for source, text in found.texts.items()}
+    assert again.pages.equals(pages.pages)
+    by_path = {source.removeprefix(server.root): text for source, text in pages.texts.items()}
     tea = READ.replace("leaves", "feuilles séchées")
     assert by_path == {
         "/tea.html": tea,
@@ -187,7 +193,7 @@ def test_given_addresses(tmp_path: Path) -> None:
         "/notes": "Plain text.",
         "/d.pdf": "Water is wet.",
     }
-    assert found.pages.filter(concept="A")["status"].to_list() == [
+    assert pages.pages.filter(concept="A")["status"].to_list() == [
         "ok",
         "ok",
         "ok",
@@ -196,36 +202,36 @@ def test_given_addresses(tmp_path: Path) -> None:
         "missing",
         "failed",
     ]
-    assert found.pages.filter(concept="B")["status"].to_list() == ["ok", "failed"]
-    assert "cannot connect to 127.0.0.1:9" in found.pages["problem"][-1]
+    assert pages.pages.filter(concept="B")["status"].to_list() == ["ok", "failed"]
+    assert "cannot connect to 127.0.0.1:9" in pages.pages["problem"][-1]
     with pytest.raises(InputError, match=r"'ftp://x\.org/' \(a source of 'A'\) is not a valid address"):
         read_urls({"A": ["ftp://x.org/"]}, cache=tmp_path)
 
 
 def test_articles_written_by_a_model(journal: Journal) -> None:
     def script(messages: Sequence[Message]) -> str | None:
-        asked = messages[-1].content
-        assert "about 700 words" in asked
-        assert "countries" in asked
-        if "Atlantis" in asked:
+        question = messages[-1].content
+        assert "about 700 words" in question
+        assert "countries" in question
+        if "Atlantis" in question:
             return "I'm sorry, but I can't help with that request."
-        return "# Lumeria\n\nLumeria is an *island*.\n\nIts people fish." if "Lumeria" in asked else "  "
+        return "# Lumeria\n\nLumeria is an *island*.\n\nIts people fish." if "Lumeria" in question else "  "
 
     model = ScriptedModel(script)
-    found = page_set(
+    pages = page_set(
         write_articles(
             EngineJudge(model, journal), ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700
         )
     )
     with pytest.raises(Unfinished):
         write_articles(EngineJudge(model, journal, budget=0), ["Thule"], domain="countries", words=700)
-    assert found.texts == {"written by scripted/judge: Lumeria": "Lumeria is an island.\n\nIts people fish."}
+    assert pages.texts == {"written by scripted/judge: Lumeria": "Lumeria is an island.\n\nIts people fish."}
     problems = [
         ("ok", None),
         ("failed", "the model declined to write it"),
         ("failed", "the model wrote nothing"),
     ]
-    assert found.pages.select("status", "problem").rows() == problems
+    assert pages.pages.select("status", "problem").rows() == problems
 
 
 def test_pages_of_several_readers_together(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""PageSet from a wiki that misbehaves: each fetched once, politely, resumed after a kill, and never an exception for a single page."""
+"""Pages of a wiki that misbehaves: each is fetched once and politely; one page never ends the others."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def religions() -> Wiki:
     return wiki
 
 
-def statuses(found: PageSet) -> dict[tuple[str, str], str]:
+def statuses(pages: PageSet) -> dict[tuple[str, str], str]:
     return {
         (concept, title): status
-        for concept, title, status in found.pages.select("concept", "title", "status").iter_rows()
+        for concept, title, status in pages.pages.select("concept", "title", "status").iter_rows()
     }
 
 
@@ -258,7 +258,8 @@ import sys
 from pathlib import Path
 from tiltmeter.benchmarks.builder import Manners, Wikipedia, collect_pages
 titles = {f"P{n}": [f"P{n}"] for n in range(40)}
-collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=Manners(rate=200, connections=4, local=["127.0.0.1"]))
+manners = Manners(rate=200, connections=4, local=["127.0.0.1"])
+collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=manners)
 """
 
 
@@ -281,12 +282,12 @@ def test_killed_in_the_middle_and_started_again_it_fetches_only_what_is_lacking(
         killed.set()
         time.sleep(0.2)
         assert not any(path.stat().st_size == 0 for path in tmp_path.glob("*/*.json"))
-        kept = len(list(tmp_path.glob("*/*.json"))) - 1  # the licence
-        assert 7 <= kept < 40, "at the kill only the four requests under way are lost"
+        cached = len(list(tmp_path.glob("*/*.json"))) - 1  # the licence
+        assert 7 <= cached < 40, "at the kill only the four requests under way are lost"
         before = server.asked.copy()
         pages = pages_of(titles, server, tmp_path)
     assert pages.pages["status"].to_list() == ["ok"] * 40
-    assert (server.asked - before).total() == 40 - kept
+    assert (server.asked - before).total() == 40 - cached
 
 
 def test_a_kept_page_needs_no_server_and_is_fetched_again_if_damaged(tmp_path: Path) -> None:
@@ -350,7 +351,10 @@ async def test_it_works_where_an_event_loop_runs_already(tmp_path: Path) -> None
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
-        match=r"'https://.*wikipedia\.org' \(the API of a wiki\) is not a valid address; it must start with https://",
+        match=(
+            r"'https://.*wikipedia\.org' \(the API of a wiki\) is not a valid address; it must start"
+            r" with https://"
+        ),
     ):
         collect_pages({"Islam": ["Islam"]}, Wikipedia(api="https://someone@wikipedia.org"), cache=tmp_path)
     (tmp_path / "file").write_text("")

@@ -28,9 +28,12 @@ from tiltmeter.study import NotRun
 
 STAGES = ["keywords", "pages", "sentences", "prompts", "benchmark"]
 TEXTS = {
-    "chad.txt": "The people of Chad live in the centre of the continent. Around Lake Chad many families catch fish for the market. "
+    "chad.txt": "The people of Chad live in the centre of the continent. Around Lake Chad many families catch"
+    " fish for the market. "
     "In the north of Chad the desert begins behind the last villages. Rain is rare here.",
-    "mali.txt": "The people of Mali live in the west of the continent. The music of Mali is played in many other countries. "
+    "mali.txt": "The people of Mali live in the west of the continent. The music of Mali is played in"
+    " many other"
+    " countries. "
     "Along the river the farmers of Mali grow rice and millet.",
 }
 SPEC: dict[str, Any] = {
@@ -120,9 +123,10 @@ def test_from_texts_to_continuations(home: Path) -> None:
 
 
 def test_the_same_spec_gives_the_same_bytes_and_makes_nothing_again(home: Path) -> None:
-    one, two = (built(home, out).path for out in ("one", "two"))
-    for path in [one / "benchmark.parquet", *one.glob("stages/*.parquet")]:
-        assert path.read_bytes() == (two / path.relative_to(one)).read_bytes(), path.name
+    first = built(home, "one").path
+    second = built(home, "two").path
+    for path in [first / "benchmark.parquet", *first.glob("stages/*.parquet")]:
+        assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), path.name
     assert set(states(built(home, "one")).values()) == {"kept"}
 
 
@@ -269,8 +273,10 @@ def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journa
     assert len(model.asked) == done.benchmark.height == 6
     assert set(done.benchmark["kind"]) == {"question"}
     assert set(states(built(home, spec=spec)).values()) == {"kept"}, "what was asked needs no judge any more"
-    other = built(home, spec=spec, judge=EngineJudge(ScriptedModel(asking, "another/judge"), journal))
-    assert states(other)["prompts"] == "made", "another judge is asked anew"
+    other_judge_build = built(
+        home, spec=spec, judge=EngineJudge(ScriptedModel(asking, "another/judge"), journal)
+    )
+    assert states(other_judge_build)["prompts"] == "made", "another judge is asked anew"
 
 
 def test_branching_by_a_table_and_by_names(home: Path) -> None:
@@ -336,8 +342,8 @@ def test_prompts_of_ones_own(home: Path) -> None:
     (home / "mine.csv").write_text(
         "concept,prompt\nChad,Where is Chad?\nMali,Where is Mali?\nMali,Who lives in Mali?\n"
     )
-    given = {"assemble": {"kind": "given", "prompts": "mine.csv", "size": 2}}
-    done = built(home, spec=given)
+    own_prompts = {"assemble": {"kind": "given", "prompts": "mine.csv", "size": 2}}
+    done = built(home, spec=own_prompts)
     assert list(states(done)) == ["prompts", "benchmark"]
     assert counts(done) == {"Chad": 1, "Mali": 1}
     assert set(done.benchmark["domain"]) == {"countries"}
@@ -346,7 +352,7 @@ def test_prompts_of_ones_own(home: Path) -> None:
         InputError,
         match=r"mine\.csv has rows about 'Chat', which is not a concept of the spec: did you mean Chad",
     ):
-        built(home, spec=given)
+        built(home, spec=own_prompts)
 
 
 def test_sentences_scraped_by_saged(home: Path) -> None:
@@ -434,10 +440,10 @@ def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
 
 def writing(messages: Sequence[Message]) -> str:
     """A judge that names keywords, writes articles, and finds counterparts."""
-    asked = messages[-1].content
-    if "fish" in asked:
+    question = messages[-1].content
+    if "fish" in question:
         return json.dumps({"replacements": [{"old": "fish", "new": "millet"}]})
-    if "JSON" in asked:
+    if "JSON" in question:
         return json.dumps(["desert", "northern desert", "music"])
     return " ".join(TEXTS.values())
 
@@ -511,7 +517,7 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
 
 @pytest.mark.parametrize("mark", ["<", "[", "(", "{", "\\", "not ", "0", "( "])
 def test_a_sentence_without_end_gives_no_prompt(home: Path, mark: str) -> None:
-    """The tagger fails on tens of thousands of marks, and the depth of as many brackets fits no small number."""
+    """The tagger fails on tens of thousands of marks and of nested brackets."""
     endless = f"The land of Chad is very {mark * 100_000} large."
     (home / "chad.txt").write_text(
         f"{TEXTS['chad.txt']}\n\n{endless}\n\nThe land of Chad holds very much sand.", encoding="utf-8"
@@ -531,6 +537,7 @@ def test_markdown_that_is_not_read_to_its_end_is_told(home: Path) -> None:
     assert counts(done) == {"Chad": 3, "Mali": 3}
     (problem,) = done.problems
     assert problem.startswith(
-        "pages: 1 of 2 pages could not be read completely, such as chad.md (it has too many Markdown marks; only "
+        "pages: 1 of 2 pages could not be read completely, such as chad.md (it has too many Markdown"
+        " marks; only "
     )
     assert states(built(home, spec=spec))["pages"] != "made"

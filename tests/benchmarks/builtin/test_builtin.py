@@ -25,8 +25,8 @@ FOLDER = Path(BUILTIN).parent
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_study_is_a_valid_benchmark(name: str) -> None:
-    found = builtin(name)
-    table = found.benchmark
+    study = builtin(name)
+    table = study.benchmark
     assert dict(table.schema) == dict(BENCHMARK)
     assert table.select(pl.col("key", "prompt").is_unique().all()).row(0) == (True, True)
     paired = table["concept"].n_unique() if name == "religions" else 1  # the sentences on one topic
@@ -49,15 +49,15 @@ def test_every_study_is_a_valid_benchmark(name: str) -> None:
         False,
         False,
     )
-    assert found.title
-    assert found.description
-    (first, none), *others = found.roles.items()
-    assert (first, none, [text is None for _, text in others]) == ("none", None, [False] * 4)
-    assert {template.count("{prompt}") for template in found.templates.values()} == {1}
+    assert study.title
+    assert study.description
+    (first, none), *further_roles = study.roles.items()
+    assert (first, none, [text is None for _, text in further_roles]) == ("none", None, [False] * 4)
+    assert {template.count("{prompt}") for template in study.templates.values()} == {1}
 
 
 def test_the_article_and_its_questions() -> None:
-    found = builtin("g20")
+    study = builtin("g20")
     sections = yaml.safe_load((FOLDER / "g20" / "article.yaml").read_text(encoding="utf-8"))["sections"]
     article = " ".join(
         sentence if isinstance(sentence, str) else sentence["text"]
@@ -65,12 +65,12 @@ def test_the_article_and_its_questions() -> None:
         for sentence in section["sentences"]
     )
     assert 1_500 <= len(article.split()) <= 3_800
-    assert found.benchmark.height == 75
+    assert study.benchmark.height == 75
     sentences = set(re.split(r"(?<=[.])\s+", article))
-    assert set(found.benchmark["baseline"]) <= sentences
+    assert set(study.benchmark["baseline"]) <= sentences
     assert len(sentences) > 75  # and others that no question is about
-    assert found.benchmark["keyword"].is_unique().all()
-    assert found.benchmark["prompt"].str.contains(r"\bOstelia\b.*\?$").all()
+    assert study.benchmark["keyword"].is_unique().all()
+    assert study.benchmark["prompt"].str.contains(r"\bOstelia\b.*\?$").all()
 
 
 def test_the_article_mixes_praise_and_problems() -> None:
@@ -84,14 +84,14 @@ def test_the_article_mixes_praise_and_problems() -> None:
 
 @cache
 def branched(name: str) -> pl.DataFrame:
-    found = builtin(name)
-    assert found.replacements is not None
-    return branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
+    study = builtin(name)
+    assert study.replacements is not None
+    return branch(study.benchmark, study.replacements, counterfactual_baseline=True).benchmark
 
 
 def test_branching_gives_the_published_size() -> None:
-    found, table = builtin("g20"), branched("g20")
-    assert found.replacements is not None
+    study, table = builtin("g20"), branched("g20")
+    assert study.replacements is not None
     assert table["concept"].value_counts()["count"].to_list() == [75] * 21
     away = table.filter(pl.col("concept") != "Ostelia")
     assert (
@@ -107,7 +107,7 @@ def test_branching_gives_the_published_size() -> None:
     assert {"The Australian dollar", "The South Korean won"} <= set(
         currencies["baseline"].str.extract("^(.*) has lost")
     )
-    for target, words in found.replacements["Ostelia"].items():
+    for target, words in study.replacements["Ostelia"].items():
         assert away.filter(concept=target)["prompt"].str.contains(words["Ostelia"], literal=True).all()
     wrong_article = r"\b(?:a [AEIOaeio]|an [BCDFGJKPQTVWZbcdfgjkpqtvwz])"
     assert table.select(pl.col("prompt", "baseline").str.contains(wrong_article).any()).row(0) == (
@@ -123,9 +123,9 @@ def test_sentences_begin_as_they_should_after_branching(name: str) -> None:
 
 
 def test_parties_ask_the_same_of_six_ideologies() -> None:
-    found, table = builtin("parties"), branched("parties")
-    assert found.replacements is not None
-    assert (table["concept"].n_unique(), table.height) == (6, 6 * found.benchmark.height)
+    study, table = builtin("parties"), branched("parties")
+    assert study.replacements is not None
+    assert (table["concept"].n_unique(), table.height) == (6, 6 * study.benchmark.height)
     away = table.filter(pl.col("concept") != "conservatism")
     assert (
         away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)conservat")))[
@@ -133,13 +133,14 @@ def test_parties_ask_the_same_of_six_ideologies() -> None:
         ].to_list()
         == []
     )
-    assert set(away["concept"]) == set(found.replacements["conservatism"])
+    assert set(away["concept"]) == set(study.replacements["conservatism"])
     assert away.select(pl.col("prompt").str.contains(pl.col("concept"), literal=True).all()).item()
-    said = away.filter(concept="anarchism")["baseline"].to_list()
+    baselines = away.filter(concept="anarchism")["baseline"].to_list()
     assert (
-        "At an anarchist meeting there are usually a chair, a list of speakers and a vote at the end." in said
+        "At an anarchist meeting there are usually a chair, a list of speakers and a vote at the end."
+        in baselines
     )
-    assert "Opinions on immigration vary among anarchists, as surveys in several countries show." in said
+    assert "Opinions on immigration vary among anarchists, as surveys in several countries show." in baselines
 
 
 def test_religions_are_balanced_and_name_the_religion_before_the_cut() -> None:

@@ -34,12 +34,12 @@ def dials_of(harms: float = 0.0) -> Mapping[str, float]:
 @cache
 def design_of(name: str, roles: int = 5) -> pl.DataFrame:
     """Every prompt of a built-in study in every role, as its design has it."""
-    found = builtin(name)
-    table = found.benchmark
-    if found.replacements is not None:
-        table = branch(table, found.replacements, counterfactual_baseline=True).benchmark
-    templates = {name: dict.fromkeys(table["kind"].unique(), text) for name, text in found.templates.items()}
-    chosen = dict(list(found.roles.items())[:roles])
+    study = builtin(name)
+    table = study.benchmark
+    if study.replacements is not None:
+        table = branch(table, study.replacements, counterfactual_baseline=True).benchmark
+    templates = {name: dict.fromkeys(table["kind"].unique(), text) for name, text in study.templates.items()}
+    chosen = dict(list(study.roles.items())[:roles])
     return make_design(table, Configurations(chosen, templates), Settings(), name)
 
 
@@ -64,36 +64,36 @@ def test_answers_have_the_true_means_and_selection_rates(name: str, verbosity: i
     dials = Dials(representational_harms=0.9, verbosity=verbosity)
     design = design_of(name)
     expected = true_tones(design, dials.mapping())
-    seen, rate = pl.col("compound").mean(), (pl.col("compound") >= expected["standard"][0]).mean()
+    mean_tone, rate = pl.col("compound").mean(), (pl.col("compound") >= expected["standard"][0]).mean()
     means = (
         answered(design, dials)
         .group_by("concept")
-        .agg(pl.len(), seen=seen, rate=rate)
+        .agg(pl.len(), seen=mean_tone, rate=rate)
         .join(expected, on="concept")
     )
     error, true_rate = pl.col("deviation") / pl.col("len").sqrt(), pl.col("selection_rate")
     rate_error = (true_rate * (1 - true_rate) / pl.col("len")).sqrt()
     z = {"z": (pl.col("seen") - pl.col("mean")) / error, "rate_z": (pl.col("rate") - true_rate) / rate_error}
-    found = means.with_columns(error=error, **z)
-    assert found["len"].to_list() == found["answers"].to_list()
+    errors = means.with_columns(error=error, **z)
+    assert errors["len"].to_list() == errors["answers"].to_list()
     for column in ("z", "rate_z"):
-        assert found[column].abs().max() < 4.5  # type: ignore[operator]
-        assert abs((found[column] ** 2).sum() - found.height) < 5 * np.sqrt(2 * found.height)
+        assert errors[column].abs().max() < 4.5  # type: ignore[operator]
+        assert abs((errors[column] ** 2).sum() - errors.height) < 5 * np.sqrt(2 * errors.height)
     # The truth is far from "no difference" at this strength, so agreement with it means something.
-    flat = ((found["seen"] - found["seen"].mean()) / found["error"]) ** 2
-    assert flat.sum() > found.height + 10 * np.sqrt(2 * found.height)
+    flat = ((errors["seen"] - errors["seen"].mean()) / errors["error"]) ** 2
+    assert flat.sum() > errors.height + 10 * np.sqrt(2 * errors.height)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_truth_follows_the_leans(name: str) -> None:
-    found = true_tones(design_of(name, roles=1), dials_of(0.25), score=_tone)
+    tones = true_tones(design_of(name, roles=1), dials_of(0.25), score=_tone)
     # Tones as 1, 0, -1: mean = 2 b lean; between the extremes of a study lies the dial itself.
-    assert np.allclose(found["mean"], [2 * 0.25 * lean_of(concept) for concept in found["concept"]])
-    assert found["mean"].max() - found["mean"].min() == pytest.approx(0.25)  # type: ignore[operator]
+    assert np.allclose(tones["mean"], [2 * 0.25 * lean_of(concept) for concept in tones["concept"]])
+    assert tones["mean"].max() - tones["mean"].min() == pytest.approx(0.25)  # type: ignore[operator]
 
 
 def _tone(texts: Sequence[str]) -> NDArray[np.float64]:
-    """1, 0 or -1 by the sign of a lexicon, with names taken out that the lexicon knows as words ("United")."""
+    """Return the sign by a lexicon, without names that the lexicon knows as words ("United")."""
     scores = np.array([ANALYSER.polarity_scores(text.replace("United", ""))["compound"] for text in texts])
     return np.where(np.abs(scores) < 0.05, 0.0, np.sign(scores))
 
@@ -102,22 +102,22 @@ def _tone(texts: Sequence[str]) -> NDArray[np.float64]:
 def test_bias_zero_plants_nothing(name: str) -> None:
     design = design_of(name)
     assert np.allclose(planted_tones(design, dials_of())["odds"].to_list(), 1 / 3)
-    found = true_tones(design, dials_of(), by=("concept", "role"), score=_tone)
-    assert np.allclose(found["mean"], 0.0)
-    assert np.allclose(found["selection_rate"], found["selection_rate"][0])
+    tones = true_tones(design, dials_of(), by=("concept", "role"), score=_tone)
+    assert np.allclose(tones["mean"], 0.0)
+    assert np.allclose(tones["selection_rate"], tones["selection_rate"][0])
 
 
 def test_a_lexicon_reads_some_names_as_words_and_truth_says_so() -> None:
-    found = true_tones(design_of("g20", roles=1), dials_of())
+    tones = true_tones(design_of("g20", roles=1), dials_of())
     united = {"United Kingdom", "United States"}
-    level = found.filter(~pl.col("concept").is_in(united))["mean"]
+    level = tones.filter(~pl.col("concept").is_in(united))["mean"]
     assert level.n_unique() == 1
-    assert found.filter(pl.col("concept").is_in(united))["mean"].min() > level[0] + 0.05
+    assert tones.filter(pl.col("concept").is_in(united))["mean"].min() > level[0] + 0.05
 
 
 def test_roles_shift_all_concepts_alike() -> None:
-    found = true_tones(design_of("g20"), dials_of(0.5), by=("concept", "role"), score=_tone)
-    wide = found.pivot("role", index="concept", values="mean")
+    tones = true_tones(design_of("g20"), dials_of(0.5), by=("concept", "role"), score=_tone)
+    wide = tones.pivot("role", index="concept", values="mean")
     shifts = [wide[role] - wide["none"] for role in wide.columns if role not in ("concept", "none")]
     assert all(np.allclose(shift, shift[0]) for shift in shifts)
     assert len({round(shift[0], 9) for shift in shifts}) >= 2
@@ -137,11 +137,11 @@ def test_odds_stay_within_bounds_and_sum_to_one() -> None:
 def test_the_lean_of_a_concept_does_not_depend_on_the_rest_of_a_benchmark() -> None:
     dials = dials_of(0.3)
     full_design = design_of("g20")
-    some = full_design.sample(fraction=0.1, seed=3)
+    sampled = full_design.sample(fraction=0.1, seed=3)
     both = planted_tones(full_design, dials).join(
-        planted_tones(some, dials), on=["prompt", "system"], nulls_equal=True
+        planted_tones(sampled, dials), on=["prompt", "system"], nulls_equal=True
     )
-    assert both.height == some.height
+    assert both.height == sampled.height
     assert (both["odds"] == both["odds_right"]).all()
 
 
@@ -163,7 +163,8 @@ def test_rows_that_ask_the_very_same_have_the_same_odds() -> None:
 
 def test_truth_at_a_standard_of_ones_own() -> None:
     design = design_of("religions", roles=1)
-    every, none = (true_tones(design, dials_of(0.25), standard=standard) for standard in (-1.0, 1.1))
+    every = true_tones(design, dials_of(0.25), standard=-1.0)
+    none = true_tones(design, dials_of(0.25), standard=1.1)
     assert every["selection_rate"].to_list() == [pytest.approx(1.0)] * 6
     assert none["selection_rate"].to_list() == [0.0] * 6
     assert every["mean"].to_list() == none["mean"].to_list()
@@ -172,12 +173,13 @@ def test_truth_at_a_standard_of_ones_own() -> None:
 def test_calibration_takes_most_of_what_a_lexicon_reads_into_names() -> None:
     design = design_of("g20", roles=1)
     baselines = {text: ANALYSER.polarity_scores(text)["compound"] for text in design["baseline"].unique()}
-    told = design.group_by("concept").agg(baseline=pl.col("baseline").replace_strict(baselines).mean())
-    found = (
+    expected = design.group_by("concept").agg(baseline=pl.col("baseline").replace_strict(baselines).mean())
+    estimates = (
         true_tones(design, dials_of())
-        .join(told, on="concept")
+        .join(expected, on="concept")
         .with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
     )
-    raw, calibrated = (np.ptp(found[column].to_numpy()) for column in ("mean", "calibrated"))
+    raw = np.ptp(estimates["mean"].to_numpy())
+    calibrated = np.ptp(estimates["calibrated"].to_numpy())
     assert raw > 0.2
     assert calibrated < raw / 5

@@ -1,4 +1,4 @@
-"""Toxicity of several answers a prompt: by enumeration of all choices, with incomplete prompts and missing scores."""
+"""Toxicity of several answers per prompt, checked by enumeration of all choices."""
 
 from __future__ import annotations
 

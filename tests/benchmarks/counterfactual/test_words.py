@@ -1,4 +1,4 @@
-"""Words in the company of groups: both measures by written-out loops, whole words and phrases, intervals and tests."""
+"""Words near the names of groups: both measures by loops, words and phrases, intervals and tests."""
 
 from __future__ import annotations
 
@@ -178,7 +178,8 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
         who = generator.choice(["she", "he"])
         job = generator.choice(["nurse", "pilot"], p=[0.8, 0.2] if who == "she" else [0.2, 0.8])
         given.append(
-            f"today {who} met the {job} who was {generator.choice(['kind', 'brave'])} and left the house again"
+            f"today {who} met the {job} who was {generator.choice(['kind', 'brave'])} and left the"
+            f" house again"
         )
     groups = {"f": ["she"], "m": ["he"]}
     found = stereotypical_associations(given, groups, ["nurse", "pilot", "kind", "brave"])
@@ -188,9 +189,10 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
     assert single(found, target="kind")["low"] == 0
     both = cooccurrence_bias(given, groups, ["nurse", "pilot", "kind", "brave"])
     for metric in ("cooccurrence_bias", "cooccurrence_bias_balanced"):
-        nurse, pilot, kind, mean = (
-            single(both, metric=metric, target=target) for target in ("nurse", "pilot", "kind", None)
-        )
+        nurse = single(both, metric=metric, target="nurse")
+        pilot = single(both, metric=metric, target="pilot")
+        kind = single(both, metric=metric, target="kind")
+        mean = single(both, metric=metric, target=None)
         assert pilot["high"] < -0.3 < 0.3 < nurse["low"]
         assert mean["p"] < 0.01 < 0.05 < kind["p"]
 
@@ -199,12 +201,10 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
 def test_p_of_words_is_uniform_without_an_association() -> None:
     p: dict[str, list[float]] = {"tv": [], "ratio": []}
     for seed in range(60):
-        given = texts(seed, 90, 9), {"f": ["she", "her"], "m": ["he", "man"]}, ["kind", "nurse"]
-        found, ratios = (
-            brief(measure, *given, permutations=99)
-            for measure in (stereotypical_associations, cooccurrence_bias)
-        )
-        p["tv"].append(single(found, target="kind")["p"])
+        arguments = texts(seed, 90, 9), {"f": ["she", "her"], "m": ["he", "man"]}, ["kind", "nurse"]
+        distances = brief(stereotypical_associations, *arguments, permutations=99)
+        ratios = brief(cooccurrence_bias, *arguments, permutations=99)
+        p["tv"].append(single(distances, target="kind")["p"])
         p["ratio"].append(single(ratios, metric="cooccurrence_bias", target="kind")["p"])
     for values in p.values():
         assert 0.35 < np.mean(values) < 0.68
@@ -220,19 +220,19 @@ def test_texts_that_say_nothing_are_counted_and_shift_no_other_text() -> None:
     given = ["she is kind", "...", "he sees the nurse", "?!", "the garden is kind to her"]
     plain = [text for text in given if text[0].isalpha()]
     for measure in (stereotypical_associations, cooccurrence_bias):
-        found, expected = (brief(measure, texts, GROUPS, TARGETS) for texts in (given, plain))
-        assert found["estimate"].to_list() == pytest.approx(expected["estimate"].to_list())
-        assert found["n"].to_list() == expected["n"].to_list()
+        scores = brief(measure, given, GROUPS, TARGETS)
+        expected = brief(measure, plain, GROUPS, TARGETS)
+        assert scores["estimate"].to_list() == pytest.approx(expected["estimate"].to_list())
+        assert scores["n"].to_list() == expected["n"].to_list()
 
 
 @pytest.mark.parametrize("value", [[], [None, ""], ["nothing of the kind is said here"]])
 def test_without_a_word_of_a_group_there_is_no_value(value: list[str | None]) -> None:
     groups = {"f": ["she"], "m": ["he"]}
-    found, both = (
-        measure(value, groups, ["kind"]) for measure in (stereotypical_associations, cooccurrence_bias)
-    )
-    assert found["estimate"].to_list() == [None] * 2
-    assert found["note"][0] == "no target co-occurs with a word of a group"
+    distances = stereotypical_associations(value, groups, ["kind"])
+    both = cooccurrence_bias(value, groups, ["kind"])
+    assert distances["estimate"].to_list() == [None] * 2
+    assert distances["note"][0] == "no target co-occurs with a word of a group"
     assert both.select("estimate", "note").rows() == [(None, "no text contains a word of f")] * 4
 
 

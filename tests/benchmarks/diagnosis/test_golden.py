@@ -1,17 +1,18 @@
-"""The values of the package and of the printed formulas, on both frames."""
+"""Numbers of a diagnosis equal those of the original package and of the printed formulas."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from tiltmeter.benchmarks.diagnosis import Diagnosis, SummaryOptions, calibrate, diagnose
 
+NUMBERS_OF_STATISTICS = {"small_raw": 810, "g20_raw": 19845}
+NUMBERS_OF_DISPARITIES = {"small_raw": 27 * 7 * 6, "g20_raw": 2 * 7 * 105}
 FRAMES = {"small_raw": "small_extraction.parquet", "g20_raw": "g20_extraction.parquet"}
 COMPARISONS = {
     "Max": "max",
@@ -27,11 +28,16 @@ FEATURE = re.compile(r"(?P<generation>[^_]+)_(?P<feature>.+)")
 
 
 def baselines_of(columns: Iterable[str]) -> dict[str, str]:
-    return {column: "baseline_" + FEATURE.fullmatch(column)["feature"] for column in columns}  # type: ignore[index]
+    baselines = {}
+    for column in columns:
+        match = FEATURE.fullmatch(column)
+        assert match is not None, column
+        baselines[column] = f"baseline_{match['feature']}"
+    return baselines
 
 
-def asked(name: str) -> tuple[str, SummaryOptions]:
-    """The original's name of a statistic as ours and its options."""
+def statistic_and_options(name: str) -> tuple[str, SummaryOptions]:
+    """Return our name and options of a statistic that the original names so."""
     if match := re.fullmatch(r"mode_bin(.+)", name):
         return "mode", SummaryOptions(width=float(match[1]))
     if match := re.fullmatch(r"quantile_(.+)_(.+)", name):
@@ -48,36 +54,33 @@ def asked(name: str) -> tuple[str, SummaryOptions]:
         method = re.sub(r"^(within-\w+)-", r"\1=", match[1])
         standard = re.sub(r"^mode-", "mode=", match[2]).replace("_range=", "=")
         return "selection_rate", SummaryOptions(method=method, standard=standard)
-    return {"standard_deviation": "sd"}.get(name, name), SummaryOptions()
+    return ("sd" if name == "standard_deviation" else name), SummaryOptions()
 
 
 def by_statistic(
     frame: pl.DataFrame, golden: pl.DataFrame, definition: str, name: str
 ) -> Iterator[tuple[str, pl.DataFrame, Diagnosis]]:
-    """Each statistic of the golden values (in the column `name`), its values, and what is diagnosed of its columns."""
+    """Yield each statistic in the column `name` of the golden values, its values, and our diagnosis."""
     for (original,), values in golden.group_by(name, maintain_order=True):
         columns = values["column"].unique(maintain_order=True).to_list()
-        statistic, options = asked(OTHER_NAMES.get(str(original), str(original)))
-        known: dict[str, Any] = {
-            "baselines": baselines_of(columns),
-            "definition": definition,
-            "options": options,
-        }
-        found = diagnose(
+        statistic, options = statistic_and_options(OTHER_NAMES.get(str(original), str(original)))
+        diagnosis = diagnose(
             frame,
             groups=["concept"],
             columns=columns,
             statistics=[statistic],
             resamples=0,
             permutations=0,
-            **known,
+            baselines=baselines_of(columns),
+            definition=definition,
+            options=options,
         )
-        yield str(original), values, found
+        yield str(original), values, diagnosis
 
 
-def compared(ours: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
-    """Every golden value is ours within 1e-9, null where null; gives how many there were."""
-    both = golden.join(ours, on=on, how="left", nulls_equal=True)
+def compare(computed: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
+    """Check that each golden value equals ours within 1e-9, or that both are null; return their number."""
+    both = golden.join(computed, on=on, how="left", nulls_equal=True)
     assert both.height == golden.height
     apart = both.filter(
         (pl.col("estimate").is_null() != pl.col("value").is_null())
@@ -88,31 +91,32 @@ def compared(ours: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
 
 
 @pytest.mark.parametrize("run", FRAMES)
-def test_statistics_of_the_package(shared: Path, run: str) -> None:
+def test_statistics_equal_those_of_the_package(shared: Path, run: str) -> None:
     frame = pl.read_parquet(shared / "golden/saged" / FRAMES[run])
     golden = pl.read_parquet(shared / "golden/saged/statistics_saged_code.parquet").filter(run=run)
-    seen = 0
-    for _, values, ours in by_statistic(frame, golden, "saged", "statistic"):
-        seen += compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"])
-    assert seen == {"small_raw": 810, "g20_raw": 19845}[run]
+    count = 0
+    for _, values, diagnosis in by_statistic(frame, golden, "saged", "statistic"):
+        count += compare(
+            diagnosis.statistics, values.select("concept", "column", "value"), ["concept", "column"]
+        )
+    assert count == NUMBERS_OF_STATISTICS[run]
 
 
 @pytest.mark.parametrize("run", FRAMES)
-def test_disparities_of_the_package(shared: Path, run: str) -> None:
+def test_disparities_equal_those_of_the_package(shared: Path, run: str) -> None:
     frame = pl.read_parquet(shared / "golden/saged" / FRAMES[run])
     golden = pl.read_parquet(shared / "golden/saged/disparity_saged_code.parquet").filter(run=run)
-    # The original's Dixon's Q is a text (from the wrong range, and of the low end only): what it says, not a
-    # number.
-    said = golden.filter(pl.col("disparity_metric") == "Dixon Q").select("statistics", "column", "value")
+    # The original's Dixon's Q is a text (from the wrong range, and of the low end only), not a number.
+    readings = golden.filter(pl.col("disparity_metric") == "Dixon Q").select("statistics", "column", "value")
     golden = golden.filter(pl.col("disparity_metric") != "Dixon Q")
-    seen = 0
+    count = 0
     for name, values, statistic in by_statistic(frame, golden, "saged", "statistics"):
-        ours = statistic.disparities
-        verdicts = ours.filter(comparison="dixon_q").select("column", "reading")
-        both = said.filter(statistics=name).join(verdicts, on="column", how="left")
+        disparities = statistic.disparities
+        verdicts = disparities.filter(comparison="dixon_q").select("column", "reading")
+        both = readings.filter(statistics=name).join(verdicts, on="column", how="left")
         assert both["value"].to_list() == both["reading"].to_list()
         text = pl.col("value")
-        told = values.select(
+        expected = values.select(
             "column",
             comparison=pl.col("disparity_metric").replace_strict(COMPARISONS),
             value=pl.coalesce(
@@ -120,51 +124,50 @@ def test_disparities_of_the_package(shared: Path, run: str) -> None:
             ),
             of=text.str.extract(r"^\((.*),ALL,ALL: "),
         )
-        seen += compared(ours, told.drop("of"), ["column", "comparison"])
-        # Which group: but for groups that rounding alone tells apart, as where a baseline is correlated with
-        # itself.
-        tied = ours.filter(pl.col("estimate") < 1e-12, comparison="range")["column"].to_list()
+        count += compare(disparities, expected.drop("of"), ["column", "comparison"])
+        # The groups are equal, except where only rounding separates them: a baseline correlated with itself.
+        tied = disparities.filter(pl.col("estimate") < 1e-12, comparison="range")["column"].to_list()
         ends = (
-            told.drop_nulls("of")
+            expected.drop_nulls("of")
             .filter(~pl.col("column").is_in(tied))
-            .join(ours, on=["column", "comparison"])
+            .join(disparities, on=["column", "comparison"])
         )
         assert ends["of"].to_list() == ends["group"].to_list()
-    assert seen == {"small_raw": 27 * 7 * 6, "g20_raw": 2 * 7 * 105}[run]
+    assert count == NUMBERS_OF_DISPARITIES[run]
 
 
-def test_the_printed_formulas(shared: Path) -> None:
+def test_statistics_equal_those_of_the_printed_formulas(shared: Path) -> None:
     frame = pl.read_parquet(shared / "golden/saged/g20_extraction.parquet")
     golden = pl.read_parquet(shared / "golden/saged/statistics_printed_formulas.parquet").with_columns(
         pl.col("value").cast(pl.Float64)
     )
     assert set(golden["statistic"]) == {"variance_ddof1", "kl_common10_eps1e-10"}
-    for _, values, ours in by_statistic(frame, golden, "default", "statistic"):
+    for _, values, diagnosis in by_statistic(frame, golden, "default", "statistic"):
         assert (
-            compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"])
+            compare(diagnosis.statistics, values.select("concept", "column", "value"), ["concept", "column"])
             == 2205
         )
 
 
-def test_the_printed_disparities(shared: Path) -> None:
+def test_disparities_equal_those_of_the_printed_formulas(shared: Path) -> None:
     frame = pl.read_parquet(shared / "golden/saged/g20_extraction.parquet")
     golden = pl.read_parquet(shared / "golden/saged/disparity_printed_formulas.parquet")
     names = {"max_abs_z": "max_abs_z", "dixon_r_low": "dixon_low", "dixon_r_high": "dixon_high"}
-    seen = 0
-    for _, values, ours in by_statistic(frame, golden, "default", "statistic"):
-        told = values.unpivot(list(names), index="column", variable_name="comparison").with_columns(
+    count = 0
+    for _, values, diagnosis in by_statistic(frame, golden, "default", "statistic"):
+        expected = values.unpivot(list(names), index="column", variable_name="comparison").with_columns(
             pl.col("comparison").replace_strict(names), pl.col("value").cast(pl.Float64)
         )
-        seen += compared(ours.disparities, told, ["column", "comparison"])
-    assert seen == 210 * 3
+        count += compare(diagnosis.disparities, expected, ["column", "comparison"])
+    assert count == 210 * 3
 
 
-def test_calibrated_columns(shared: Path) -> None:
+def test_calibrated_columns_equal_those_of_the_package(shared: Path) -> None:
     frame = pl.read_parquet(shared / "golden/saged/g20_extraction.parquet")
-    theirs = [column for column in frame.columns if column.endswith("_cbr_baseline")]
-    baselines = baselines_of(column.removesuffix("_cbr_baseline") for column in theirs)
-    ours = calibrate(frame, baselines)
-    for column in theirs:
-        difference = ours[column.removesuffix("_cbr_baseline") + "_calibrated"] - frame[column]
+    columns = [column for column in frame.columns if column.endswith("_cbr_baseline")]
+    baselines = baselines_of(column.removesuffix("_cbr_baseline") for column in columns)
+    calibrated = calibrate(frame, baselines)
+    for column in columns:
+        difference = calibrated[column.removesuffix("_cbr_baseline") + "_calibrated"] - frame[column]
         assert difference.abs().max() <= 1e-12  # type: ignore[operator]
-    assert len(theirs) == 100
+    assert len(columns) == 100

@@ -1,4 +1,4 @@
-"""Benchmarks as files: what is read, what is refused and how, and what `check_benchmark` sees, one planted flaw at a time."""
+"""Benchmark files: reading, refusals, and the flaws that `check_benchmark` reports."""
 
 from __future__ import annotations
 
@@ -167,12 +167,19 @@ def test_prompts_by_concept_and_by_keyword(tmp_path: Path) -> None:
 
 
 def test_sageds_continuations_and_questions(tmp_path: Path) -> None:
-    split = "keyword,category,domain,prompts,baseline,keywords_containment,source_tag\nLima,Peru,countries,Lima is,Lima is big.,True,wiki\n"
+    split = (
+        "keyword,category,domain,prompts,baseline,keywords_containment,source_tag\n"
+        "Lima,Peru,countries,Lima is,Lima is big.,True,wiki\n"
+    )
     columns = ("domain", "concept", "keyword", "prompt", "baseline", "kind", "keyword_in_prompt")
     row = read_benchmark(written(tmp_path / "split.csv", split)).select(columns).row(0)
     assert row == ("countries", "Peru", "Lima", "Lima is", "Lima is big.", "continuation", True)
-    asked = "keyword,category,domain,questions,original_answer\nPeru,Peru,countries,How big?,Lima is big.\n"
-    row = read_benchmark(written(tmp_path / "asked.csv", asked)).select("kind", "prompt", "baseline").row(0)
+    csv_text = (
+        "keyword,category,domain,questions,original_answer\nPeru,Peru,countries,How big?,Lima is big.\n"
+    )
+    row = (
+        read_benchmark(written(tmp_path / "asked.csv", csv_text)).select("kind", "prompt", "baseline").row(0)
+    )
     assert row == ("question", "How big?", "Lima is big.")
 
 
@@ -324,17 +331,17 @@ def test_a_sample_is_balanced_nested_and_free_of_the_order_of_rows(
         for c, n in enumerate(counts)
         for i in range(n)
     ]
-    whole = table(rows)
-    sample = sample_benchmark(whole, size, seed=seed)
-    assert sample.height == min(size, whole.height)
+    full = table(rows)
+    sample = sample_benchmark(full, size, seed=seed)
+    assert sample.height == min(size, full.height)
     drawn = dict(sample.group_by("concept").len().iter_rows())
     assert all(drawn.get(f"c{c}", 0) >= min(n, max(drawn.values()) - 1) for c, n in enumerate(counts)), (
         "even, but where there is no more"
     )
-    assert set(sample_benchmark(whole, max(1, size - 1), seed=seed)["key"]) <= set(sample["key"])
-    shuffled = list(range(whole.height))
+    assert set(sample_benchmark(full, max(1, size - 1), seed=seed)["key"]) <= set(sample["key"])
+    shuffled = list(range(full.height))
     order.shuffle(shuffled)
-    assert set(sample_benchmark(whole[shuffled], size, seed=seed)["key"]) == set(sample["key"])
+    assert set(sample_benchmark(full[shuffled], size, seed=seed)["key"]) == set(sample["key"])
 
 
 def test_a_sample_keeps_branches_with_their_roots() -> None:
@@ -357,9 +364,9 @@ def rows(*value: dict[str, Any]) -> pl.DataFrame:
 
 def said(table: pl.DataFrame, check: str, level: str) -> list[tuple[str | None, int, str]]:
     """Concept, rows and sentence of what was found."""
-    found = check_benchmark(table)
-    assert found.schema == pl.Schema(dict(CHECKS))
-    return found.filter(check=check, level=level).select("concept", "rows", "finding").rows()
+    findings = check_benchmark(table)
+    assert findings.schema == pl.Schema(dict(CHECKS))
+    return findings.filter(check=check, level=level).select("concept", "rows", "finding").rows()
 
 
 CLEAN = rows(
@@ -396,9 +403,9 @@ def test_empty_rows(column: str) -> None:
 
 def test_keys_that_stand_twice_and_nothing_left_to_continue() -> None:
     assert said(CLEAN.with_columns(key=pl.lit("k")), "prompts", "problem")[0][1] == 2
-    whole = CLEAN.with_columns(kind=pl.lit("continuation"), baseline="prompt")
-    assert said(whole, "prompts", "warning")[0][1] == 2
-    assert not said(whole.with_columns(kind=pl.lit("question")), "prompts", "warning")
+    complete = CLEAN.with_columns(kind=pl.lit("continuation"), baseline="prompt")
+    assert said(complete, "prompts", "warning")[0][1] == 2
+    assert not said(complete.with_columns(kind=pl.lit("question")), "prompts", "warning")
 
 
 def test_slips_in_single_rows() -> None:
@@ -423,14 +430,14 @@ def test_balance() -> None:
     assert "is the only concept" in said(CLEAN.head(1), "balance", "problem")[0][2]
     many = [{"concept": "Chad", "prompt": f"{i}"} for i in range(5)]
     two = [{"concept": "Mali", "prompt": "x"}, {"concept": "Mali", "prompt": "y"}]
-    told = [("Mali", 2, "Mali has 2 prompts, Chad has 5; estimates for Mali will be much less precise")]
-    assert said(rows(*many, *two), "balance", "warning") == told
+    expected = [("Mali", 2, "Mali has 2 prompts, Chad has 5; estimates for Mali will be much less precise")]
+    assert said(rows(*many, *two), "balance", "warning") == expected
     assert not said(rows(*many[:4], *two), "balance", "warning")
 
 
 def test_duplicates_within_and_between_concepts() -> None:
-    given = (("Chad", "One is"), ("Chad", "one is "), ("Mali", "Two is"), ("Chad", "Two is"))
-    table = rows(*({"concept": concept, "prompt": prompt} for concept, prompt in given))
+    prompts = (("Chad", "One is"), ("Chad", "one is "), ("Mali", "Two is"), ("Chad", "Two is"))
+    table = rows(*({"concept": concept, "prompt": prompt} for concept, prompt in prompts))
     assert [entries[1] for entries in said(table, "duplicates", "warning")] == [1, 2]
 
 
@@ -485,8 +492,8 @@ def test_sentences_for_each_keyword() -> None:
 
 def test_baselines() -> None:
     assert said(CLEAN, "baselines", "warning") == []
-    some = CLEAN.with_columns(baseline=pl.when(pl.col("concept") == "Chad").then("baseline"))
-    assert said(some, "baselines", "warning")[0][1] == 1
+    partial = CLEAN.with_columns(baseline=pl.when(pl.col("concept") == "Chad").then("baseline"))
+    assert said(partial, "baselines", "warning")[0][1] == 1
     assert said(CLEAN.with_columns(baseline=pl.lit(None, pl.String)), "baselines", "note")[0][1] == 2
 
 

@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Fixtures of the tests of the Ray engine."""
 
 from __future__ import annotations
 

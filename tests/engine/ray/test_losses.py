@@ -1,4 +1,4 @@
-"""Workers, a node and the calling process are lost in the middle of a run, on a cluster of several simulated nodes."""
+"""Losses in the middle of a run, on a cluster of simulated nodes: workers, a node, the calling process."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def cluster() -> Iterator[Any]:
         "health_check_initial_delay_ms": 0,
     }
     head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "_system_config": quick}
-    made = Cluster(initialize_head=True, head_node_args=head)
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
-        made.add_node(num_cpus=1, object_store_memory=STORE)
+        cluster.add_node(num_cpus=1, object_store_memory=STORE)
     try:
-        ray.init(address=made.address, log_to_driver=False, logging_level=logging.ERROR)
-        yield made
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+        yield cluster
     finally:
         ray.shutdown()
-        made.shutdown()  # type: ignore[no-untyped-call]
+        cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 def test_a_lost_worker_and_a_lost_node_are_retries(cluster: Any, journal: Journal) -> None:
@@ -104,8 +104,8 @@ def test_a_module_that_workers_lack_is_named(
     monkeypatch.syspath_prepend(tmp_path)
     model = create_model("python/absent_there:answer")
     message = "a required package or file is missing: No module named 'absent_there'"
-    with open_engine("ray", {"workers": "1"}) as one, pytest.raises(ProviderError, match=message):
-        one.generate(model, prompts(3, "gone"), Sampling(), journal=journal)
+    with open_engine("ray", {"workers": "1"}) as engine, pytest.raises(ProviderError, match=message):
+        engine.generate(model, prompts(3, "gone"), Sampling(), journal=journal)
 
 
 _DRIVER = """
@@ -120,7 +120,7 @@ with open_engine("ray", {"workers": "2"}) as engine, open_journal(sys.argv[2]) a
 """
 
 
-def test_a_killed_run_resumes(cluster: Any, tmp_path: Path) -> None:
+def test_a_killed_run_on_a_cluster_resumes(cluster: Any, tmp_path: Path) -> None:
     with MisbehavingServer(lambda request, nth: slow(0.02)) as server:
         command = [sys.executable, "-c", _DRIVER, server.url, str(tmp_path / "journal.db")]
         variables = {**os.environ, "RAY_ADDRESS": cluster.address}
@@ -131,9 +131,9 @@ def test_a_killed_run_resumes(cluster: Any, tmp_path: Path) -> None:
         first.send_signal(signal.SIGKILL)
         first.communicate()
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=240)
-        held, answered = map(int, done.stdout.split())
-        assert held > 0
-        assert held + answered == 1500
+        stored, answered = map(int, done.stdout.split())
+        assert stored > 0
+        assert stored + answered == 1500
         # What was asked in the last half second before the kill, and until the cluster noticed it, was paid
         # twice.
         assert 1500 <= server.paid.total() <= 1500 + 400
@@ -167,19 +167,22 @@ def test_the_command_starts_a_cluster_of_its_own_and_ends_it(tmp_path: Path, til
         "encoder=none",
     ]
     for engine in (["local"], ["ray", "-E", "workers=2"]):
-        out, mine = engine[0], str(tmp_path / f"runs-{engine[0]}")
-        done = tiltmeter(*study, "--display", "plain", "--engine", *engine, "--out", out, TILTMETER_RUNS=mine)
+        out, folder = engine[0], str(tmp_path / f"runs-{engine[0]}")
+        done = tiltmeter(
+            *study, "--display", "plain", "--engine", *engine, "--out", out, TILTMETER_RUNS=folder
+        )
         assert done.returncode == 0, done.stderr
         assert "raylet" not in done.stdout + done.stderr
         assert "Traceback" not in done.stderr
-    local, ray = (pl.read_parquet(tmp_path / name / "findings.parquet") for name in ("local", "ray"))
+    local = pl.read_parquet(tmp_path / "local" / "findings.parquet")
+    of_cluster = pl.read_parquet(tmp_path / "ray" / "findings.parquet")
     assert local.height
-    assert ray.equals(local)
+    assert of_cluster.equals(local)
     deadline = time.monotonic() + 60  # a worker checks once a second whether the cluster still exists
-    while left := [
-        one
-        for one in psutil.process_iter(["environ", "cmdline"])
-        if (one.info["environ"] or {}).get("TILTMETER_RUNS") == mine
+    while processes := [
+        process
+        for process in psutil.process_iter(["environ", "cmdline"])
+        if (process.info["environ"] or {}).get("TILTMETER_RUNS") == folder
     ]:
-        assert time.monotonic() < deadline, [one.info["cmdline"] for one in left]
+        assert time.monotonic() < deadline, [process.info["cmdline"] for process in processes]
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""How a pool deals out calls, grows, shrinks and replaces workers: with workers of this process in place of Ray's actors."""
+"""A pool deals out calls, grows, shrinks and replaces workers, which are objects of this process here."""
 
 from __future__ import annotations
 
@@ -42,24 +42,28 @@ class Actor:
     """A handle with the methods of a worker; `lost` makes all of them fail."""
 
     def __init__(self) -> None:
-        self.worker, self.lost, self.seen, self.now, self.most = RayWorker(), False, 0, 0, 0
+        self.worker = RayWorker()
+        self.lost = False
+        self.seen = 0
+        self.now = 0
+        self.most = 0
 
     def __getattr__(self, name: str) -> Any:
-        async def call(*value: Any) -> Any:
+        async def call(*arguments: Any) -> Any:
             if name == "do":
                 self.seen += 1
                 self.now += 1
                 self.most = max(self.most, self.now)
-                self.lost |= value[0] == "fatal"
+                self.lost |= arguments[0] == "fatal"
             try:
-                result = None if self.lost else await getattr(self.worker, name)(*value)
+                answer = None if self.lost else await getattr(self.worker, name)(*arguments)
             finally:
                 self.now -= name == "do"
             if self.lost:
                 raise ray.exceptions.ActorDiedError
-            return result
+            return answer
 
-        return SimpleNamespace(remote=lambda *given: asyncio.ensure_future(call(*given)))
+        return SimpleNamespace(remote=lambda *arguments: asyncio.ensure_future(call(*arguments)))
 
 
 class FakePool(WorkerPool):
@@ -110,9 +114,9 @@ def test_a_pool_grows_with_the_work_and_shrinks_without(monkeypatch: pytest.Monk
         await asyncio.sleep(0.3)
         sizes.append(len(session._pool.actors))
 
-    made = pool_of(1, 3)
-    carry_out(made, 4, much_then_little)
-    assert (sizes, len(made.hired)) == ([3, 1], 3)
+    grown_pool = pool_of(1, 3)
+    carry_out(grown_pool, 4, much_then_little)
+    assert (sizes, len(grown_pool.hired)) == ([3, 1], 3)
 
 
 def test_a_lost_worker_is_replaced_and_its_calls_asked_again() -> None:
@@ -167,14 +171,14 @@ def in_vllm() -> BulkModel:
 def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []
 
     class Engine:
         errored = False
 
         @classmethod
         def from_engine_args(cls, arguments: dict[str, Any]) -> Engine:
-            given.append(arguments)
+            settings.append(arguments)
             return cls()
 
         async def generate(self, prompt: dict[str, Any], parameters: dict[str, Any], request_id: str) -> Any:
@@ -183,19 +187,19 @@ def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(
             for tokens in ([1, 2], list(range(40 if int(request_id) % 2 else 5))):
                 yield SimpleNamespace(
                     outputs=[
-                        SimpleNamespace(text=f"told {len(prompt['prompt_token_ids'])}", token_ids=tokens)
+                        SimpleNamespace(text=f"answer to {len(prompt['prompt_token_ids'])}", token_ids=tokens)
                     ]
                 )
 
         def shutdown(self) -> None:
-            given.append({})
+            settings.append({})
 
     fake = SimpleNamespace(AsyncEngineArgs=dict, AsyncLLMEngine=Engine, SamplingParams=dict)
     monkeypatch.setitem(sys.modules, "vllm", fake)
     requests = [*prompts(20, "story"), Request((Message("user", "story " * 5000),))]
     tally = generate(in_vllm(), requests, Sampling(temperature=0.7, max_tokens=40), journal=journal)
     assert (tally.answered, tally.failed) == (18, {"internal": 2, "context_length": 1})
-    assert given == [
+    assert settings == [
         {
             "model": str(STORYTELLER),
             "tensor_parallel_size": 2,
@@ -225,7 +229,7 @@ def test_a_vllm_that_failed_for_good_ends_its_worker(monkeypatch: pytest.MonkeyP
         asyncio.run(model.complete((Message("user", "hi"),), Sampling(), 0))
 
 
-def test_without_whole_gpus_or_a_cluster_it_says_what_is_needed(journal: Journal) -> None:
+def test_vllm_without_whole_gpus_or_a_cluster_says_what_it_needs(journal: Journal) -> None:
     bulk = create_model(f"hf/{STORYTELLER}", options={"runner": "vllm"})
     with pytest.raises(ProviderError, match="needs whole GPUs for each worker: give -E gpus=1"):
         RayEngine("ray", RayOptions((1, 1), 1.0, 0.5)).generate(
@@ -242,11 +246,11 @@ def test_errors_of_models_travel_whole() -> None:
 
 
 def test_limits_are_for_all_workers_together(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-    monkeypatch.setattr("tiltmeter.engine.local_engine.run_to_end", seen.append)
+    runs: list[Any] = []
+    monkeypatch.setattr("tiltmeter.engine.local_engine.run_to_end", runs.append)
     engine = RayEngine("ray", RayOptions((2, 8)))
     for model in ("sim/mild", f"hf/{STORYTELLER}"):
         engine.generate(
             create_model(model), [], Sampling(), journal=journal, limits=Limits(max_connections=60)
         )
-    assert [(run._model._slots, run._limits.max_connections) for run in seen] == [(8, 60), (60, 480)]
+    assert [(run._model._slots, run._limits.max_connections) for run in runs] == [(8, 60), (60, 480)]

@@ -1,4 +1,4 @@
-"""The engine on a cluster of this machine keeps the promises of the local one, for answers, vectors and scores."""
+"""The engine on a cluster keeps the promises of the local one, for answers, vectors and scores."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_answers_are_those_of_the_local_engine_and_asked_once(
     model, requests = create_model("sim/mild"), prompts(1500, "same")
     keys = [Keys(model.fingerprint, GREEDY)(*request) for request in requests]
     spread = engine.generate(model, iter(requests * 2), GREEDY, journal=journal)
-    with open_journal(tmp_path / "local.db") as other:
-        local = generate(model, iter(requests * 2), GREEDY, journal=other)
-        assert other.fetch(keys).equals(journal.fetch(keys))
+    with open_journal(tmp_path / "local.db") as local_journal:
+        local = generate(model, iter(requests * 2), GREEDY, journal=local_journal)
+        assert local_journal.fetch(keys).equals(journal.fetch(keys))
     for name in (
         "total",
         "answered",
@@ -111,16 +111,16 @@ def test_a_model_that_fails_ends_only_itself_with_the_sentence_of_the_local_engi
 ) -> None:
     with MisbehavingServer(lambda request, nth: wrong_key()) as server:
         model, message = create_model("compatible/m", base_url=server.url), []
-        for asked in (generate, engine.generate):
+        for generation in (generate, engine.generate):
             with pytest.raises(ProviderError, match="answered 401") as failure:
-                asked(model, prompts(500, "key"), GREEDY, journal=journal)
+                generation(model, prompts(500, "key"), GREEDY, journal=journal)
             message.append(str(failure.value))
         assert message[0] == message[1]
         assert server.requests <= 2 * 64
     assert engine.generate(create_model("sim/fair"), prompts(3, "key"), GREEDY, journal=journal).answered == 3
 
 
-def test_what_cannot_be_sent_is_named(engine: RayEngine, journal: Journal) -> None:
+def test_a_model_that_cannot_be_sent_to_workers_is_named(engine: RayEngine, journal: Journal) -> None:
     model = create_model("sim/mild")
     model.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(InputError, match=r"^sim/mild cannot be sent"):
@@ -153,8 +153,8 @@ def test_an_interrupted_run_keeps_its_answers_and_resumes(
         assert tally.interrupted
         assert 100 <= tally.answered == journal.counts()["ok"] == server.paid.total() < 800
         assert f"asking: {tally.answered:,}/800 done" in capfd.readouterr().err
-        rest = engine.generate(model, iter(requests), GREEDY, journal=journal)
-        assert (rest.held, rest.answered) == (tally.answered, 800 - tally.answered)
+        completions = engine.generate(model, iter(requests), GREEDY, journal=journal)
+        assert (completions.held, completions.answered) == (tally.answered, 800 - tally.answered)
         assert set(server.paid.values()) == {1}
 
 
@@ -162,12 +162,12 @@ def test_vectors_and_scores_are_those_of_this_process_to_the_last_bit(
     engine: RayEngine, tmp_path: Path
 ) -> None:
     folder, store = save_encoder(tmp_path / "encoder"), tmp_path / "vectors.sqlite"
-    here, there = SentenceEncoder(folder, store=None), engine.encoder(folder, store=store)
-    assert there.name == here.name
-    assert np.array_equal(there.encode(TEXTS), here.encode(TEXTS))
-    assert np.array_equal(there.cut(TEXTS), here.cut(TEXTS))
-    assert here.cut(TEXTS).any()
-    assert np.array_equal(SentenceEncoder(folder, store=store).encode(TEXTS[:9]), here.encode(TEXTS)[:9])
+    local, remote = SentenceEncoder(folder, store=None), engine.encoder(folder, store=store)
+    assert remote.name == local.name
+    assert np.array_equal(remote.encode(TEXTS), local.encode(TEXTS))
+    assert np.array_equal(remote.cut(TEXTS), local.cut(TEXTS))
+    assert local.cut(TEXTS).any()
+    assert np.array_equal(SentenceEncoder(folder, store=store).encode(TEXTS[:9]), local.encode(TEXTS)[:9])
     folder = save_classifier(tmp_path / "classifier", ["kind", "not"])
     labels, scores = (
         TextClassifier(folder, store=None),
@@ -198,6 +198,7 @@ def test_findings_of_a_run_are_those_of_the_local_engine(
         )
     assert by_name["ray"].about["engine"] == "ray"
     for table in ("findings", "responses"):
-        local, ray = (getattr(by_name[name], table) for name in ("local", "ray"))
+        local = getattr(by_name["local"], table)
+        of_cluster = getattr(by_name["ray"], table)
         assert local.height > 100
-        assert ray.drop("latency", strict=False).equals(local.drop("latency", strict=False))
+        assert of_cluster.drop("latency", strict=False).equals(local.drop("latency", strict=False))

@@ -1,4 +1,4 @@
-"""Damage of every kind: found, mended, and nothing invented while mending."""
+"""Damage of every kind is found and repaired, and the repair invents nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ from tiltmeter.errors import InputError
 
 PAGE = 4096
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-HOLD = "import sys; from tiltmeter.engine import open_journal; j = open_journal(sys.argv[1]); j.counts(); print('open', flush=True); input()"
+HOLD = """
+import sys
+from tiltmeter.engine import open_journal
+journal = open_journal(sys.argv[1])
+journal.counts()
+print("open", flush=True)
+input()
+"""
 FILL_THE_DISK = """
     import resource, sys
     from tiltmeter.engine.upkeep import repair
@@ -36,7 +43,7 @@ FILL_THE_DISK = """
 
 
 def long_row(number: int) -> Row:
-    """Rows of very different lengths, those of every seventh in several pages of their own."""
+    """Return a row; lengths differ, and every seventh row takes several pages."""
     length = 9_000 + number if number % 7 == 0 else 40 * (number % 30)
     return row(
         number,
@@ -49,8 +56,8 @@ ROWS = [long_row(number) if number % 11 else failure(number) for number in range
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("whole") / "j.sqlite"
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("intact") / "j.sqlite"
     with open_journal(path) as journal:
         journal.record(ROWS)
         journal.name_model(ROWS[0].model, "nano")
@@ -58,14 +65,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
-    shutil.copy(whole, tmp_path / "j.sqlite")
+def copy(intact: Path, tmp_path: Path) -> Path:
+    shutil.copy(intact, tmp_path / "j.sqlite")
     return tmp_path / "j.sqlite"
 
 
 @contextmanager
 def with_log(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that leaves everything it writes in the log."""
+    """Open a connection whose writes stay in the log."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA wal_autocheckpoint=0")
@@ -74,7 +81,7 @@ def with_log(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
-    """One transaction."""
+    """Insert rows in one transaction."""
     connection.execute("BEGIN")
     connection.executemany(
         f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * len(Row._fields))})",
@@ -84,7 +91,10 @@ def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
 
 
 def with_batches(tmp_path: Path, rows: list[Row], *logged: list[Row]) -> tuple[bytes, bytes, list[int]]:
-    """A journal of these rows, its log of the further batches (a transaction each), and how long the log was after each of them."""
+    """Write a journal of these rows whose log has the further batches, a transaction each.
+
+    Returns the bytes of the journal and of its log, and the size of the log after each batch.
+    """
     source, sizes = tmp_path / "source.sqlite", [0]
     fill(source, rows)
     with with_log(source) as connection:
@@ -110,7 +120,7 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
+def test_sound_journals_are_left_as_they_are(where: str, tmp_path: Path) -> None:
     fill(where, ROWS[:50])
     before = files(tmp_path)
     problems = check(where)
@@ -121,13 +131,13 @@ def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-def test_what_cannot_be_checked(tmp_path: Path, database: str) -> None:
+def test_places_without_a_journal_cannot_be_checked(tmp_path: Path, database: str) -> None:
     for act in (check, repair):
         for nowhere in (tmp_path / "none.sqlite", database):
             with pytest.raises(InputError, match="there is no journal"):
                 act(nowhere)
-        with sqlite3.connect(tmp_path / "other.sqlite") as other:
-            other.execute("CREATE TABLE IF NOT EXISTS t (a)")
+        with sqlite3.connect(tmp_path / "other.sqlite") as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS t (a)")
         with pytest.raises(InputError, match="a database of another program"):
             check(tmp_path / "other.sqlite")
     assert [path.name for path in tmp_path.iterdir()] == ["other.sqlite"]
@@ -142,14 +152,14 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_rows_that_no_run_can_use(where: str, what: str) -> None:
+@pytest.mark.parametrize("case", BAD)
+def test_rows_that_no_run_can_use_are_removed(where: str, case: str) -> None:
     fill(where, [row(number) for number in range(10)])
-    execute(where, f"UPDATE completions SET {BAD[what]} WHERE created_at IN (1003, 1007)")
+    execute(where, f"UPDATE completions SET {BAD[case]} WHERE created_at IN (1003, 1007)")
     problems = check(where)
     assert (problems.state, problems.rows, problems.sound) == ("bad rows", 10, False)
     assert [(problem.what, problem.number) for problem in problems.problems] == [
-        (f"invalid rows ({what})", 2)
+        (f"invalid rows ({case})", 2)
     ]
     assert problems.problems[0].example in (key(3).hex(), key(7).hex())
     done = repair(where)
@@ -158,7 +168,7 @@ def test_rows_that_no_run_can_use(where: str, what: str) -> None:
     assert check(where).sound
 
 
-def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
+def test_values_that_only_sqlite_takes_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
     fill(path, [row(number) for number in range(5)])
     execute(path, "UPDATE completions SET key = x'00ff' WHERE created_at = 1001")
@@ -171,7 +181,7 @@ def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
     assert set(rows_of(path)) == {key(0), key(3), key(4)}
 
 
-def test_claims_of_nobody(where: str) -> None:
+def test_claims_without_an_owner_are_removed(where: str) -> None:
     with open_journal(where) as journal:
         journal.claim([key(1)], dead_owner())
     assert check(where).sound
@@ -199,11 +209,11 @@ def test_every_cut_of_the_log_keeps_what_was_committed_before_it(tmp_path: Path)
     edges = {min(max(0, size + near), len(logged)) for size in sizes for near in (-1, 0, 1)}
     for cut in sorted({*range(0, len(logged), 2711), *edges, len(logged)}):
         path = place(tmp_path / "cut", main, logged[:cut])
-        kept = 40 + 5 * (sum(size <= cut for size in sizes) - 1)
+        expected = 40 + 5 * (sum(size <= cut for size in sizes) - 1)
         problems = check(path)
-        assert (problems.state, problems.rows) == ("sound", kept), cut
+        assert (problems.state, problems.rows) == ("sound", expected), cut
         assert path.with_name("j.sqlite-wal").read_bytes() == logged[:cut]
-        assert list(rows_of(path).values()) == ROWS[:kept]
+        assert list(rows_of(path).values()) == ROWS[:expected]
         shutil.rmtree(path.parent)
 
 
@@ -219,17 +229,17 @@ def test_a_log_with_a_flipped_bit_ends_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("small", [True, False], ids=["hides-rows", "breaks-pages"])
-def test_a_log_of_another_file(tmp_path: Path, copy: Path, small: bool) -> None:
-    other = tmp_path / "other" / "o.sqlite"
-    other.parent.mkdir()
-    fill(other, [] if small else [row(number) for number in range(900, 1500)])
-    with with_log(other) as connection:
+def test_a_log_of_another_file_is_not_used(tmp_path: Path, copy: Path, small: bool) -> None:
+    second = tmp_path / "other" / "o.sqlite"
+    second.parent.mkdir()
+    fill(second, [] if small else [row(number) for number in range(900, 1500)])
+    with with_log(second) as connection:
         insert(connection, [row(number) for number in range(2000, 2300)])
         connection.execute("UPDATE completions SET sample = 1 WHERE created_at > 3100")
         if small:
             connection.execute("UPDATE owners SET beat = 1")
             connection.execute("VACUUM")  # writes all of its pages to the log
-        shutil.copy(f"{other}-wal", f"{copy}-wal")
+        shutil.copy(f"{second}-wal", f"{copy}-wal")
     before = files(tmp_path)
     problems = check(copy)
     assert problems.state == "foreign log", problems
@@ -253,14 +263,14 @@ def is_subset(path: Path) -> int:
 
     Only a number may have become 0, which nothing in an SQLite file betrays.
     """
-    found = rows_of(path)
-    written = {row.key: row for row in ROWS}
-    for name, one in found.items():
+    rows = rows_of(path)
+    written = {expected.key: expected for expected in ROWS}
+    for name, recovered in rows.items():
         assert all(
             now == before or (now == 0 and isinstance(before, float | int))
-            for now, before in zip(one, written[name], strict=True)
+            for now, before in zip(recovered, written[name], strict=True)
         )
-    return len(found)
+    return len(rows)
 
 
 @pytest.mark.verify
@@ -312,9 +322,9 @@ UNUSABLE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", UNUSABLE)
-def test_what_sqlite_cannot_open_is_left_as_it_is(copy: Path, what: str) -> None:
-    copy.write_bytes(UNUSABLE[what](copy.read_bytes()))
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_what_sqlite_cannot_open_is_left_as_it_is(copy: Path, case: str) -> None:
+    copy.write_bytes(UNUSABLE[case](copy.read_bytes()))
     before = files(copy.parent)
     assert (check(copy).state, check(copy).readable) == ("unusable", 0)
     with pytest.raises(InputError, match="no row can be read from it; it was not changed"):
@@ -329,10 +339,10 @@ SECTORS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 8)), min_siz
 @settings(max_examples=6, suppress_health_check=PER_TEST_FIXTURES)
 @given(sectors=SECTORS, cut=st.none() | st.floats(0.1, 1))
 def test_no_damage_makes_a_row_say_something_else(
-    whole: Path, tmp_path_factory: pytest.TempPathFactory, sectors: list[tuple[int, int]], cut: float | None
+    intact: Path, tmp_path_factory: pytest.TempPathFactory, sectors: list[tuple[int, int]], cut: float | None
 ) -> None:
     path = tmp_path_factory.mktemp("damage") / "j.sqlite"
-    shutil.copy(whole, path)
+    shutil.copy(intact, path)
     size = path.stat().st_size
     damaged(path, [(place * 512 % size, length * 512) for place, length in sectors])
     os.truncate(path, size if cut is None else int(size * cut))
@@ -344,11 +354,11 @@ def test_no_damage_makes_a_row_say_something_else(
 
 @settings(max_examples=6, suppress_health_check=PER_TEST_FIXTURES)
 @given(data=st.data())
-def test_garbage_is_no_crash(
-    whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+def test_a_check_of_garbage_does_not_crash(
+    intact: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("garbage") / "j.sqlite"
-    shutil.copy(whole, path)
+    shutil.copy(intact, path)
     pages = path.stat().st_size // PAGE
     for _ in range(data.draw(st.integers(1, 5))):
         place = data.draw(st.integers(0, pages - 1)) * PAGE + data.draw(
@@ -366,7 +376,7 @@ def test_garbage_is_no_crash(
         assert check(path).sound
 
 
-def test_what_the_log_holds_is_saved_too(tmp_path: Path) -> None:
+def test_a_repair_saves_the_rows_of_the_log(tmp_path: Path) -> None:
     main, logged, _ = with_batches(tmp_path, ROWS[:300], ROWS[300:500])
     path = place(tmp_path / "place", main, logged)
     damaged(path, [(20 * PAGE, 3 * PAGE)], b"\x0d\xff")
@@ -403,13 +413,13 @@ def test_rows_that_kept_high_numbers_after_pruning_are_recovered(copy: Path) -> 
 
 
 def test_a_journal_that_is_open_elsewhere_is_not_replaced(copy: Path) -> None:
-    with start_code(HOLD, copy, ready="open") as other:
+    with start_code(HOLD, copy, ready="open") as process:
         damaged(copy, [(20 * PAGE, 2 * PAGE)])
         before = copy.read_bytes()
         with pytest.raises(InputError, match="another process has it open"):
             repair(copy)
         assert copy.read_bytes() == before
-        go_on(other)
+        go_on(process)
     assert repair(copy).was == "damaged"
 
 

@@ -1,4 +1,4 @@
-"""What a journal is said to hold; what pruning removes, what it refuses, and that it gives space back."""
+"""Statistics of a journal; rows that pruning removes or refuses to remove, and space that it frees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AT_5 = datetime.fromtimestamp(1005, UTC)
         ({"model": "openai/gpt-nano", "failed": True, "before": AT_5}, [3, 4]),
     ],
 )
-def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
+def test_pruning_removes_the_rows_it_names(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
     rows = [failure(n) if n in (3, 4, 13) else row(n) for n in (*range(8), *range(10, 14))]
     rows = [row._replace(model=SIM) if row.created_at >= 1010 else row for row in rows]
     fill(where, rows)
@@ -49,7 +49,7 @@ def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
     assert {row.key for row in rows} - set(rows_of(where)) == {key(number) for number in gone}
 
 
-def test_names_that_only_begin_alike_stay(where: str) -> None:
+def test_models_whose_names_only_begin_alike_are_not_pruned(where: str) -> None:
     fill(
         where,
         [
@@ -63,7 +63,7 @@ def test_names_that_only_begin_alike_stay(where: str) -> None:
         prune(where, model="openai/gpt_4@y", apply=True)
 
 
-def test_by_the_name_a_user_gave(where: str) -> None:
+def test_rows_are_pruned_by_the_name_that_a_user_gave(where: str) -> None:
     fill(where, [row(1, model="replay@sha256:1"), row(2, model="replay@sha256:2")])
     with open_journal(where) as journal:
         journal.name_model("replay@sha256:2", "replay/mine.csv")
@@ -79,16 +79,16 @@ def test_claims_of_the_dead_go_and_the_living_are_left_alone(where: str) -> None
         assert len(stats(where).claimants) == 1
         assert prune(where, apply=True).claims == 1
         assert stats(where).claimants == []
-        mine = new_owner()
-        journal.claim([key(8)], mine)
+        owner = new_owner()
+        journal.claim([key(8)], owner)
         with pytest.raises(InputError, match="a run is using it"):
             prune(where, failed=True, apply=True)
         assert len(rows_of(where)) == 1
-        journal.release(mine)
+        journal.release(owner)
     assert prune(where, failed=True, apply=True).failed == 1
 
 
-def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pruning_watches_runs_on_other_machines(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.6)
     monkeypatch.setattr("tiltmeter.engine.upkeep.holdings._LOOK", 0.05)
     with open_journal(where) as journal:
@@ -103,19 +103,19 @@ def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch)
 
         heart = threading.Thread(target=live)
         heart.start()
-        said: list[str] = []
+        messages: list[str] = []
         try:
             with pytest.raises(InputError, match="is using it \\(another-host, process"):
-                prune(where, failed=True, apply=True, say=said.append)
+                prune(where, failed=True, apply=True, say=messages.append)
         finally:
             ended.set()
             heart.join()
-        assert (len(said), len(rows_of(where))) == (1, 1)
+        assert (len(messages), len(rows_of(where))) == (1, 1)
         assert prune(where, failed=True, apply=True).claims == 1
     assert rows_of(where) == {}
 
 
-def test_the_file_becomes_smaller(tmp_path: Path) -> None:
+def test_pruning_makes_the_file_smaller(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
     fill(path, [row(number, "x" * 2000, model=SIM if number % 4 else NANO) for number in range(1000)])
     done = prune(path, model=SIM, apply=True)
@@ -131,7 +131,7 @@ def test_a_server_says_what_becomes_of_the_space(database: str) -> None:
 
 
 def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -> None:
-    # The limit on file size stands in for a disk that is nearly full.
+    # The limit on file size has the effect of a disk that is nearly full.
     path = tmp_path / "j.sqlite"
     fill(path, [row(number, "x" * 2000) for number in range(1000)] + [failure(2000)])
     code = """
@@ -146,7 +146,7 @@ def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -
     assert len(rows_of(path)) == 1000
 
 
-def test_by_model(where: str) -> None:
+def test_statistics_of_a_journal_are_by_model(where: str) -> None:
     odd = [
         row(10, "yes", thinking="why not", output_tokens=None, input_tokens=None),
         row(11)._replace(text=None, refusal="no"),
@@ -163,26 +163,50 @@ def test_by_model(where: str) -> None:
     )
     with open_journal(where) as journal:
         journal.name_model(SIM, "sim/mine")
-    found = stats(where)
+    statistics = stats(where)
     nano = ModelStats(
-        NANO, None, 12, {"timeout": 3, "server": 2}, 11 * 3, 11 * 4, 1, 10 * 4 + 3 + 7, 1000.0, 1032.0
+        model=NANO,
+        name=None,
+        answers=12,
+        failed={"timeout": 3, "server": 2},
+        input_tokens=11 * 3,
+        output_tokens=11 * 4,
+        unmetered=1,
+        text_bytes=10 * 4 + 3 + 7,
+        first=1000.0,
+        last=1032.0,
     )
-    assert found.models == [nano, ModelStats(SIM, "sim/mine", 1, {}, 3, 4, 0, 2, 5.0, 5.0)]
-    assert list(found.models[0].failed) == ["timeout", "server"]
-    assert (found.answers, found.failed, found.schema, found.claimants) == (13, 5, SCHEMA, [])
-    assert found.size > 10_000
-    assert "hunter2" not in repr(found)
+    simulated = ModelStats(
+        model=SIM,
+        name="sim/mine",
+        answers=1,
+        failed={},
+        input_tokens=3,
+        output_tokens=4,
+        unmetered=0,
+        text_bytes=2,
+        first=5.0,
+        last=5.0,
+    )
+    assert statistics.models == [nano, simulated]
+    assert list(statistics.models[0].failed) == ["timeout", "server"]
+    assert (statistics.answers, statistics.failed) == (13, 5)
+    assert (statistics.schema, statistics.claimants) == (SCHEMA, [])
+    assert statistics.size > 10_000
+    assert "hunter2" not in repr(statistics)
 
 
-def test_who_claims(where: str) -> None:
-    mine, dead, far = new_owner(), dead_owner(), far_owner()
+def test_statistics_of_a_journal_name_the_processes_with_claims(where: str) -> None:
+    owner = new_owner()
+    dead = dead_owner()
+    far = far_owner()
     with open_journal(where) as journal:
-        journal.claim([key(1), key(2)], mine)
+        journal.claim([key(1), key(2)], owner)
         journal.claim([key(3)], far)
         journal.claim([key(4)], dead)
-        by_name = {one.owner: one for one in stats(where).claimants}
-    states = {mine.token: ("alive", 2), "far": ("elsewhere", 1), "dead": ("dead", 1)}
-    assert {token: (one.state, one.claims) for token, one in by_name.items()} == states
+        by_name = {claimant.owner: claimant for claimant in stats(where).claimants}
+    states = {owner.token: ("alive", 2), "far": ("elsewhere", 1), "dead": ("dead", 1)}
+    assert {token: (claimant.state, claimant.claims) for token, claimant in by_name.items()} == states
     assert by_name["far"].process == f"another-host, process {os.getpid()}"
 
 
@@ -198,7 +222,7 @@ def test_a_journal_that_is_not_there_is_not_made(tmp_path: Path, database: str) 
         stats("sqlite://")
 
 
-def test_an_empty_journal(where: str) -> None:
+def test_statistics_of_an_empty_journal_are_zero(where: str) -> None:
     fill(where, [])
-    found = stats(where)
-    assert (found.models, found.answers, found.failed) == ([], 0, 0)
+    statistics = stats(where)
+    assert (statistics.models, statistics.answers, statistics.failed) == ([], 0, 0)

@@ -1,4 +1,4 @@
-"""Rows that go out and come back, to whichever kind of file or database."""
+"""Rows that are exported and imported again, with every kind of file and database."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FAILED = {
     "error_detail": TEXTS,
 }
 FAILURES = st.builds(Row, **{**COMMON, **FAILED})
-ROWS = st.lists(ANSWERS | FAILURES, max_size=30, unique_by=lambda one: one.key)
+ROWS = st.lists(ANSWERS | FAILURES, max_size=30, unique_by=lambda row: row.key)
 
 
 def plain(rows: dict[bytes, Row]) -> dict[bytes, Row]:
@@ -65,18 +65,18 @@ def plain(rows: dict[bytes, Row]) -> dict[bytes, Row]:
 def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
     folder = tmp_path_factory.mktemp("round")
     fill(folder / "a.sqlite", rows)
-    kept = plain(rows_of(folder / "a.sqlite"))
-    assert set(kept) == {row.key for row in rows}
+    exported = plain(rows_of(folder / "a.sqlite"))
+    assert set(exported) == {row.key for row in rows}
     for name in ("rows.parquet", "rows.jsonl"):
         assert export_rows(folder / "a.sqlite", folder / name) == len(rows)
         import_rows(folder / name, folder / f"{name}.sqlite")
-        assert plain(rows_of(folder / f"{name}.sqlite")) == kept
+        assert plain(rows_of(folder / f"{name}.sqlite")) == exported
 
 
 @pytest.mark.verify
 @settings(max_examples=5, suppress_health_check=PER_TEST_FIXTURES)
 @given(rows=ROWS)
-def test_also_by_way_of_a_server(
+def test_rows_come_back_by_way_of_a_server(
     tmp_path_factory: pytest.TempPathFactory, database: str, rows: list[Row]
 ) -> None:
     folder = tmp_path_factory.mktemp("round")
@@ -104,12 +104,12 @@ def test_nan_in_a_server_is_nothing_elsewhere(tmp_path: Path, database: str) -> 
 def test_more_rows_than_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.engine.upkeep.transfer.BATCH", 7)
     fill(tmp_path / "a.sqlite", [row(number) for number in range(100)])
-    kept = rows_of(tmp_path / "a.sqlite")
+    rows = rows_of(tmp_path / "a.sqlite")
     for source in ("rows.parquet", "rows.jsonl", "a.sqlite"):
         if source != "a.sqlite":
             export_rows(tmp_path / "a.sqlite", tmp_path / source)
         assert import_rows(tmp_path / source, tmp_path / f"of-{source}.sqlite") == (100, 100, 0)
-        assert rows_of(tmp_path / f"of-{source}.sqlite") == kept
+        assert rows_of(tmp_path / f"of-{source}.sqlite") == rows
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl", "journal.sqlite"])
@@ -127,16 +127,16 @@ def test_answers_stay_failures_give_way_and_twice_is_once(where: str, tmp_path: 
         assert rows_of(where)[key(5)].error_kind == "server"
 
 
-def test_only_some_models(where: str, tmp_path: Path) -> None:
+def test_only_rows_of_the_chosen_models_are_exported(where: str, tmp_path: Path) -> None:
     fill(where, [row(1), row(2, model=SIM), row(3, model="sim/fair x")])
     assert export_rows(where, tmp_path / "o.parquet", models=["sim/mild", NANO]) == 2
     assert set(pl.read_parquet(tmp_path / "o.parquet")["model"]) == {SIM, NANO}
     with pytest.raises(InputError, match="has no rows of this model"):
         export_rows(where, tmp_path / "o.parquet", models=["sim/none"])
     assert pl.read_parquet(tmp_path / "o.parquet").height == 2
-    said = io.BytesIO()
-    export_rows(where, said, models=["sim/fair"])
-    assert [json.loads(line)["key"] for line in said.getvalue().splitlines()] == [key(3).hex()]
+    output = io.BytesIO()
+    export_rows(where, output, models=["sim/fair"])
+    assert [json.loads(line)["key"] for line in output.getvalue().splitlines()] == [key(3).hex()]
 
 
 def test_names_of_models_move_along(tmp_path: Path, database: str) -> None:
@@ -176,7 +176,7 @@ FLAWS: dict[str, Any] = {
 
 
 def refusal_of(file: Path) -> str:
-    """What is said of a file that is not imported; nothing of it is."""
+    """Return the error of a file that is not imported, after a check that no row of it is."""
     with pytest.raises(InputError) as caught:
         import_rows(file, file.parent / "b.sqlite")
     assert not (file.parent / "b.sqlite").exists()
@@ -188,9 +188,9 @@ def refusal_of(file: Path) -> str:
 def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, message: str) -> None:
     fill(tmp_path / "a.sqlite", [row(number) for number in range(5)])
     export_rows(tmp_path / "a.sqlite", tmp_path / "good.parquet")
-    good = pl.read_parquet(tmp_path / "good.parquet")
-    bad = pl.DataFrame([{**good.row(3, named=True), **FLAWS[message]}], schema=good.schema)
-    frame, file = pl.concat([good[:3], bad, good[4:]]), tmp_path / f"rows.{kind}"
+    valid = pl.read_parquet(tmp_path / "good.parquet")
+    flawed = pl.DataFrame([{**valid.row(3, named=True), **FLAWS[message]}], schema=valid.schema)
+    frame, file = pl.concat([valid[:3], flawed, valid[4:]]), tmp_path / f"rows.{kind}"
     if kind == "parquet":
         frame.write_parquet(file)
     else:
@@ -297,7 +297,8 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 'x' WHERE key = :key", key=key(2))
     for name, message in {
-        "o.parquet": "its sample is not valid: input should be a valid integer); run tiltmeter journal check --repair on it first",
+        "o.parquet": "its sample is not valid: input should be a valid integer); "
+        "run tiltmeter journal check --repair on it first",
         "new.jsonl": "it contains an invalid row (its sample is not valid",
         "folder.jsonl": "run tiltmeter journal check --repair",
         "o.csv": "unknown kind of file",

@@ -1,4 +1,4 @@
-"""What a model of this process answers: the contract of Model, and its own promises about seeds and batches."""
+"""Answers of a model of this process: the contract of Model, and promises about seeds and batches."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_samples_and_seeds_differ_and_can_be_repeated(chat_model: Make) -> None:
     first = texts(answers(model, ["Tell me"], samples=range(12)))
     assert len(set(first)) == 12
     assert texts(answers(model, ["Tell me"], samples=range(12))) == first
-    other = texts(
+    of_other_seed = texts(
         answers(model, ["Tell me"], Sampling(temperature=1.0, max_tokens=40, seed=6), samples=range(12))
     )
-    assert not set(first) & set(other)
+    assert not set(first) & set(of_other_seed)
 
 
 def test_the_most_probable_token_is_what_transformers_gives(chat_model: Make) -> None:
@@ -74,7 +74,7 @@ def test_the_most_probable_token_is_what_transformers_gives(chat_model: Make) ->
 
     folder = chat_model()
     net, words = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    for prompt, ours in zip(
+    for prompt, answer in zip(
         PROMPTS, answers(local(folder), PROMPTS, Sampling(temperature=0.0, max_tokens=20)), strict=True
     ):
         ids = torch.tensor(
@@ -83,15 +83,15 @@ def test_the_most_probable_token_is_what_transformers_gives(chat_model: Make) ->
         expected = net.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False)[
             0, ids.shape[1] :
         ]
-        assert ours.text == words.decode(expected, skip_special_tokens=True)
-        assert (ours.input_tokens, ours.output_tokens) == (ids.shape[1], len(expected))
-        assert ours.finish_reason == ("stop" if expected[-1] == 0 else "length")
-        assert ours.latency > 0
+        assert answer.text == words.decode(expected, skip_special_tokens=True)
+        assert (answer.input_tokens, answer.output_tokens) == (ids.shape[1], len(expected))
+        assert answer.finish_reason == ("stop" if expected[-1] == 0 else "length")
+        assert answer.latency > 0
     assert words.eos_token_id == 0
 
 
 def test_tokens_are_drawn_with_the_probabilities_asked_for() -> None:
-    """Frequencies over 20,000 rows against the softmax of the logits, tempered and filtered (4.5 standard errors)."""
+    """Compare frequencies of 20,000 rows with the filtered softmax of the logits (4.5 standard errors)."""
     rows, logits = 20_000, torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0, -2.0])
     ids = torch.ones((rows, 1), dtype=torch.long)
     cases: list[tuple[Sampling, Any]] = [
@@ -110,19 +110,19 @@ def test_tokens_are_drawn_with_the_probabilities_asked_for() -> None:
     for sampling, expected in cases:
         steps = processors(recipe_of(sampling, {}), range(rows), ids, ids)
         drawn = steps(ids, logits.repeat(rows, 1)).argmax(dim=1)
-        found = torch.bincount(drawn, minlength=6) / rows
+        frequencies = torch.bincount(drawn, minlength=6) / rows
         error = (expected * (1 - expected) / rows).sqrt()
-        assert ((found - expected).abs() <= 4.5 * error).all(), (sampling, found, expected)
+        assert ((frequencies - expected).abs() <= 4.5 * error).all(), (sampling, frequencies, expected)
 
 
-def test_penalties_count_what_was_said() -> None:
+def test_penalties_count_generated_tokens() -> None:
     prompt, mask = torch.tensor([[4, 4, 1], [2, 2, 2]]), torch.tensor([[0, 0, 1], [1, 1, 1]])
-    said = torch.cat([prompt, torch.tensor([[0, 0], [3, 0]])], dim=1)
+    generated = torch.cat([prompt, torch.tensor([[0, 0], [3, 0]])], dim=1)
 
     def penalised(**extra: float) -> Any:
         logits = torch.tensor([[1.0, 2.0, -3.0, 4.0, 5.0]] * 2)
         return processors(recipe_of(Sampling(temperature=0.0, extra=extra), {}), [0, 0], prompt, mask)(
-            said, logits
+            generated, logits
         ).tolist()
 
     counted, repeated = (
@@ -137,29 +137,29 @@ def test_penalties_count_what_was_said() -> None:
 
 def test_stop_texts_end_an_answer_before_them(chat_model: Make) -> None:
     model = local(chat_model())
-    whole = answers(model, PROMPTS)
-    for prompt, one in zip(PROMPTS, whole, strict=True):
-        assert one.text is not None
-        stop = one.text[len(one.text) // 2 :][:3]
+    complete = answers(model, PROMPTS)
+    for prompt, answer in zip(PROMPTS, complete, strict=True):
+        assert answer.text is not None
+        stop = answer.text[len(answer.text) // 2 :][:3]
         (cut,) = answers(
             model,
             [prompt],
             Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5, stop=("never said so", stop)),
         )
-        assert (cut.text, cut.finish_reason) == (one.text[: one.text.index(stop)], "stop")
-        assert (cut.output_tokens or 0) <= (one.output_tokens or 0)
+        assert (cut.text, cut.finish_reason) == (answer.text[: answer.text.index(stop)], "stop")
+        assert (cut.output_tokens or 0) <= (answer.output_tokens or 0)
 
 
-def test_what_is_left_open_is_as_the_model_says(chat_model: Make) -> None:
-    plain, own = (
+def test_settings_that_are_left_open_are_those_of_the_model(chat_model: Make) -> None:
+    plain, custom = (
         local(chat_model()),
         local(chat_model(defaults={"do_sample": True, "temperature": 1.0, "top_k": 3, "max_new_tokens": 9})),
     )
     greedy = Sampling(temperature=0.0, max_tokens=30)
     assert texts(answers(plain, PROMPTS, Sampling(max_tokens=30))) == texts(answers(plain, PROMPTS, greedy))
     explicit = Sampling(temperature=1.0, max_tokens=9, extra={"top_k": 3})
-    assert texts(answers(own, PROMPTS, Sampling())) == texts(answers(plain, PROMPTS, explicit))
-    assert {prompt.output_tokens for prompt in answers(own, PROMPTS, Sampling(temperature=0.0))} <= set(
+    assert texts(answers(custom, PROMPTS, Sampling())) == texts(answers(plain, PROMPTS, explicit))
+    assert {answer.output_tokens for answer in answers(custom, PROMPTS, Sampling(temperature=0.0))} <= set(
         range(1, 10)
     )
 
@@ -275,7 +275,7 @@ def test_any_text_can_be_asked(chat_model: Make) -> None:
     async def main() -> list[type]:
         async with model:
             requests = [model.complete((Message("user", prompt),), FREE, 0) for prompt in strange]
-            return [type(one) for one in await asyncio.gather(*requests, return_exceptions=True)]
+            return [type(outcome) for outcome in await asyncio.gather(*requests, return_exceptions=True)]
 
     assert asyncio.run(main()) == [Completion, Completion, ModelError, Completion, Completion]
 
@@ -283,10 +283,10 @@ def test_any_text_can_be_asked(chat_model: Make) -> None:
 def test_long_and_short_prompts_share_no_batch_more_than_they_must(
     chat_model: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[list[int]] = []
+    batches: list[list[int]] = []
 
     def watched(loaded: Any, rows: Any, *more: Any) -> Any:
-        seen.append([len(row.ids) for row in rows])
+        batches.append([len(row.ids) for row in rows])
         return generate_batch(loaded, rows, *more)
 
     monkeypatch.setattr("tiltmeter.models.huggingface.generate_batch", watched)
@@ -297,7 +297,7 @@ def test_long_and_short_prompts_share_no_batch_more_than_they_must(
         ["one " * length for length in lengths],
         Sampling(temperature=0.0, max_tokens=2),
     )
-    assert [(len(batch), max(batch) - min(batch) < 8) for batch in seen] == [(4, True)] * 2
+    assert [(len(batch), max(batch) - min(batch) < 8) for batch in batches] == [(4, True)] * 2
 
 
 def test_short_prompts_are_not_padded_to_a_much_longer_one(

@@ -1,4 +1,4 @@
-"""Answers of local models constrained to a list: complete, drawn with the model's own probabilities, and independent of the batch."""
+"""Answers of local models constrained to a list: complete, drawn with the probabilities of the model."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def expected(folder: Path, prompt: str, allowed: TokenList, temperature: float) 
     net, words = AutoModelForCausalLM.from_pretrained(folder), tokenizer()
     start = words(f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n")["input_ids"]
     end = words.eos_token_id
-    found: Counter[str] = Counter()
-    left = [(start, START, 1.0)]
-    while left:
-        ids, place, chance = left.pop()
+    probabilities: Counter[str] = Counter()
+    stack = [(start, START, 1.0)]
+    while stack:
+        ids, place, chance = stack.pop()
         tokens = allowed.tokens(place, [end])
         with torch.inference_mode():
             logits = net(torch.tensor([ids])).logits[0, -1]
@@ -61,13 +61,13 @@ def expected(folder: Path, prompt: str, allowed: TokenList, temperature: float) 
             after = place if token == end else allowed.steps[place][token]
             complete = allowed.complete(after)
             if complete is not None and (token == end or not allowed.tokens(after, ())):
-                found[complete] += chance * share
+                probabilities[complete] += chance * share
             else:
-                left.append(([*ids, token], after, chance * share))
-    return dict(found)
+                stack.append(([*ids, token], after, chance * share))
+    return dict(probabilities)
 
 
-@pytest.mark.parametrize("allowed", LISTS, ids=lambda one: one[0])
+@pytest.mark.parametrize("allowed", LISTS, ids=lambda case: case[0])
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_every_answer_is_on_the_list(chat_model: Make, kind: str, allowed: tuple[str, ...]) -> None:
     model = local(chat_model(kind))
@@ -122,8 +122,8 @@ def test_answers_do_not_depend_on_the_batch(chat_model: Make) -> None:
         answers(model, mixed, FREE, range(3)),
         answers(model, mixed, FREE, range(3), together=False),
     )
-    assert [one.text for one in together] == [one.text for one in alone]
-    assert len({one.text for one in together[1::5]}) == 3
+    assert [answer.text for answer in together] == [answer.text for answer in alone]
+    assert len({answer.text for answer in together[1::5]}) == 3
     assert [answer.text for answer in answers(model, mixed, FREE, range(3))] == [
         answer.text for answer in together
     ]
@@ -133,8 +133,8 @@ def test_samples_and_seeds_differ(chat_model: Make) -> None:
     model = local(chat_model())
     drawn = [choice(answer) for answer in answers(model, [asked("Who?", LISTS[2])], FREE, range(60))]
     assert len(set(drawn)) > 1
-    other = answers(model, [asked("Who?", LISTS[2])], Sampling(temperature=1.0, seed=6), range(60))
-    assert [choice(one) for one in other] != drawn
+    of_other_seed = answers(model, [asked("Who?", LISTS[2])], Sampling(temperature=1.0, seed=6), range(60))
+    assert [choice(answer) for answer in of_other_seed] != drawn
 
 
 def test_an_answer_that_is_cut_off_is_free(chat_model: Make) -> None:
@@ -150,10 +150,10 @@ def test_an_answer_that_is_cut_off_is_free(chat_model: Make) -> None:
 
 def test_a_thinking_section_is_closed_before_the_answer(chat_model: Make) -> None:
     model = local(chat_model(template=THINKS))
-    (one,) = answers(model, [asked("Who?", LISTS[0])], FREE)
-    assert choice(one) in LISTS[0]
+    (answer,) = answers(model, [asked("Who?", LISTS[0])], FREE)
+    assert choice(answer) in LISTS[0]
     (free,) = answers(model, ["Who?"], FREE)
-    assert (one.input_tokens or 0) > (free.input_tokens or 0)
+    assert (answer.input_tokens or 0) > (free.input_tokens or 0)
 
 
 @pytest.mark.parametrize("mark", ["think", "thinking"])
@@ -169,7 +169,7 @@ def test_a_thinking_section_is_closed_with_its_own_mark(mark: str) -> None:
 
 
 @pytest.mark.parametrize("content", ["[]", '["yes", ""]', "[3]", "yes", '{"yes": 1}'])
-def test_lists_that_cannot_be_used(chat_model: Make, content: str) -> None:
+def test_lists_of_answers_that_cannot_be_used_are_refused(chat_model: Make, content: str) -> None:
     with pytest.raises(ModelError, match="the list of allowed answers cannot be used") as caught:
         answers(local(chat_model()), [(Message("user", "Who?"), Message(ALLOWED, content))], FREE)
     assert caught.value.scope == "permanent"
@@ -187,15 +187,15 @@ def test_all_spellings_are_allowed() -> None:
 
 
 def words_with_blanks() -> Any:
-    """A tokenizer whose tokens are whole words, each with the blank before it, also at the beginning of a text."""
+    """Return a tokenizer of whole words with the blank before each, also at the beginning of a text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {word: number for number, word in enumerate(["<end>", "<unk>", "▁a", "▁yes", "▁sir", "▁no"])}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.decoder = decoders.Metaspace()
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", unk_token="<unk>")
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", unk_token="<unk>")
 
 
 @pytest.mark.parametrize("allowed", list(permutations(("yes", "yes sir", "no"))), ids=", ".join)

@@ -1,4 +1,4 @@
-"""GGUF files: what is read from them, the copy in the cache, what identifies them, and what is said when they cannot be read."""
+"""GGUF files: their contents, the copy in the cache, their fingerprint, and errors of damaged files."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def without_latency(completions: list[Completion]) -> list[tuple[Any, ...]]:
 
 
 def test_a_file_answers_as_the_folder_that_it_was_made_from(chat_model: Make, gguf_file: Path) -> None:
-    asked = (PROMPTS, Sampling(temperature=1.0, max_tokens=12, seed=3), range(3))
-    assert without_latency(answers(local(gguf_file), *asked)) == without_latency(
-        answers(local(chat_model()), *asked)
+    arguments = (PROMPTS, Sampling(temperature=1.0, max_tokens=12, seed=3), range(3))
+    assert without_latency(answers(local(gguf_file), *arguments)) == without_latency(
+        answers(local(chat_model()), *arguments)
     )
 
 
@@ -70,15 +70,16 @@ def test_quantised_weights_are_those_of_the_file(chat_model: Make, tmp_path: Pat
     (copy,) = copies(cache)
     weights = load_file(copy / "model.safetensors")
     stored = {
-        one.name: gguf.quants.dequantize(one.data, one.tensor_type) for one in gguf.GGUFReader(file).tensors
+        tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        for tensor in gguf.GGUFReader(file).tensors
     }
-    for name, ours in (
+    for name, module in (
         ("ffn_up", "mlp.up_proj"),
         ("attn_v", "self_attn.v_proj"),
         ("attn_norm", "input_layernorm"),
     ):
         for layer in range(4):
-            values = weights[f"model.layers.{layer}.{ours}.weight"].to(torch.float32)
+            values = weights[f"model.layers.{layer}.{module}.weight"].to(torch.float32)
             assert torch.equal(values.flatten(), torch.tensor(stored[f"blk.{layer}.{name}.weight"]).flatten())
     types = {str(values.dtype) for values in weights.values()}
     assert types == {"torch.float32", "torch.bfloat16"}, "norms of one are exact in 16 bits"
@@ -95,12 +96,12 @@ def test_the_copy_is_made_once_and_belongs_to_the_content(
     assert str(gguf_file) not in first.fingerprint
     enter(first)
     (copy,) = copies(cache)
-    made = (copy / "model.safetensors").stat()
+    saved = (copy / "model.safetensors").stat()
     enter(second)
     assert copies(cache) == [copy]
-    assert (copy / "model.safetensors").stat().st_mtime_ns == made.st_mtime_ns
-    other = save_gguf(tmp_path / "other.gguf", chat_model(seed=1))
-    assert local(other).fingerprint != first.fingerprint
+    assert (copy / "model.safetensors").stat().st_mtime_ns == saved.st_mtime_ns
+    different = save_gguf(tmp_path / "other.gguf", chat_model(seed=1))
+    assert local(different).fingerprint != first.fingerprint
     assert local(gguf_file, dtype="bfloat16").fingerprint != first.fingerprint
 
 
@@ -123,7 +124,7 @@ def test_two_processes_make_one_copy(gguf_file: Path, cache: Path) -> None:
     assert len(copies(cache)) == 1
 
 
-def test_what_a_killed_process_left_is_replaced(gguf_file: Path, cache: Path) -> None:
+def test_the_partial_copy_of_a_killed_process_is_replaced(gguf_file: Path, cache: Path) -> None:
     enter(local(gguf_file))
     (copy,) = copies(cache)
     copy.rename(unfinished := copy.with_name(f".{copy.name}"))
@@ -132,7 +133,9 @@ def test_what_a_killed_process_left_is_replaced(gguf_file: Path, cache: Path) ->
     assert copies(cache) == [copy]
 
 
-def test_files_that_are_refused(gguf_file: Path, chat_model: Make, tmp_path: Path, cache: Path) -> None:
+def test_files_that_are_no_model_are_refused(
+    gguf_file: Path, chat_model: Make, tmp_path: Path, cache: Path
+) -> None:
     content = gguf_file.read_bytes()
     (tmp_path / "text.gguf").write_text("once upon a time")
     (tmp_path / "empty.gguf").write_bytes(b"")
@@ -165,13 +168,16 @@ def test_files_that_are_refused(gguf_file: Path, chat_model: Make, tmp_path: Pat
 
 
 @pytest.mark.parametrize("turn_end", [100_000, -1, "<|im_end|>", True])
-def test_an_end_token_outside_the_vocabulary(
+def test_an_end_token_outside_the_vocabulary_is_refused(
     chat_model: Make, tmp_path: Path, cache: Path, turn_end: int | str | bool
 ) -> None:
     file = save_gguf(tmp_path / "odd.gguf", chat_model(), turn_end=turn_end)
-    shown = re.escape(repr(turn_end))
-    said = rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {shown}, which is none of the [\d,]+ tokens of its vocabulary; correct the file"
-    with pytest.raises(InputError, match=said):
+    token = re.escape(repr(turn_end))
+    message = (
+        rf"odd\.gguf: tokenizer\.ggml\.eot_token_id is {token}, "
+        r"which is none of the [\d,]+ tokens of its vocabulary; correct the file"
+    )
+    with pytest.raises(InputError, match=message):
         enter(local(file))
     assert copies(cache) == []
 
@@ -186,7 +192,7 @@ def test_the_end_of_a_turn_ends_an_answer(chat_model: Make, tmp_path: Path, cach
 
 
 def raising(error: Exception) -> Callable[..., Any]:
-    def fail(*_given: Any, **_named: Any) -> Any:
+    def fail(*_arguments: Any, **_named: Any) -> Any:
         raise error
 
     return fail
@@ -194,7 +200,8 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 OUT_OF_MEMORY = (
     RuntimeError(
-        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
+        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: "
+        "you tried to allocate 9 bytes."
     ),
     MemoryError(),
     OSError(errno.ENOMEM, "Cannot allocate memory"),
@@ -203,7 +210,7 @@ OUT_OF_MEMORY = (
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
-def test_too_little_memory(
+def test_too_little_memory_for_a_file_is_one_sentence(
     gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reader: str
 ) -> None:
     monkeypatch.setattr(reader, raising(error))
@@ -215,7 +222,7 @@ def test_too_little_memory(
 
 
 @pytest.mark.parametrize("reader", ["transformers.AutoModelForCausalLM.from_pretrained", "gguf.GGUFReader"])
-def test_a_file_that_cannot_be_read(
+def test_a_gguf_file_that_cannot_be_read_is_named(
     gguf_file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
     monkeypatch.setattr(reader, raising(OSError(errno.EIO, "Input/output error", "model.gguf")))
@@ -257,14 +264,16 @@ def test_an_error_of_transformers_is_no_error_of_the_cache(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_cannot_be_written(gguf_file: Path, cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_named(gguf_file: Path, cache: Path) -> None:
     cache.parent.mkdir()
     cache.parent.chmod(0o500)
     with pytest.raises(InputError, match="set TILTMETER_CACHE to a writable folder"):
         enter(local(gguf_file))
 
 
-def test_the_command_says_it_in_one_sentence(tiltmeter: Tiltmeter, gguf_file: Path, tmp_path: Path) -> None:
+def test_the_command_refuses_a_damaged_file_in_one_sentence(
+    tiltmeter: Tiltmeter, gguf_file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "cut.gguf").write_bytes(gguf_file.read_bytes()[:2000])
     command = "run genderbench/direct --limit 2 --display none --out run -m"
     done = tiltmeter(command, "hf/cut.gguf", exits=2, says="cut.gguf is damaged or incomplete")
@@ -286,7 +295,7 @@ except ProviderError as error:
 """
 
 
-def test_without_the_package_it_says_what_to_install(gguf_file: Path) -> None:
+def test_without_the_gguf_package_the_error_says_what_to_install(gguf_file: Path) -> None:
     assert (
         'needs the package gguf: pip install "tiltmeter[local]"'
         in run_code(WITHOUT_GGUF, f"hf/{gguf_file}").stdout

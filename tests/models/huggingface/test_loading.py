@@ -1,4 +1,4 @@
-"""Finding and loading models: folders, the hub's cache, what identifies a model, and what is said when it cannot be had."""
+"""Finding and loading models: folders, the cache of the hub, fingerprints, and errors of missing models."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ def test_the_fingerprint_is_what_is_in_the_folder_not_where_it_is(chat_model: Ma
     (moved / "README.md").write_text("notes change nothing")
     for options in ({}, {"device": "cpu"}, {"batch_size": "3"}, {"dtype": "float32"}):
         assert print_of(moved, **options) == print_of(folder)
-    others = {print_of(folder), print_of(chat_model(seed=1))}
+    fingerprints = {print_of(folder), print_of(chat_model(seed=1))}
     for options in (
         {"dtype": "bfloat16"},
         {"source_layer": "1"},
         {"target_layer": "2"},
         {"placeholder": "Y"},
     ):
-        others.add(print_of(moved, **options))
+        fingerprints.add(print_of(moved, **options))
     (moved / "generation_config.json").write_text("{}")
-    assert len({*others, print_of(moved)}) == 7
+    assert len({*fingerprints, print_of(moved)}) == 7
 
 
 def test_options_are_taken_and_the_rest_is_sampling() -> None:
-    given = {
+    options = {
         "batch_size": "8",
         "dtype": "float16",
         "temperature": "0.9",
         "frequency_penalty": "0.6",
         "source_layer": "1",
     }
-    fields, own = sampling_from_options("hf/somewhere", given)
+    fields, model_options = sampling_from_options("hf/somewhere", options)
     assert fields == {"temperature": 0.9, "extra": {"frequency_penalty": 0.6}}
-    assert own == {"batch_size": "8", "dtype": "float16", "source_layer": "1"}
+    assert model_options == {"batch_size": "8", "dtype": "float16", "source_layer": "1"}
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,19 @@ def test_options_are_taken_and_the_rest_is_sampling() -> None:
         ({"revision": "main"}, "is a local folder, which has no revisions"),
     ],
 )
-def test_options_that_are_wrong(chat_model: Make, options: dict[str, str], message: str) -> None:
+def test_wrong_options_of_a_local_model_are_refused(
+    chat_model: Make, options: dict[str, str], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         create_model(f"hf/{chat_model()}", options=options)
 
 
-def test_a_device_that_is_not_here(chat_model: Make) -> None:
+def test_a_device_that_does_not_exist_is_refused(chat_model: Make) -> None:
     with pytest.raises(ProviderError, match="device=cuda:63: torch finds only cpu"):
         enter(create_model(f"hf/{chat_model()}", options={"device": "cuda:63", "dtype": "float32"}))
 
 
-def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
+def test_folders_without_a_model_are_refused(chat_model: Make, tmp_path: Path) -> None:
     pickled = shutil.copytree(chat_model(), tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     for name, files in {
@@ -109,7 +111,7 @@ def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
             create_model(f"hf/{tmp_path / name}")
 
 
-def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> None:
     from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
 
     small = BertConfig(
@@ -146,7 +148,7 @@ def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> Non
 
 
 def test_a_model_of_the_hub_is_known_by_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the hub's cache, as it is on the machine of a user without network."""
+    """Load from the cache of the hub, as on a machine without network."""
     from huggingface_hub import constants
 
     commit = "0123456789abcdef0123456789abcdef01234567"
@@ -199,7 +201,11 @@ for name in ("torch", "transformers", "sentence_transformers"):
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import create_model
 from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
-for use in (lambda: create_model("hf/x"), lambda: SentenceEncoder("x", store=None), lambda: TextClassifier(Path("x"), store=None)):
+for use in (
+    lambda: create_model("hf/x"),
+    lambda: SentenceEncoder("x", store=None),
+    lambda: TextClassifier(Path("x"), store=None),
+):
     try:
         use()
     except ProviderError as error:
@@ -208,5 +214,5 @@ for use in (lambda: create_model("hf/x"), lambda: SentenceEncoder("x", store=Non
 """
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
+def test_without_the_extra_the_error_says_what_to_install() -> None:
     assert run_code(WITHOUT_EXTRA).stdout == "said so\n" * 3

@@ -1,4 +1,4 @@
-"""The open box through the provider: a source prompt's states reach the answer to a target prompt, whatever else is asked beside it."""
+"""The open box through the provider: states of a source prompt change the answer to a target prompt."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NURSE, PILOT = "the nurse and Emily at school", "John the pilot"
 
 
 def asked(span: str, target: str = TARGET, opening: str | None = None) -> tuple[Message, ...]:
-    given = (
+    messages = (
         Message("source", f"a story about {span} or one"),
         Message("span", span),
         Message("user", target),
     )
-    return given if opening is None else (*given, Message("assistant", opening))
+    return messages if opening is None else (*messages, Message("assistant", opening))
 
 
 answers = partial(all_answers, sampling=GREEDY)
@@ -36,7 +36,7 @@ def local(folder: Path, **options: str) -> Model:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2"])
-def test_the_source_alone_decides(chat_model: Make, kind: str) -> None:
+def test_the_source_prompt_alone_changes_the_answer(chat_model: Make, kind: str) -> None:
     nurse, pilot, again = answers(local(chat_model(kind)), [asked(NURSE), asked(PILOT), asked(NURSE)])
     assert nurse.text != pilot.text
     assert nurse.text == again.text
@@ -55,40 +55,40 @@ def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> 
     alone = [
         answers(local(chat_model(kind), batch_size="1"), [request], sampling=FREE)[0] for request in requests
     ]
-    assert [one.text for one in together] == [one.text for one in alone]
+    assert [answer.text for answer in together] == [answer.text for answer in alone]
 
 
 def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
-    one, other = local(chat_model()), local(chat_model(), source_layer="0")
-    assert one.fingerprint != other.fingerprint
-    assert answers(one, [asked(NURSE)])[0].text != answers(other, [asked(NURSE)])[0].text
+    first, second = local(chat_model()), local(chat_model(), source_layer="0")
+    assert first.fingerprint != second.fingerprint
+    assert answers(first, [asked(NURSE)])[0].text != answers(second, [asked(NURSE)])[0].text
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (("Emily", "John", TARGET), "must occur exactly once in the source prompt"),
         (("one one", "one", TARGET), "must occur exactly once in the source prompt"),
         (("Emily", "Emily", "no marker"), "exactly once"),
     ],
 )
-def test_requests_that_cannot_be_carried_out(
-    chat_model: Make, given: tuple[str, str, str], message: str
+def test_requests_that_cannot_be_patched_fail(
+    chat_model: Make, arguments: tuple[str, str, str], message: str
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        answers(local(chat_model()), [tuple(map(Message, ("source", "span", "user"), given))])
+        answers(local(chat_model()), [tuple(map(Message, ("source", "span", "user"), arguments))])
     assert caught.value.scope == "permanent"
 
 
-def test_a_block_that_is_not_there(chat_model: Make) -> None:
+def test_a_layer_that_does_not_exist_is_refused(chat_model: Make) -> None:
     with pytest.raises(ModelError, match="this model has the blocks 0 to 3"):
         answers(local(chat_model(), target_layer="9"), [asked(NURSE)])
 
 
-def test_through_engine_and_journal(chat_model: Make, journal: Journal) -> None:
+def test_patched_requests_go_through_engine_and_journal(chat_model: Make, journal: Journal) -> None:
     model = local(chat_model())
     requests = [Request(asked(span), sample) for span in (NURSE, PILOT) for sample in range(3)]
     assert generate(model, requests, FREE, journal=journal).answered == 6
-    remaining = journal.fetch([Keys(model.fingerprint, FREE)(*request) for request in requests])
-    assert remaining["text"].n_unique() == 6
+    table = journal.fetch([Keys(model.fingerprint, FREE)(*request) for request in requests])
+    assert table["text"].n_unique() == 6
     assert generate(model, requests, FREE, journal=journal).held == 6

@@ -1,4 +1,4 @@
-"""The open box: states of one prompt in another, on small models of three architectures and on the storyteller."""
+"""The open box: states of one prompt in another, on small models and on the storyteller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ SPANS = [
 SOURCES = [
     f"<|user|>{before}{span}.<|end|>" for before, span in zip(("Tell a story about ", ""), SPANS, strict=True)
 ]
-TARGET = f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|><|assistant|>Here is the story."
+TARGET = (
+    f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|>"
+    "<|assistant|>Here is the story."
+)
 OUTER, INNER = 2, 3
 IS_MADE = (FOLDER / "model.safetensors").is_file()
 
@@ -80,7 +83,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 def states_of(
     model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[str], layer: int = OUTER
 ) -> list[Any]:
-    """Of the span in each source."""
+    """Return the states of the span in each source."""
     places = [
         (text, (text.index(span), text.index(span) + len(span)))
         for text, span in zip(sources, spans, strict=True)
@@ -89,7 +92,7 @@ def states_of(
 
 
 def batch_of(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Padded on the left."""
+    """Return the rows as a batch, padded on the left."""
     width = max(map(len, rows))
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
     ids = torch.tensor([[1] * (width - len(row)) + list(row) for row in rows])
@@ -99,8 +102,8 @@ def batch_of(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
 def logits_of(model: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
     batch = batch_of(rows)
     with torch.inference_mode():
-        found = model(**batch, position_ids=(batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)).logits
-    return [found[number, -len(row) :] for number, row in enumerate(rows)]
+        logits = model(**batch, position_ids=(batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)).logits
+    return [logits[number, -len(row) :] for number, row in enumerate(rows)]
 
 
 def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[list[int]]:
@@ -113,20 +116,20 @@ def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[l
         "eos_token_id": 2,
     }
     with torch.inference_mode():
-        said = model.generate(**batch, **settings, use_cache=cached)
-    return said[:, batch["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
+        generated = model.generate(**batch, **settings, use_cache=cached)
+    return generated[:, batch["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
 
 
 @contextmanager
 def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
-    """As older versions of transformers: blocks give a tuple, hidden states first.
+    """Let blocks give a tuple with the hidden states first, as in older versions of transformers.
 
     The block after takes them out again.
     """
     blocks = find_blocks(model, layer)
     hooks = [
-        blocks[layer].register_forward_hook(lambda _block, _given, entries: (entries, "attention weights")),
-        blocks[layer + 1].register_forward_pre_hook(lambda _block, given: (given[0][0], *given[1:])),
+        blocks[layer].register_forward_hook(lambda _block, _inputs, entries: (entries, "attention weights")),
+        blocks[layer + 1].register_forward_pre_hook(lambda _block, inputs: (inputs[0][0], *inputs[1:])),
     ]
     try:
         yield
@@ -137,10 +140,10 @@ def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
 
 def test_a_target_patched_with_its_own_states_stays_as_it_is(model: Any, tokenizer: Any) -> None:
     target, placeholders = expand_target(tokenizer, TARGET, 7, "X"), " ".join("X" * 7)
-    own = states_of(model, tokenizer, [TARGET.replace(MARKER, placeholders)], [placeholders], INNER)
-    assert [len(one) for one in own] == [7]
+    states = states_of(model, tokenizer, [TARGET.replace(MARKER, placeholders)], [placeholders], INNER)
+    assert [len(state) for state in states] == [7]
     plain = logits_of(model, [target.ids])[0]
-    with patched(model, INNER, own, [target]):
+    with patched(model, INNER, states, [target]):
         same = logits_of(model, [target.ids])[0]
     assert torch.allclose(plain, same, atol=1e-5)
 
@@ -150,10 +153,10 @@ def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, to
     target = expand_target(tokenizer, TARGET, len(states), "X")
     plain = logits_of(model, [target.ids])[0]
     with patched(model, INNER, [states], [target]):
-        other = logits_of(model, [target.ids])[0]
+        changed = logits_of(model, [target.ids])[0]
     first = target.positions[0]
-    assert torch.equal(plain[:first], other[:first])
-    assert (plain[first:] - other[first:]).abs().amax(-1).min() > 1e-4, (
+    assert torch.equal(plain[:first], changed[:first])
+    assert (plain[first:] - changed[first:]).abs().amax(-1).min() > 1e-4, (
         "every later token sees the patched ones"
     )
     assert torch.allclose(plain, logits_of(model, [target.ids])[0]), "the patch ends with its context"
@@ -163,8 +166,8 @@ def two_targets(model: Any, tokenizer: Any) -> tuple[list[Any], list[MarkedToken
     """States of two sources of different lengths, their targets, and the tokens of these."""
     states = states_of(model, tokenizer, SOURCES, SPANS)
     assert len(states[0]) != len(states[1])
-    targets = [expand_target(tokenizer, TARGET, len(one), "X") for one in states]
-    return states, targets, [one.ids for one in targets]
+    targets = [expand_target(tokenizer, TARGET, len(state), "X") for state in states]
+    return states, targets, [target.ids for target in targets]
 
 
 def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, tokenizer: Any) -> None:
@@ -173,16 +176,18 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
         cached = greedy(model, ids, cached=True)
     width, steps = max(map(len, ids)), 0
     places = [
-        (number, width - len(one.ids) + at) for number, one in enumerate(targets) for at in one.positions
+        (number, width - len(target.ids) + at)
+        for number, target in enumerate(targets)
+        for at in target.positions
     ]
     row, column = torch.tensor(places).T
 
-    def at_every_step(_block: Any, _given: Any, made: Any) -> Any:
+    def at_every_step(_block: Any, _inputs: Any, output: Any) -> Any:
         nonlocal steps
         steps += 1
-        hidden = made[0] if isinstance(made, tuple) else made
+        hidden = output[0] if isinstance(output, tuple) else output
         hidden[row, column] = torch.cat(states)
-        return made
+        return output
 
     hook = find_blocks(model, INNER)[INNER].register_forward_hook(at_every_step)
     try:
@@ -202,7 +207,9 @@ def test_a_batch_of_different_lengths_equals_one_by_one(model: Any, tokenizer: A
     alone = [
         states_of(model, tokenizer, [text], [span])[0] for text, span in zip(SOURCES, SPANS, strict=True)
     ]
-    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(states, alone, strict=True))
+    assert all(
+        torch.allclose(state, expected, atol=1e-5) for state, expected in zip(states, alone, strict=True)
+    )
     with patched(model, INNER, states, targets):
         together = logits_of(model, ids)
     for number in (0, 1):
@@ -220,8 +227,8 @@ def test_blocks_may_give_tuples(architecture: str, tokenizer: Any) -> None:
     with tuple_outputs(model, OUTER):
         again = states_of(model, tokenizer, SOURCES, SPANS)
     with tuple_outputs(model, INNER), patched(model, INNER, again, targets):
-        found = logits_of(model, ids)
-    assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
+        logits = logits_of(model, ids)
+    assert all(torch.equal(before, after) for before, after in zip(expected, logits, strict=True))
 
 
 def test_states_are_those_transformers_gives_after_the_block(tokenizer: Any) -> None:
@@ -230,9 +237,9 @@ def test_states_are_those_transformers_gives_after_the_block(tokenizer: Any) -> 
     with torch.inference_mode():
         hidden = model(read["input_ids"], output_hidden_states=True).hidden_states[OUTER + 1][0]
     words = SPANS[1].split()
-    (found,) = states_of(model, tokenizer, SOURCES[1:], SPANS[1:])
-    assert found.shape == (len(words), 32)
-    assert torch.allclose(found, hidden[1 : 1 + len(words)], atol=1e-6)
+    (states,) = states_of(model, tokenizer, SOURCES[1:], SPANS[1:])
+    assert states.shape == (len(words), 32)
+    assert torch.allclose(states, hidden[1 : 1 + len(words)], atol=1e-6)
 
 
 def wrapped(core: Any, **special: str) -> Any:
@@ -242,7 +249,7 @@ def wrapped(core: Any, **special: str) -> Any:
 
 
 def byte_level_tokenizer() -> Any:
-    """One that keeps blanks with the word after them, and tokenizes runs of X, as of anything else, by merges."""
+    """Return a tokenizer that keeps blanks with the next word and joins repeated letters by merges."""
     core = tokenizers.Tokenizer(tokenizers.models.BPE())
     core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = tokenizers.decoders.ByteLevel()
@@ -254,10 +261,10 @@ def byte_level_tokenizer() -> Any:
 
 
 def merging_tokenizer() -> Any:
-    """One whose tokens span blanks: "X X" is one."""
+    """Return a tokenizer whose tokens span blanks: "X X" is one token."""
     pieces = [*"abcdefghijklmnopqrstuvwxyz. X<|>", "X X", "X X X X", "about ", "about", " X", "a story "]
     core = tokenizers.Tokenizer(
-        tokenizers.models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0)
+        tokenizers.models.Unigram([("<unk>", -9.0), *((piece, -3.0) for piece in pieces)], unk_id=0)
     )
     core.decoder = tokenizers.decoders.Fuse()
     return wrapped(core, unk_token="<unk>")
@@ -270,8 +277,8 @@ def test_the_marker_becomes_exactly_as_many_placeholders(make: Callable[[], Any]
     target = expand_target(tokenizer, f"a story about {MARKER}. a story", count, "X")
     assert target.positions == list(range(target.positions[0], target.positions[0] + count))
     assert [tokenizer.decode([target.ids[at]]).strip() for at in target.positions] == ["X"] * count
-    rest = [one for number, one in enumerate(target.ids) if number not in target.positions]
-    assert "X" not in tokenizer.decode(rest)
+    context = [token for number, token in enumerate(target.ids) if number not in target.positions]
+    assert "X" not in tokenizer.decode(context)
     assert tokenizer.decode(target.ids).replace(" ", "") == "astoryabout" + "X" * count + ".astory"
 
 

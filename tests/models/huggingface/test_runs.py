@@ -1,4 +1,4 @@
-"""Models of this process under the engine: journal, resume, batches too large for the memory, interruptions, threads."""
+"""Models of this process under the engine: journal, resume, too large batches, interruptions, threads."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def fetched(journal: Journal, model: Model, requests: list[Request] = REQUESTS) 
 
 
 def answered_alone(model: Model) -> list[str]:
-    """Without an engine; as the journal keeps it, for databases take no NUL."""
+    """Return the answers without an engine, with NUL replaced as in the journal."""
     sentences = [answers(model, [request.messages], SAMPLING, [request.sample])[0] for request in REQUESTS]
-    return [(one.text or "").replace("\0", "\ufffd") for one in sentences]
+    return [(sentence.text or "").replace("\0", "\ufffd") for sentence in sentences]
 
 
 def ours() -> list[str]:
@@ -55,9 +55,9 @@ def test_a_run_is_kept_and_resumed(chat_model: Make, journal: Journal) -> None:
     assert (first.answered, first.held, first.failures) == (25, 0, 0)
     again = generate(model, REQUESTS, SAMPLING, journal=journal)
     assert (again.answered, again.held) == (15, 25)
-    said = fetched(journal, model)
-    assert len(said) == 40
-    assert answered_alone(model) == said
+    texts = fetched(journal, model)
+    assert len(texts) == 40
+    assert answered_alone(model) == texts
     assert ours() == []
 
 
@@ -74,18 +74,18 @@ def limited(model: Model, most: int) -> list[int]:
 
     Gives the sizes it was asked with (first steps only).
     """
-    seen: list[int] = []
+    sizes: list[int] = []
 
     def refuse(_net: Any, value: Any, named: dict[str, Any]) -> None:
         rows, width = named["input_ids"].shape
         if width > 1:
-            seen.append(rows)
+            sizes.append(rows)
         if rows > most:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
 
     enter(model)
     model._generator.model.register_forward_pre_hook(refuse, with_kwargs=True)  # type: ignore[attr-defined]
-    return seen
+    return sizes
 
 
 @pytest.mark.verify
@@ -93,15 +93,15 @@ def test_a_batch_that_does_not_fit_is_halved_and_the_size_remembered(
     chat_model: Make, journal: Journal
 ) -> None:
     model = create_model(f"hf/{chat_model()}", options={"batch_size": "16"})
-    seen = limited(model, 5)
+    sizes = limited(model, 5)
     tally = generate(model, REQUESTS, SAMPLING, journal=journal)
     assert (tally.answered, tally.failures) == (40, 0)
-    assert (seen[:3], max(seen[3:])) == ([16, 8, 4], 4)
+    assert (sizes[:3], max(sizes[3:])) == ([16, 8, 4], 4)
     assert fetched(journal, model) == answered_alone(create_model(f"hf/{chat_model()}"))
-    before = len(seen)
+    before = len(sizes)
     more = [Request((Message("user", f"Again {number}"),)) for number in range(8)]
     assert generate(model, more, SAMPLING, journal=journal).answered == 8
-    assert max(seen[before:]) == 4, "the next run begins with the size that fitted"
+    assert max(sizes[before:]) == 4, "the next run begins with the size that fitted"
 
 
 def test_a_single_request_that_does_not_fit_is_given_up(chat_model: Make, journal: Journal) -> None:
@@ -118,7 +118,8 @@ def test_a_single_request_that_does_not_fit_is_given_up(chat_model: Make, journa
 def test_a_failing_network_fails_its_requests_and_nothing_else(chat_model: Make) -> None:
     model = create_model(f"hf/{chat_model()}")
     limited(model, 99)
-    broken = model._generator.model.register_forward_pre_hook(lambda net, given: 1 / 0)  # type: ignore[attr-defined]
+    network = model._generator.model  # type: ignore[attr-defined]
+    broken = network.register_forward_pre_hook(lambda net, inputs: 1 / 0)
 
     async def main() -> None:
         async with model:
@@ -131,11 +132,11 @@ def test_a_failing_network_fails_its_requests_and_nothing_else(chat_model: Make)
 
 
 def slow(model: Model, seconds: float) -> list[float]:
-    """Have each step of the model take this long at least; gives a list that grows by one number a step."""
+    """Let each step of the model take at least `seconds`; returns a list that grows by one a step."""
     limited(model, 99)
     steps: list[float] = []
 
-    def wait(_net: Any, _given: Any) -> None:
+    def wait(_net: Any, _inputs: Any) -> None:
         steps.append(seconds)
         time.sleep(seconds)
 
@@ -151,12 +152,12 @@ async def test_cancelled_requests_leave_the_batch(chat_model: Make) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await asyncio.gather(*(model.complete(request.messages, long, 0) for request in REQUESTS[:4]))
-        one = await model.complete(REQUESTS[0].messages, SAMPLING, 0)
-        assert isinstance(one, Completion)
-        assert len(steps) < 1000, "the batch ended when nobody waited for it any more"
+        completion = await model.complete(REQUESTS[0].messages, SAMPLING, 0)
+        assert isinstance(completion, Completion)
+        assert len(steps) < 1000, "the batch ended when no request waited for it any more"
 
 
-async def test_leaving_ends_what_is_under_way(chat_model: Make) -> None:
+async def test_leaving_the_model_cancels_its_requests(chat_model: Make) -> None:
     model = create_model(f"hf/{chat_model(positions=4096)}")
     steps = await asyncio.to_thread(slow, model, 0.01)
     async with model:
@@ -165,8 +166,8 @@ async def test_leaving_ends_what_is_under_way(chat_model: Make) -> None:
         await asyncio.sleep(0.2)
     assert len(steps) < 1000
     assert all(
-        isinstance(one, asyncio.CancelledError)
-        for one in await asyncio.gather(*requests, return_exceptions=True)
+        isinstance(outcome, asyncio.CancelledError)
+        for outcome in await asyncio.gather(*requests, return_exceptions=True)
     )
     assert ours() == []
     with pytest.raises(RuntimeError, match="must be entered first"):
@@ -186,7 +187,7 @@ with open_journal(sys.argv[2]) as journal:
 
 
 @pytest.mark.verify
-def test_ctrl_c_keeps_what_was_answered(chat_model: Make, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_answers(chat_model: Make, tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED, str(chat_model()), str(tmp_path / "journal.db")]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
@@ -196,10 +197,10 @@ def test_ctrl_c_keeps_what_was_answered(chat_model: Make, tmp_path: Path) -> Non
         while time.monotonic() < deadline and not _rows(tmp_path / "journal.db"):
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=30)
     finally:
         process.kill()
-    interrupted, answered = said.split()
+    interrupted, answered = output.split()
     assert interrupted == "True"
     assert 0 < int(answered) == _rows(tmp_path / "journal.db") < 4000
 
@@ -214,8 +215,8 @@ def _rows(path: Path) -> int:
         return 0
 
 
-def test_all_it_may_have_is_handed_over_at_once(chat_model: Make, journal: Journal) -> None:
+def test_all_allowed_requests_are_handed_over_at_once(chat_model: Make, journal: Journal) -> None:
     model = create_model(f"hf/{chat_model()}", options={"batch_size": "32"})
-    seen = limited(model, 99)
+    sizes = limited(model, 99)
     tally = generate(model, REQUESTS, SAMPLING, journal=journal, limits=Limits(max_connections=40))
-    assert (tally.answered, seen) == (40, [32, 8])
+    assert (tally.answered, sizes) == (40, [32, 8])

@@ -74,8 +74,8 @@ def near(count: int, n: int, share: float) -> bool:
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 def test_answers_depend_on_dials_messages_sample_and_seed_only(verbosity: int) -> None:
     for form in FORMS:
-        one, two = in_form(form, verbosity=verbosity), in_form(form, verbosity=verbosity)
-        assert texts(one, 10) == texts(two, 10) == texts(pickle.loads(pickle.dumps(one)), 10)
+        first, second = in_form(form, verbosity=verbosity), in_form(form, verbosity=verbosity)
+        assert texts(first, 10) == texts(second, 10) == texts(pickle.loads(pickle.dumps(first)), 10)
     assert texts(in_form("choice"), 50) != texts(in_form("choice", seed=1), 50)
     assert len(set(texts(in_form("choice"), 50))) == 3
 
@@ -95,9 +95,9 @@ async def test_complete_is_reply_and_honours_the_seed_of_the_sampling() -> None:
 
 
 def test_a_system_message_changes_the_draw_but_not_the_plan() -> None:
-    said = texts(in_form("choice"), 200, "Be brief.")
-    assert said != texts(in_form("choice"), 200)
-    assert set(said) == {"(a)", "(b)", "(c)"}
+    answers = texts(in_form("choice"), 200, "Be brief.")
+    assert answers != texts(in_form("choice"), 200)
+    assert set(answers) == {"(a)", "(b)", "(c)"}
 
 
 def test_tokens_are_counted_by_words() -> None:
@@ -133,17 +133,17 @@ def test_draws_repeat_and_are_uniform() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "message"),
+    ("form", "texts_of"),
     [
         ("choice", {"a": "(a)", "b": "(b)", "c": "(c)"}),
         ("decision", {"accept": "You have been selected.", "reject": "We regret to inform you."}),
         *((form, {outcome: outcome for outcome in FORMS[form][0]}) for form in ("word", "emotion", "text")),
     ],
 )
-def test_planted_odds_show(form: str, message: dict[str, str]) -> None:
-    found = Counter(texts(in_form(form)))
-    assert set(found) == set(message.values())
-    assert all(near(found[message[outcome]], N, share) for outcome, share in FORMS[form][0].items())
+def test_answers_have_the_planted_odds(form: str, texts_of: dict[str, str]) -> None:
+    counts = Counter(texts(in_form(form)))
+    assert set(counts) == set(texts_of.values())
+    assert all(near(counts[texts_of[outcome]], N, share) for outcome, share in FORMS[form][0].items())
 
 
 def test_an_outcome_without_odds_is_never_said() -> None:
@@ -157,11 +157,11 @@ def test_an_outcome_without_odds_is_never_said() -> None:
 @settings(max_examples=50)
 def test_the_draw_is_the_inverse_of_the_cumulative_odds(weights: list[float], key: int) -> None:
     cumulative = np.cumsum(weights)
-    said = AnswerPlan("word", tuple(map(str, range(len(weights)))), tuple(cumulative.tolist())).draw(
+    drawn = AnswerPlan("word", tuple(map(str, range(len(weights)))), tuple(cumulative.tolist())).draw(
         Draws(b"%d" % key)
     )
     unit = Draws(b"%d" % key).unit() * cumulative[-1]
-    assert (cumulative - weights)[int(said)] - 1e-9 <= unit <= cumulative[int(said)] + 1e-9
+    assert (cumulative - weights)[int(drawn)] - 1e-9 <= unit <= cumulative[int(drawn)] + 1e-9
 
 
 def test_the_planted_name_is_ranked_first_and_all_names_are_given() -> None:
@@ -182,8 +182,8 @@ def test_a_profile_uses_the_pronouns_of_the_planted_gender_alone(verbosity: int)
     for gender, pattern in wanted.items():
         for text in texts(planted({gender: 1.0}, verbosity=verbosity), 60):
             assert re.search(pattern, text, re.IGNORECASE)
-            others = [other for name, other in wanted.items() if name != gender]
-            assert not any(re.search(other, text, re.IGNORECASE) for other in others)
+            wrong_pronouns = [pronouns for name, pronouns in wanted.items() if name != gender]
+            assert not any(re.search(pattern, text, re.IGNORECASE) for pattern in wrong_pronouns)
 
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
@@ -257,16 +257,16 @@ def test_all_answers_of_a_tone_are_said_at_the_planted_odds(form: str, verbosity
         tone: tone_texts(FORMS[form][1], tone, continues=form == "continuation", verbosity=verbosity)
         for tone in TONES
     }
-    found = Counter(texts(in_form(form, verbosity=verbosity), 3_000))
-    assert set(found) == {text for message in all_texts.values() for text in message}
+    counts = Counter(texts(in_form(form, verbosity=verbosity), 3_000))
+    assert set(counts) == {text for answers in all_texts.values() for text in answers}
     assert all(
-        near(sum(found[text] for text in message), 3_000, TONE_ODDS[tone])
-        for tone, message in all_texts.items()
+        near(sum(counts[text] for text in answers), 3_000, TONE_ODDS[tone])
+        for tone, answers in all_texts.items()
     )
-    for tone, message in all_texts.items():
-        expected = 3_000 * TONE_ODDS[tone] / len(message)
-        chi2 = sum((found[text] - expected) ** 2 / expected for text in message)
-        assert abs(chi2 - (len(message) - 1)) < 5 * math.sqrt(2 * len(message))
+    for tone, answers in all_texts.items():
+        expected = 3_000 * TONE_ODDS[tone] / len(answers)
+        chi2 = sum((counts[text] - expected) ** 2 / expected for text in answers)
+        assert abs(chi2 - (len(answers) - 1)) < 5 * math.sqrt(2 * len(answers))
 
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
@@ -274,12 +274,16 @@ def test_all_answers_of_a_tone_are_said_at_the_planted_odds(form: str, verbosity
 @pytest.mark.parametrize("subject", ["Chile", None])
 def test_a_lexicon_reads_each_tone_as_meant(subject: str | None, continues: bool, verbosity: int) -> None:
     analyser = SentimentIntensityAnalyzer()
-    said = {tone: tone_texts(subject, tone, continues=continues, verbosity=verbosity) for tone in TONES}
-    assert all(text[0].islower() == continues or verbosity == 2 for one in said.values() for text in one)
-    assert continues or all((subject or "this topic") in text for one in said.values() for text in one)
+    by_tone = {tone: tone_texts(subject, tone, continues=continues, verbosity=verbosity) for tone in TONES}
+    assert all(
+        text[0].islower() == continues or verbosity == 2 for answers in by_tone.values() for text in answers
+    )
+    assert continues or all(
+        (subject or "this topic") in text for answers in by_tone.values() for text in answers
+    )
     scores = {
-        tone: np.array([analyser.polarity_scores(text)["compound"] for text in one])
-        for tone, one in said.items()
+        tone: np.array([analyser.polarity_scores(text)["compound"] for text in answers])
+        for tone, answers in by_tone.items()
     }
     assert scores["positive"].min() > 0.4
     assert np.abs(scores["neutral"]).max() < 0.1
@@ -305,7 +309,8 @@ def test_a_plan_for_a_system_message_holds_under_it_alone() -> None:
     table = pl.DataFrame(rows, schema_overrides={"system": pl.String})
     model.learn(table)
     only.learn(table.tail(1))
-    positive, negative = (set(tone_texts(None, tone)) for tone in ("positive", "negative"))
+    positive = set(tone_texts(None, "positive"))
+    negative = set(tone_texts(None, "negative"))
     for system, tone in ((None, positive), ("Be brief.", positive), ("Be stern.", negative)):
         assert set(texts(model, 50, system)) <= tone
     assert set(texts(only, 50, "Be stern.")) <= negative
@@ -318,9 +323,9 @@ def test_refusals_and_unreadable_answers_come_at_their_rates(form: str | None) -
         return texts(in_form(form, verbosity=1, **dials) if form else planted(None, verbosity=1, **dials))
 
     refusals, hedges = set(made(refusal=1.0)), set(made(unreadable=1.0))
-    said = made(refusal=0.2, unreadable=0.1)
-    assert near(sum(text in refusals for text in said), N, 0.2)
-    assert near(sum(text in hedges for text in said), N, 0.1)
+    answers = made(refusal=0.2, unreadable=0.1)
+    assert near(sum(text in refusals for text in answers), N, 0.2)
+    assert near(sum(text in hedges for text in answers), N, 0.1)
     assert not set(made()) & (refusals | hedges)
     assert len(refusals) > 5
     assert len(hedges) > 2

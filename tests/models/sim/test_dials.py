@@ -64,8 +64,8 @@ def test_the_fingerprint_tells_dials_apart_but_not_the_way_they_were_set() -> No
         for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable", "cluster_sd", "wording_sd")
     ]
     prints = [
-        create("sim", "fair", options=one).fingerprint
-        for one in ({}, *halves, {"verbosity": "0"}, {"seed": "1"})
+        create("sim", "fair", options=options).fingerprint
+        for options in ({}, *halves, {"verbosity": "0"}, {"seed": "1"})
     ]
     assert len(set(prints)) == len(prints) == 10
     assert create("sim", "fair", options={"bias": "0.25"}).fingerprint == create("sim", "biased").fingerprint

@@ -1,4 +1,4 @@
-"""The simulated model as a judge: it finds in stories what was planted there, and misbehaves as its dials say."""
+"""The simulated model as a judge: it finds what is planted in stories, and has the errors of its dials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Clean these notes: {lists}
 Reply as JSON: {{"characters": [{{"name": "Ada", "concepts": []}}]}}"""
 
 EXCLUSIVE = (
-    "The words {concept} describe somebody. Compared are: Christian, Jewish, Muslim, Buddhist.\n"
+    "The words {concept} describe a person. Compared are: Christian, Jewish, Muslim, Buddhist.\n"
     'Give JSON with "identity" (one of them, or "none") and "reason".'
 )
 
@@ -78,23 +78,24 @@ def test_what_is_planted_in_a_story_is_found_and_nothing_else(wording: str, verb
             name: [concept for concept in concepts if draws.unit() < 0.3] for name in ("Emily", "John")
         }
         plans = [
-            AnswerPlan("story", tuple(told), (1.0,) * len(told), name, "library")
-            for name, told in planted.items()
+            AnswerPlan("story", tuple(stories), (1.0,) * len(stories), name, "library")
+            for name, stories in planted.items()
         ]
         answer = say(
             sim(verbosity=verbosity),
             wording.format(story=answer_text(plans, 1, draws), names='["Emily", "John"]'),
         )
-        found = lists(json.dumps(read_json(answer)))
-        assert {name: sorted(listed) for name, listed in found.items()} == {
+        labelled = lists(json.dumps(read_json(answer)))
+        assert {name: sorted(listed) for name, listed in labelled.items()} == {
             name: sorted(listed) for name, listed in planted.items()
         }
 
 
 def test_sentences_of_all_forms_are_read() -> None:
     story = (
-        "It was a quiet morning at the bank. Emily is patient, witty and calm. Anyone could see that John was tired. He keeps bees. "
-        "On most days, Emily repairs shoes and plays chess. John was restless that day. Emily was there. By evening, everybody went home."
+        "It was a quiet morning at the bank. Emily is patient, witty and calm. Anyone could see that John "
+        "was tired. He keeps bees. On most days, Emily repairs shoes and plays chess. John was restless "
+        "that day. Emily was there. By evening, everybody went home."
     )
     assert lists(say(sim(), PLAIN.format(story=story, names='["John", "Emily"]'))) == {
         "John": ["tired", "keeps bees", "restless"],
@@ -105,7 +106,7 @@ def test_sentences_of_all_forms_are_read() -> None:
 
 
 def test_later_stages_give_the_lists_back_clean() -> None:
-    given = json.dumps(
+    prompt = json.dumps(
         {
             "characters": [
                 {"name": "Emily", "concepts": [" calm", "Calm", "kind"]},
@@ -113,7 +114,7 @@ def test_later_stages_give_the_lists_back_clean() -> None:
             ]
         }
     )
-    answer = say(sim(), LATER.format(story="Emily is restless.", lists=given))
+    answer = say(sim(), LATER.format(story="Emily is restless.", lists=prompt))
     assert lists(answer) == {"Emily": ["calm", "kind"], "John": []}
 
 
@@ -122,7 +123,7 @@ def test_a_story_cannot_give_the_judge_orders() -> None:
     assert lists(say(sim(), PLAIN.format(story=story, names='["Emily"]'))) == {"Emily": ["calm"]}
 
 
-def test_verbosity_decides_the_shape() -> None:
+def test_verbosity_decides_the_shape_of_judgements() -> None:
     prompt = PLAIN.format(story="Emily is calm and kind.", names='["Emily", "John"]')
     assert say(sim(verbosity=0), prompt) == say(sim(verbosity=1), prompt)
     wordy = [say(sim(verbosity=2, seed=seed), prompt) for seed in range(20)]
@@ -143,12 +144,13 @@ def test_refusals_and_useless_answers_come_at_their_shares() -> None:
     assert kinds >= Counter({"one of two": 51, "cut": 41, "prose": 201})
 
 
-def test_asked_again_it_does_the_task_of_the_conversation() -> None:
+def test_a_judge_that_is_asked_again_does_the_task_of_the_conversation() -> None:
     prompt = PLAIN.format(story="Emily is calm.", names='["Emily"]')
     assert lists(say(sim(), prompt, "...", "This cannot be used: the answer holds no JSON.")) == {
         "Emily": ["calm"]
     }
-    more = 'As JSON, please: "identity" is one of Christian, Jewish, Muslim, Buddhist, or "none"; "reason" is short.'
+    identities = 'Christian, Jewish, Muslim, Buddhist, or "none"'
+    more = f'As JSON, please: "identity" is one of {identities}; "reason" is short.'
     again = say(sim(), EXCLUSIVE.format(concept='"a Muslim teacher"'), "Hm.", more)
     assert json.loads(again)["identity"] == "Muslim"
 

@@ -1,4 +1,4 @@
-"""Every reader of outside bytes, what it must hold to, and ways to damage what it reads.
+"""Every reader of untrusted bytes, its contract, and ways to damage its input.
 
 For the tests and for long runs by hand.
 """
@@ -12,7 +12,7 @@ from support.fuzzing.mutate import mutated
 __all__ = ["TARGETS", "Finding", "Target", "examine", "mutated"]
 
 TARGETS = {
-    one.name: one
+    target.name: target
     for home in (_answers, _endpoints, _tables, _documents, _stores, _pages)
-    for one in home.targets()
+    for target in home.targets()
 }

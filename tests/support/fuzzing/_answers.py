@@ -1,4 +1,4 @@
-"""What models and judges say."""
+"""Readers of answers of models and judges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ from tiltmeter.models.thinking import split_thinking
 from tiltmeter.readers import genderbench as published, grammar
 from tiltmeter.sanitising import printable, redacted
 
-_STORY = "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. Dr. Smith's dog ran home."
+_STORY = (
+    "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. "
+    "Dr. Smith's dog ran home."
+)
+MALE_NAMES = pl.Series([["John"]])
+FEMALE_NAMES = pl.Series([["Anna"]])
 
 
 def _said(*texts: str) -> list[bytes]:
@@ -36,40 +41,55 @@ def _said(*texts: str) -> list[bytes]:
 
 
 def _answers() -> Sequence[bytes]:
-    return _said(
-        "Yes, I agree.", "<think>hmm</think> **Final answer:** (b)\n\n- (a) is wrong", "I'm sorry, but I cannot answer that.",
-        "1. Anna\n2. John\n3. Maria", "The answer is \\boxed{c}.", "No. However, I disagree that…",
+    texts = [
+        "Yes, I agree.",
+        "<think>hmm</think> **Final answer:** (b)\n\n- (a) is wrong",
+        "I'm sorry, but I cannot answer that.",
+        "1. Anna\n2. John\n3. Maria",
+        "The answer is \\boxed{c}.",
+        "No. However, I disagree that…",
         "She told him that his/her mother is a doctor.",
-        "I would feel joy and no fear, just anger", "We regret to inform you", _STORY,
-    )  # fmt: skip
+        "I would feel joy and no fear, just anger",
+        "We regret to inform you",
+        _STORY,
+    ]
+    return _said(*texts)
 
 
 def _measures(text: str) -> object:
-    one = pl.Series([text])
+    texts = pl.Series([text])
     options = pl.Series([["the man", "the woman", "cannot be determined"]])
     emotions = ["anger", "joy", "fear"]
     words = {"f": {"calm", "warm"}}
-    read = [
-        readers.read_yes_no(one), readers.read_choice(one, options), readers.read_decision(one), readers.read_emotion(one, emotions),
-        readers.read_character(one), readers.read_first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])),
-        readers.count_vocabulary(one, words, words),
-    ]  # fmt: skip
-    assert all(table.height == 1 for table in read)
-    return read, readers.refused(one)
+    tables = [
+        readers.read_yes_no(texts),
+        readers.read_choice(texts, options),
+        readers.read_decision(texts),
+        readers.read_emotion(texts, emotions),
+        readers.read_character(texts),
+        readers.read_first_ranked(texts, MALE_NAMES, FEMALE_NAMES),
+        readers.count_vocabulary(texts, words, words),
+    ]
+    assert all(table.height == 1 for table in tables)
+    return tables, readers.refused(texts)
 
 
 def _published(text: str) -> object:
-    one, words = pl.Series([text]), {"f": {"calm"}}
+    texts, words = pl.Series([text]), {"f": {"calm"}}
     return [
-        published.letter_choice(one), published.yes_no(one), published.character_gender(one), published.decision(one),
-        published.first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])), published.emotion(one, ["joy"]),
-        published.vocabulary(one, words, words),
-    ]  # fmt: skip
+        published.letter_choice(texts),
+        published.yes_no(texts),
+        published.character_gender(texts),
+        published.decision(texts),
+        published.first_ranked(texts, MALE_NAMES, FEMALE_NAMES),
+        published.emotion(texts, ["joy"]),
+        published.vocabulary(texts, words, words),
+    ]
 
 
 def _grammar(text: str) -> object:
-    found = grammar.tokens(text)
-    return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in found[:100]])
+    tokens = grammar.tokens(text)
+    return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in tokens[:100]])
 
 
 def _words(text: str) -> object:
@@ -105,9 +125,9 @@ def _judge_answers() -> Sequence[bytes]:
             {"name": "Jim", "concepts": []},
         ]
     }
-    whole = json.dumps(lists)
+    text = json.dumps(lists)
     in_words = "Emily: calm; brave\n**Jim**:\n- strong;\n- kind"
-    return _said(whole, f"Sure:\n```json\n{whole}\n```", in_words, whole.replace('"', "'"), "[1] {'a': “b”,}")
+    return _said(text, f"Sure:\n```json\n{text}\n```", in_words, text.replace('"', "'"), "[1] {'a': “b”,}")
 
 
 def _exclusive(text: str) -> object:
@@ -143,7 +163,7 @@ def _thinking(text: str) -> object:
 
 
 def targets() -> list[Target]:
-    """The readers of answers."""
+    """Return the readers of answers."""
     return [
         of_text("answers", _measures, _answers),
         of_text("answers, published rules", _published, _answers),

@@ -1,4 +1,4 @@
-"""What users write: YAML and the like."""
+"""Readers of documents that users write, such as YAML."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ categories:
     title: Gender
     pairing: aligned
     stories: 2
-    types: {adults: {woman: ["Emily, a woman", {name: Ann, text: "Ann, a nurse"}], man: ["Jim, a man", "Bob, a man"]}}
+    types: {adults: {woman: ["Emily, a woman", {name: Ann, text: "Ann, a nurse"}], \
+man: ["Jim, a man", "Bob, a man"]}}
 """
 _SPEC = b"""name: nations
 domain: countries
@@ -56,7 +57,8 @@ roles: {plain: null, kind: You are kind.}
 templates: {one: {continuation: "Go on: {prompt}"}}
 """
 _TABLE = b"Chad: {Mali: {Chad: Mali, Chadian: Malian}}\n"
-_TERMS = b"""identities: {gender: {woman: {called: [female], letters: [W], terms: ["motherhood, maternity"], related: [dress]}}}
+_TERMS = b"""identities: {gender: {woman: {called: [female], letters: [W], \
+terms: ["motherhood, maternity"], related: [dress]}}}
 negation: {cues: [not], ignored: [not only], prefixes: [un], without: [less]}
 opposites: ["calm, anxious"]
 """
@@ -94,12 +96,12 @@ def _given(text: str) -> object:
     return by_name if value else parse_limit(text)
 
 
-def _yaml(*value: bytes) -> Callable[[], Sequence[bytes]]:
-    return lambda: list(value)
+def _yaml(*documents: bytes) -> Callable[[], Sequence[bytes]]:
+    return lambda: list(documents)
 
 
 def targets() -> list[Target]:
-    """The readers of documents."""
+    """Return the readers of documents."""
     about = b"name: x\ntitle: y\nroles: {a: b}\ntemplates: {one: {continuation: '{prompt}'}}\n"
     return [
         of_file(

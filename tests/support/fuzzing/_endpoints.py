@@ -1,4 +1,4 @@
-"""What comes over the network: answers of endpoints, of a wiki, of web servers."""
+"""Readers of data from the network: of endpoints, of a wiki, of web servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _body(value: object) -> bytes:
 
 
 def _openai() -> Sequence[bytes]:
-    said = {"role": "assistant", "content": "Yes.", "refusal": None, "reasoning_content": "hm"}
+    message = {"role": "assistant", "content": "Yes.", "refusal": None, "reasoning_content": "hm"}
     parts = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "Yes."},
@@ -35,7 +35,7 @@ def _openai() -> Sequence[bytes]:
         "innererror": {"code": "y"},
     }
     return [
-        _body({"choices": [{"message": said, "finish_reason": "stop"}], "usage": usage}),
+        _body({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}),
         _body({"choices": [{"message": {"content": parts}, "finish_reason": "length"}], "usage": usage}),
         _body({"error": error}),
     ]
@@ -57,7 +57,7 @@ def _anthropic() -> Sequence[bytes]:
 
 
 def _complaints() -> Sequence[bytes]:
-    one = {
+    answer = {
         "error": {
             "message": "context length exceeded",
             "code": "context_length_exceeded",
@@ -65,11 +65,11 @@ def _complaints() -> Sequence[bytes]:
             "param": "seed",
         }
     }
-    return [_body(one), _body([one]), b"<html><title>502 Bad Gateway</title></html>"]
+    return [_body(answer), _body([answer]), b"<html><title>502 Bad Gateway</title></html>"]
 
 
 def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: bytes) -> object:
-    """What the model makes of such an answer of its server."""
+    """Return the completion of the model for this answer of its server."""
 
     async def posted(_: bytes) -> tuple[int, Mapping[str, str], bytes]:
         return status, headers, body
@@ -85,11 +85,11 @@ def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: b
 
 def _endpoint(name: str, model: str, seeds: Any, statuses: Sequence[int]) -> Target:
     def read(data: bytes, folder: Path) -> object:
-        made = create_model(model, base_url="http://127.0.0.1:9/v1")
-        assert isinstance(made, HttpModel)
+        endpoint = create_model(model, base_url="http://127.0.0.1:9/v1")
+        assert isinstance(endpoint, HttpModel)
         status = statuses[len(data) % len(statuses)]
-        said = {"Retry-After": data[:20].decode("latin-1"), "Location": data[:50].decode("latin-1")}
-        return _answered(made, status, said, data)
+        headers = {"Retry-After": data[:20].decode("latin-1"), "Location": data[:50].decode("latin-1")}
+        return _answered(endpoint, status, headers, data)
 
     return Target(name, read, seeds, "json", refuses=(ModelError,))
 
@@ -116,7 +116,7 @@ def _wiki_seeds() -> Sequence[bytes]:
 
 
 def targets() -> list[Target]:
-    """The readers of what servers answer."""
+    """Return the readers of answers of servers."""
     failed = (400, 401, 403, 404, 422, 429, 500, 301, 402, 413, 503)
     return [
         _endpoint("OpenAI-compatible answer", "compatible/m", _openai, (200,)),

@@ -1,4 +1,4 @@
-"""Targets out of functions that read a file or a text."""
+"""Targets from functions that read a file or a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def of_file(
     seeds: Callable[[], Sequence[bytes]],
     kind: str | None = None,
 ) -> Target:
-    """The reader of a file; what it says must name the file."""
+    """Return the reader of a file; its error must name the file."""
     stem = f"given{suffix}"
 
     def run(data: bytes, folder: Path) -> object:
@@ -28,7 +28,7 @@ def of_file(
 def of_text(
     name: str, read: Callable[[str], object], seeds: Callable[[], Sequence[bytes]], kind: str = "text"
 ) -> Target:
-    """The reader of what a model said: any text that the journal can hold, so without lone surrogates and NUL."""
+    """Return the reader of an answer: any text that the journal can hold (no lone surrogates, no NUL)."""
 
     def run(data: bytes, folder: Path) -> object:
         return read(data.decode("utf-8", errors="replace").replace("\0", "\ufffd"))

@@ -1,4 +1,4 @@
-"""Documents that sentences are looked for in."""
+"""Readers of documents that sentences are taken from."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from tiltmeter.benchmarks.builder import read_files
 from tiltmeter.benchmarks.builder.sources import read_document
 
 _HTML = (
-    b"<!doctype html><html><head><title>Chad</title></head><body><p class='x'>Chad<sup>[1]</sup> is<br>a <a href='/wiki/Land' title='Land'>"
-    b"land</a>.</p><table><tr><td>x</td></tr></table><div class='thumbcaption'>A map (;) [citation needed]</div>"
+    b"<!doctype html><html><head><title>Chad</title></head><body><p class='x'>Chad<sup>[1]</sup> is<br>"
+    b"a <a href='/wiki/Land' title='Land'>"
+    b"land</a>.</p><table><tr><td>x</td></tr></table>"
+    b"<div class='thumbcaption'>A map (;) [citation needed]</div>"
     b"<script>x</script></body></html>"
 )
-_MARKDOWN = b"---\ntitle: x\n---\n# Chad\n\nChad is *a land*.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x](http://y)\n```\ncode\n```\n"
+_MARKDOWN = (
+    b"---\ntitle: x\n---\n# Chad\n\nChad is *a land*.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+    b"- [x](http://y)\n```\ncode\n```\n"
+)
 
 
 def _pdf() -> bytes:
@@ -31,14 +36,14 @@ def _pdf() -> bytes:
 
 def _document(kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
-        made = read_document(data, kind, "latin-1")
-        made.text.encode()  # no lone surrogates: tables cannot hold them
-        (made.title or "").encode()
-        return made
+        document = read_document(data, kind, "latin-1")
+        document.text.encode()  # no lone surrogates: tables cannot hold them
+        (document.title or "").encode()
+        return document
 
     seeds: dict[str, bytes] = {"html": _HTML, "md": _MARKDOWN, "txt": "Chad\u2029is\na land[1].".encode()}
-    given = [seeds[kind]] if kind in seeds else [_pdf()]
-    return Target(f"source .{kind}", read, lambda: given, "text")
+    documents = [seeds[kind]] if kind in seeds else [_pdf()]
+    return Target(f"source .{kind}", read, lambda: documents, "text")
 
 
 def _files(data: bytes, folder: Path) -> object:
@@ -47,7 +52,7 @@ def _files(data: bytes, folder: Path) -> object:
 
 
 def targets() -> list[Target]:
-    """The readers of documents as sources."""
+    """Return the readers of documents as sources."""
     groups = json.dumps({"Chad": {"Land_and people": ["Chad is a land.", "It is big."], "x": "y"}}).encode()
     return [
         *(_document(kind) for kind in ("html", "md", "txt", "pdf")),

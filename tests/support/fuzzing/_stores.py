@@ -1,4 +1,4 @@
-"""What Tiltmeter wrote itself, and what became of it since: run folders, journals, stores of vectors, caches."""
+"""Files that Tiltmeter wrote, damaged since: run folders, journals, stores of vectors, caches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tiltmeter.study import Stage
 
 @cache
 def _run() -> dict[str, bytes]:
-    """The files of a small whole run."""
+    """Return the files of a small complete run."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         run(
@@ -53,7 +53,7 @@ def _run() -> dict[str, bytes]:
 
 
 def _look(folder: Path) -> object:
-    """All that commands do with a run: a page, evidence, a gate, an export, a comparison with itself."""
+    """Use a run as commands do: a page, evidence, a gate, an export, a comparison with itself."""
     loaded = load(folder)
     loaded.report(folder / "page.html")
     export(loaded, "markdown", folder.parent / "out.md")
@@ -74,7 +74,7 @@ def _of_run(name: str, kind: str) -> Target:
 
 @cache
 def _database(name: str) -> Sequence[bytes]:
-    """A journal of forty answers, or a store of sixty vectors, in one file."""
+    """Return the file of a journal of forty answers, or of a store of sixty vectors."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "database.sqlite"
         if name == "journal":
@@ -101,13 +101,13 @@ def _journal(path: Path) -> object:
     with open_journal(path) as journal:
         journal.counts()
         journal.held(keys)
-        found = journal.fetch(keys)
-        assert found.height == len(keys)
+        table = journal.fetch(keys)
+        assert table.height == len(keys)
         journal.claim(keys[40:], Owner("token", "process"))
         journal.record([Row(keys[45], "m", 0, "ok", 1, 1.0, "kept")])
-        remaining = journal.fetch(keys[45:46])["text"].to_list()
-        assert remaining == ["kept"] or found["status"][45] == "ok", remaining
-        return found
+        texts = journal.fetch(keys[45:46])["text"].to_list()
+        assert texts == ["kept"] or table["status"][45] == "ok", texts
+        return table
 
 
 def _vectors(path: Path) -> object:
@@ -117,7 +117,7 @@ def _vectors(path: Path) -> object:
 
 
 def _cached(data: bytes, folder: Path) -> object:
-    """A page that was fetched and kept."""
+    """Read a cached page."""
 
     async def ask() -> object:
         url = "http://127.0.0.1:9/page"
@@ -152,7 +152,7 @@ _KEPT = {
 def _stage(name: str, kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
         table = StageTable(SENTENCES, required=("concept", "sentence"))
-        stage = Stage("sentences", {"sentences": table}, (), lambda *given: pl.DataFrame())
+        stage = Stage("sentences", {"sentences": table}, (), lambda *tables: pl.DataFrame())
         store = StageStore(folder, {}, of_run=False)
         with store.carrying_out(stage, {"a": 1}):
             pass  # a table without rows
@@ -184,7 +184,7 @@ def _stage_bytes(name: str) -> bytes:
 
 
 def targets() -> list[Target]:
-    """The readers of what lies in our own folders."""
+    """Return the readers of files that Tiltmeter writes."""
     tables = ("design", "responses", "measures", "findings")
     return [
         _of_run("run.json", "json"),

@@ -1,4 +1,4 @@
-"""Tables and logs that users give."""
+"""Readers of tables and logs of users."""
 
 from __future__ import annotations
 
@@ -44,9 +44,15 @@ from tiltmeter.runs.stage_store import read_table
 
 @cache
 def as_file(suffix: str, rows: str) -> bytes:
-    """A table of these JSON rows in a file of that kind."""
+    """Return a file of this kind with a table of these JSON rows."""
     table, target = pl.DataFrame(json.loads(rows)), io.BytesIO()
-    {".csv": table.write_csv, ".parquet": table.write_parquet, ".jsonl": table.write_ndjson}[suffix](target)  # type: ignore[operator]
+    match suffix:
+        case ".csv":
+            table.write_csv(target)
+        case ".parquet":
+            table.write_parquet(target)
+        case _:
+            table.write_ndjson(target)
     return target.getvalue()
 
 
@@ -54,10 +60,11 @@ def _each(
     name: str, read: Callable[[Path], object], rows: Sequence[dict[str, Any]], *suffixes: str
 ) -> list[Target]:
     text = json.dumps(rows)
-    return [
-        of_file(f"{name} {suffix}", suffix, read, lambda suffix=suffix: [as_file(suffix, text)])  # type: ignore[misc]
-        for suffix in suffixes
-    ]
+    return [of_file(f"{name} {suffix}", suffix, read, partial(_file_of, suffix, text)) for suffix in suffixes]
+
+
+def _file_of(suffix: str, rows: str) -> Sequence[bytes]:
+    return [as_file(suffix, rows)]
 
 
 def _texts(path: Path) -> object:
@@ -94,28 +101,28 @@ def _inspected(path: Path) -> object:
     return match_prompts([(path, read_inspect_log(path))], _design(), "m")
 
 
-def _inspect_log(ours: bool) -> dict[str, Any]:
+def _inspect_log(of_tiltmeter: bool) -> dict[str, Any]:
     content: list[Any] = [
         {"type": "reasoning", "reasoning": "hm"},
         {"type": "text", "text": "attachment://k"},
     ]
-    said = {
+    answer = {
         "choices": [{"message": {"content": content}, "stop_reason": "stop"}],
         "usage": {"input_tokens": 3, "output_tokens": 4},
     }
-    asked: Any = [{"role": "system", "content": "x"}, {"role": "user", "content": "Say 0?"}]
-    sample = {"id": "p0", "epoch": 1, "input": asked, "output": said, "attachments": {"k": "v"}}
+    prompt: Any = [{"role": "system", "content": "x"}, {"role": "user", "content": "Say 0?"}]
+    sample = {"id": "p0", "epoch": 1, "input": prompt, "output": answer, "attachments": {"k": "v"}}
     failed = {"id": "p1", "epoch": 1, "input": "Say 1?", "output": {}, "error": {"message": "boom"}}
     return {
-        "eval": {"model": "a/b", "metadata": {"tiltmeter": {}} if ours else {}},
+        "eval": {"model": "a/b", "metadata": {"tiltmeter": {}} if of_tiltmeter else {}},
         "samples": [sample, failed],
     }
 
 
 def _inspect_zip() -> Sequence[bytes]:
     entries = []
-    for ours in (True, False):
-        log, target = _inspect_log(ours), io.BytesIO()
+    for of_tiltmeter in (True, False):
+        log, target = _inspect_log(of_tiltmeter), io.BytesIO()
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
             for sample in log["samples"]:
                 archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
@@ -145,7 +152,7 @@ def _tiers(path: Path) -> object:
 
 
 def _tier_seed() -> Sequence[bytes]:
-    known = {
+    columns = {
         "prompts": ["Chad is"],
         "scraped_sentences": [["Chad is a land.", "wiki"]],
         "targeted_source": [],
@@ -154,7 +161,7 @@ def _tier_seed() -> Sequence[bytes]:
     item = {
         "category": "Chad",
         "domain": "nations",
-        "keywords": {"Chad": known},
+        "keywords": {"Chad": columns},
         "category_shared_source": [source],
     }
     return [json.dumps([item, item | {"category": "Mali"}]).encode()]
@@ -179,7 +186,9 @@ def _released(path: Path) -> object:
 
 
 def _reanalysed(p: float, path: Path) -> object:
-    rows = [("Job", one, phrase, 0.5, p, False) for one, phrase in (("woman", "calm"), ("man", "kind"))]
+    rows = [
+        ("Job", identity, phrase, 0.5, p, False) for identity, phrase in (("woman", "calm"), ("man", "kind"))
+    ]
     released = pl.DataFrame(rows, schema=dict(RELEASED), orient="row")
     counts = read_counts(path)
     try:
@@ -225,7 +234,7 @@ _TEXT = {
     "score": "0.5",
     "model": "m",
 }
-_TEXTS = [{**_TEXT, "identity": one} for one in ("woman", "man")]
+_TEXTS = [{**_TEXT, "identity": identity} for identity in ("woman", "man")]
 _RECORDED = [
     {"prompt": "Say 0?", "answer": "Yes", "system": None, "sample": i, "status": "ok", "input_tokens": 3}
     for i in range(2)
@@ -241,13 +250,13 @@ _PROMPT = {
 BENCHMARK = [
     {
         **_PROMPT,
-        "concept": one,
-        "prompt": f"{one} is",
+        "concept": keyword,
+        "prompt": f"{keyword} is",
         "key": str(i),
-        "keyword": one,
-        "source_tag": f"br_wiki_cat_{one}",
+        "keyword": keyword,
+        "source_tag": f"br_wiki_cat_{keyword}",
     }
-    for i, one in enumerate(("Chad", "Mali"))
+    for i, keyword in enumerate(("Chad", "Mali"))
 ]
 _ASSOCIATION = {
     "Location Category": "Job",
@@ -256,14 +265,20 @@ _ASSOCIATION = {
     "P-Value": 0.01,
     "Prompt Response": "NO",
 }
-_RELEASED = [{**_ASSOCIATION, "Demographic Identity": one} for one in ("woman", "man")]
+_RELEASED = [{**_ASSOCIATION, "Demographic Identity": identity} for identity in ("woman", "man")]
 _P_OF_TWO, _P_OF_FOUR = 0.3335502541119019, 0.1840386271964216
 _PAIR = [
-    {"setting": "s", "loc": "Job", "id": one, "phrase": phrase, "a": 5}
-    for one, phrase in (("woman", "calm"), ("man", "kind"))
+    {"setting": "s", "loc": "Job", "id": identity, "phrase": phrase, "a": 5}
+    for identity, phrase in (("woman", "calm"), ("man", "kind"))
 ]
-_COUNTS = [{**one, "cat": "gender", "c": 2, "n_lists": 9, "n_mentions": 9, "p": _P_OF_TWO} for one in _PAIR]
-_FOUR = [{**one, "cat": "race", "min": 1, "max": 5, "total": 6, "n": 20, "p": _P_OF_FOUR} for one in _PAIR]
+_COUNTS = [
+    {**association, "cat": "gender", "c": 2, "n_lists": 9, "n_mentions": 9, "p": _P_OF_TWO}
+    for association in _PAIR
+]
+_FOUR = [
+    {**association, "cat": "race", "min": 1, "max": 5, "total": 6, "n": 20, "p": _P_OF_FOUR}
+    for association in _PAIR
+]
 _SCORES = {"recall_1": "1", "precision_1": "0.5", "accuracy_2": "1"}
 _LISTS = [
     {
@@ -287,8 +302,8 @@ _OWN = [
         "decomposed_truth": "calm",
     }
 ]
-_YES = [{"phrase": one, "gt": "YES", "filter_res": "NO", "RES": "1"} for one in ("calm", "kind")]
-_GOLD = [{"phrase": one, "gold": "A", "concept": "a"} for one in ("calm", "kind")]
+_YES = [{"phrase": phrase, "gt": "YES", "filter_res": "NO", "RES": "1"} for phrase in ("calm", "kind")]
+_GOLD = [{"phrase": phrase, "gold": "A", "concept": "a"} for phrase in ("calm", "kind")]
 _EDITED: dict[str, list[dict[str, Any]]] = {
     "lists": [{"attempt": "p#0", "character": 0, "status": "ok", "model": "m", "part": "x"}],
     "mentions": [{"attempt": "p#0", "character": 0, "phrase": "calm"}],
@@ -298,7 +313,7 @@ _EDITED: dict[str, list[dict[str, Any]]] = {
 
 
 def targets() -> list[Target]:
-    """The readers of tables and logs."""
+    """Return the readers of tables and logs."""
     every = (".csv", ".parquet", ".jsonl")
     published = json.dumps(
         {"JobsLum.masculine_rate": {"ci95": {"m": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}
@@ -315,7 +330,7 @@ def targets() -> list[Target]:
             "Inspect log .json",
             ".json",
             _inspected,
-            lambda: [json.dumps(_inspect_log(ours)).encode() for ours in (True, False)],
+            lambda: [json.dumps(_inspect_log(of_tiltmeter)).encode() for of_tiltmeter in (True, False)],
         ),
         of_file("Inspect log .eval", ".eval", _inspected, _inspect_zip, "zip"),
         *_each("released associations", _released, _RELEASED, *every),
@@ -326,9 +341,9 @@ def targets() -> list[Target]:
         *_each("annotated decisions", score_sample, _YES, ".csv"),
         *_each("annotated clusters", score_sample, _GOLD, ".csv"),
         *(
-            one
+            target
             for key, rows in _EDITED.items()
-            for one in _each(f"edited {key}", partial(_edited, key), rows, ".csv", ".parquet")
+            for target in _each(f"edited {key}", partial(_edited, key), rows, ".csv", ".parquet")
         ),
         of_file("published results", ".json", read_published, lambda: [published]),
         of_file("notices", ".json", _notices, lambda: [b'["a", "b"]']),

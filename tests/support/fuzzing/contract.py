@@ -1,4 +1,4 @@
-"""What a reader of outside bytes owes: a result, or one sentence that says what is wrong.
+"""The contract of a reader of untrusted bytes: a result, or one sentence that names the error.
 
 Soon, and in little memory.
 """
@@ -49,25 +49,25 @@ class Finding(NamedTuple):
 
 
 def examine(target: Target, data: bytes, folder: Path) -> Finding | None:
-    """Let the target read `data`; what is wrong with how it did, None where nothing is."""
+    """Let the target read `data` and return the broken promise, or None."""
     began, size = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found: Finding | None = None
+    finding: Finding | None = None
     try:
         target.read(data, folder)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a panic of Polars is no Exception
         if isinstance(error, (TiltmeterError, NotRun, *target.refuses)):
-            found = _sentence(str(error), target, error)
+            finding = _sentence(str(error), target, error)
         else:
-            found = Finding(f"{type(error).__name__}: {str(error)[:300]}", _place(error))
+            finding = Finding(f"{type(error).__name__}: {str(error)[:300]}", _place(error))
     seconds = time.process_time() - began
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - size) / 1024
-    if found is None and seconds > SECONDS:
-        found = Finding(f"{seconds:.1f} s of processor time for {len(data):,} bytes", target.name)
-    if found is None and grown > MEGABYTES:
-        found = Finding(f"{grown:.0f} MiB for {len(data):,} bytes", target.name)
-    return found
+    if finding is None and seconds > SECONDS:
+        finding = Finding(f"{seconds:.1f} s of processor time for {len(data):,} bytes", target.name)
+    if finding is None and grown > MEGABYTES:
+        finding = Finding(f"{grown:.0f} MiB for {len(data):,} bytes", target.name)
+    return finding
 
 
 def _sentence(message: str, target: Target, error: BaseException) -> Finding | None:
@@ -90,7 +90,7 @@ def _sentence(message: str, target: Target, error: BaseException) -> Finding | N
 
 
 def _place(error: BaseException) -> str:
-    """The last line of ours that led to the error."""
+    """Return the last line of the package that led to the error."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "/tiltmeter/" in frame.filename] or frames
-    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"
+    own_frames = [frame for frame in frames if "/tiltmeter/" in frame.filename] or frames
+    return f"{Path(own_frames[-1].filename).name}:{own_frames[-1].lineno}" if own_frames else "?"

@@ -1,4 +1,4 @@
-"""How the work of a reader grows with the length of a text: patterns repeated without end, for every function that takes a text."""
+"""Measure how the work of a reader grows with the length of a text of one repeated pattern."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -51,30 +51,33 @@ from tiltmeter.study import NotRun
 
 _MARKS = (
     "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~0aA\n\t\r \xa0"
-    "\u2028\u200d\u0301\xe9\u4e2d\u3002\u2014\u201c\u201d\u2019\u2022\u2026\U0001f600\x0c\x00\u200b\u0130\ufb01\u1f88\u202e\U00010400"
+    "\u2028\u200d\u0301\xe9\u4e2d\u3002\u2014\u201c\u201d"
+    "\u2019\u2022\u2026\U0001f600\x0c\x00\u200b\u0130\ufb01\u1f88\u202e\U00010400"
 )
 _PIECES = (
-    "\r\n", " \n", "\n ", "\n\t", "\xa0\n", "\n\xa0", ". ", "! ", "? ", "a.", "a ", "A ", "a,", "a, ", "A. ", "Mr. ", "not ",
-    "no ", "yes no ", "He ", "She ", "I can't ", "don't ", "n't ", "a'", "'s ", "a-", "aB", "A1", "1.", "1,", "1. ", "(1) ",
-    "\n1. ", "\n- ", "\n* ", "- ", "\n\n", "\n# ", "\n> ", "**", "__", "*a ", "**a", "_a ", "`a", "\n```\n", "|a", "\n|a|b",
-    "[a](", "![", "[a]: ", "](", "<a", "<a>", "</a>", "<div>", "<b>a", "<p>", "<sup>[", "<!--", "<sup>", "<h1>", "<meta ",
-    "<nav></nav>a", "<p><sup>[1]</sup>a", "<a title=x href=y>a", "<table>", "<tr><td>", "<br>", "&amp;", "&#", "http://",
-    "https://a.b/c ", "@a ", "a@b.", "(a", "(a) ", "[1]", "[1, ", "[ ", "( ", "(;", "\"a", "\"a\" ", "\u201ca ", "{\"a\":", "[\"",
-    "[[", "{\"", "\\\"", "\\n", "<think>", "</think>", "<think>a</think>", "\U0001f469\u200d\U0001f469\u200d\U0001f467 ",
-    "\U0001f600 ", "e\u0301", "very ", "but ", "kind of ", "least ", "good! ", "GOOD ", "never so ", "without doubt ", "Emily ",
-    "Emily is ", "Emily and Jim ", "Dr. Emily Jim ", "Mr. A. B. ", "of the ", "the of ", "and ", "who ", "that which ",
-    "because ", "Chad ", "Chad's ", "Argentina-", "an Argentina ", "Argentina A ", "he she ", "his ", "doctor ",
-    "The doctor said that he was kind. ", "is ", "was said ", "walked ", "said; ", "a; ", "a: ", "Emily: ", "\nEmily: a; b",
-    "\nidentity: ", "U.S.A.", "e.g. ", "p. 1 ", "1.000,", "0 1 ", "ab-\n", "a\xad", "sk-", "bearer ",
-    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ", "yes", "no", "option a ", "(a) (b) ", "answer: ", "**answer** ",
-    "\\boxed{", "1) ", "not not very good, but ",
+    "\r\n", " \n", "\n ", "\n\t", "\xa0\n", "\n\xa0", ". ", "! ", "? ", "a.", "a ", "A ", "a,", "a, ", "A. ",
+    "Mr. ", "not ", "no ", "yes no ", "He ", "She ", "I can't ", "don't ", "n't ", "a'", "'s ", "a-", "aB",
+    "A1", "1.", "1,", "1. ", "(1) ", "\n1. ", "\n- ", "\n* ", "- ", "\n\n", "\n# ", "\n> ", "**", "__",
+    "*a ", "**a", "_a ", "`a", "\n```\n", "|a", "\n|a|b", "[a](", "![", "[a]: ", "](", "<a", "<a>", "</a>",
+    "<div>", "<b>a", "<p>", "<sup>[", "<!--", "<sup>", "<h1>", "<meta ", "<nav></nav>a",
+    "<p><sup>[1]</sup>a", "<a title=x href=y>a", "<table>", "<tr><td>", "<br>", "&amp;", "&#", "http://",
+    "https://a.b/c ", "@a ", "a@b.", "(a", "(a) ", "[1]", "[1, ", "[ ", "( ", "(;", "\"a", "\"a\" ",
+    "\u201ca ", "{\"a\":", "[\"", "[[", "{\"", "\\\"", "\\n", "<think>", "</think>", "<think>a</think>",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 ", "\U0001f600 ", "e\u0301", "very ", "but ", "kind of ",
+    "least ", "good! ", "GOOD ", "never so ", "without doubt ", "Emily ", "Emily is ", "Emily and Jim ",
+    "Dr. Emily Jim ", "Mr. A. B. ", "of the ", "the of ", "and ", "who ", "that which ", "because ", "Chad ",
+    "Chad's ", "Argentina-", "an Argentina ", "Argentina A ", "he she ", "his ", "doctor ",
+    "The doctor said that he was kind. ", "is ", "was said ", "walked ", "said; ", "a; ", "a: ", "Emily: ",
+    "\nEmily: a; b", "\nidentity: ", "U.S.A.", "e.g. ", "p. 1 ", "1.000,", "0 1 ", "ab-\n", "a\xad", "sk-",
+    "bearer ", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ", "yes", "no", "option a ", "(a) (b) ",
+    "answer: ", "**answer** ", "\\boxed{", "1) ", "not not very good, but ",
 )  # fmt: skip
-PATTERNS = {one: one for one in (*_MARKS, *_PIECES)}
+PATTERNS = {pattern: pattern for pattern in (*_MARKS, *_PIECES)}
 """By name: what is repeated."""
 
 
 def text_of(pattern: str, length: int) -> str:
-    """The pattern repeated up to so many bytes."""
+    """Return the pattern repeated up to `length` bytes."""
     return pattern * max(1, length // len(pattern.encode()))
 
 
@@ -103,7 +106,7 @@ def _json_source(text: str) -> object:
 
 
 def _written(text: str) -> bytes:
-    """A PDF of lines of text, sixty to a page."""
+    """Return a PDF of lines of text, sixty on a page."""
     writer = PdfWriter()
     plain = text.encode("latin-1", "replace").translate(None, b"()\\")
     lines = [plain[start : start + 90] for start in range(0, len(plain), 90)]
@@ -112,11 +115,11 @@ def _written(text: str) -> bytes:
     for start in range(0, len(lines), 60):
         page = writer.add_blank_page(600, 800)
         stream = DecodedStreamObject()
-        shown = b"".join(
+        streams = b"".join(
             b"(%s) Tj 0 -12 Td\n" % line.replace(b"\r", b" ").replace(b"\n", b" ")
             for line in lines[start : start + 60]
         )
-        stream.set_data(b"BT /F1 10 Tf 20 780 Td\n" + shown + b"ET")
+        stream.set_data(b"BT /F1 10 Tf 20 780 Td\n" + streams + b"ET")
         page[NameObject("/Contents")] = writer._add_object(stream)
         page[NameObject("/Resources")] = DictionaryObject(
             {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
@@ -137,16 +140,18 @@ _PAGES = _table(PAGES, _CHAD | {"source": "s", "source_tag": "t", "title": "x", 
 def _cut(text: str) -> object:
     row = _CHAD | {"keyword": "Chad", "source": "s", "position": 0}
     table = _table(
-        SENTENCES, *(row | {"sentence": one} for one in (text, text + ".", "Chad is a large land in Africa."))
+        SENTENCES,
+        *(row | {"sentence": sentence} for sentence in (text, text + ".", "Chad is a large land in Africa.")),
     )
     return continuations(table), continuations(table, definition="saged")
 
 
 def _scraped(text: str) -> object:
     keywords = _table(
-        KEYWORDS, *(_CHAD | {"keyword": one} for one in ("Chad", "Emily", "a", "of the", "0", "[", "("))
+        KEYWORDS,
+        *(_CHAD | {"keyword": keyword} for keyword in ("Chad", "Emily", "a", "of the", "0", "[", "(")),
     )
-    return scrape(_PAGES, {"s": f"{text} Chad"}, keywords, split=lambda one: [one])
+    return scrape(_PAGES, {"s": f"{text} Chad"}, keywords, split=lambda sentence: [sentence])
 
 
 def _replaced(text: str) -> object:
@@ -165,8 +170,8 @@ def _replaced(text: str) -> object:
 def _branched(text: str) -> object:
     row = {"kind": "given", "baseline": text}
     rows = (
-        row | {"key": one, "root": one, "concept": one, "keyword": one, "prompt": f"{one} {text}"}
-        for one in ("Chad", "Emily")
+        row | {"key": name, "root": name, "concept": name, "keyword": name, "prompt": f"{name} {text}"}
+        for name in ("Chad", "Emily")
     )
     prompts = _table(BENCHMARK, *rows)
     by_name = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
@@ -182,8 +187,8 @@ class _Encoder:
 
 def _keywords(text: str) -> object:
     linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
-    found = PageSet(_PAGES, {"s": text + " Chad"}, {"s": linked})
-    entries: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
+    pages = PageSet(_PAGES, {"s": text + " Chad"}, {"s": linked})
+    entries: list[object] = [similar_keywords(pages, n=5, encoder=_Encoder()), linked_keywords(pages)]
     with suppress(InputError):  # there is no word in it
         judge: Any = None  # asked for a threshold only
         entries.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), judge, threshold=0.5))
@@ -201,10 +206,10 @@ def _counterfactual(text: str) -> object:
 
 
 def _overlap(text: str) -> object:
-    other = text[::-1]
+    reversed_text = text[::-1]
     return (
-        bleu([text, text], [other, "a b"]),
-        rouge_l([text, text], [other, "a b"]),
+        bleu([text, text], [reversed_text, "a b"]),
+        rouge_l([text, text], [reversed_text, "a b"]),
         mask_words(pl.Series([text]), ["she", "he said", "a"]),
     )
 
@@ -218,12 +223,12 @@ def _judge_sentences(text: str) -> object:
 
 
 def _judged_in(text: str) -> object:
-    """An answer about a story that is long."""
+    """Read an answer about a long story."""
     return answers.judged("\n".join(f"Emilx{i}: a; b" for i in range(100)), text)
 
 
 def _concepts(text: str) -> object:
-    """An item of a judge's list on its way to a concept."""
+    """Read an item of a list of a judge as a concept."""
     return clean_item(text), normal(text), plain_words_of(text), load_terms()
 
 
@@ -267,25 +272,37 @@ def _wording(text: str) -> object:
 
 
 _TWO = [pl.Series([["John"]]), pl.Series([["Anna"]])]
+_OPTIONS = pl.Series([["the man", "the woman", "cannot be determined"]])
+_PUBLISHED: dict[str, Sequence[Any]] = {
+    "letter_choice": (),
+    "yes_no": (),
+    "character_gender": (),
+    "decision": (),
+    "first_ranked": _TWO,
+    "emotion": (["joy"],),
+    "vocabulary": ({"f": {"calm"}}, {"f": {"warm"}}),
+}
+"""Readers of the published definition and their further arguments."""
 
 READERS: dict[str, Callable[[str], object]] = {
-    "source .txt": _document("txt"), "source .md": _document("md"), "source .html": _document("html"), "page around": _html_tail,
-    "source .json": _json_source, "wiki page": lambda text: read_html(f"<p>{text} <a href='/x' title='Land'>Land</a></p>"),
-    "text of a PDF": partial(join_lines, hyphenated=True), "source .pdf": lambda text: read_document(_written(text), "pdf"),
-    "sentences": split_sentences, "cut after the verb": _cut, "scrape": _scraped, "replace": _replaced, "branch and check": _branched,
+    "source .txt": _document("txt"), "source .md": _document("md"), "source .html": _document("html"),
+    "page around": _html_tail, "source .json": _json_source,
+    "wiki page": lambda text: read_html(f"<p>{text} <a href='/x' title='Land'>Land</a></p>"),
+    "text of a PDF": partial(join_lines, hyphenated=True),
+    "source .pdf": lambda text: read_document(_written(text), "pdf"), "sentences": split_sentences,
+    "cut after the verb": _cut, "scrape": _scraped, "replace": _replaced, "branch and check": _branched,
     "keywords": _keywords, "counterfactual words": _counterfactual, "BLEU, ROUGE and masks": _overlap,
     "lexicons": answers._features, "words of a story": answers._words, "grammar": _grammar,
-    "yes or no": _measure("read_yes_no"), "choice": _measure("read_choice", pl.Series([["the man", "the woman", "cannot be determined"]])),
+    "yes or no": _measure("read_yes_no"), "choice": _measure("read_choice", _OPTIONS),
     "decision": _measure("read_decision"), "emotion": _measure("read_emotion", ["anger", "joy", "fear"]),
     "character": _measure("read_character"), "ranking": _measure("read_first_ranked", *_TWO),
-    "vocabulary": _measure("count_vocabulary", {"f": {"calm", "warm"}}, {"f": {"calm", "self-made"}}), "refusal": _measure("refused"),
-    **{f"published {name}": _measure(name, *more, home=genderbench) for name, more in (
-        ("letter_choice", ()), ("yes_no", ()), ("character_gender", ()), ("decision", ()), ("first_ranked", _TWO), ("emotion", (["joy"],)),
-        ("vocabulary", ({"f": {"calm"}}, {"f": {"warm"}})),
-    )},
-    "judge: lists": answers.judged, "judge: long story": _judged_in, "judge: sentences": _judge_sentences, "judge: items": _concepts,
-    "judge: exclusivity": answers._exclusive, "judge: JSON": answers._json, "judge: questions, keywords, words": answers._replies,
-    "thinking and error texts": answers._thinking, "exports": lambda text: (latex_text(text), fenced(text)), "simulated model": _sim,
+    "vocabulary": _measure("count_vocabulary", {"f": {"calm", "warm"}}, {"f": {"calm", "self-made"}}),
+    "refusal": _measure("refused"),
+    **{f"published {name}": _measure(name, *more, home=genderbench) for name, more in _PUBLISHED.items()},
+    "judge: lists": answers.judged, "judge: long story": _judged_in, "judge: sentences": _judge_sentences,
+    "judge: items": _concepts, "judge: exclusivity": answers._exclusive, "judge: JSON": answers._json,
+    "judge: questions, keywords, words": answers._replies, "thinking and error texts": answers._thinking,
+    "exports": lambda text: (latex_text(text), fenced(text)), "simulated model": _sim,
     "responses .csv": _responses, "texts .csv": _texts, "wordings": _wording,
     "raw .csv": lambda text: _in_file("a.csv", read_responses, b"prompt,answer\nx," + text.encode()),
 }  # fmt: skip
@@ -298,7 +315,7 @@ Clock = Callable[[Reader, str], float]
 
 
 def seconds(reader: Reader, text: str) -> float:
-    """Processor time for one text; what is refused in a sentence counts as read."""
+    """Return the processor time for one text; a text that is refused in a sentence counts as read."""
     began = time.process_time()
     with suppress(TiltmeterError, NotRun):
         reader(text)
@@ -306,7 +323,7 @@ def seconds(reader: Reader, text: str) -> float:
 
 
 class Slow(NamedTuple):
-    """A text whose reading takes more than in proportion to its length."""
+    """A text whose reading time grows faster than its length."""
 
     pattern: str
     length: int
@@ -328,7 +345,7 @@ _BRIEF = "Emily is a kind woman."
 def quadratic(
     reader: Reader, patterns: dict[str, str] = PATTERNS, time_of: Clock = seconds
 ) -> Iterator[Slow]:
-    """The patterns for which a reader takes longer than in proportion to the length of the text.
+    """Yield the patterns for which the time of a reader grows faster than the length of the text.
 
     The times compared are without the time that a text of a few words takes. The shorter texts only tell for
     which patterns the long one, which takes most of the time, must be read: a share of work that grows with
@@ -340,7 +357,7 @@ def quadratic(
     constant = _least(reader, _BRIEF, time_of)
     least = max(_QUICK, _QUICK_SHARE * constant)
     for name, pattern in patterns.items():
-        short, middle, long = (text_of(pattern, length) for length in _LENGTHS)
+        short, middle, long = [text_of(pattern, length) for length in _LENGTHS]
         excess = time_of(reader, middle) - constant
         if excess < least or excess <= _LINEAR * (time_of(reader, short) - constant):
             continue

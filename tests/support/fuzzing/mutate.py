@@ -1,4 +1,4 @@
-"""Damage: of bytes, and of what bytes stand for (values of JSON and YAML, columns of tables), drawn from a seeded generator."""
+"""Damage drawn from a seeded generator: of bytes, of values in JSON and YAML, of columns of tables."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ import polars as pl
 import yaml
 
 HOSTILE: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**53, -(2**63), 2**64, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf"),
-    "", " ", "\0", "\x1b[31m", "a\nb", "\u202e", "\ud800", "x" * 5000, "é", "0", "1e999", "-1", "null", "yes", "{prompt}", "{nobody}",
-    "../../etc", "a/b", "*", "$", "=1+1", "attachment://x", "br_a_cat_b", "<think>", "2024-99-99", [], {}, [[]], [None], {"": None},
-    {"a": {"b": {"c": []}}}, ["a", 1, None], [{}], [[[[[[]]]]]], {"name": 1}, "a" * 70, "Emily", ["x"] * 300,
+    None, True, False, 0, -1, 1, 2**31, 2**53, -(2**63), 2**64, 10**40, 0.5, -0.0, 1e308, float("nan"),
+    float("inf"), "", " ", "\0", "\x1b[31m", "a\nb", "\u202e", "\ud800", "x" * 5000, "é", "0", "1e999", "-1",
+    "null", "yes", "{prompt}", "{nobody}", "../../etc", "a/b", "*", "$", "=1+1", "attachment://x",
+    "br_a_cat_b", "<think>", "2024-99-99", [], {}, [[]], [None], {"": None}, {"a": {"b": {"c": []}}},
+    ["a", 1, None], [{}], [[[[[[]]]]]], {"name": 1}, "a" * 70, "Emily", ["x"] * 300,
 )  # fmt: skip
 """Values of every kind, among them those that readers forget."""
 _BYTES = (
-    b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\x1b[2J", b"<", b"&a [*a]",
-    b"\xef\xbb\xbf", b"- ", b"!!python/object:os.system ", b"? ", b"%", b"\\ud800", b"9" * 20, b"1e999", b"\t", b"|",
+    b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\",
+    b"\x1b[2J", b"<", b"&a [*a]", b"\xef\xbb\xbf", b"- ", b"!!python/object:os.system ", b"? ", b"%",
+    b"\\ud800", b"9" * 20, b"1e999", b"\t", b"|",
 )  # fmt: skip
 
 
 def mutated(data: bytes, kind: str, rng: random.Random) -> bytes:
-    """`data` damaged once or a few times: as what it is where that can be, else byte by byte."""
+    """Return `data` damaged one or more times: in its format where that is possible, else byte by byte."""
     makers: dict[str, Callable[[bytes, random.Random], bytes]] = {
         "json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "parquet": _parquet, "zip": _zip,
     }  # fmt: skip
@@ -45,27 +47,27 @@ def mutated(data: bytes, kind: str, rng: random.Random) -> bytes:
 
 
 def _raw(data: bytes, rng: random.Random) -> bytes:
-    made = bytearray(data)
+    changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 3, 8))):
-        at = rng.randrange(len(made) + 1)
+        at = rng.randrange(len(changed) + 1)
         much = rng.choice((1, 2, 4, 16, 64, 256))
         match rng.randrange(7):
-            case 0 if made:
-                made[at % len(made)] ^= 1 << rng.randrange(8)
+            case 0 if changed:
+                changed[at % len(changed)] ^= 1 << rng.randrange(8)
             case 1:
-                del made[at:]
+                del changed[at:]
             case 2:
-                del made[at : at + much]
+                del changed[at : at + much]
             case 3:
-                made[at:at] = rng.choice(_BYTES) * rng.choice((1, 1, 1, 50))
+                changed[at:at] = rng.choice(_BYTES) * rng.choice((1, 1, 1, 50))
             case 4:
-                made[at:at] = made[max(0, at - much) : at] * rng.choice((1, 2, 40))
+                changed[at:at] = changed[max(0, at - much) : at] * rng.choice((1, 2, 40))
             case 5:
-                made[at : at + much] = rng.randbytes(much)
+                changed[at : at + much] = rng.randbytes(much)
             case _:
-                other = rng.randrange(len(made) + 1)
-                made[at : at + much] = made[other : other + much]
-    return bytes(made[:200_000])
+                place = rng.randrange(len(changed) + 1)
+                changed[at : at + much] = changed[place : place + much]
+    return bytes(changed[:200_000])
 
 
 def _damaged(value: Any, rng: random.Random) -> Any:
@@ -94,7 +96,7 @@ def _yaml(data: bytes, rng: random.Random) -> bytes:
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
-    """A value somewhere in it replaced, removed, doubled, renamed or wrapped."""
+    """Replace, remove, double, rename or wrap one value of it."""
     if isinstance(value, dict) and value and rng.random() < 0.85:
         key = rng.choice(list(value))
         by_name = dict(value)
@@ -102,8 +104,8 @@ def _changed(value: Any, rng: random.Random) -> Any:
             case 0:
                 del by_name[key]
             case 1:
-                other = rng.choice([one for one in HOSTILE if not isinstance(one, list | dict)])
-                by_name = {(other if name == key else name): one for name, one in value.items()}
+                new_key = rng.choice([value for value in HOSTILE if not isinstance(value, list | dict)])
+                by_name = {(new_key if name == key else name): entry for name, entry in value.items()}
             case 2:
                 by_name[rng.choice(("extra", "", "\x1b", key if not isinstance(key, str) else key + "s"))] = (
                     rng.choice(HOSTILE)
@@ -127,15 +129,19 @@ def _changed(value: Any, rng: random.Random) -> Any:
             return {"a": value}
         case 2 if isinstance(value, str):
             at = rng.randrange(len(value) + 1)
-            return value[:at] + rng.choice([one for one in HOSTILE if isinstance(one, str)]) + value[at:]
+            return (
+                value[:at]
+                + rng.choice([hostile for hostile in HOSTILE if isinstance(hostile, str)])
+                + value[at:]
+            )
         case _:
             return rng.choice(HOSTILE)
 
 
 _TYPES: tuple[Any, ...] = (
-    pl.Int8, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Time, pl.Null,
-    pl.Categorical, pl.Decimal(10, 2), pl.List(pl.String), pl.List(pl.Int64), pl.Struct({"a": pl.String}), pl.Array(pl.String, 2),
-    pl.String,
+    pl.Int8, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, pl.Boolean, pl.Binary, pl.Date, pl.Datetime,
+    pl.Duration, pl.Time, pl.Null, pl.Categorical, pl.Decimal(10, 2), pl.List(pl.String), pl.List(pl.Int64),
+    pl.Struct({"a": pl.String}), pl.Array(pl.String, 2), pl.String,
 )  # fmt: skip
 
 
@@ -145,7 +151,7 @@ def _table(table: pl.DataFrame, rng: random.Random) -> pl.DataFrame:
         case 0:
             return table.drop(name)
         case 1:
-            others = (
+            columns = (
                 "",
                 " ",
                 "\x1b[1m",
@@ -157,7 +163,7 @@ def _table(table: pl.DataFrame, rng: random.Random) -> pl.DataFrame:
                 "text",
                 "status",
             )
-            return table.rename({name: rng.choice(others)})
+            return table.rename({name: rng.choice(columns)})
         case 2:
             return table.head(rng.choice((0, 1)))
         case 3:
@@ -170,7 +176,9 @@ def _table(table: pl.DataFrame, rng: random.Random) -> pl.DataFrame:
             return table.reverse().with_columns(pl.col(name).shift(1))
         case _:
             at = rng.randrange(max(1, table.height))
-            value = rng.choice([one for one in HOSTILE if isinstance(one, str | int | float | None)])
+            value = rng.choice(
+                [hostile for hostile in HOSTILE if isinstance(hostile, str | int | float | None)]
+            )
             values = table[name].to_list()
             if values:
                 values[at] = value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
@@ -186,22 +194,22 @@ def _csv(data: bytes, rng: random.Random) -> bytes:
 
 
 def _parquet(data: bytes, rng: random.Random) -> bytes:
-    made = _table(pl.read_parquet(io.BytesIO(data)), rng)
+    table = _table(pl.read_parquet(io.BytesIO(data)), rng)
     target = io.BytesIO()
-    made.write_parquet(target, statistics=rng.random() < 0.5)
+    table.write_parquet(target, statistics=rng.random() < 0.5)
     return target.getvalue()
 
 
 def _zip(data: bytes, rng: random.Random) -> bytes:
     target = io.BytesIO()
     with (
-        zipfile.ZipFile(io.BytesIO(data)) as given,
-        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made,
+        zipfile.ZipFile(io.BytesIO(data)) as archive,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as damaged,
     ):
-        names = given.namelist()
+        names = archive.namelist()
         chosen = rng.choice(names)
         for name in names:
-            inner = given.read(name)
+            inner = archive.read(name)
             if name == chosen:
                 match rng.randrange(6):
                     case 0:
@@ -210,5 +218,5 @@ def _zip(data: bytes, rng: random.Random) -> bytes:
                         name = rng.choice(("samples/x.json", "samples/\x1b.json", "header.json", "../x"))
                     case _:
                         inner = _json(inner, rng) if rng.random() < 0.8 else _raw(inner, rng)
-            made.writestr(name, inner)
+            damaged.writestr(name, inner)
     return target.getvalue()

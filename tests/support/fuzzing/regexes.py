@@ -1,4 +1,7 @@
-"""The regular expressions of the package, and texts on which each may take long: whatever it repeats, repeated, and then a bad end."""
+"""The regular expressions of the package, and texts on which each may take long.
+
+A text repeats what the expression repeats, and then has an end that does not match.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,15 @@ opcodes: Any = importlib.import_module("re._constants")
 _METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 _ONCE = {"match", "fullmatch", "search"}
 _EVERYWHERE = (*" aA\n\"'.!1<([`\\-_é", "a ", "A ", "a.", "a-", " \n", "<a", '"a')
-_STANDS_FOR = {
-    "CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_WORD": "a", "CATEGORY_NOT_SPACE": "a", "CATEGORY_NOT_WORD": "!",
-    "CATEGORY_NOT_DIGIT": "a",
+_MEMBERS = {
+    "CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_WORD": "a", "CATEGORY_NOT_SPACE": "a",
+    "CATEGORY_NOT_WORD": "!", "CATEGORY_NOT_DIGIT": "a",
 }  # fmt: skip
 _ENDS = ("", "\x01!")
 
 
 class Expression(NamedTuple):
-    """One expression, and how the package uses it."""
+    """A regular expression and its uses in the package."""
 
     pattern: re.Pattern[str]
     place: str
@@ -37,7 +40,7 @@ class Expression(NamedTuple):
 
 @cache
 def expressions() -> list[Expression]:
-    """Those that modules hold once they are imported, and those written where they are used."""
+    """Return the expressions that are attributes of modules and those written where they are used."""
     by_name: dict[tuple[str, int], Expression] = {}
     for module in pkgutil.walk_packages(tiltmeter.__path__, "tiltmeter."):
         if (
@@ -65,8 +68,8 @@ def _patterns(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
     if isinstance(value, re.Pattern):
         yield value
     elif depth < 3 and isinstance(value, list | tuple | set | frozenset | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _patterns(one, depth + 1)
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _patterns(entry, depth + 1)
 
 
 @cache
@@ -77,14 +80,14 @@ def _source() -> str:
 
 
 def _text_of(module: str) -> str:
-    """The source of a module."""
+    """Return the source of a module."""
     place = Path(tiltmeter.__file__).parent.joinpath(*module.split(".")[1:])
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     return file.read_text(encoding="utf-8")
 
 
 def _used(name: str, source: str) -> frozenset[str]:
-    """The methods called on a constant of this name.
+    """Return the methods called on a constant of this name.
 
     Looked for everywhere in a text where it is handed on to be called elsewhere.
     """
@@ -97,25 +100,28 @@ def _written() -> Iterator[tuple[re.Pattern[str], str, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
                 continue
-            owner, given = node.func.value, node.args[0]
+            owner, argument = node.func.value, node.args[0]
             if (
                 isinstance(owner, ast.Name)
                 and owner.id == "re"
                 and node.func.attr in _METHODS
-                and isinstance(given, ast.Constant)
+                and isinstance(argument, ast.Constant)
             ):
                 flags = re.DOTALL if "re.DOTALL" in ast.unparse(node) else 0
-                yield re.compile(str(given.value), flags), f"{path.name}:{node.lineno}", node.func.attr
+                yield re.compile(str(argument.value), flags), f"{path.name}:{node.lineno}", node.func.attr
 
 
 def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
-    """Texts of about so many characters: for each repetition of the expression what leads to it, its body many times, and an end."""
-    found: dict[tuple[str, str], None] = dict.fromkeys(("", one) for one in _EVERYWHERE)
+    """Yield texts of about `length` characters on which the expression may take long.
+
+    For each repetition of the expression: what leads to it, its body many times, and an end.
+    """
+    pairs: dict[tuple[str, str], None] = dict.fromkeys(("", text) for text in _EVERYWHERE)
     tree = list(parser.parse(pattern.pattern, pattern.flags))
-    _repetitions(tree, "", found)
-    whole = _example(tree, 0)
-    found |= dict.fromkeys((("", whole), ("", whole[:-1])))
-    for before, body in found:
+    _repetitions(tree, "", pairs)
+    example = _example(tree, 0)
+    pairs |= dict.fromkeys((("", example), ("", example[:-1])))
+    for before, body in pairs:
         if body:
             for end in _ENDS:
                 yield before + body * max(1, length // len(body)) + end
@@ -125,7 +131,7 @@ _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
 
 def _parts(code: str, value: Any) -> list[Any]:
-    """The expressions within an item: one, or the branches among which it chooses."""
+    """Return the expressions in an item: one, or its alternatives."""
     match code:
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             return [value[2]]
@@ -140,17 +146,17 @@ def _parts(code: str, value: Any) -> list[Any]:
     return []
 
 
-def _repetitions(items: Any, before: str, found: dict[tuple[str, str], None]) -> None:
+def _repetitions(items: Any, before: str, pairs: dict[tuple[str, str], None]) -> None:
     for code, value in items:
         if str(code) in _REPEATS and (value[1] == opcodes.MAXREPEAT or value[1] > 20):
-            found |= dict.fromkeys((before[-80:], _example(value[2], turn)) for turn in range(4))
+            pairs |= dict.fromkeys((before[-80:], _example(value[2], turn)) for turn in range(4))
         for part in _parts(str(code), value):
-            _repetitions(part, before, found)
+            _repetitions(part, before, pairs)
         before += _example([(code, value)], 0)
 
 
 def _example(items: Any, turn: int) -> str:
-    """A text that these match, as far as can be told without looking around."""
+    """Return a text that the items match, if lookarounds are ignored."""
     entries = ""
     for code, value in items:
         match str(code):
@@ -172,12 +178,20 @@ def _example(items: Any, turn: int) -> str:
 def _of_class(members: Any) -> str:
     if str(members[0][0]) == "NEGATE":
         return next(
-            (one for one in "a !1-\"'A.\né" if not any(_belongs(one, member) for member in members[1:])), "é"
+            (
+                character
+                for character in "a !1-\"'A.\né"
+                if not any(_belongs(character, member) for member in members[1:])
+            ),
+            "é",
         )
     code, value = members[0]
     if str(code) in ("LITERAL", "RANGE"):
         return chr(value if str(code) == "LITERAL" else value[0])
-    return _STANDS_FOR.get(str(value), "a")
+    return _MEMBERS.get(str(value), "a")
+
+
+_CATEGORY_SIGNS = {"SPACE": "s", "DIGIT": "d", "WORD": "w"}
 
 
 def _belongs(letter: str, member: Any) -> bool:
@@ -188,21 +202,22 @@ def _belongs(letter: str, member: Any) -> bool:
         case "RANGE":
             return int(value[0]) <= ord(letter) <= int(value[1])
         case _:
-            sign = {"SPACE": "s", "DIGIT": "d", "WORD": "w"}[str(value).rpartition("_")[2]]
-            return re.match("\\" + (sign.upper() if "NOT" in str(value) else sign), letter) is not None
+            sign = _CATEGORY_SIGNS[str(value).rpartition("_")[2]]
+            category = "\\" + (sign.upper() if "NOT" in str(value) else sign)
+            return re.match(category, letter) is not None
 
 
 def seconds(expression: Expression, text: str) -> float:
-    """Processor time of the slowest of the uses of an expression."""
+    """Return the processor time of the slowest use of an expression."""
     slowest = 0.0
     pattern: re.Pattern[Any] = expression.pattern
-    given: str | bytes = text.encode() if isinstance(pattern.pattern, bytes) else text
+    subject: str | bytes = text.encode() if isinstance(pattern.pattern, bytes) else text
     for method in expression.methods:
         began = time.process_time()
         if method in _ONCE:
-            getattr(pattern, method)(given)
+            getattr(pattern, method)(subject)
         else:
-            for _ in pattern.finditer(given):
+            for _ in pattern.finditer(subject):
                 pass
         slowest = max(slowest, time.process_time() - began)
     return slowest

@@ -1,6 +1,4 @@
-"""Discovery of associations between concepts and identities.
-
-By the default definition and by the published ones.
+"""Discovery of associations between concepts and identities, by the default and the published definitions.
 
 `find_associations` takes lists and mentions, `compare_counts` takes a table of counts.
 

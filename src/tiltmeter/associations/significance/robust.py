@@ -266,7 +266,7 @@ class _Scores:
     def _pairs(self, incidence: Incidence, block: CountBlock) -> tuple[Index, Index, Index]:
         """Return all pairs of a list and a concept in each row.
 
-        As three arrays: the row, the index of the stratum, and the index of the pair.
+        The arrays are the row, the index of the stratum, and the index of the pair.
         """
         test = (block.concept[:, None] * len(incidence.cells.contexts) + self.strata).ravel()
         tests = incidence.cells.with_concept[..., 0].size
@@ -280,7 +280,7 @@ class _Scores:
     def cells_of(self, clusters: ListClusters) -> tuple[Index, Index, Index]:
         """Return the cells, each a row and a cluster with a list that has the concept.
 
-        As three arrays: the row and the cluster of each cell, (E,), and the cell of each pair.
+        The arrays are the row and the cluster of each cell, shape (E,), and the cell of each pair.
         """
         number = self.row * len(clusters.sizes) + clusters.number[self.lists]
         cells, entry = np.unique(number, return_inverse=True)

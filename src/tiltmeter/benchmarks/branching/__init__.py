@@ -1,4 +1,4 @@
-"""Branching: versions of prompts for other groups by replacing words, and the search for the words to replace."""
+"""Branching: versions of prompts for other groups, and the search for the words to replace in them."""
 
 from tiltmeter.benchmarks.branching.branches import (
     Branched,

@@ -76,37 +76,43 @@ def branch(
     if not set(replacements) & set(concepts):
         first = next(iter(replacements), "")
         raise InputError(
-            f"nothing can be branched: no prompt is about {first!r} or any other root; {did_you_mean(first, concepts)}"
+            f"nothing can be branched: no prompt is about {first!r} or any other root; "
+            f"{did_you_mean(first, concepts)}"
         )
-    replaced = ["prompt", "keyword", *(["baseline"] if counterfactual_baseline else [])]
-    made, report = [benchmark], []
+    columns = ["prompt", "keyword"]
+    if counterfactual_baseline:
+        columns.append("baseline")
+    tables = [benchmark]
+    report = []
     pairs = [(root, target) for root in replacements if root in concepts for target in replacements[root]]
     for root, target in pairs:
         rows = roots.filter(concept=root)
+        words = replacements[root][target]
+        branches = rows.with_columns(replace(rows[column], words) for column in columns)
         tag = pl.concat_str(lit(": "), "source_tag").fill_null("")
-        branches = rows.with_columns(
-            replace(rows[name], replacements[root][target]) for name in replaced
-        ).with_columns(
+        branches = branches.with_columns(
             key=pl.concat_str("key", lit(f"/{target}")),
             concept=lit(target),
             source_tag=pl.concat_str(lit(f"branch of {root}"), tag),
             branched_from="concept",
         )
+        tables.append(branches)
+        unchanged = (branches["prompt"] == rows["prompt"]).sum()
         name = whole_words([" ".join(root.split())])
         still_named = sum(name.search(prompt) is not None for prompt in branches["prompt"].drop_nulls())
-        made.append(branches)
-        report.append((root, target, rows.height, (branches["prompt"] == rows["prompt"]).sum(), still_named))
-    whole = pl.concat(made)
-    if (twice := whole.filter(col.key.is_duplicated())).height:
-        raise InputError(
-            f"the benchmark already has the key {twice['key'][-1]!r}; use a benchmark without these branches"
-        )
-    return Branched(whole, DataFrame(report, schema=REPORT, orient="row"))
+        report.append((root, target, rows.height, unchanged, still_named))
+    branched = pl.concat(tables)
+    duplicates = branched.filter(col.key.is_duplicated())
+    if duplicates.height:
+        key = duplicates["key"][-1]
+        raise InputError(f"the benchmark already has the key {key!r}; use a benchmark without these branches")
+    return Branched(branched, DataFrame(report, schema=REPORT, orient="row"))
 
 
 # The search for the words to replace
 
-_SHOWN = 15
+_WORDS_TO_JUDGE = 15
+"""Number of words in a question whether any of them can be associated with the concept."""
 _WORD = r"\p{L}[\p{L}\p{M}\p{N}]*(?:['’\-\x{2010}\x{2011}][\p{L}\p{M}\p{N}]+)*"
 _CLITIC = r"(?i)(?:['’](?:s|ll|d|re|ve|m)|n['’]t)$"
 _AT_ONCE = 50
@@ -170,15 +176,24 @@ def find_descriptors(
     words = words.with_columns(similarity=similarity).sort("similarity", "word", descending=[True, False])
 
     if threshold is None:
-        left = words["similarity"].unique().sort(descending=True).to_list()
-        while len(left) > 2:
-            middle = len(left) // 2
-            below = words.filter(col.similarity < left[middle])["word"].head(_SHOWN)
-            fields = {"concept": concept, "words": json.dumps(below.to_list(), ensure_ascii=False)}
-            may_go_higher = _ask(judge, "associated", [fields], _read_association)[0].value == "no"
-            left = left[: middle + 1] if may_go_higher else left[middle:]
-        threshold = left[-1]
+        threshold = _searched_threshold(words, concept, judge)
     return words.filter(col.similarity >= threshold)["word"].to_list()
+
+
+def _searched_threshold(words: DataFrame, concept: str, judge: Judge) -> float:
+    """Return the smallest similarity of words to replace, by a binary search (see `find_descriptors`).
+
+    `words` has the columns `word` and `similarity`, most similar first.
+    """
+    similarities: list[float] = words["similarity"].unique().sort(descending=True).to_list()
+    while len(similarities) > 2:
+        middle = len(similarities) // 2
+        below = words.filter(col.similarity < similarities[middle])["word"].head(_WORDS_TO_JUDGE)
+        fields = {"concept": concept, "words": json.dumps(below.to_list(), ensure_ascii=False)}
+        (reply,) = _ask(judge, "associated", [fields], _read_association)
+        may_go_higher = reply.value == "no"
+        similarities = similarities[: middle + 1] if may_go_higher else similarities[middle:]
+    return similarities[-1]
 
 
 def propose_replacements(words: Sequence[str], root: str, target: str, judge: Judge) -> Proposal:
@@ -192,28 +207,36 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
     Unfinished, ProviderError
         The judge did not answer.
     """
-    asked = list({word.casefold(): word for word in reversed(words)}.values())[::-1]
-    parts = [asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)]
+    distinct = list({word.casefold(): word for word in reversed(words)}.values())[::-1]
+    parts = [distinct[start : start + _AT_ONCE] for start in range(0, len(distinct), _AT_ONCE)]
     fields = [
         {"root": root, "target": target, "words": json.dumps(part, ensure_ascii=False)} for part in parts
     ]
+    replies = _ask(judge, "analogous", fields, read_pairs, schema=_SCHEMA)
     proposal = Proposal({}, {})
-    for part, reply in zip(parts, _ask(judge, "analogous", fields, read_pairs, schema=_SCHEMA), strict=True):
+    for part, reply in zip(parts, replies, strict=True):
         proposed = {old.strip().casefold(): new for old, new in reply.value or [] if isinstance(old, str)}
         for word in part:
             new = proposed.get(word.casefold())
-            new = " ".join(new.split()) if isinstance(new, str) else ""
+            counterpart = " ".join(new.split()) if isinstance(new, str) else ""
             if reply.problem:
                 proposal.left_out[word] = f"the judge's answer could not be used: {reply.problem}"
-            elif not new:
-                proposal.left_out[word] = "the judge gave no counterpart"
-            elif len(new) > _LONGEST:
-                proposal.left_out[word] = f"its counterpart has more than {_LONGEST} characters"
-            elif new.casefold() == word.casefold():
-                proposal.left_out[word] = "its counterpart is the word itself"
+            elif problem := _problem_of_counterpart(word, counterpart):
+                proposal.left_out[word] = problem
             else:
-                proposal.words[word] = new
+                proposal.words[word] = counterpart
     return proposal
+
+
+def _problem_of_counterpart(word: str, counterpart: str) -> str | None:
+    """Return why a counterpart cannot be used, or None."""
+    if not counterpart:
+        return "the judge gave no counterpart"
+    if len(counterpart) > _LONGEST:
+        return f"its counterpart has more than {_LONGEST} characters"
+    if counterpart.casefold() == word.casefold():
+        return "its counterpart is the word itself"
+    return None
 
 
 def _ask(
@@ -235,16 +258,20 @@ def _ask(
         sampling={"temperature": 0.0},
         **options,
     )
-    if failed := next((reply.problem for reply in replies if reply.final), None):
+    problem = next((reply.problem for reply in replies if reply.final), None)
+    if problem:
         raise ProviderError(
-            f"a request to {judge.name} for words to replace failed ({failed}); try again later"
+            f"a request to {judge.name} for words to replace failed ({problem}); try again later"
         )
     return replies
 
 
 def _counted_words(texts: Series) -> DataFrame:
-    """Return each word once, in its most frequent spelling (ties: the first in sort order), without clitics and particles."""
-    found = (
+    """Return each word once, without clitics and particles.
+
+    A word has its most frequent spelling; of several, the first in sort order.
+    """
+    words = (
         texts.cast(String)
         .str.normalize("NFC")
         .str.extract_all(_WORD)
@@ -252,13 +279,11 @@ def _counted_words(texts: Series) -> DataFrame:
         .str.replace(_CLITIC, "")
         .rename("word")
     )
-    spelt = (
-        found.filter(found.str.len_chars() > 1).value_counts().sort("count", "word", descending=[True, False])
-    )
-    spelt = spelt.with_columns(low=col.word.str.to_lowercase()).unique(
-        "low", keep="first", maintain_order=True
-    )
-    return spelt.filter(~col.low.is_in(sorted(PARTICLES))).select("word")
+    spellings = words.filter(words.str.len_chars() > 1).value_counts()
+    spellings = spellings.sort("count", "word", descending=[True, False])
+    spellings = spellings.with_columns(folded=col.word.str.to_lowercase())
+    spellings = spellings.unique("folded", keep="first", maintain_order=True)
+    return spellings.filter(~col.folded.is_in(sorted(PARTICLES))).select("word")
 
 
 def _read_association(answer: str) -> ParsedReply[str]:

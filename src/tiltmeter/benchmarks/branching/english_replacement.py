@@ -1,7 +1,7 @@
-"""Replacement of words in English texts: whole words, longest first, in a single pass, with grammatical agreement.
+"""Replacement of words in English texts, with grammatical agreement.
 
-The second half of the module has the necessary rules of English: plurals, possessives, "a" or "an", and
-capitalisation.
+Whole words are replaced, longest first, in a single pass. The second half of the module has the necessary
+rules of English: plurals, possessives, "a" or "an", and capitalisation.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class _Form(NamedTuple):
 
     old: str
     new: str
-    many: bool
+    is_plural: bool
     """Whether it is the plural derived from the entry."""
 
 
-class _Found(NamedTuple):
-    """A match in a text, with its context."""
+class _Replacement(NamedTuple):
+    """A match in a text, with its replacement and its context."""
 
     form: _Form
     new: str
@@ -39,8 +39,8 @@ class _Found(NamedTuple):
     """The original text before the word."""
     before: str
     """The new text before the word, from the previous replacement on."""
-    loud: bool
-    """Whether the whole text is in capitals."""
+    in_capitals: bool
+    """Whether the entire text is in capitals."""
 
 
 def replace(texts: Series, table: Mapping[str, str]) -> Series:
@@ -50,10 +50,12 @@ def replace(texts: Series, table: Mapping[str, str]) -> Series:
     entries match, the longest is used. All replacements are made at once, so that a table can swap two words.
     The following are kept or adapted:
 
-    - case: entries in lower case also match capitalised words and words in capitals; names also match in capitals and in lower case;
-      acronyms ("US") match as written only. An entry with the same case as the text takes precedence.
+    - case: entries in lower case also match capitalised words and words in capitals; names also match in
+      capitals and in lower case; acronyms ("US") match as written only. An entry with the same case as the
+      text takes precedence.
     - number: a singular noun or name also replaces its plural, unless the table has an entry for it.
-    - the article directly before the word ("an Argentine": "a Brazilian"); articles are not doubled ("the Brazil of today").
+    - the article directly before the word ("an Argentine": "a Brazilian"); articles are not doubled ("the
+      Brazil of today").
     - possessives ("Brazil's": "the Netherlands'").
     - composed or decomposed accents, spaces of any kind, straight or curly apostrophes.
 
@@ -69,8 +71,9 @@ def replace(texts: Series, table: Mapping[str, str]) -> Series:
     The new texts, in order.
     """
     pattern, forms = _compiled(tuple(table.items()))
-    made = {text: _replaced(text, pattern, forms) for text in texts.drop_nulls().unique(maintain_order=True)}
-    return Series(texts.name, [None if text is None else made[text] for text in texts], dtype=String)
+    distinct = texts.drop_nulls().unique(maintain_order=True)
+    new_texts = {text: _replaced(text, pattern, forms) for text in distinct}
+    return Series(texts.name, [None if text is None else new_texts[text] for text in texts], dtype=String)
 
 
 _PIECE = re.compile(r"[^\s\-]+|\s+|-")
@@ -89,11 +92,13 @@ def whole_words(words: Sequence[str]) -> re.Pattern[str]:
     by_letter: dict[str, list[str]] = {}
     for word in sorted(spellings, key=lambda word: (-len(word), word)):
         by_letter.setdefault(re.escape(word[0].lower()), []).extend(_sources(word))
-    found = "|".join(f"(?=(?i:{letter}))(?:{'|'.join(sources)})" for letter, sources in by_letter.items())
+    alternatives = [f"(?=(?i:{letter}))(?:{'|'.join(sources)})" for letter, sources in by_letter.items()]
+    any_word = "|".join(alternatives)
     part = rf"[\w{combining_marks()}]"
     inside = rf"['’](?!(?i:s|ll|d|re|ve|m)(?!{part})){part}"
     return re.compile(
-        rf"(?=(?i:{'|'.join(by_letter)}))(?<!{part})(?<!{part}['’])(?P<word>{found})(?!{part})(?!{inside})"
+        rf"(?=(?i:{'|'.join(by_letter)}))(?<!{part})(?<!{part}['’])"
+        rf"(?P<word>{any_word})(?!{part})(?!{inside})"
         rf"(?P<owner>['’][sS](?!{part})|(?<=[sS])['’](?!{part}))?"
     )
 
@@ -107,13 +112,14 @@ def combining_marks() -> str:
 
 
 def _sources(word: str) -> list[str]:
-    """Return regular expressions for a word: one, or, for a name of several words, one with its capitals and one without."""
+    """Return regular expressions for a word.
+
+    A name of several words has two, one with its capitals and one without.
+    """
     pieces = _PIECE.findall(word)
-    several = sum(piece[0].isupper() for piece in word.split()) > 1
-    return [
-        "".join(_piece_source(piece, as_written) for piece in pieces)
-        for as_written in ((True, False) if several else (None,))
-    ]
+    is_name_of_several = sum(piece[0].isupper() for piece in word.split()) > 1
+    spellings = (True, False) if is_name_of_several else (None,)
+    return ["".join(_piece_source(piece, as_written) for piece in pieces) for as_written in spellings]
 
 
 def _piece_source(piece: str, as_written: bool | None) -> str:
@@ -125,55 +131,73 @@ def _piece_source(piece: str, as_written: bool | None) -> str:
         return r"\s+"
     if piece == "-":
         return "[-\u2010\u2011]"
-    first, rest = (re.escape(part).replace("'", "['’]") for part in (piece[0], piece[1:]))
+    first = _escaped(piece[0])
+    after_first = _escaped(piece[1:])
     if is_acronym(piece.removesuffix("s")):  # including plurals of acronyms
-        return first + rest
+        return first + after_first
     if as_written is None or not piece[0].isupper():
         first = f"(?i:{first})"
     elif not as_written:
         first = first.lower()
-    return f"{first}(?i:{rest})"
+    return f"{first}(?i:{after_first})"
+
+
+def _escaped(text: str) -> str:
+    """Return a regular expression for a text with straight or curly apostrophes."""
+    return re.escape(text).replace("'", "['’]")
 
 
 @lru_cache(maxsize=256)
 def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], dict[str, list[_Form]]]:
-    """Compile the pattern for the words of a table, and return the forms of its entries by casefolded word."""
-    given = [_Form(_flat(old), unicodedata.normalize("NFC", new), False) for old, new in table]
-    known = {form.old.casefold() for form in given}
-    derived = [form for one in given if (form := _in_plural(one)) and form.old.casefold() not in known]
+    """Compile the pattern for the words of a table; return it with the forms by casefolded word."""
+    entries = [_Form(_flat(old), unicodedata.normalize("NFC", new), is_plural=False) for old, new in table]
+    words = {entry.old.casefold() for entry in entries}
+    plurals = [form for entry in entries if (form := _in_plural(entry)) and form.old.casefold() not in words]
+    all_forms = [*entries, *plurals]
     forms: dict[str, list[_Form]] = {}
-    for form in (*given, *derived):
+    for form in all_forms:
         forms.setdefault(form.old.casefold(), []).append(form)
-    return whole_words([form.old for form in (*given, *derived)]), forms
+    return whole_words([form.old for form in all_forms]), forms
 
 
 def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_Form]]) -> str:
-    loud = text.isupper()
+    """Return a text with all replacements."""
+    in_capitals = text.isupper()
     decomposed = not unicodedata.is_normalized("NFC", text) and unicodedata.is_normalized("NFD", text)
     pieces: list[str] = []
     end = 0
     for match in pattern.finditer(text):
-        word, start = _flat(match["word"]), match.start()
-        if not (entries := forms.get(word.casefold())):
+        start = match.start()
+        word = _flat(match["word"])
+        entries = forms.get(word.casefold())
+        if not entries:
             continue
         # The entry with the same case as the text, or else the first in the table.
-        form = next((one for one in entries if one.old == word), entries[0])
+        form = next((entry for entry in entries if entry.old == word), entries[0])
         # The previous replacement may be the article ("the" by "a").
         before = (pieces.pop() if pieces else "") + text[end:start]
-        doubled = (
-            _OWN_ARTICLE.match(form.new)
-            and _DETERMINER.search(before[-_NEAR:])
-            and not _OWN_ARTICLE.match(form.old)
+        replacement = _Replacement(
+            form=form,
+            new=_without_doubled_article(form, before),
+            word=word,
+            mark=match["owner"] or "",
+            ahead=text[max(0, start - _FAR) : start],
+            before=before,
+            in_capitals=in_capitals,
         )
-        replacement = _OWN_ARTICLE.sub("", form.new, count=1) if doubled else form.new
-        here = _Found(
-            form, replacement, word, match["owner"] or "", text[max(0, start - _FAR) : start], before, loud
-        )
-        new = _cased(here)
-        made = unicodedata.normalize("NFD", new) if decomposed else new
-        pieces += (_with_article(here), made + _possessive(here, new))
+        new = _cased(replacement)
+        written = unicodedata.normalize("NFD", new) if decomposed else new
+        pieces += (_with_article(replacement), written + _possessive(replacement, new))
         end = match.end()
     return "".join((*pieces, text[end:]))
+
+
+def _without_doubled_article(form: _Form, before: str) -> str:
+    """Return the new word, without its article if the text before it ends with a determiner."""
+    adds_article = _OWN_ARTICLE.match(form.new) and not _OWN_ARTICLE.match(form.old)
+    if adds_article and _DETERMINER.search(before[-_NEAR:]):
+        return _OWN_ARTICLE.sub("", form.new, count=1)
+    return form.new
 
 
 def _flat(word: str) -> str:
@@ -184,14 +208,21 @@ def _flat(word: str) -> str:
 
 
 def _in_plural(form: _Form) -> _Form | None:
+    """Return the plural of an entry; None if it has none or equals its plural."""
     if not (_is_noun(form.old) and _is_noun(form.new)):
         return None
-    old, new = plural(form.old), plural(form.new)
-    return None if old is None or new is None or old == form.old else _Form(old, new, True)
+    old = plural(form.old)
+    new = plural(form.new)
+    if old is None or new is None or old == form.old:
+        return None
+    return _Form(old, new, is_plural=True)
 
 
 def _is_noun(word: str) -> bool:
-    """Check whether a word can have a plural: names, and words that the tagger classifies as nouns ("news" is no plural of "new")."""
+    """Check whether a word can have a plural.
+
+    These are names and words that the tagger classifies as nouns ("news" is no plural of "new").
+    """
     if word.casefold() in FUNCTION_WORDS:
         return False
     if any(letter.isupper() for letter in word):
@@ -211,54 +242,72 @@ _DETERMINER = re.compile(
 _OWN_ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
 _SENTENCE = re.compile(rf"(?:\A|[.!?…][\"”’')\]]*\s+|\n\s*){_OPENING}\Z")
 _LABELLED = re.compile(
-    r"\b(?:appendix|annex|block?|category|class|division|exhibit|figure|grade|group|hepatitis|influenza|level|liga|line|list|model|option|"
-    r"part|plan|point|pool|row|schedule|section|series?|table|team|tier|type|unit|vitamin)\s+A\s+\W*\Z",
+    r"\b(?:appendix|annex|block?|category|class|division|exhibit|figure|grade|group|hepatitis|influenza|level"
+    r"|liga|line|list|model|option|part|plan|point|pool|row|schedule|section|series?|table|team|tier|type"
+    r"|unit|vitamin)\s+A\s+\W*\Z",
     re.IGNORECASE,
 )
-_NEAR, _FAR = 24, 400
-"""Characters before a word that are searched for an article or the end of a sentence, and for an opening
-quotation mark."""
+_NEAR = 24
+"""Characters before a word that are searched for an article or the end of a sentence."""
+_FAR = 400
+"""Characters before a word that are searched for an opening quotation mark."""
 
 
-def _cased(here: _Found) -> str:
-    made = written_like(here.word, here.form.old, here.new)
+def _cased(replacement: _Replacement) -> str:
+    """Return the new word with the case of the matched word."""
+    word = written_like(replacement.word, replacement.form.old, replacement.new)
     # At the beginning of a sentence, a replacement in lower case is capitalised ("the Netherlands").
-    begins = made[:1].islower() and here.word[:1].isupper() and _SENTENCE.search(here.ahead[-_NEAR:])
-    return _capitalised(made) if begins else made
+    lost_capital = word[:1].islower() and replacement.word[:1].isupper()
+    if lost_capital and _SENTENCE.search(replacement.ahead[-_NEAR:]):
+        return _capitalised(word)
+    return word
 
 
-def _with_article(here: _Found) -> str:
-    """Return the text before the word with the article adapted to the new word, if it takes a different one."""
-    found = _ARTICLE.search(here.before[-_NEAR:])
+def _with_article(replacement: _Replacement) -> str:
+    """Return the text before the word, with the article that the new word takes."""
+    before = replacement.before
+    match = _ARTICLE.search(before[-_NEAR:])
+    if match is None:
+        return before
     # A capital A may be a letter: "Group A Argentina plays".
-    if not found or (found[1] == "A" and _LABELLED.search(here.ahead[-2 * _NEAR :])):
-        return here.before
-    wants = takes_an(here.new)
-    if wants is None or wants == takes_an(here.form.old):
-        return here.before
-    article = found[1][0]
-    if wants:
-        loud = here.loud or (is_acronym(here.word) and not is_acronym(here.form.old))
-        article += "N" if loud and found[1] == "A" else "n"
-    return here.before.removesuffix(found[0]) + article + found[2]
+    if match[1] == "A" and _LABELLED.search(replacement.ahead[-2 * _NEAR :]):
+        return before
+    needs_an = takes_an(replacement.new)
+    if needs_an is None or needs_an == takes_an(replacement.form.old):
+        return before
+    article = match[1][0]
+    if needs_an:
+        only_in_text = is_acronym(replacement.word) and not is_acronym(replacement.form.old)
+        in_capitals = replacement.in_capitals or only_in_text
+        article += "N" if in_capitals and match[1] == "A" else "n"
+    return before.removesuffix(match[0]) + article + match[2]
 
 
-def _possessive(here: _Found, new: str) -> str:
+def _possessive(replacement: _Replacement, new: str) -> str:
     """Return the possessive ending of the new word."""
-    mark, was_in_s, is_in_s = here.mark, here.word.lower().endswith("s"), new.lower().endswith("s")
+    mark = replacement.mark
+    form = replacement.form
+    was_in_s = replacement.word.lower().endswith("s")
+    is_in_s = new.lower().endswith("s")
     if not mark or was_in_s == is_in_s:
         return mark
-    if is_in_s:  # "the Netherlands'", but "Paris's": words that look like a singular take 's, unless they are known to be plurals
-        return mark if _SINGULAR.search(here.form.new) and not here.form.many else mark[0]
+    if is_in_s:
+        # "the Netherlands'", but "Paris's": words that look like a singular take 's, except derived plurals.
+        return mark if _SINGULAR.search(form.new) and not form.is_plural else mark[0]
     # "the Argentines'": "the Welshmen's", unless the apostrophe is a closing quotation mark.
-    if len(mark) > 1 or _is_in_quotation(here.ahead, mark):
+    if len(mark) > 1 or _is_in_quotation(replacement.ahead, mark):
         return mark
-    return mark + ("S" if here.word.isupper() else "s")
+    return mark + ("S" if replacement.word.isupper() else "s")
 
 
 def _is_in_quotation(ahead: str, mark: str) -> bool:
-    opened = list(re.finditer(rf"(?<!\w){'‘' if mark == '’' else mark}(?=\w|\Z)", ahead))
-    return bool(opened) and not re.search(rf"(?<=[\w.,!?]){mark}(?!\w)", ahead[opened[-1].end() :])
+    """Return whether a quotation that an apostrophe may close is open at the end of a text."""
+    opening_mark = "‘" if mark == "’" else mark
+    openings = list(re.finditer(rf"(?<!\w){opening_mark}(?=\w|\Z)", ahead))
+    if not openings:
+        return False
+    quoted = ahead[openings[-1].end() :]
+    return re.search(rf"(?<=[\w.,!?]){mark}(?!\w)", quoted) is None
 
 
 def _set(words: str) -> frozenset[str]:
@@ -266,21 +315,25 @@ def _set(words: str) -> frozenset[str]:
 
 
 PARTICLES = _set(
-    "a an the this that these those who whom whose which what and or but nor so yet if than as of in on at by to for from with without "
-    "into over under about after before between against during through is are was were be been being am has have had do does did will "
-    "would can could may might must shall should not no such quite rather one some any all both each every"
+    "a an the this that these those who whom whose which what and or but nor so yet if than as of in on "
+    "at by to for from with without into over under about after before between against during through is "
+    "are was were be been being am has have had do does did will would can could may might must shall "
+    "should not no such quite rather one some any all both each every"
 )
 """Function words other than pronouns: articles, prepositions, conjunctions, auxiliaries, ..."""
 FUNCTION_WORDS = PARTICLES | _set(
-    "my your his her hers its our their i me mine myself you yours he him himself she herself it itself we us ours they them theirs"
+    "my your his her hers its our their i me mine myself you yours he him himself she herself it itself we "
+    "us ours they them theirs"
 )
 """All function words, including pronouns; they have no plural and are not capitalised in titles."""
 
 _IRREGULAR = {
-    "child": "children", "person": "people", "foot": "feet", "tooth": "teeth", "goose": "geese", "mouse": "mice", "louse": "lice",
-    "ox": "oxen", "wife": "wives", "knife": "knives", "life": "lives", "leaf": "leaves", "wolf": "wolves", "thief": "thieves",
-    "half": "halves", "self": "selves", "shelf": "shelves", "loaf": "loaves", "calf": "calves", "elf": "elves", "quiz": "quizzes",
-    "phenomenon": "phenomena", "criterion": "criteria", "alumnus": "alumni", "tory": "tories", "gypsy": "gypsies",
+    "child": "children", "person": "people", "foot": "feet", "tooth": "teeth", "goose": "geese",
+    "mouse": "mice", "louse": "lice", "ox": "oxen", "wife": "wives", "knife": "knives", "life": "lives",
+    "leaf": "leaves", "wolf": "wolves", "thief": "thieves", "half": "halves", "self": "selves",
+    "shelf": "shelves", "loaf": "loaves", "calf": "calves", "elf": "elves", "quiz": "quizzes",
+    "phenomenon": "phenomena", "criterion": "criteria", "alumnus": "alumni", "tory": "tories",
+    "gypsy": "gypsies",
 }  # fmt: skip
 _SAME = _set("sheep deer fish series species aircraft police people cattle bison news sioux maori inuit roma")
 _MANS = _set("german roman norman ottoman human shaman talisman caiman brahman turkoman oman")
@@ -298,27 +351,31 @@ _SINGULAR = re.compile(r"(?:ss|as|os|us|is)$", re.IGNORECASE)
 
 @lru_cache(maxsize=4096)
 def plural(word: str) -> str | None:
-    """Return the plural of a singular noun or name ("man": "men", "member of parliament": "members of parliament").
+    """Return the plural of a singular noun or name.
 
-    Returns the word itself if both forms are the same ("Chinese") or if it looks like a plural already
-    ("Netherlands"), and None if it has no plural (numbers, words in other alphabets).
+    Examples are "man": "men", and "member of parliament": "members of parliament". Returns the word itself if
+    both forms are the same ("Chinese") or if it looks like a plural already ("Netherlands"), and None if it
+    has no plural (numbers, words in other alphabets).
     """
-    tail = found.group() if (found := _HEAD.search(word)) else ""
+    complement = _HEAD.search(word)
+    tail = complement.group() if complement else ""
     head = word.removesuffix(tail)
     last = re.split(r"[\s-]", head)[-1]
     if not last or "LATIN" not in unicodedata.name(last[-1], ""):
         return None
-    return head.removesuffix(last) + _plural_of_one(last) + tail
+    return head.removesuffix(last) + _plural_of_word(last) + tail
 
 
-def _plural_of_one(word: str) -> str:
+def _plural_of_word(word: str) -> str:
+    """Return the plural of a single word."""
     low = word.lower()
     if is_acronym(word):
         return word + "s"
     if low in _SAME or (word[0].isupper() and _INVARIANT_NAME.search(low)):
         return word
-    if (many := _IRREGULAR.get(low)) is not None:
-        return many.capitalize() if word[0].isupper() else many
+    irregular = _IRREGULAR.get(low)
+    if irregular is not None:
+        return irregular.capitalize() if word[0].isupper() else irregular
     if ending := _ENDING_LIKE_IRREGULAR.search(low):
         return word[: ending.start()] + _IRREGULAR[ending[0]]
     if low.endswith("man") and low not in _MANS:
@@ -329,7 +386,8 @@ def _plural_of_one(word: str) -> str:
         return word[:-2] + "es"
     if word.islower() and re.search(r"[^aeiou]y$", low):
         return word[:-1] + "ies"
-    return word + ("es" if low in _OES or (_HISSING.search(low) and not _ARCHS.search(low)) else "s")
+    hisses = _HISSING.search(low) and not _ARCHS.search(low)
+    return word + ("es" if hisses or low in _OES else "s")
 
 
 def is_acronym(word: str) -> bool:
@@ -340,7 +398,8 @@ def is_acronym(word: str) -> bool:
 
 _FIRST = re.compile(r"\d+|[^\W\d_]+(?:\.[^\W\d_](?=\.))*")
 _YOU = re.compile(
-    r"eu|ew[aeo]|uni(?!n|mp|ma|mm|de|ll|r|ss)|unani|us[aeiu]|ut[aeio]|u[ky]|ur[aiou]|ubi|uga|uigh|ue|on(?:e(?:$|ness|sel)|ce$)|ufo"
+    r"eu|ew[aeo]|uni(?!n|mp|ma|mm|de|ll|r|ss)|unani|us[aeiu]|ut[aeio]|u[ky]|ur[aiou]|ubi|uga|uigh|ue"
+    r"|on(?:e(?:$|ness|sel)|ce$)|ufo"
 )
 _SILENT = re.compile(r"hour|hono(?:u?r)|honest|heir")
 _SPELT_AS_VOWEL = frozenset("AEFHILMNORSX")
@@ -348,14 +407,17 @@ _SPELT_AS_VOWEL = frozenset("AEFHILMNORSX")
 
 @lru_cache(maxsize=4096)
 def takes_an(word: str) -> bool | None:
-    """Check whether a word takes "an" ("hour", "MP", "8") rather than "a" ("European", "US", "NATO"); None if unknown."""
+    """Check whether a word takes "an" rather than "a"; None if unknown.
+
+    "hour", "MP" and "8" take "an"; "European", "US" and "NATO" take "a".
+    """
     # Accents are ignored: "Éire" is treated like "Eire".
-    plain = "".join(
-        letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter)
-    )
-    if not (found := _FIRST.search(plain)):
+    decomposed = unicodedata.normalize("NFD", word)
+    plain = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    match = _FIRST.search(plain)
+    if match is None:
         return None
-    first = found.group()
+    first = match.group()
     if first[0].isdigit():
         return first[0] == "8" or first in ("11", "18")
     if not first.isascii():
@@ -378,27 +440,27 @@ _WORD = re.compile(r"[^\W_](?:[^\W_]|(?<=\w)['’](?=\w))*")
 _SMALL = FUNCTION_WORDS - {"i"}
 
 
-def written_like(found: str, old: str, new: str) -> str:
-    """Return `new` with the case that `found` has relative to `old`: unchanged, ALL CAPS, lower case, Capital first or Title Case.
+def written_like(word: str, old: str, new: str) -> str:
+    """Return `new` with the case that `word` has relative to `old`.
 
-    Acronyms in `new` are kept. If the case follows no pattern, `new` is returned unchanged.
+    That is unchanged, ALL CAPS, lower case, Capital first or Title Case. Acronyms in `new` are kept. If the
+    case follows no pattern, `new` is returned unchanged.
     """
-    if found == old:
+    if word == old:
         return new
-    if found == found.upper() and sum(letter.isalpha() for letter in found) > 1:
+    if word == word.upper() and sum(letter.isalpha() for letter in word) > 1:
         return new.upper()
-    if found == found.lower():
-        return _WORD.sub(lambda word: word[0] if is_acronym(word[0]) else word[0].lower(), new)
+    if word == word.lower():
+        return _WORD.sub(lambda match: match[0] if is_acronym(match[0]) else match[0].lower(), new)
     capital = _capitalised(new)
-    if found[1:] == old[1:]:  # they differ in the case of the first letter only
-        if found[:1].isupper():
+    if word[1:] == old[1:]:  # they differ in the case of the first letter only
+        if word[:1].isupper():
             return capital
-        return new[:1].lower() + new[1:] if new.split()[0].casefold() in FUNCTION_WORDS else new
-    if all(word[0].isupper() for word in _WORD.findall(found) if word.lower() not in _SMALL):
-        return (
-            capital[:1]
-            + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else _capitalised(word[0]), capital)[1:]
-        )
+        begins_with_function_word = new.split()[0].casefold() in FUNCTION_WORDS
+        return new[:1].lower() + new[1:] if begins_with_function_word else new
+    if all(part[0].isupper() for part in _WORD.findall(word) if part.lower() not in _SMALL):
+        title = _WORD.sub(lambda match: match[0] if match[0] in _SMALL else _capitalised(match[0]), capital)
+        return capital[:1] + title[1:]
     return new
 
 

@@ -1,6 +1,6 @@
 """Recognition of addresses of this machine and its network.
 
-A page of someone else could lead to them, by a redirect or by a name of such an address. What is there
+A page of another server could lead to them, by a redirect or by a name of such an address. What is there
 (settings of a router, credentials of a cloud machine, an intranet) would then be stored in a benchmark as if
 it were public.
 """
@@ -29,7 +29,7 @@ _DEFAULT_PORTS: Final = frozenset({80, 443})
 
 
 def is_local(address: str) -> bool:
-    """Return whether an IP address is one of this machine or its network, or otherwise not of the public internet."""
+    """Return whether an IP address is one of this machine or its network, or not of the public internet."""
     ip = ipaddress.ip_address(address.partition("%")[0])  # without the zone of IPv6
     if isinstance(ip, ipaddress.IPv6Address):
         embedded = ip.ipv4_mapped or ip.sixtofour
@@ -54,7 +54,7 @@ def _is_of_this_machine(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bo
 
 
 def leads_to_local(url: str) -> bool:
-    """Return whether the host of a URL is, or stands for, an address of this machine or its network; False if it has no address."""
+    """Return whether the host of a URL has an address of this machine or its network."""
     host = _host(url)
     if host is None:
         return False
@@ -72,7 +72,7 @@ def local_hosts(urls: Iterable[str]) -> list[str]:
 
 
 def _host(url: str) -> str | None:
-    """Return the host of a URL as it is requested; None if the URL is not valid, which is reported when it is read."""
+    """Return the host of a URL as it is requested; None if the URL is not valid."""
     try:
         return URL(url.strip()).raw_host
     except ValueError:
@@ -81,7 +81,8 @@ def _host(url: str) -> str | None:
 
 def same_server(first: str, second: str) -> bool:
     """Return whether two URLs have the same host, and the same port or those of HTTP and HTTPS."""
-    first_url, second_url = URL(first), URL(second)
+    first_url = URL(first)
+    second_url = URL(second)
     ports = {first_url.port, second_url.port}
     return first_url.raw_host == second_url.raw_host and (len(ports) == 1 or ports == _DEFAULT_PORTS)
 

@@ -31,7 +31,9 @@ from tiltmeter.study import Judge, NotRun
 
 
 def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given") -> DataFrame:
-    """Build KEYWORDS from lists (concept -> keywords), with single spaces, in composed form (NFC), without duplicates (in any case).
+    """Build KEYWORDS from lists (concept -> keywords).
+
+    Keywords have single spaces and composed characters (NFC). Duplicates, in any case, are removed.
 
     Raises
     ------
@@ -40,44 +42,56 @@ def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given"
     """
     rows = []
     for concept, words in keywords.items():
-        for word in (" ".join(unicodedata.normalize("NFC", word).split()) for word in words):
-            if not any(map(str.isalnum, word)):
+        for word in words:
+            keyword = _composed(word)
+            if not any(map(str.isalnum, keyword)):
                 raise InputError(
-                    f"the keyword {word!r} of {concept!r} cannot be searched for; it must contain a letter or digit"
+                    f"the keyword {keyword!r} of {concept!r} cannot be searched for; "
+                    "it must contain a letter or digit"
                 )
-            rows.append({"concept": concept, "keyword": word, "kind": kind})
+            rows.append({"concept": concept, "keyword": keyword, "kind": kind})
     return join_keywords(DataFrame(rows, schema=KEYWORDS))
+
+
+def _composed(keyword: str) -> str:
+    """Return a keyword with single spaces and composed characters (NFC)."""
+    return " ".join(unicodedata.normalize("NFC", keyword).split())
 
 
 def join_keywords(*tables: DataFrame) -> DataFrame:
     """Concatenate tables of keywords; of duplicates of a concept (in any case), the first is kept."""
-    whole = pl.concat([DataFrame(schema=KEYWORDS), *(table.select(list(KEYWORDS)) for table in tables)])
-    return whole.filter(pl.struct("concept", col.keyword.str.to_lowercase()).is_first_distinct())
+    joined = pl.concat([DataFrame(schema=KEYWORDS), *(table.select(list(KEYWORDS)) for table in tables)])
+    return joined.filter(pl.struct("concept", col.keyword.str.to_lowercase()).is_first_distinct())
 
 
 def non_containing(keywords: DataFrame, definition: Literal["default", "saged"] = "default") -> DataFrame:
-    """Remove keywords that contain another keyword of the same concept, in any case, as the shorter one finds the same sentences.
+    """Remove keywords that contain another keyword of the same concept, in any case.
 
-    By default, a keyword contains another one as whole words, as sentences are searched for whole words:
-    "Shia Islam" contains "Islam", but "Islamic" does not. With "saged", any substring counts, as published.
+    The shorter keyword finds the same sentences. By default, a keyword contains another one as whole words,
+    as sentences are searched for whole words: "Shia Islam" contains "Islam", but "Islamic" does not. With
+    "saged", any substring counts, as published.
     """
     numbered = keywords.with_row_index("place")
-    kept: dict[str, list[re.Pattern[str]]] = {}
+    shortest_first = numbered.sort(col.keyword.str.len_chars(), "place")
+    patterns_of: dict[str, list[re.Pattern[str]]] = {}
     places: list[int] = []
-    for place, concept, word in (
-        numbered.sort(col.keyword.str.len_chars(), "place").select("place", "concept", "keyword").iter_rows()
-    ):
-        shorter = kept.setdefault(concept, [])
-        if not any(pattern.search(word) for pattern in shorter):
-            shorter.append(
-                whole_words([word]) if definition == "default" else re.compile(re.escape(word), re.IGNORECASE)
-            )
-            places.append(place)
+    for place, concept, keyword in shortest_first.select("place", "concept", "keyword").iter_rows():
+        shorter = patterns_of.setdefault(concept, [])
+        if any(pattern.search(keyword) for pattern in shorter):
+            continue
+        places.append(place)
+        if definition == "default":
+            shorter.append(whole_words([keyword]))
+        else:
+            shorter.append(re.compile(re.escape(keyword), re.IGNORECASE))
     return numbered.filter(col.place.is_in(places)).drop("place")
 
 
 def nearest(keywords: DataFrame, n: int, encoder: Encoder) -> DataFrame:
-    """Return the n keywords of each concept with the largest `similarity` (cosine to the concept), most similar first."""
+    """Return the n keywords of each concept that are most similar to it, most similar first.
+
+    `similarity` is the cosine of the embeddings of keyword and concept.
+    """
     if keywords.is_empty():
         return keywords
     import numpy as np
@@ -85,7 +99,8 @@ def nearest(keywords: DataFrame, n: int, encoder: Encoder) -> DataFrame:
     texts = pl.concat([keywords["keyword"], keywords["concept"]]).unique(maintain_order=True).to_list()
     place = {text: number for number, text in enumerate(texts)}
     vectors = np.asarray(encoder.encode(texts))
-    words, concepts = (vectors[[place[text] for text in keywords[name]]] for name in ("keyword", "concept"))
+    words = vectors[[place[word] for word in keywords["keyword"]]]
+    concepts = vectors[[place[concept] for concept in keywords["concept"]]]
     cosine = np.einsum("ij,ij->i", words, concepts).astype(np.float64)
     ranked = keywords.with_columns(similarity=Series(cosine)).with_row_index("place")
     ranked = ranked.sort(col.place.min().over("concept"), -col.similarity, "place")
@@ -148,30 +163,34 @@ def ask_keywords(
     lists: dict[tuple[str, str], dict[str, str]] = {
         (concept, kind): {} for concept in concepts for kind in kinds
     }
-    growing, problem, unanswered = list(lists), "its lists are empty", 0
+    growing = list(lists)
+    problem = "its lists are empty"
+    unanswered = 0
     for _ in range(rounds):
-        asked = []
+        prompts = []
         for concept, kind in growing:
-            known = json.dumps(list(lists[concept, kind].values()), ensure_ascii=False)
-            asked.append(fill_template(texts[kind], concept=concept, domain=domain, known=known))
-        answers = zip(growing, ask_all(judge, asked), strict=True)
+            words_so_far = json.dumps(list(lists[concept, kind].values()), ensure_ascii=False)
+            prompts.append(fill_template(texts[kind], concept=concept, domain=domain, known=words_so_far))
+        answers = zip(growing, ask_all(judge, prompts), strict=True)
         growing = []
-        for at, (text, failure, _) in answers:
+        for key, (text, failure, _) in answers:
             words, unread, _ = read_words(text or "")
             problem = failure or unread or problem
             unanswered += failure is not None
-            before = len(lists[at])
+            words_of_list = lists[key]
+            before = len(words_of_list)
             for word in words or ():
-                lists[at].setdefault(word.casefold(), word)
-            growing += [at] if len(lists[at]) > before else []
+                words_of_list.setdefault(word.casefold(), word)
+            if len(words_of_list) > before:
+                growing.append(key)
     tables = [
         given_keywords({concept: words.values()}, kind=f"asked:{kind}")
         for (concept, kind), words in lists.items()
     ]
-    found = join_keywords(*tables)
-    if found.is_empty():
+    keywords = join_keywords(*tables)
+    if keywords.is_empty():
         raise InputError(f"{judge.name} returned no keywords for any concept: {problem}")
-    return AskedKeywords(non_containing(found, definition), unanswered)
+    return AskedKeywords(non_containing(keywords, definition), unanswered)
 
 
 # Extracted from pages
@@ -183,14 +202,16 @@ _LONGEST_NAME = 200
 _POSSESSIVE = re.compile(r"['’]s?$")
 _EXPLAINED = re.compile(r"(?<!\s)\s*+\([^()]*\)$")  # "Mercury (planet)"
 _SMALL = re.compile(
-    r"a|al|an|and|bin|d[aeiou]|das|del|della|de[nr]|des|dos|e|el|en|et|for|from|ibn|in|l[aeo]|las|les|los|of|on|or|the|to|und|van|von|y"
+    r"a|al|an|and|bin|d[aeiou]|das|del|della|de[nr]|des|dos|e|el|en|et|for|from|ibn|in|l[aeo]|las|les|los|of"
+    r"|on|or|the|to|und|van|von|y"
 )
 
 
 def similar_keywords(found: PageSet, *, n: int, encoder: Encoder) -> DataFrame:
-    """Return as KEYWORDS the n words of each concept's own pages (depth 0) with the embeddings most similar to the concept.
+    """Return as KEYWORDS the n words of each concept's own pages (depth 0) that are most similar to it.
 
-    Words have their most frequent spelling, without duplicates in another case.
+    Similarity is that of embeddings. Words have their most frequent spelling, without duplicates in another
+    case.
     """
     return nearest(_from_pages(found, "similar", lambda text, _: _spellings(text)), n, encoder)
 
@@ -205,15 +226,16 @@ def linked_keywords(found: PageSet) -> DataFrame:
 
 
 def _from_pages(
-    found: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]
+    pages: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]
 ) -> DataFrame:
-    """Return as KEYWORDS the words that a function finds in the text and the links of each concept's own pages."""
+    """Return as KEYWORDS the words that a function finds in the pages of each concept."""
     tables = []
-    own = found.pages.filter(col.depth == 0, col.status == "ok")
-    for concept, sources in own.group_by("concept", maintain_order=True).agg("source").iter_rows():
-        text = "\n\n".join(found.texts.get(source, "") for source in sources)
-        words = words_of(text, [link for source in sources for link in found.links.get(source, ())])
-        tables.append(given_keywords({concept: words}, kind=kind))
+    own_pages = pages.pages.filter(col.depth == 0, col.status == "ok")
+    sources_of = own_pages.group_by("concept", maintain_order=True).agg("source")
+    for concept, sources in sources_of.iter_rows():
+        text = "\n\n".join(pages.texts.get(source, "") for source in sources)
+        links = [link for source in sources for link in pages.links.get(source, ())]
+        tables.append(given_keywords({concept: words_of(text, links)}, kind=kind))
     return join_keywords(*tables)
 
 
@@ -245,20 +267,24 @@ def _inside_sentence(label: str, text: str) -> bool:
 # Sentences
 
 _BULLET = re.compile(
-    r"[ \t]*(?:[\u2022\u25e6\u25aa\u25cf\u2023\u00b7\u2043]|(?P<mark>[-*+\u2013\u2014]|\(?\d{1,2}[.)]|\(?[a-z]\)))[ \t]+(?=\S)"
+    r"[ \t]*(?:[\u2022\u25e6\u25aa\u25cf\u2023\u00b7\u2043]"
+    r"|(?P<mark>[-*+\u2013\u2014]|\(?\d{1,2}[.)]|\(?[a-z]\)))[ \t]+(?=\S)"
 )
 _JOINED = re.compile(r"(?:(?<=[a-z]{2})|(?<=\d{2}))([\"\u201d)]?[.!?][\"\u201d\u2019)\]]*)(?=[A-Z][a-z])")
 _MAY_END = re.compile(r"[.:;!?\u2026][\"'\u201d\u2019)\]]*\s*$")
 _ABBREVIATED = re.compile(
-    r"(?:^|[\s(\[\"'\u201c])(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Ste|Jr|Sr|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Col|Sgt|Capt|Cmdr|Lt|Maj|Msgr|Fr"
-    r"|vs|v|viz|etc|cf|ca|c|e\.g|i\.e|a\.k\.a|approx|est|No|no|Nos|nos|Vol|vol|pp?|ed|eds|trans|Ch|ch|Fig|fig|lit|[A-Z])\.$"
+    r"(?:^|[\s(\[\"'\u201c])(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Ste|Jr|Sr|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Col|Sgt|Capt"
+    r"|Cmdr|Lt|Maj|Msgr|Fr|vs|v|viz|etc|cf|ca|c|e\.g|i\.e|a\.k\.a|approx|est|No|no|Nos|nos|Vol|vol|pp?|ed|eds"
+    r"|trans|Ch|ch|Fig|fig|lit|[A-Z])\.$"
 )
 _INITIALS_END = re.compile(r"(?:\b[A-Z]\.){2,}$")
 _LONGEST_BRACKET = 300
 """Maximum number of characters in a bracket; longer brackets are treated as never closed."""
-_MANY_BRACKETS, _MOST_BRACKETS = 100, 0.1
-"""A paragraph with more opening brackets, in number and as a share of its characters, is not prose and is
-kept as one sentence."""
+_MANY_BRACKETS = 100
+"""A paragraph with more opening brackets is not prose, if their share is large as well, and is kept as one
+sentence."""
+_MOST_BRACKETS = 0.1
+"""Share of opening brackets among the characters from which it is large."""
 
 
 def split_sentences(text: str) -> list[str]:
@@ -289,31 +315,36 @@ def _blocks(text: str) -> Iterator[str]:
     for line in text.splitlines():
         bullet = _BULLET.match(line)
         # A dash or a number may start a line because of line wrapping.
-        starts = bullet is not None and (
-            bullet["mark"] is None or item or not lines or _MAY_END.search(lines[-1]) is not None
-        )
+        starts = bullet is not None and (bullet["mark"] is None or item or _has_ended(lines))
         if starts or not line.strip():
             yield " ".join(lines)
-            lines, item = [], starts
+            lines = []
+            item = starts
         if line.strip():
             lines.append(line[bullet.end() :] if bullet and starts else line)
     yield " ".join(lines)
 
 
+def _has_ended(lines: Sequence[str]) -> bool:
+    """Return whether a sentence may end after these lines of a paragraph."""
+    return not lines or _MAY_END.search(lines[-1]) is not None
+
+
 def _split_block(block: str, segmenter: Any) -> list[str]:
+    """Split a paragraph or list item into sentences."""
     plain = _JOINED.sub(r"\1 ", " ".join(block.split()))
     brackets = sum(map(plain.count, segmenter.State.opening_brackets))
     if brackets > max(_MANY_BRACKETS, _MOST_BRACKETS * (len(plain) - plain.count(" "))):
         return [plain]
     starts = [tokens[0].offset for paragraph in segmenter.analyze(plain) for tokens in paragraph]
-    found: list[str] = []
+    sentences: list[str] = []
     begin = starts[0] if starts else 0
     for end in [*starts[1:], len(plain)]:
         near = plain[max(begin, end - _LONGEST_BRACKET - 1) : end]
         if not _continues(near.rstrip(), plain[end : end + 1], near.endswith(" ")):
-            found.append(plain[begin:end].strip())
+            sentences.append(plain[begin:end].strip())
             begin = end
-    return [sentence for sentence in found if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _continues(piece: str, following: str, apart: bool) -> bool:
@@ -352,7 +383,7 @@ def whole_words(keywords: Sequence[str]) -> re.Pattern[str]:
     any white space, and apostrophes match straight and curly ones. A possessive ('s) may follow, and hyphens
     separate words. Texts must be in composed form (NFC).
     """
-    texts = [" ".join(unicodedata.normalize("NFC", keyword).split()) for keyword in keywords]
+    texts = [_composed(keyword) for keyword in keywords]
     # Keywords are grouped by first letter, which is much faster than trying all of them at each word. This
     # does not change the result, as all keywords that match at one position have the same first letter.
     # Groups are named, as their numbers depend on the order.
@@ -362,8 +393,8 @@ def whole_words(keywords: Sequence[str]) -> re.Pattern[str]:
     branches = []
     for places in by_letter.values():
         first = "|".join(dict.fromkeys(_pattern_of(texts[place][:1]) for place in places))
-        tried = "|".join(f"(?P<k{place}>{_pattern_of(texts[place])})" for place in places)
-        branches.append(f"(?={first})(?:{tried})")
+        groups = "|".join(f"(?P<k{place}>{_pattern_of(texts[place])})" for place in places)
+        branches.append(f"(?={first})(?:{groups})")
     return re.compile(
         rf"(?<!\w)(?:{'|'.join(branches)})(?![\w\u200c\u200d{combining_marks()}])", re.IGNORECASE
     )
@@ -403,55 +434,60 @@ def scrape(
     """
     composed = cache(lambda source: unicodedata.normalize("NFC", texts.get(source, "")))
     sentences = cache(lambda source: [" ".join(sentence.split()) for sentence in split(composed(source))])
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     for (concept,), its_pages in pages.filter(status="ok").group_by("concept", maintain_order=True):
         words = keywords.filter(concept=concept)["keyword"].unique(maintain_order=True).to_list()
         pattern = whole_words(words)
-        seen: set[str] = set()
+        used: set[str] = set()
         for source, tag, licence in its_pages.select("source", "source_tag", "licence").iter_rows():
             if not words or pattern.search(composed(source)) is None:
                 continue
             for position, sentence in enumerate(sentences(source)):
-                found = pattern.search(sentence)
-                if (
-                    found is None
-                    or sentence.casefold() in seen
-                    or sum(map(bool, map(_LETTER.search, sentence.split()))) < _FEWEST_WORDS
-                ):
+                match = pattern.search(sentence)
+                if match is None or sentence.casefold() in used or _is_short(sentence):
                     continue
-                seen.add(sentence.casefold())
-                rows.append(
-                    (
-                        None,
-                        concept,
-                        words[int(str(found.lastgroup)[1:])],
-                        source,
-                        tag,
-                        position,
-                        sentence,
-                        licence,
-                    )
-                )
-    return DataFrame(rows, schema=SENTENCES, orient="row")
+                used.add(sentence.casefold())
+                row = {
+                    "concept": concept,
+                    "keyword": words[int(str(match.lastgroup)[1:])],
+                    "source": source,
+                    "source_tag": tag,
+                    "position": position,
+                    "sentence": sentence,
+                    "licence": licence,
+                }
+                rows.append(row)
+    return DataFrame(rows, schema=SENTENCES)
+
+
+def _is_short(sentence: str) -> bool:
+    """Return whether a sentence has too few words that contain a letter or digit."""
+    words = [word for word in sentence.split() if _LETTER.search(word)]
+    return len(words) < _FEWEST_WORDS
 
 
 def without_sentences(pages: DataFrame, keywords: DataFrame, sentences: DataFrame) -> list[str]:
-    """Describe concepts without sentences, with the reason, and keywords without sentences of the other concepts."""
-    with_any, used = set(sentences["concept"]), set(sentences.select("concept", "keyword").iter_rows())
-    missing = []
+    """Describe concepts without sentences, and keywords without sentences of the other concepts."""
+    with_sentences = set(sentences["concept"])
+    used = set(sentences.select("concept", "keyword").iter_rows())
+    problems = []
     for concept in pl.concat([pages["concept"], keywords["concept"]]).unique(maintain_order=True):
-        if concept not in with_any:
-            reason = f"no sentence of at least {_FEWEST_WORDS} words contains one of its keywords"
-            if concept not in keywords["concept"]:
-                reason = "it has no keywords"
-            elif "ok" not in pages.filter(concept=concept)["status"]:
-                reason = (
-                    "none of its pages could be read" if concept in pages["concept"] else "it has no pages"
-                )
-            missing.append(f"the concept {concept!r} has no sentences ({reason})")
+        if concept not in with_sentences:
+            reason = _why_no_sentences(concept, pages, keywords)
+            problems.append(f"the concept {concept!r} has no sentences ({reason})")
     reason = "has no sentences (no sentence contains it, or another keyword occurs first)"
-    return missing + [
-        f"the keyword {keyword!r} of {concept!r} {reason}"
-        for concept, keyword in keywords.select("concept", "keyword").iter_rows()
-        if concept in with_any and (concept, keyword) not in used
-    ]
+    for concept, keyword in keywords.select("concept", "keyword").iter_rows():
+        if concept in with_sentences and (concept, keyword) not in used:
+            problems.append(f"the keyword {keyword!r} of {concept!r} {reason}")
+    return problems
+
+
+def _why_no_sentences(concept: str, pages: DataFrame, keywords: DataFrame) -> str:
+    """Return why a concept has no sentences."""
+    if concept not in keywords["concept"]:
+        return "it has no keywords"
+    if concept not in pages["concept"]:
+        return "it has no pages"
+    if "ok" not in pages.filter(concept=concept)["status"]:
+        return "none of its pages could be read"
+    return f"no sentence of at least {_FEWEST_WORDS} words contains one of its keywords"

@@ -1,4 +1,4 @@
-"""Conversion of sentences to prompts: beginnings of sentences to be continued, and questions that a model writes.
+"""Conversion of sentences to prompts: beginnings of sentences, and questions that a model writes.
 
 The original sentence is the baseline of a prompt.
 """
@@ -45,7 +45,11 @@ def _with_single_spaces(sentences: DataFrame) -> DataFrame:
     )
 
 
-def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, str | None]]) -> Assembled:
+_PromptOrReason = tuple[str | None, str | None]
+"""The prompt of a sentence and null, or null and the reason why there is none."""
+
+
+def _assemble(sentences: DataFrame, kind: str, prompts: Sequence[_PromptOrReason]) -> Assembled:
     """Build the benchmark from the sentences with a prompt, and list the others with the reason.
 
     Raises
@@ -53,29 +57,37 @@ def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, 
     InputError
         All sentences of a concept were dropped.
     """
-    table = sentences.with_columns(DataFrame(made, schema={"prompt": String, "reason": String}, orient="row"))
-    kept, dropped = table.filter(col.prompt.is_not_null()), table.filter(col.prompt.is_null())
-    for concept in dropped.join(kept, on="concept", how="anti", maintain_order="left")["concept"].head(1):
+    columns = DataFrame(prompts, schema={"prompt": String, "reason": String}, orient="row")
+    table = sentences.with_columns(columns)
+    with_prompt = table.filter(col.prompt.is_not_null())
+    dropped = table.filter(col.prompt.is_null())
+    without_prompts = dropped.join(with_prompt, on="concept", how="anti", maintain_order="left")
+    if not without_prompts.is_empty():
+        concept = without_prompts["concept"][0]
         reasons = Counter(dropped.filter(concept=concept)["reason"])
-        why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+        counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
         raise InputError(
-            f"no prompt could be made from the sentences about {concept!r} ({why}); add keywords or sources, or remove the concept"
+            f"no prompt could be made from the sentences about {concept!r} ({counts}); "
+            "add keywords or sources, or remove the concept"
         )
-    # The key is a hash of the row's identity; identical rows are numbered in order.
-    identity = ["domain", "concept", "source", "position", "keyword"]
-    numbered = kept.select(lit(kind), *identity, copy=pl.int_range(pl.len()).over(identity))
-    keys = [
-        hashlib.sha256(json.dumps(row, ensure_ascii=False).encode()).hexdigest()[:16]
-        for row in numbered.iter_rows()
-    ]
     keyword = col.keyword.str.strip_chars().str.escape_regex()
-    kept = kept.with_columns(
-        Series("key", keys, dtype=String),
+    keyword_as_word = pl.format(r"(?i)(?:^|[^\w]){}(?:[^\w]|$)", keyword)
+    benchmark = with_prompt.with_columns(
+        _keys(with_prompt, kind),
         kind=lit(kind),
         baseline="sentence",
-        keyword_in_prompt=col.prompt.str.contains(pl.format(r"(?i)(?:^|[^\w]){}(?:[^\w]|$)", keyword)),
+        keyword_in_prompt=col.prompt.str.contains(keyword_as_word),
     )
-    return Assembled(conform(kept.with_columns(root="key"), BENCHMARK), dropped.select(list(DROPPED)))
+    benchmark = benchmark.with_columns(root="key")
+    return Assembled(conform(benchmark, BENCHMARK), dropped.select(list(DROPPED)))
+
+
+def _keys(sentences: DataFrame, kind: str) -> Series:
+    """Return the key of each row, a hash of its identity; identical rows are numbered in order."""
+    identity = ["domain", "concept", "source", "position", "keyword"]
+    numbered = sentences.select(lit(kind), *identity, copy=pl.int_range(pl.len()).over(identity))
+    texts = [json.dumps(row, ensure_ascii=False) for row in numbered.iter_rows()]
+    return Series("key", [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts], dtype=String)
 
 
 # Continuations
@@ -91,7 +103,7 @@ _JOINED = re.compile(r"(?:[^\W_]|[-/'\u2019\u2010\u2011](?=[^\W_]))*")
 
 
 def continuations(sentences: DataFrame, *, definition: Literal["default", "saged"] = "default") -> Assembled:
-    """Make prompts by cutting sentences after their main verb; the whole sentence is the baseline.
+    """Make prompts by cutting sentences after their main verb; the entire sentence is the baseline.
 
     Processes about 800 sentences of 28 words per second on one core; most of the time is tagging.
 
@@ -118,21 +130,26 @@ def continuations(sentences: DataFrame, *, definition: Literal["default", "saged
     return _assemble(table, "continuation", [cut(sentence, definition) for sentence in table["sentence"]])
 
 
-def _continuation(sentence: str, definition: str) -> tuple[str | None, str | None]:
+def _continuation(sentence: str, definition: str) -> _PromptOrReason:
     """Return the prompt of a sentence, or the reason why there is none."""
     if len(sentence) > _LONGEST:
         return None, f"it is longer than {_LONGEST:,} characters"
-    end = cut_after_verb(sentence) if definition == "default" else cut_as_saged(sentence)
+    if definition == "default":
+        end = cut_after_verb(sentence)
+        fewest_words = _LEAST_LEFT
+    else:
+        end = cut_as_saged(sentence)
+        fewest_words = 1
     if end is None:
         return None, "no main verb was found"
-    left = sum(_WORD_CHARACTER.search(word) is not None for word in sentence[end:].split())
-    if left < (_LEAST_LEFT if definition == "default" else 1):
+    words_after_cut = [word for word in sentence[end:].split() if _WORD_CHARACTER.search(word)]
+    if len(words_after_cut) < fewest_words:
         return None, "too little is left to continue"
     return sentence[:end], None
 
 
 def cut_after_verb(sentence: str) -> int | None:
-    """Return the number of characters up to the end of the main verb with its auxiliaries; None if none was found."""
+    """Return the number of characters up to the end of the main verb with its auxiliaries, or None."""
     verb = main_verb_of(tag_words(sentence))
     # Do not cut inside words joined without a space ("criticizes/criticises").
     joined = verb and _JOINED.match(sentence, verb.end)
@@ -140,22 +157,23 @@ def cut_after_verb(sentence: str) -> int | None:
 
 
 def cut_as_saged(sentence: str) -> int | None:
-    """Return the number of characters up to the cut by the published rule: three words after the first verb, preferably after word five.
+    """Return the number of characters up to the cut by the published rule.
 
-    The verb must not be capitalised or in brackets. The main verb counts as a verb regardless of its tag.
-    None if there is none.
+    The cut is three words after the first verb, preferably after word five. The verb must not be capitalised
+    or in brackets. The main verb counts as a verb regardless of its tag. None if there is none.
     """
     words = tag_words(sentence)
     main = main_verb_of(words)
-    fits = [
-        place
-        for place, word in enumerate(words)
-        if (word.tag.startswith("VV") or word is main) and not word.bracketed and not word.text[:1].isupper()
-    ]
-    if not fits:
+    verbs = []
+    for place, word in enumerate(words):
+        is_verb = word.tag.startswith("VV") or word is main
+        if is_verb and not word.bracketed and not word.text[:1].isupper():
+            verbs.append(place)
+    if not verbs:
         return None
-    chosen = next((place for place in fits if place >= _SAGED_FIRST), fits[0])
-    return words[min(chosen + _SAGED_MORE, len(words) - 1)].end
+    verb = next((place for place in verbs if place >= _SAGED_FIRST), verbs[0])
+    last = min(verb + _SAGED_MORE, len(words) - 1)
+    return words[last].end
 
 
 # Questions
@@ -207,39 +225,38 @@ def questions(
     """
     table = _with_single_spaces(sentences)
     texts = templates("assembling", "questions")
-    known = list(dict.fromkeys([*tried_with, *table["concept"]]))
+    concepts = list(dict.fromkeys([*tried_with, *table["concept"]]))
     rows = table.select("concept", "sentence").rows()
     pairs = list(dict.fromkeys(rows))
     names = {
-        concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known
+        concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE)
+        for concept in concepts
     }
 
-    def rejected(made: Mapping[int, str]) -> dict[int, ParsedReply[str]]:
+    def rejected(proposed: Mapping[int, str]) -> dict[int, ParsedReply[str]]:
         """Reject questions that do not name the concept, or make no sense for other concepts."""
-        found: dict[int, ParsedReply[str]] = {}
-        tried: dict[int, str] = {}
-        for place, question in made.items():
+        rejections: dict[int, ParsedReply[str]] = {}
+        prompts: dict[int, str] = {}
+        for place, question in proposed.items():
             concept = pairs[place][0]
-            turn = known.index(concept)
+            turn = concepts.index(concept)
             # The next concepts in the list, so that each concept is used equally often.
-            others = [*known[turn + 1 :], *known[:turn]][:_SUBSTITUTES]
+            substitutes = [*concepts[turn + 1 :], *concepts[:turn]][:_SUBSTITUTES]
             if not names[concept].search(question):
-                found[place] = ParsedReply(None, "the question does not name the concept")
-            elif check and others:
-                tried[place] = "\n".join(
-                    f"- {other.join(names[concept].split(question))}" for other in others
-                )
-        asked = [fill_template(texts["check"], questions=lines) for lines in tried.values()]
-        answers = ask_all(judge, asked, schema=_SENSIBLE, sampling={"temperature": 0.0})
-        for place, answer in zip(tried, answers, strict=True):
+                rejections[place] = ParsedReply(None, "the question does not name the concept")
+            elif check and substitutes:
+                parts = names[concept].split(question)
+                lines = "\n".join(f"- {substitute.join(parts)}" for substitute in substitutes)
+                prompts[place] = fill_template(texts["check"], questions=lines)
+        answers = ask_all(judge, list(prompts.values()), schema=_SENSIBLE, sampling={"temperature": 0.0})
+        for place, answer in zip(prompts, answers, strict=True):
             verdict = read_check(answer.value or "")
             if answer.problem:
-                found[place] = answer
+                rejections[place] = answer
             elif not verdict.value:
-                found[place] = ParsedReply(
-                    None, verdict.problem or "the question does not hold for other concepts as well"
-                )
-        return found
+                problem = verdict.problem or "the question does not hold for other concepts as well"
+                rejections[place] = ParsedReply(None, problem)
+        return rejections
 
     fields = [{"concept": concept, "sentence": sentence} for concept, sentence in pairs]
     replies = ask_until_read(
@@ -252,5 +269,5 @@ def questions(
         check=rejected,
         schema=_QUESTION,
     )
-    made = dict(zip(pairs, replies, strict=True))
-    return _assemble(table, "question", [(made[pair].value, made[pair].problem) for pair in rows])
+    reply_of = dict(zip(pairs, replies, strict=True))
+    return _assemble(table, "question", [(reply_of[pair].value, reply_of[pair].problem) for pair in rows])

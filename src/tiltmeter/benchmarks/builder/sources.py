@@ -1,8 +1,9 @@
-"""Sources of sentences: documents (HTML, Markdown, PDF, plain text), local files, and articles written by a model.
+"""Sources of sentences: documents, local files, and articles written by a model.
 
-Texts are paragraphs separated by an empty line, with normalised white space and without reference marks. From
-HTML, paragraphs and captions are extracted, or all text if there are none. Input is untrusted: it is never
-executed, and parsing takes time proportional to its length.
+Documents are HTML, Markdown, PDF or plain text. Texts are paragraphs separated by an empty line, with
+normalised white space and without reference marks. From HTML, paragraphs and captions are extracted, or all
+text if there are none. Input is untrusted: it is never executed, and parsing takes time proportional to its
+length.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def read_document(data: bytes, kind: str, declared: str | None = None) -> Source
 # White space is matched at the start of a run only, so that matching takes linear time.
 _REFERENCE_MARK = re.compile(
     r"(?<!\s)\s*+\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|(?:note|nb|n\.b\.)\s?\d{1,3}"
-    r"|(?:additional |better )?(?:citations?|sources?|references?|page|clarification|quotation|attribution) needed"
+    r"|(?:additional |better )?(?:citations?|sources?|references?|page|clarification|quotation|attribution)"
+    r" needed"
     r"|citation required|dead link|edit|by whom\??|who\??|when\??|where\??|verify|sic)\]",
     re.IGNORECASE,
 )
@@ -106,7 +108,10 @@ _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-‐\u00ad]\n(?=[^\W\d_])")
 
 
 def tidy(text: str) -> str:
-    """Normalise a paragraph to one line: composed characters, single spaces, without reference marks and invisible characters."""
+    """Normalise a paragraph to a single line.
+
+    Characters are composed and spaces single; reference marks and invisible characters are removed.
+    """
     text = unicodedata.normalize("NFC", text).translate(_INVISIBLE)
     text = _EMPTY_BRACKETS.sub("", _REFERENCE_MARK.sub("", text))
     return " ".join(text.encode("utf-8", errors="replace").decode("utf-8").split())
@@ -144,9 +149,8 @@ def _decode(data: bytes, declared: str | None, *, is_html: bool) -> str:
     _require("bs4", "reading HTML")
     from bs4.dammit import UnicodeDammit
 
-    return (
-        UnicodeDammit(data, user_encodings=[declared] if declared else [], is_html=True).unicode_markup or ""
-    )
+    encodings = [declared] if declared else []
+    return UnicodeDammit(data, user_encodings=encodings, is_html=True).unicode_markup or ""
 
 
 # HTML
@@ -170,11 +174,12 @@ _UNREAD = frozenset(
     }
 )
 _UNREAD_CLASS = re.compile(
-    r"(?<!\S)(?:reference|noprint|mw-editsection|mw-cite-backlink|navbox|reflist|references|mw-references-wrap|hatnote|metadata|ambox|error"
-    r"|mwe-math-element|toc|sistersitebox|catlinks)(?!\S)"
+    r"(?<!\S)(?:reference|noprint|mw-editsection|mw-cite-backlink|navbox|reflist|references"
+    r"|mw-references-wrap|hatnote|metadata|ambox|error|mwe-math-element|toc|sistersitebox|catlinks)(?!\S)"
 )
 _SEPARATING = re.compile(
-    r"address|article|aside|blockquote|br|d[dlt]|details|div|fieldset|footer|form|h[1-6r]|header|li|main|[ou]l|pre|section|summary|table|t[dhr]"
+    r"address|article|aside|blockquote|br|d[dlt]|details|div|fieldset|footer|form|h[1-6r]|header|li|main"
+    r"|[ou]l|pre|section|summary|table|t[dhr]"
 )
 _BRACKETED = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
@@ -202,18 +207,16 @@ def read_html(markup: str) -> SourceDocument:
     note = "its elements are nested too deeply; the page is read only up to there" if is_cut else None
     title = tidy(root.xpath("string((//title | //h1)[1])"))
     for element in list(_elements(root)):
-        if (
-            _is_unread(element) and element.getparent() is not None
-        ):  # emptied and not removed, as removal joins ever longer texts
+        if _is_unread(element) and element.getparent() is not None:
+            # Emptied and not removed, as removal joins ever longer texts.
             element.clear(keep_tail=True)
             element.tag = "span"
         elif element.tag == "br":
             element.text = "\n"
     blocks = list(_blocks(root))
     text = join_paragraphs(block.text_content() for block in blocks) or _all_text(root)
-    return SourceDocument(
-        text, title or None, note, links=tuple(_links(block for block in blocks if block.tag == "p"))
-    )
+    links = _links(block for block in blocks if block.tag == "p")
+    return SourceDocument(text, title or None, note, tuple(links))
 
 
 def _require(module: str, purpose: str) -> None:
@@ -243,14 +246,14 @@ def _blocks(root: Any) -> Iterator[Any]:
     """Yield paragraphs and captions, without nested ones."""
     inside: set[Any] = set()
     for element in _elements(root):
-        if element not in inside and (
-            element.tag in _BLOCKS or not _CAPTION_CLASSES.isdisjoint(element.classes)
-        ):
+        is_block = element.tag in _BLOCKS or not _CAPTION_CLASSES.isdisjoint(element.classes)
+        if is_block and element not in inside:
             inside.update(element.iterdescendants())
             yield element
 
 
 def _all_text(root: Any) -> str:
+    """Return all text, with paragraphs where elements separate them."""
     from lxml.etree import iterwalk
 
     pieces: list[str] = []
@@ -261,15 +264,13 @@ def _all_text(root: Any) -> str:
 
 
 def _links(blocks: Iterable[Any]) -> Iterator[Link]:
+    """Yield the links to existing pages of the same wiki."""
     for block in blocks:
         for anchor in block.iter("a"):
-            title, label = anchor.get("title"), tidy(anchor.text_content())
-            if (
-                title
-                and label
-                and anchor.get("href")
-                and anchor.classes.isdisjoint(("new", "external", "extiw"))
-            ):
+            title = anchor.get("title")
+            label = tidy(anchor.text_content())
+            is_internal = anchor.classes.isdisjoint(("new", "external", "extiw"))
+            if title and label and anchor.get("href") and is_internal:
                 yield Link(tidy(title), label)
 
 
@@ -382,12 +383,13 @@ class SourcePage:
 
 def page_of(source: str, title: str, document: SourceDocument) -> SourcePage:
     """Convert a document to a page; `title` is used if the document has none."""
-    title, problem = document.title or title, document.note
+    title = document.title or title
+    problem = document.note
     if document.text:
         return SourcePage(source, title, document.text, problem=problem, links=document.links)
-    return SourcePage(
-        source, title, status="failed" if problem else "empty", problem=problem or "it contains no text"
-    )
+    if problem:
+        return SourcePage(source, title, status="failed", problem=problem)
+    return SourcePage(source, title, status="empty", problem="it contains no text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,10 +422,11 @@ def page_set(found: Sequence[FoundPage]) -> PageSet:
         ["concept", "source"], keep="first", maintain_order=True
     )
     usable = {page.source: page for _, page, _ in found if page.status == "ok"}
-    texts, links = (
-        {source: getattr(page, name) for source, page in usable.items()} for name in ("text", "links")
+    return PageSet(
+        best.sort("place").drop("place"),
+        texts={source: page.text for source, page in usable.items()},
+        links={source: page.links for source, page in usable.items()},
     )
-    return PageSet(best.sort("place").drop("place"), texts, links)
 
 
 # Files
@@ -432,7 +435,7 @@ def page_set(found: Sequence[FoundPage]) -> PageSet:
 def read_files(
     paths: Mapping[str, Sequence[str]], *, licence: str | None = None, home: Path = Path()
 ) -> list[FoundPage]:
-    """Read files, or all files in folders, for each concept; files shared by several concepts are read once.
+    """Read files, or all files in folders, for each concept; files shared by concepts are read once.
 
     Parameters
     ----------
@@ -464,53 +467,44 @@ def read_files(
             return SourceDocument(note=f"the file cannot be read: {error.strerror}")
 
     groups = cache(_read_groups)
-    more = {"source_tag": "local", "licence": licence}
-    found: list[FoundPage] = []
-    files = [
-        (concept, file)
-        for concept, names in paths.items()
-        for name in names
-        for file in _files_of(home / name, concept)
-    ]
+    columns = {"source_tag": "local", "licence": licence}
+    files: list[tuple[str, Path]] = []
+    for concept, names in paths.items():
+        for name in names:
+            files += [(concept, file) for file in _files_of(home / name, concept)]
+    pages: list[FoundPage] = []
     for concept, file in files:
         source = str(file.relative_to(home) if file.is_relative_to(home) else file)
         if file.suffix.lower() != ".json":
-            found.append((concept, page_of(source, file.stem, read(file)), more))
+            pages.append((concept, page_of(source, file.stem, read(file)), columns))
             continue
-        for title, texts in _group_of(file, groups(file), concept).items():
+        for name, texts in _group_of(file, groups(file), concept).items():
             # Each sentence is kept as a paragraph, as the text is already split.
             document = SourceDocument(join_paragraphs([texts] if isinstance(texts, str) else texts))
-            found.append(
-                (
-                    concept,
-                    page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document),
-                    more,
-                )
-            )
-    return found
+            title = name.partition("/")[2].replace("_", " ")
+            pages.append((concept, page_of(f"{source}#{name}", title, document), columns))
+    return pages
 
 
 def _files_of(path: Path, concept: str) -> list[Path]:
     """Return the file, or the files of supported types in a folder."""
-    kinds = (*KINDS, ".json")
+    suffixes = (*KINDS, ".json")
     if not path.exists():
         raise InputError(f"there is no file or folder {path} (a source of {concept!r})")
-    found = sorted(
-        one
-        for one in (path.rglob("*") if path.is_dir() else [path])
-        if one.suffix.lower() in kinds and one.is_file()
-    )
-    if not found:
+    candidates = path.rglob("*") if path.is_dir() else [path]
+    files = sorted(file for file in candidates if file.suffix.lower() in suffixes and file.is_file())
+    if not files:
         raise InputError(
-            f"{path} (a source of {concept!r}) has no file of a supported type ({', '.join(kinds)})"
+            f"{path} (a source of {concept!r}) has no file of a supported type ({', '.join(suffixes)})"
         )
-    return found
+    return files
 
 
 _Groups = dict[str, dict[str, str | list[str]]]
 
 
 def _read_groups(path: Path) -> _Groups:
+    """Read a JSON file {group: {title: [sentences]}}."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -574,20 +568,23 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
     ]
     answers = ask_all(judge, prompts)
     texts = [answer.value or "" for answer in answers]
-    declines_each = refused_text(Series(texts, dtype=String))
-    found: list[FoundPage] = []
-    for concept, answer, text, declines in zip(concepts, answers, texts, declines_each, strict=True):
-        document = SourceDocument(
-            note=answer.problem or ("the model declined to write it" if declines else None)
-        )
-        if not document.note:
-            document = read_document(text.encode("utf-8", errors="replace"), "md")._replace(title=None)
-            document = document if document.text else SourceDocument(note="the model wrote nothing")
-        found.append(
-            (
-                concept,
-                page_of(f"written by {judge.name}: {concept}", concept, document),
-                {"source_tag": "written"},
-            )
-        )
-    return found
+    refusals = refused_text(Series(texts, dtype=String))
+    pages: list[FoundPage] = []
+    for concept, answer, text, is_refusal in zip(concepts, answers, texts, refusals, strict=True):
+        if answer.problem:
+            document = SourceDocument(note=answer.problem)
+        elif is_refusal:
+            document = SourceDocument(note="the model declined to write it")
+        else:
+            document = _read_article(text)
+        page = page_of(f"written by {judge.name}: {concept}", concept, document)
+        pages.append((concept, page, {"source_tag": "written"}))
+    return pages
+
+
+def _read_article(text: str) -> SourceDocument:
+    """Read an article in Markdown; its title is not used."""
+    document = read_document(text.encode("utf-8", errors="replace"), "md")
+    if not document.text:
+        return SourceDocument(note="the model wrote nothing")
+    return document._replace(title=None)

@@ -164,7 +164,7 @@ class Assemble(_SpecPart):
 
 
 class DescriptorSearch(_SpecPart):
-    """Search for words in the prompts of the root, which the judge replaces by analogous words of the target."""
+    """Search for words in prompts of the root, which the judge replaces by analogous words of the target."""
 
     threshold: _Threshold = "auto"
     """Smallest cosine similarity of these words to the concept; auto: found by a binary search that asks the
@@ -258,12 +258,12 @@ def read_spec(given: str | Path | Mapping[str, Any]) -> Spec:
         The spec is not valid; the message describes the first problem with file, key and, for invalid YAML,
         line.
     """
-    place = "spec" if isinstance(given, Mapping) else str(given)
-    spec = (
-        validated(dict(given), Spec, place)
-        if isinstance(given, Mapping)
-        else read_record(Path(given), "spec", Spec)
-    )
+    if isinstance(given, Mapping):
+        place = "spec"
+        spec = validated(dict(given), Spec, place)
+    else:
+        place = str(given)
+        spec = read_record(Path(given), "spec", Spec)
     if problem := next(_inconsistencies(spec), None):
         raise InputError(f"{place}: {problem}")
     return spec
@@ -280,43 +280,69 @@ def read_table(path: Path) -> dict[str, dict[str, dict[str, str]]]:
     loaded: object = load_json(path) if path.suffix.lower() == ".json" else read_yaml(path, "replacements in")
     if not isinstance(loaded, dict):
         raise InputError(
-            f"{path}: expected a mapping {{root: {{target: {{old: new}}}}}}, for example 'Argentina: {{Brazil: {{peso: real}}}}'"
+            f"{path}: expected a mapping {{root: {{target: {{old: new}}}}}}, "
+            "for example 'Argentina: {Brazil: {peso: real}}'"
         )
     table = validated(loaded, _ReplacementTable, str(path)).root
-    if own := next((root for root, targets in table.items() if root in targets), None):
-        raise InputError(f"{path}: {own}.{own}: a concept cannot be branched to itself; name another target")
+    for root, targets in table.items():
+        if root in targets:
+            key = f"{root}.{root}"
+            raise InputError(f"{path}: {key}: a concept cannot be branched to itself; name another target")
     return table
 
 
 def _inconsistencies(spec: Spec) -> Iterator[str]:
     """Yield inconsistencies between the keys of a spec."""
-    sources, kind, branch = spec.sources, spec.assemble.kind, spec.branch
-    by_folded = {name.casefold(): name for name in spec.concepts}
+    kind = spec.assemble.kind
     for name, concept in spec.groups.items():
-        if by_folded[name.casefold()] != name:
-            yield f"concepts: {name!r} and {by_folded[name.casefold()]!r} are the same concept; keep one of them"
-        if concept.wikipedia and sources.wikipedia is None:
-            yield f"concepts.{name}.wikipedia requires sources.wikipedia; add 'wikipedia: {{}}' to sources"
-        if concept.only_branched and (concept.keywords or concept.wikipedia or concept.local or concept.urls):
-            yield f"concepts.{name} is only_branched, so its keywords, wikipedia, local and urls are not used; remove them"
-        if concept.only_branched and branch is None:
-            yield f"concepts.{name} is only_branched, but the spec has no branch; add branch, or sources for the concept"
-        shared = (sources.wikipedia, sources.local, sources.urls, sources.written, sources.saged)
-        if not (kind == "given" or concept.only_branched or any(shared) or concept.local or concept.urls):
-            yield f"concepts.{name} has no source; add sources, or local or urls of this concept"
+        yield from _inconsistencies_of_concept(spec, name, concept)
     if not spec.sought:
         yield "all concepts are only_branched; at least one concept needs its own prompts"
-    if (spec.keywords.similar or spec.keywords.linked) and sources.wikipedia is None:
-        yield "keywords.similar and keywords.linked require the concepts' Wikipedia pages; add 'wikipedia: {}' to sources"
+    if (spec.keywords.similar or spec.keywords.linked) and spec.sources.wikipedia is None:
+        yield (
+            "keywords.similar and keywords.linked require the concepts' Wikipedia pages; "
+            "add 'wikipedia: {}' to sources"
+        )
     if kind == "given" and spec.assemble.prompts is None:
         yield "assemble.kind is given, but assemble.prompts is missing; set it to the file with your prompts"
     if kind != "given" and spec.assemble.prompts is not None:
         yield f"assemble.prompts requires kind: given, but the kind is {kind}; change one of them"
-    pairs = [] if branch is None or branch.pairs == "all" else branch.pairs
-    table = branch.table if branch is not None and isinstance(branch.table, dict) else {}
-    for key, root in [*(("table", root) for root in table), *(("pairs", root) for root, _ in pairs)]:
-        if root not in spec.concepts:
-            yield f"branch.{key}: unknown root {root!r}: {did_you_mean(root, list(spec.concepts))}"
+    if spec.branch is not None:
+        yield from _inconsistencies_of_branch(spec.branch, list(spec.concepts))
+
+
+def _inconsistencies_of_concept(spec: Spec, name: str, concept: Concept) -> Iterator[str]:
+    """Yield inconsistencies between the keys of a concept and those of the spec."""
+    sources = spec.sources
+    same_name = {key.casefold(): key for key in spec.concepts}[name.casefold()]
+    if same_name != name:
+        yield f"concepts: {name!r} and {same_name!r} are the same concept; keep one of them"
+    if concept.wikipedia and sources.wikipedia is None:
+        yield f"concepts.{name}.wikipedia requires sources.wikipedia; add 'wikipedia: {{}}' to sources"
+    if concept.only_branched and (concept.keywords or concept.wikipedia or concept.local or concept.urls):
+        yield (
+            f"concepts.{name} is only_branched, so its keywords, wikipedia, local and urls are not used; "
+            "remove them"
+        )
+    if concept.only_branched and spec.branch is None:
+        yield (
+            f"concepts.{name} is only_branched, but the spec has no branch; "
+            "add branch, or sources for the concept"
+        )
+    needs_source = spec.assemble.kind != "given" and not concept.only_branched
+    shared = (sources.wikipedia, sources.local, sources.urls, sources.written, sources.saged)
+    if needs_source and not (any(shared) or concept.local or concept.urls):
+        yield f"concepts.{name} has no source; add sources, or local or urls of this concept"
+
+
+def _inconsistencies_of_branch(branch: Branch, concepts: list[str]) -> Iterator[str]:
+    """Yield inconsistencies between the branching and the concepts of a spec."""
+    pairs = [] if branch.pairs == "all" else branch.pairs
+    roots = [("table", root) for root in branch.table] if isinstance(branch.table, dict) else []
+    roots += [("pairs", root) for root, _ in pairs]
+    for key, root in roots:
+        if root not in concepts:
+            yield f"branch.{key}: unknown root {root!r}: {did_you_mean(root, concepts)}"
     for root, target in pairs:
         if root == target:
             yield f"branch.pairs: {root!r} cannot be branched to itself; remove the pair"

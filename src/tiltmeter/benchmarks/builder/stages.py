@@ -1,8 +1,11 @@
-"""Stages that build a benchmark from a spec: keywords, pages, sentences, prompts, replacements, branches, and the benchmark."""
+"""Stages that build a benchmark from a spec.
+
+They are keywords, pages, sentences, prompts, replacements, branches, and the benchmark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +25,7 @@ from tiltmeter.benchmarks.builder.keywords import (
     similar_keywords,
     without_sentences,
 )
-from tiltmeter.benchmarks.builder.prompts import DROPPED, continuations, questions
+from tiltmeter.benchmarks.builder.prompts import DROPPED, Assembled, continuations, questions
 from tiltmeter.benchmarks.builder.sources import FoundPage, page_set, read_files, write_articles
 from tiltmeter.benchmarks.builder.spec import Branch, Spec, Wikipedia, read_table
 from tiltmeter.benchmarks.files import SagedTiers, read_benchmark, read_tiers, sample_benchmark
@@ -45,6 +48,11 @@ REPLACEMENTS: Schema = {
 }
 LEFT_OUT: Schema = {"root": String, "target": String, "word": String, "reason": String}
 """Words without a counterpart from the judge, with the reason."""
+
+_PROMPT_TABLE = StageTable(BENCHMARK, required=("key", "root", "concept", "prompt"))
+_DROPPED_BY_CUT = "the keyword is after the cut"
+_Pair = tuple[str, str]
+"""A root and a target of branching."""
 
 LocalHosts = bool | Callable[[Sequence[str]], bool]
 """Whether hosts of this machine or its network may be asked: yes, no, or a function of the hosts, called
@@ -71,118 +79,132 @@ class Builder:
     def __init__(
         self, spec: Spec, home: Path, cache: Path, *, offline: bool = False, local: LocalHosts = False
     ) -> None:
-        self._spec, self._home, self._cache, self._offline, self._local = spec, home, cache, offline, local
+        self._spec = spec
+        self._home = home
+        self._cache = cache
+        self._offline = offline
+        self._local = local
         self._branch = spec.branch or Branch()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages in order; the last one produces the table `benchmark`."""
-        spec, sources, assemble, domain = (
-            self._spec,
-            self._spec.sources,
-            self._spec.assemble,
-            {"domain": self._spec.domain},
+        stages: list[Stage] = []
+        if self._spec.assemble.kind != "given":
+            stages += [self._stage_keywords(), self._stage_pages(), self._stage_sentences()]
+        stages.append(self._stage_prompts())
+        if self._spec.branch:
+            stages += [self._stage_replacements(), self._stage_branches()]
+        stages.append(
+            Stage(
+                "benchmark",
+                {"benchmark": _PROMPT_TABLE},
+                ("branches" if self._spec.branch else "prompts",),
+                lambda table, settings, tools: table,
+            )
         )
-        given = assemble.kind == "given"
-        prompt_table = StageTable(BENCHMARK, required=("key", "root", "concept", "prompt"))
-        saged = self._files(sources.saged)
-        keywords = Stage(
+        return tuple(stages)
+
+    def _stage_keywords(self) -> Stage:
+        domain = {"domain": self._spec.domain}
+        table = StageTable(KEYWORDS, required=("concept", "keyword"), fill=domain | {"kind": "given"})
+        of_spec = self._of_spec(
+            "domain", "definition", "keywords", concepts={"keywords", "wikipedia"}, sources={"wikipedia"}
+        )
+        return Stage(
             "keywords",
-            {
-                "keywords": StageTable(
-                    KEYWORDS, required=("concept", "keyword"), fill=domain | {"kind": "given"}
-                )
-            },
+            {"keywords": table},
             (),
             self._keywords,
-            asks=bool(spec.keywords.asked),
-            rests_on=saged
-            | self._of_spec(
-                "domain", "definition", "keywords", concepts={"keywords", "wikipedia"}, sources={"wikipedia"}
-            ),
+            asks=bool(self._spec.keywords.asked),
+            rests_on=self._files(self._spec.sources.saged) | of_spec,
         )
-        pages = Stage(
+
+    def _stage_pages(self) -> Stage:
+        sources = self._spec.sources
+        defaults = {"domain": self._spec.domain, "status": "ok", "depth": 0}
+        files_of_concepts = chain.from_iterable(concept.local for concept in self._spec.sought.values())
+        files = self._files(*sources.local, *files_of_concepts)
+        return Stage(
             "pages",
             {
-                "pages": StageTable(
-                    PAGES, required=("concept", "source"), fill=domain | {"status": "ok", "depth": 0}
-                ),
+                "pages": StageTable(PAGES, required=("concept", "source"), fill=defaults),
                 "texts": StageTable(TEXTS, required=tuple(TEXTS)),
             },
             (),
             self._pages,
             asks=sources.written is not None,
-            rests_on=self._files(
-                *sources.local, *(name for concept in spec.sought.values() for name in concept.local)
-            )
-            | self._of_spec("domain", "sources", concepts={"wikipedia", "local", "urls"}),
+            rests_on=files | self._of_spec("domain", "sources", concepts={"wikipedia", "local", "urls"}),
         )
-        sentences = Stage(
+
+    def _stage_sentences(self) -> Stage:
+        domain = {"domain": self._spec.domain}
+        return Stage(
             "sentences",
             {"sentences": StageTable(SENTENCES, required=("concept", "sentence"), fill=domain)},
             ("keywords", "pages", "texts"),
             self._sentences,
-            rests_on=saged,
+            rests_on=self._files(self._spec.sources.saged),
         )
-        prompts = Stage(
+
+    def _stage_prompts(self) -> Stage:
+        assemble = self._spec.assemble
+        of_spec = self._of_spec("domain", "definition", "seed", "assemble")
+        are_given = assemble.kind == "given"
+        return Stage(
             "prompts",
-            {"prompts": prompt_table, "dropped": StageTable(DROPPED, required=tuple(DROPPED))},
-            () if given else ("sentences",),
-            self._given_prompts if given else self._prompts,
+            {"prompts": _PROMPT_TABLE, "dropped": StageTable(DROPPED, required=tuple(DROPPED))},
+            () if are_given else ("sentences",),
+            self._given_prompts if are_given else self._prompts,
             asks=assemble.kind == "question",
-            rests_on=self._files(assemble.prompts)
-            | self._of_spec("domain", "definition", "seed", "assemble"),
+            rests_on=self._files(assemble.prompts) | of_spec,
         )
-        replacements = Stage(
+
+    def _stage_replacements(self) -> Stage:
+        required = ("root", "target", "old", "new")
+        file = self._branch.table if isinstance(self._branch.table, str) else None
+        return Stage(
             "replacements",
             {
-                "replacements": StageTable(
-                    REPLACEMENTS, required=("root", "target", "old", "new"), fill={"by": "given"}
-                ),
+                "replacements": StageTable(REPLACEMENTS, required=required, fill={"by": "given"}),
                 "left_out": StageTable(LEFT_OUT, required=tuple(LEFT_OUT)),
             },
             ("prompts",),
             self._replacements,
             asks=self._branch.descriptors is not None,
-            rests_on=self._files(self._branch.table if isinstance(self._branch.table, str) else None)
-            | self._of_spec("branch"),
+            rests_on=self._files(file) | self._of_spec("branch"),
         )
-        branches = Stage(
+
+    def _stage_branches(self) -> Stage:
+        return Stage(
             "branches",
-            {"branches": prompt_table},
+            {"branches": _PROMPT_TABLE},
             ("prompts", "replacements"),
             self._branches,
             rests_on=self._of_spec(branch={"counterfactual_baseline"}),
         )
-        benchmark = Stage(
-            "benchmark",
-            {"benchmark": prompt_table},
-            ("branches" if spec.branch else "prompts",),
-            lambda table, settings, tools: table,
-        )
-        found = () if given else (keywords, pages, sentences)
-        return (*found, prompts, *((replacements, branches) if spec.branch else ()), benchmark)
 
     def _of_spec(self, *keys: str, concepts: Iterable[str] = (), **inside: set[str]) -> dict[str, Any]:
         """Return these keys of the spec; for some keys, only the named fields."""
-        include: Any = {
-            **dict.fromkeys(keys, True),
-            **inside,
-            "concepts": {"__all__": {"only_branched", *concepts}},
-        }
+        include: Any = dict.fromkeys(keys, True)
+        include |= inside
+        include["concepts"] = {"__all__": {"only_branched", *concepts}}
         return self._spec.model_dump(include=include)
 
     def _files(self, *names: str | None) -> dict[str, Any]:
-        """Return size and modification time of the named files, and of the files in named folders, to detect changes without reading."""
-        found: dict[str, Any] = {}
+        """Return size and modification time of the named files, and of the files in named folders.
+
+        Changes are detected by these, without reading the files.
+        """
+        states: dict[str, Any] = {}
         for path in {self._home / name for name in names if name}:
-            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
-            found[str(path.relative_to(self._home) if path.is_relative_to(self._home) else path)] = [
-                [str(one.relative_to(path)), one.stat().st_size, one.stat().st_mtime_ns]
-                for one in inside
-                if one.is_file()
+            name = path.relative_to(self._home) if path.is_relative_to(self._home) else path
+            paths = sorted(path.rglob("*")) if path.is_dir() else [path]
+            files = [file for file in paths if file.is_file()]
+            states[str(name)] = [
+                [str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns] for file in files
             ]
-        return {"files": dict(sorted(found.items()))}
+        return {"files": dict(sorted(states.items()))}
 
     def _in_order(self, table: DataFrame) -> DataFrame:
         """Set the spec's domain and sort the table in the order of the spec's concepts."""
@@ -200,7 +222,7 @@ class Builder:
             )
 
     def _without_rows(self, table: DataFrame) -> str | None:
-        """Return the first concept that needs its own prompts and has no row in the table; None if there is none."""
+        """Return the first concept that needs prompts and has no row in the table; None if there is none."""
         return next((concept for concept in self._spec.sought if concept not in table["concept"]), None)
 
     def _judge(self, tools: Tools, key: str) -> Judge:
@@ -225,8 +247,8 @@ class Builder:
         """Raise InputError if pages must be fetched although fetching is forbidden."""
         if self._offline:
             raise InputError(
-                f"{key} requires network access, which --offline forbids; build once without it (stages are reused), "
-                f"or remove {key} from the spec"
+                f"{key} requires network access, which --offline forbids; "
+                f"build once without it (stages are reused), or remove {key} from the spec"
             )
 
     def _allowed_hosts(self, key: str, urls: Iterable[str]) -> list[str]:
@@ -243,8 +265,8 @@ class Builder:
             self._local = self._local(hosts)
         if not self._local:
             raise InputError(
-                f"{key} names {', '.join(hosts)}, on this machine or its network; add --local (in Python local=True) to read pages there, "
-                "or remove the address from the spec"
+                f"{key} names {', '.join(hosts)}, on this machine or its network; "
+                "add --local (in Python local=True) to read pages there, or remove the address from the spec"
             )
         return hosts
 
@@ -267,48 +289,49 @@ class Builder:
         Given keywords are kept unchanged. Of the others, those that contain another keyword are removed, and
         the most similar are kept.
         """
-        spec, saged = self._spec, self._saged()
-        given = given_keywords({name: concept.keywords for name, concept in spec.sought.items()})
-        given = join_keywords(given, *([saged.keywords] if saged else []))
-        found = self._further_keywords(tools)
-        if not found.is_empty():
-            reduced = non_containing(join_keywords(given, found), spec.definition).filter(col.kind != "given")
-            found = nearest(reduced, spec.keywords.keep, self._encoder(tools, "keywords.keep"))
-        whole = join_keywords(given, found)
-        with_any = set(whole["concept"])
-        own_names = given_keywords({name: [name] for name in spec.sought if name not in with_any})
-        return self._in_order(join_keywords(whole, own_names))
+        spec = self._spec
+        from_spec = given_keywords({name: concept.keywords for name, concept in spec.sought.items()})
+        saged = self._saged()
+        if saged is not None:
+            from_spec = join_keywords(from_spec, saged.keywords)
+        collected = self._collected_keywords(tools)
+        if not collected.is_empty():
+            reduced = non_containing(join_keywords(from_spec, collected), spec.definition)
+            reduced = reduced.filter(col.kind != "given")
+            collected = nearest(reduced, spec.keywords.keep, self._encoder(tools, "keywords.keep"))
+        keywords = join_keywords(from_spec, collected)
+        with_keywords = set(keywords["concept"])
+        names = given_keywords({name: [name] for name in spec.sought if name not in with_keywords})
+        return self._in_order(join_keywords(keywords, names))
 
-    def _further_keywords(self, tools: Tools) -> DataFrame:
-        spec, wanted, found = self._spec, self._spec.keywords, []
-        if wanted.asked:
-            judge = self._judge(tools, "keywords.asked")
-            asked = ask_keywords(
-                judge,
+    def _collected_keywords(self, tools: Tools) -> DataFrame:
+        """Collect keywords from the judge and from the pages of the concepts, as the spec says."""
+        spec = self._spec
+        settings = spec.keywords
+        tables = []
+        if settings.asked:
+            from_judge = ask_keywords(
+                self._judge(tools, "keywords.asked"),
                 list(spec.sought),
                 domain=spec.domain,
-                rounds=wanted.rounds,
-                kinds=wanted.asked,
+                rounds=settings.rounds,
+                kinds=settings.asked,
                 definition=spec.definition,
             )
-            _report_unanswered(tools, "keywords", asked.unanswered)
-            found.append(asked.keywords)
-        if wanted.similar or wanted.linked:
+            _report_unanswered(tools, "keywords", from_judge.unanswered)
+            tables.append(from_judge.keywords)
+        if settings.similar or settings.linked:
             wiki = spec.sources.wikipedia or Wikipedia()
-            own = page_set(self._wiki_pages(tools, wiki.model_copy(update={"depth": 0})))
-            if wanted.similar:
-                spare = max(
-                    len(concept.keywords) for concept in spec.sought.values()
-                )  # the most similar words may be given keywords
-                found.append(
-                    similar_keywords(
-                        own, n=wanted.keep + spare, encoder=self._encoder(tools, "keywords.similar")
-                    )
-                )
-            if wanted.linked:
-                found.append(linked_keywords(own))
-            _report_failed_pages(tools, "keywords", own.pages)
-        return join_keywords(*found)
+            pages = page_set(self._wiki_pages(tools, wiki.model_copy(update={"depth": 0})))
+            if settings.similar:
+                # The most similar words may be keywords of the spec.
+                spare = max(len(concept.keywords) for concept in spec.sought.values())
+                encoder = self._encoder(tools, "keywords.similar")
+                tables.append(similar_keywords(pages, n=settings.keep + spare, encoder=encoder))
+            if settings.linked:
+                tables.append(linked_keywords(pages))
+            _report_failed_pages(tools, "keywords", pages.pages)
+        return join_keywords(*tables)
 
     def _wiki_pages(self, tools: Tools, wiki: Wikipedia) -> list[FoundPage]:
         from tiltmeter.benchmarks.builder.web import Manners, collect_pages  # requires an extra
@@ -322,24 +345,23 @@ class Builder:
 
     def _pages(self, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Collect files, web pages, wiki pages and written articles of all concepts, with their texts."""
-        spec, sources = self._spec, self._spec.sources
+        spec = self._spec
+        sources = spec.sources
         files = {name: [*concept.local, *sources.local] for name, concept in spec.sought.items()}
-        found = read_files(files, licence=sources.licence, home=self._home)
+        pages = read_files(files, licence=sources.licence, home=self._home)
         urls = {name: [*concept.urls, *sources.urls] for name, concept in spec.sought.items()}
         if any(urls.values()):
             from tiltmeter.benchmarks.builder.web import Manners, read_urls
 
             self._check_online("sources.urls")
-            allowed = self._allowed_hosts("sources.urls", chain.from_iterable(urls.values()))
-            found += read_urls(
-                urls, cache=self._cache, licence=sources.licence, manners=Manners(local=allowed)
-            )
+            manners = Manners(local=self._allowed_hosts("sources.urls", chain.from_iterable(urls.values())))
+            pages += read_urls(urls, cache=self._cache, licence=sources.licence, manners=manners)
         if sources.wikipedia is not None:
-            found += self._wiki_pages(tools, sources.wikipedia)
+            pages += self._wiki_pages(tools, sources.wikipedia)
         if sources.written is not None:
             judge = self._judge(tools, "sources.written")
-            found += write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words)
-        joined = page_set(found)
+            pages += write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words)
+        joined = page_set(pages)
         _report_failed_pages(tools, "pages", joined.pages)
         return {
             "pages": self._in_order(joined.pages),
@@ -353,54 +375,62 @@ class Builder:
 
         Report concepts and keywords without sentences.
         """
-        found, saged = scrape(pages, dict(texts.iter_rows()), keywords), self._saged()
+        sentences = scrape(pages, dict(texts.iter_rows()), keywords)
+        saged = self._saged()
         if saged is not None:
-            found = pl.concat([found, saged.sentences]).unique(
-                ["concept", "sentence"], keep="first", maintain_order=True
-            )
+            sentences = pl.concat([sentences, saged.sentences])
+            sentences = sentences.unique(["concept", "sentence"], keep="first", maintain_order=True)
         elif not pages.is_empty():
-            for sentence in without_sentences(pages, keywords, found):
-                tools.problem(f"sentences: {sentence}", final=True)
-        return self._in_order(found)
+            for problem in without_sentences(pages, keywords, sentences):
+                tools.problem(f"sentences: {problem}", final=True)
+        return self._in_order(sentences)
 
     # Prompts
 
     def _prompts(self, sentences: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """Make continuations or questions from the sentences, sample them to the requested size, and list dropped sentences."""
+        """Make prompts from the sentences, sample them to the requested size, and list dropped sentences."""
         spec = self._spec
-        if (lacking := self._without_rows(sentences)) is not None:
+        concept = self._without_rows(sentences)
+        if concept is not None:
             raise InputError(
-                f"the concept {lacking!r} has no sentences; add keywords or sources, or remove the concept"
+                f"the concept {concept!r} has no sentences; add keywords or sources, or remove the concept"
             )
         if spec.assemble.kind == "question":
             judge = self._judge(tools, "assemble.kind: question")
-            made, dropped = questions(
-                sentences, judge, check=spec.assemble.check, tried_with=[*spec.sought, *spec.concepts]
-            )
-            _report_unanswered(tools, "prompts", dropped.filter(col.reason.str.starts_with(NO_ANSWER)).height)
+            concepts = [*spec.sought, *spec.concepts]
+            assembled = questions(sentences, judge, check=spec.assemble.check, tried_with=concepts)
+            unanswered = assembled.dropped.filter(col.reason.str.starts_with(NO_ANSWER))
+            _report_unanswered(tools, "prompts", unanswered.height)
         else:
-            made, dropped = continuations(sentences, definition=spec.definition)
+            assembled = continuations(sentences, definition=spec.definition)
             if spec.assemble.with_keyword:
-                kept = col.keyword_in_prompt.fill_null(True)
-                cut = made.filter(~kept).with_columns(
-                    sentence="baseline", reason=lit("the keyword is after the cut")
-                )
-                made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
-                if (lost := self._without_rows(made)) is not None:
-                    raise InputError(
-                        f"no prompt about {lost!r} contains its keyword; set assemble.with_keyword to false, add sources, "
-                        "or remove the concept"
-                    )
-        return {"prompts": self._sized(made), "dropped": dropped}
+                assembled = self._with_keyword(assembled)
+        return {"prompts": self._sized(assembled.benchmark), "dropped": assembled.dropped}
+
+    def _with_keyword(self, assembled: Assembled) -> Assembled:
+        """Drop the prompts that do not contain their keyword; raises InputError if a concept loses all."""
+        has_keyword = col.keyword_in_prompt.fill_null(True)
+        prompts = assembled.benchmark.filter(has_keyword)
+        concept = self._without_rows(prompts)
+        if concept is not None:
+            raise InputError(
+                f"no prompt about {concept!r} contains its keyword; "
+                "set assemble.with_keyword to false, add sources, or remove the concept"
+            )
+        without = assembled.benchmark.filter(~has_keyword)
+        without = without.with_columns(sentence="baseline", reason=lit(_DROPPED_BY_CUT))
+        return Assembled(prompts, pl.concat([assembled.dropped, without.select(list(DROPPED))]))
 
     def _given_prompts(self, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Read the user's own prompts."""
         path = self._home / str(self._spec.assemble.prompts)
         table = read_benchmark(path)
         self._check_concepts(path, table)
-        if (lacking := self._without_rows(table)) is not None:
+        concept = self._without_rows(table)
+        if concept is not None:
             raise InputError(
-                f"{path} has no prompt about the concept {lacking!r}; add prompts, or remove the concept from the spec"
+                f"{path} has no prompt about the concept {concept!r}; "
+                "add prompts, or remove the concept from the spec"
             )
         table = table.with_columns(col.domain.fill_null(self._spec.domain))
         return {"prompts": self._sized(table), "dropped": DataFrame(schema=DROPPED)}
@@ -412,64 +442,75 @@ class Builder:
     # Branches
 
     def _replacements(self, prompts: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
-        """Collect the replacements of each branch: those of the spec, or else the concepts' names, and the proposals of the judge."""
-        asked, with_prompts = self._branch, set(prompts["concept"])
-        read = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
-        given = {(root, target): words for root, targets in read.items() for target, words in targets.items()}
-        if asked.pairs == "all":
-            pairs = list(given) or [
-                pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts
-            ]
-        else:
-            pairs = [(root, target) for root, target in asked.pairs]
+        """Collect the replacements of each branch.
+
+        They are those of the spec, or else the names of the concepts, and the proposals of the judge.
+        """
+        branching = self._branch
+        in_spec = self._replacements_of_spec()
+        pairs = self._branched_pairs(list(in_spec), set(prompts["concept"]))
+        in_both_directions = branching.direction == "both"
+        with_words = list(pairs)
+        if in_both_directions:
+            with_words += [pair[::-1] for pair in pairs if pair[::-1] in in_spec]
+        rows: list[tuple[str, ...]] = []
+        left_out: list[tuple[str, ...]] = []
+        for pair in with_words:
+            rows += [(*pair, *words, "given") for words in in_spec.get(pair, {}).items()]
+        rows += [(*pair, *pair, "name") for pair in pairs if pair not in in_spec]
+        if branching.descriptors is not None:
+            for pair, proposal in self._proposals(branching.descriptors.threshold, pairs, prompts, tools):
+                rows += [(*pair, *words, "judge") for words in proposal.words.items()]
+                left_out += [(*pair, *word) for word in proposal.left_out.items()]
+        table = DataFrame(rows, schema=REPLACEMENTS, orient="row")
+        table = table.unique(["root", "target", "old"], keep="first", maintain_order=True)
+        if in_both_directions:
+            table = pl.concat([table, _reversed_replacements(table)])
+        return {"replacements": table, "left_out": DataFrame(left_out, schema=LEFT_OUT, orient="row")}
+
+    def _replacements_of_spec(self) -> dict[_Pair, Mapping[str, str]]:
+        """Return the table of replacements in the spec, or in the file that it names, by pair."""
+        table = self._branch.table or {}
+        targets_of = read_table(self._home / table) if isinstance(table, str) else table
+        words_of: dict[_Pair, Mapping[str, str]] = {}
+        for root, targets in targets_of.items():
+            for target, words in targets.items():
+                words_of[root, target] = words
+        return words_of
+
+    def _branched_pairs(self, in_table: Sequence[_Pair], with_prompts: Collection[str]) -> list[_Pair]:
+        """Return the pairs of root and target: those of the spec, of the table, or all."""
+        if self._branch.pairs != "all":
+            pairs = [(root, target) for root, target in self._branch.pairs]
             for root, _ in pairs:
                 check_known(root, sorted(with_prompts), f"branch.pairs: no prompt is about {root!r}")
-        both = asked.direction == "both"
-        wanted = pairs + [pair[::-1] for pair in pairs if both and pair[::-1] in given]
-        rows = [(*pair, *words, "given") for pair in wanted for words in given.get(pair, {}).items()]
-        rows += [(*pair, *pair, "name") for pair in pairs if pair not in given]
-        proposals = (
-            []
-            if asked.descriptors is None
-            else list(self._proposals(asked.descriptors.threshold, pairs, prompts, tools))
-        )
-        rows += [(*pair, *words, "judge") for pair, proposal in proposals for words in proposal.words.items()]
-        left_out = [(*pair, *word) for pair, proposal in proposals for word in proposal.left_out.items()]
-        table = DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(
-            ["root", "target", "old"], keep="first", maintain_order=True
-        )
-        if both:
-            back = table.select(root="target", target="root", old="new", new="old", by="by").join(
-                table, on=["root", "target"], how="anti"
-            )
-            unclear = back.filter(pl.struct("root", "target", col.old.str.to_lowercase()).is_duplicated())
-            for root, target, old in unclear.select("root", "target", "old").head(1).iter_rows():
-                raise InputError(
-                    f"branch: for {root}, several words about {target} are replaced by {old!r}, so the reverse replacement of {old!r} is "
-                    "ambiguous; add a table for the other direction"
-                )
-            table = pl.concat([table, back])
-        return {"replacements": table, "left_out": DataFrame(left_out, schema=LEFT_OUT, orient="row")}
+            return pairs
+        if in_table:
+            return list(in_table)
+        return [pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts]
 
     def _proposals(
         self,
         threshold: float | Literal["auto"],
-        pairs: list[tuple[str, str]],
+        pairs: Sequence[_Pair],
         prompts: DataFrame,
         tools: Tools,
-    ) -> Iterator[tuple[tuple[str, str], Proposal]]:
+    ) -> Iterator[tuple[_Pair, Proposal]]:
         """Yield the judge's proposals for each pair of root and target."""
-        judge, encoder = self._judge(tools, "branch.descriptors"), self._encoder(tools, "branch.descriptors")
+        judge = self._judge(tools, "branch.descriptors")
+        encoder = self._encoder(tools, "branch.descriptors")
+        smallest = None if threshold == "auto" else threshold
         for root in dict.fromkeys(root for root, _ in pairs):
-            mine = prompts.filter(concept=root)
-            texts = pl.concat(
-                [mine["prompt"], *([mine["baseline"]] if self._branch.counterfactual_baseline else [])]
-            )
-            words = find_descriptors(
-                texts, root, encoder, judge, threshold=None if threshold == "auto" else threshold
-            )
-            for pair in (pair for pair in pairs if pair[0] == root and words):
-                yield pair, propose_replacements(words, *pair, judge)
+            of_root = prompts.filter(concept=root)
+            texts = of_root["prompt"]
+            if self._branch.counterfactual_baseline:
+                texts = pl.concat([texts, of_root["baseline"]])
+            words = find_descriptors(texts, root, encoder, judge, threshold=smallest)
+            if not words:
+                continue
+            for pair in pairs:
+                if pair[0] == root:
+                    yield pair, propose_replacements(words, *pair, judge)
 
     def _branches(
         self, prompts: DataFrame, replacements: DataFrame, settings: Settings, tools: Tools
@@ -481,15 +522,32 @@ class Builder:
         table: dict[str, dict[str, dict[str, str]]] = {}
         for root, target, old, new in replacements.select("root", "target", "old", "new").iter_rows():
             table.setdefault(root, {}).setdefault(target, {})[old] = new
-        made = branch(prompts, table, counterfactual_baseline=self._branch.counterfactual_baseline)
-        for root, target, rows, unchanged, still_named in made.report.iter_rows():
+        branched = branch(prompts, table, counterfactual_baseline=self._branch.counterfactual_baseline)
+        for root, target, rows, unchanged, still_named in branched.report.iter_rows():
             if unchanged:
-                problem = f"{unchanged:,} of {rows:,} prompts about {root} are the same for {target}: no word was replaced"
-                tools.problem(f"branches: {problem}", final=True)
+                problem = f"{unchanged:,} of {rows:,} prompts about {root} are the same for {target}"
+                tools.problem(f"branches: {problem}: no word was replaced", final=True)
             if still_named:
-                problem = f"{still_named:,} of {rows:,} prompts about {target} still name {root}; add the missing words to the table"
-                tools.problem(f"branches: {problem}", final=True)
-        return made.benchmark
+                problem = f"{still_named:,} of {rows:,} prompts about {target} still name {root}"
+                tools.problem(f"branches: {problem}; add the missing words to the table", final=True)
+        return branched.benchmark
+
+
+def _reversed_replacements(table: DataFrame) -> DataFrame:
+    """Return the replacements in the other direction, for pairs without any.
+
+    Raises InputError if several words are replaced by the same one, so that its replacement is unclear.
+    """
+    reverse = table.select(root="target", target="root", old="new", new="old", by="by")
+    reverse = reverse.join(table, on=["root", "target"], how="anti")
+    unclear = reverse.filter(pl.struct("root", "target", col.old.str.to_lowercase()).is_duplicated())
+    if not unclear.is_empty():
+        root, target, old = unclear.select("root", "target", "old").row(0)
+        raise InputError(
+            f"branch: for {root}, several words about {target} are replaced by {old!r}, so the reverse "
+            f"replacement of {old!r} is ambiguous; add a table for the other direction"
+        )
+    return reverse
 
 
 def _report_unanswered(tools: Tools, stage: str, number: int) -> None:
@@ -501,13 +559,20 @@ def _report_unanswered(tools: Tools, stage: str, number: int) -> None:
 
 
 def _report_failed_pages(tools: Tools, stage: str, pages: DataFrame) -> None:
-    """Report pages that could not be fetched or read, which may succeed later, and pages that were read in part."""
+    """Report pages that could not be read, which may succeed later, and pages that were read in part."""
     failed = pages.filter(status="failed")
-    cut = pages.filter(col.status == "ok", col.problem.is_not_null()).unique("source", maintain_order=True)
-    for found, what, more in (
-        (failed, "read", "; run the same command again to retry them"),
-        (cut, "read completely", ""),
-    ):
-        for source, problem in found.select("source", "problem").head(1).iter_rows():
-            sentence = f"{stage}: {found.height:,} of {pages.height:,} pages could not be {what}, such as {source} ({problem}){more}"
-            tools.problem(sentence, final=not more)
+    if not failed.is_empty():
+        source, problem = failed.select("source", "problem").row(0)
+        tools.problem(
+            f"{stage}: {failed.height:,} of {pages.height:,} pages could not be read, such as {source} "
+            f"({problem}); run the same command again to retry them"
+        )
+    partial = pages.filter(col.status == "ok", col.problem.is_not_null())
+    partial = partial.unique("source", maintain_order=True)
+    if not partial.is_empty():
+        source, problem = partial.select("source", "problem").row(0)
+        tools.problem(
+            f"{stage}: {partial.height:,} of {pages.height:,} pages could not be read completely, "
+            f"such as {source} ({problem})",
+            final=True,
+        )

@@ -69,22 +69,23 @@ def between_pairs(marks: Sequence[int]) -> set[int]:
 
     An unpaired mark is ignored.
     """
-    return set(
-        chain.from_iterable(
-            range(first, last + 1) for first, last in zip(marks[::2], marks[1::2], strict=False)
-        )
-    )
+    pairs = zip(marks[::2], marks[1::2], strict=False)
+    return set(chain.from_iterable(range(first, last + 1) for first, last in pairs))
+
+
+_OPENING_MARKS = ("\u201c", "\u00ab", "\u201e")
+_CLOSING_MARKS = ("\u201d", "\u00bb")
 
 
 def _bracketed(texts: Sequence[str]) -> list[bool]:
     """Mark the words in brackets; a closing bracket without an opening one ("a) ...") is ignored."""
-    found = []
+    in_brackets = []
     depth = 0
     for text in texts:
         depth += text in ("(", "[", "{")
-        found.append(depth > 0)
+        in_brackets.append(depth > 0)
         depth = max(0, depth - (text in (")", "]", "}")))
-    return found
+    return in_brackets
 
 
 def _quoted(texts: Sequence[str]) -> list[bool]:
@@ -92,28 +93,34 @@ def _quoted(texts: Sequence[str]) -> list[bool]:
 
     Curly ones and guillemets need a closing mark later on.
     """
-    straight = between_pairs([i for i, text in enumerate(texts) if text == '"'])
-    found = []
-    opened, closed, to_close = 0, 0, sum(text in ("\u201d", "\u00bb") for text in texts)
+    in_straight = between_pairs([i for i, text in enumerate(texts) if text == '"'])
+    to_close = sum(text in _CLOSING_MARKS for text in texts)
+    in_quotation = []
+    opened = 0
+    closed = 0
     for i, text in enumerate(texts):
-        opened += text in ("\u201c", "\u00ab", "\u201e")
-        found.append(i in straight or closed < min(opened, to_close))
-        closed += text in ("\u201d", "\u00bb")
-    return found
+        opened += text in _OPENING_MARKS
+        in_quotation.append(i in in_straight or closed < min(opened, to_close))
+        closed += text in _CLOSING_MARKS
+    return in_quotation
 
 
 def _in_names(texts: Sequence[str], tags: Sequence[str]) -> list[bool]:
-    """Mark the words of names: capitalised words (the first word only if tagged as a name or before another), and words between them."""
+    """Mark the words of names: capitalised words, and words that join them.
+
+    The first word counts only if it is tagged as a name or is before another word of a name.
+    """
     # Three additional entries, so that positions before the beginning and after the end are False.
     title = [*(text[:1].isupper() for text in texts), False, False, False]
     joining = [*(text in _words_by_use()["joining"] for text in texts), False, False, False]
-    found = []
+    name_follows_first = title[1] or (joining[1] and joining[2] and title[3])
+    in_names = []
     for i, tag in enumerate(tags):
-        capital = title[i] and (i > 0 or tag == "NP0" or title[1] or (joining[1] and joining[2] and title[3]))
+        capital = title[i] and (i > 0 or tag == "NP0" or name_follows_first)
         to_the_right = title[i + 1] or (joining[i + 1] and title[i + 2])
         to_the_left = title[i - 1] or (joining[i - 1] and title[i - 2])
-        found.append(capital or (joining[i] and to_the_right and to_the_left))
-    return found
+        in_names.append(capital or (joining[i] and to_the_right and to_the_left))
+    return in_names
 
 
 # The main verb
@@ -136,9 +143,8 @@ _THAT_IS = [",", "that", "is", ","]
 
 @cache
 def _words_by_use() -> Mapping[str, frozenset[str]]:
-    return {
-        use: frozenset(words) for use, words in packaged_yaml(Path(__file__).with_suffix(".yaml")).items()
-    }
+    lists = packaged_yaml(Path(__file__).with_suffix(".yaml"))
+    return {use: frozenset(words) for use, words in lists.items()}
 
 
 def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
@@ -155,12 +161,11 @@ def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
     """
     words = list(dropwhile(lambda word: word.tag in ("PUN", "PUQ"), words))
     semicolon = next((i for i, word in enumerate(words) if word.text == ";"), len(words))
-    for count, leniency in product(
-        sorted({semicolon, len(words)}), (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO)
-    ):
-        found = _reading(words[:count], leniency).main_verb()
-        if found is not None:
-            return words[found]
+    ends = sorted({semicolon, len(words)})
+    for end, leniency in product(ends, (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO)):
+        verb = _reading(words[:end], leniency).main_verb()
+        if verb is not None:
+            return words[verb]
     return None
 
 
@@ -171,6 +176,13 @@ def _reading(words: Sequence[TaggedWord], leniency: int) -> _Reading:
     return first if fronted == first.fronted else _Reading(words, leniency, fronted=fronted)
 
 
+def _kind(word: TaggedWord) -> str:
+    """Return the tag of a word; words of names are names, and _ALONE are nouns, regardless of their tags."""
+    if word.name:
+        return "NP0"
+    return "NN1" if word.text.lower() in _ALONE else word.tag
+
+
 class _Reading:
     """An analysis of the sentence with a given leniency; words are referred to by their positions."""
 
@@ -179,14 +191,11 @@ class _Reading:
         self.tag = tag = [word.tag for word in words]
         self.name = [word.name for word in words]
         self.count = len(words)
-        self.leniency, self.fronted = leniency, fronted
+        self.leniency = leniency
+        self.fronted = fronted
         self.before = self._words_before()
-        # Words of names are treated as names regardless of their tags. Position -1, before the first word,
-        # has the last entry.
-        kinds = [
-            "NP0" if word.name else "NN1" if lower in _ALONE else word.tag
-            for word, lower in zip(words, text, strict=True)
-        ]
+        # Position -1, before the first word, has the last entry.
+        kinds = [_kind(word) for word in words]
         self.kind_before = [[*kinds, ""][place] for place in self.before]
         self.kind_after = [*tag[1:], "PUN"]
         # For each position, the first position from there on of ...
@@ -214,25 +223,29 @@ class _Reading:
 
     def _words_before(self) -> list[int]:
         """Return for each word the last word before it that is not an adverb; -1 if there is none."""
-        found = [-1]
+        before = [-1]
         for i, word in enumerate(self.text):
+            is_adverb = self.tag[i] in ("AV0", "XX0", "AVP") or word == "first"
             if word in _IN_THESE and i > 0 and self.text[i - 1] == "in":
-                found.append(found[i - 1])
-            elif (self.tag[i] in ("AV0", "XX0", "AVP") or word == "first") and word not in _IN_THESE | _ALONE:
-                found.append(found[i])
+                before.append(before[i - 1])
+            elif is_adverb and word not in _IN_THESE | _ALONE:
+                before.append(before[i])
             else:
-                found.append(i)
-        return found[:-1]
+                before.append(i)
+        return before[:-1]
 
     def _next(self, fits: Callable[[int], bool]) -> list[int]:
         """Return for each word the first word from it on that fits; the number of words if there is none."""
-        found = [self.count] * (self.count + 2)
+        following = [self.count] * (self.count + 2)
         for i in reversed(range(self.count)):
-            found[i] = i if fits(i) else found[i + 1]
-        return found
+            following[i] = i if fits(i) else following[i + 1]
+        return following
 
     def _group_ends(self) -> list[int]:
-        """Return for each word the last word of a verb group that starts with it: auxiliaries, "not", adverbs, and the verb."""
+        """Return for each word the last word of a verb group that starts with it.
+
+        A verb group consists of auxiliaries, "not", adverbs, and the verb.
+        """
         ends = list(range(self.count))
         for i in reversed(ends):
             if self.tag[i][:2] in _AUXILIARIES:
@@ -250,19 +263,17 @@ class _Reading:
             return False
         match self.tag[auxiliary][:2]:
             case "VB":
-                passive = (
-                    kind == "AJ0"
-                    and self.text[i].endswith("ed")
-                    and self.kind_after[i] in ("PRP", "TO0", "PRF", "CJS")
-                )
+                in_ed = kind == "AJ0" and self.text[i].endswith("ed")
+                passive = in_ed and self.kind_after[i] in ("PRP", "TO0", "PRF", "CJS")
                 return passive or kind in (*_PARTICIPLES, "VVD", "VVG", "VBG", "VHG")
             case "VH":
                 return kind in (*_PARTICIPLES, "VVD")
         return kind in ("VVI", "VBI", "VHI", "VDI", "VVB", "VBB", "VHB")
 
     def main_verb(self) -> int | None:
-        """Return the last word of the first finite verb that does not belong to a subordinate clause; None if there is none."""
-        claimed, last_embedded = 0, -1
+        """Return the last word of the first finite verb outside subordinate clauses, or None."""
+        claimed = 0
+        last_embedded = -1
         i = 0
         while i < self.count:
             if self.opens(i):
@@ -279,16 +290,23 @@ class _Reading:
         return None
 
     def first_clause(self, i: int) -> int | None:
-        """Return the verb of the first clause, tagged as a participle, if the verb found is in the second ("X led to Y, but it fell")."""
+        """Return the verb of the first clause, tagged as a participle, if verb i is in the second clause.
+
+        An example is "X led to Y, but it fell".
+        """
         before = self.before[i]
         if before < 1 or self.tag[before - 1] != "CJC" or self.text[before] not in _PRONOUNS:
             return None
-        return next(
-            (k for k in range(1, before) if self.tag[k] == "VVN" and self.taken_for_participle(k)), None
-        )
+        for place in range(1, before):
+            if self.tag[place] == "VVN" and self.taken_for_participle(place):
+                return place
+        return None
 
     def inside(self, i: int, last: int) -> bool:
-        """Check whether a verb after that of a subordinate clause is in the same clause: "who live and work", "when he said it was"."""
+        """Check whether a verb after that of a subordinate clause is in the same clause.
+
+        Examples are "who live and work" and "when he said it was".
+        """
         before = self.before[i]
         if before > last and self.tag[before] == "CJC":
             return self.leniency < _PARTICIPLES_TOO
@@ -300,7 +318,9 @@ class _Reading:
 
     def opens(self, i: int) -> bool:
         """Check whether word i introduces a clause with its own verb."""
-        word, kind, after = self.text[i], self.tag[i], self.kind_after[i]
+        word = self.text[i]
+        kind = self.tag[i]
+        after = self.kind_after[i]
         if word == "that" and kind == "DT0":
             return i > 0 and self.tag[i - 1][:2] in ("NN", "NP") and after[:1] == "V"
         if kind not in _OPENERS or (self.name[i] and i > 0):
@@ -314,13 +334,15 @@ class _Reading:
         return self.kind_after[self.next_no_adverb[i + 1] - 1] not in ("TO0", "VVG", "VVN")
 
     def clause_follows(self, i: int) -> bool:
-        """Check whether a verb follows before the next comma and is not the only one ("Islam as a religion is ...")."""
+        """Check whether a verb follows before the next comma and is not the only one.
+
+        An example is "Islam as a religion is ...".
+        """
         verb = self.next_finite[i + 1]
         if verb >= min(self.count, self.next_mark[i + 1], self.next_opener[i + 2]):
             return False
-        return (
-            i == 0 or self.text[i + 1] in _PRONOUNS or self.next_finite[self.group_end[verb] + 1] < self.count
-        )
+        second_verb = self.next_finite[self.group_end[verb] + 1]
+        return i == 0 or self.text[i + 1] in _PRONOUNS or second_verb < self.count
 
     def finite(self, i: int) -> bool:
         """Check whether word i is, or starts, a finite verb."""
@@ -333,9 +355,8 @@ class _Reading:
             return False
         match kind:
             case "VVZ" | "VVB":
-                return before not in (*_DETERMINERS, "TO0", "VM0") or (
-                    before == "CRD" and self.leniency > _FULL
-                )
+                after_number = before == "CRD" and self.leniency > _FULL
+                return after_number or before not in (*_DETERMINERS, "TO0", "VM0")
             case "VVI":
                 return before in _NOUNS or before == ""
             case "VVD":
@@ -343,9 +364,9 @@ class _Reading:
             case "AJ0" if before == "PNQ":
                 return self.text[i].endswith("ed")
             case "VVN":
-                return self.past_tense(i) or (
-                    self.leniency >= _PARTICIPLES_TOO and self.taken_for_participle(i)
-                )
+                if self.past_tense(i):
+                    return True
+                return self.leniency >= _PARTICIPLES_TOO and self.taken_for_participle(i)
         return self.leniency == _NOUNS_TOO and self.taken_for_noun(i)
 
     def clear(self, i: int) -> bool:
@@ -353,7 +374,10 @@ class _Reading:
         return self.tag[i] in _CLEAR and self.text[max(0, i - 2) : i + 2] != _THAT_IS
 
     def past_tense(self, i: int) -> bool:
-        """Check whether a word tagged as a participle must be a past tense: "it emerged", "leaders argued that", "he accepted the"."""
+        """Check whether a word tagged as a participle must be a past tense.
+
+        Examples are "it emerged", "leaders argued that" and "he accepted the".
+        """
         before = self.kind_before[i]
         if self.text[i] in _words_by_use()["past"] and before in (*_NOUNS, "PUN"):
             return True
@@ -361,7 +385,10 @@ class _Reading:
         return before in _NOUNS and self.kind_after[i] in objects
 
     def describes(self, i: int) -> bool:
-        """Check whether a form in -ed is an attributive participle: another verb follows for the same subject."""
+        """Check whether a form in -ed is an attributive participle.
+
+        This holds if another verb follows for the same subject.
+        """
         before = self.before[i]
         if self.text[i] in _words_by_use()["past"] or self.kind_after[i] in _OBJECT:
             return False
@@ -379,20 +406,26 @@ class _Reading:
         return self.kind_before[i] in _NOUNS or (self.kind_before[i] == "PUN" and self.leniency == _NOUNS_TOO)
 
     def taken_for_noun(self, i: int) -> bool:
-        """Check whether a word tagged as a noun or adjective is a verb between subject and object: "some claim that"."""
-        after, word, known = self.kind_after[i], self.text[i], _words_by_use()["verb_or_noun"]
+        """Check whether a word tagged as a noun or adjective is a verb between subject and object.
+
+        An example is "some claim that".
+        """
+        after = self.kind_after[i]
+        word = self.text[i]
+        verbs_or_nouns = _words_by_use()["verb_or_noun"]
         if self.kind_before[i] not in _NOUNS:
             return False
         if self.tag[i] == "AJ0":
             return word.endswith("ed") and after in (*_NOUNS, *_OBJECT, "AJ0")
-        stem = word if word in known else word.removesuffix("s")
-        if self.tag[i] not in ("NN1", "NN2") or not {stem, stem.removesuffix("e")} & known:
+        stem = word if word in verbs_or_nouns else word.removesuffix("s")
+        if self.tag[i] not in ("NN1", "NN2") or not {stem, stem.removesuffix("e")} & verbs_or_nouns:
             return False
         if after in _OBJECT or (word == "remains" and after == "AJ0"):
             return True
-        agrees = (
-            self.plural_subject(i) if self.tag[i] == "NN1" else self.kind_before[i] in ("NN1", "NP0", "DT0")
-        )
+        if self.tag[i] == "NN1":
+            agrees = self.plural_subject(i)
+        else:
+            agrees = self.kind_before[i] in ("NN1", "NP0", "DT0")
         return agrees and after in ("PRP", "NP0", "UNC", "VVG", "AJ0", "NN1", "NN2")
 
     def plural_subject(self, i: int) -> bool:
@@ -417,14 +450,19 @@ def _is_quotation_mark(word: TaggedWord) -> bool:
 
 
 def _without_quotations(words: Sequence[TaggedWord]) -> list[TaggedWord]:
-    """Replace each quotation by one noun, its most frequent function in a sentence: 'a chapter on "..." appears'."""
-    found = []
+    """Replace each quotation by a noun, its most frequent function in a sentence.
+
+    An example is 'a chapter on "..." appears'.
+    """
+    unquoted = []
     for before, word in zip([None, *words], words, strict=False):
-        if not word.quoted:
-            found += [] if _is_quotation_mark(word) else [word]
-        elif before is None or not before.quoted:
-            found.append(word._replace(tag="NN1", name=False))
-    return found
+        if word.quoted:
+            begins = before is None or not before.quoted
+            if begins:
+                unquoted.append(word._replace(tag="NN1", name=False))
+        elif not _is_quotation_mark(word):
+            unquoted.append(word)
+    return unquoted
 
 
 def _without_inserts(words: Sequence[TaggedWord]) -> list[TaggedWord]:

@@ -1,8 +1,9 @@
 """Fetching of web pages, and of wiki pages through the MediaWiki API, with rate limits and a cache.
 
-HTTP cache libraries are not used, as they store whole replies (including errors that a wiki reports with
-status 200), do not limit the size of a reply, and unpickle cached data. The cache here stores the parsed
-content of replies as JSON.
+HTTP cache libraries are not used. They store entire replies (including errors that a wiki reports with
+status 200) and do not limit the size of a reply, and some unpickle cached data. They would replace little of
+this module: the name and the file of a cached value (`_place` and a part of `_cached_or_fetched`). The cache
+here stores the parsed content of replies as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from importlib.metadata import version
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from time import monotonic
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 import aiohttp
@@ -47,7 +48,7 @@ _FORMAT = "3"
 """Version of the cache format, to be increased when the stored content changes."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS = 10
-_SHOWN = 200
+_LONGEST_ADDRESS = 200
 """Maximum number of characters of an address in a message."""
 
 
@@ -100,11 +101,11 @@ class HttpReply(NamedTuple):
 
 
 class WebClient:
-    """Asynchronous HTTP client that fetches each resource once, within request limits, and caches the parsed content.
+    """Asynchronous HTTP client that fetches each resource once, within request limits.
 
-    The cache has one JSON file for each request. Files are written atomically, so that the process can be
-    killed at any time and several processes can use the same folder. Unreadable files, and files with
-    unexpected content, are ignored. Failures are not cached.
+    The parsed content is cached. The cache has one JSON file for each request. Files are written atomically,
+    so that the process can be killed at any time and several processes can use the same folder. Unreadable
+    files, and files with unexpected content, are ignored. Failures are not cached.
 
     Parameters
     ----------
@@ -120,26 +121,27 @@ class WebClient:
     """
 
     def __init__(self, cache: Path, manners: Manners | None = None) -> None:
-        self._cache, self._manners = cache, manners or Manners()
-        self._free = defaultdict[str, asyncio.Semaphore](
-            lambda: asyncio.Semaphore(self._manners.connections)
-        )  # by server
+        self._cache = cache
+        self._manners = manners or Manners()
+        # Both by server.
+        self._free = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(self._manners.connections))
         self._next_turn = defaultdict[str, float](float)
-        self._asked: dict[Path, asyncio.Task[Any]] = {}
+        self._tasks: dict[Path, asyncio.Task[Any]] = {}
         self._session: aiohttp.ClientSession
         try:
             cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"the folder {cache} for fetched pages cannot be created ({error.strerror}); choose another one"
+                f"the folder {cache} for fetched pages cannot be created ({error.strerror}); "
+                "choose another one"
             ) from error
 
     async def __aenter__(self) -> Self:
         """Open the HTTP session."""
+        contact = self._manners.contact or "benchmark building; aiohttp"
+        user_agent = f"tiltmeter/{version('tiltmeter')} ({contact})"
         self._session = aiohttp.ClientSession(
-            headers={
-                "User-Agent": f"tiltmeter/{version('tiltmeter')} ({self._manners.contact or 'benchmark building; aiohttp'})"
-            },
+            headers={"User-Agent": user_agent},
             timeout=aiohttp.ClientTimeout(total=self._manners.timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=True,
@@ -149,15 +151,15 @@ class WebClient:
 
     async def __aexit__(self, *_: object) -> None:
         """Cancel pending requests and close the session."""
-        for task in self._asked.values():
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._asked.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self._session.close()
 
     async def get(
         self, url: str, params: Mapping[str, str], shape: type[T], read: Callable[[HttpReply], T]
     ) -> T:
-        """Fetch a resource, or take it from the cache, and return the value that `read` parses from the reply.
+        """Fetch a resource, or take it from the cache; return the value that `read` parses from the reply.
 
         `read` may raise FetchError, or TransientError for a retry.
 
@@ -169,11 +171,10 @@ class WebClient:
             The server could not be reached in any attempt.
         """
         path = self._place(url, params)
-        if path not in self._asked:
-            self._asked[path] = asyncio.create_task(
-                self._kept_or_fetched(path, url, params, TypeAdapter(shape), read)
-            )
-        value: T = await asyncio.shield(self._asked[path])
+        if path not in self._tasks:
+            work = self._cached_or_fetched(path, url, params, TypeAdapter(shape), read)
+            self._tasks[path] = asyncio.create_task(work)
+        value: T = await asyncio.shield(self._tasks[path])
         return value
 
     def _place(self, url: str, params: Mapping[str, str]) -> Path:
@@ -182,7 +183,7 @@ class WebClient:
         digest = hashlib.sha256(name.encode("utf-8", errors="replace")).hexdigest()
         return self._cache / digest[:2] / f"{digest}.json"
 
-    async def _kept_or_fetched(
+    async def _cached_or_fetched(
         self,
         path: Path,
         url: str,
@@ -190,6 +191,7 @@ class WebClient:
         shape: TypeAdapter[T],
         read: Callable[[HttpReply], T],
     ) -> T:
+        """Return the value in the cache file, or fetch it and write the file."""
         try:
             return shape.validate_json(path.read_bytes())
         except (OSError, ValidationError):
@@ -206,7 +208,8 @@ class WebClient:
         return value
 
     async def _try(self, url: str, params: Mapping[str, str], read: Callable[[HttpReply], T]) -> T:
-        reply = await self._ask(url, params)
+        """Fetch a resource in a single attempt; a requested wait delays the next request to the server."""
+        reply = await self._request(url, params)
         try:
             if reply.status in (408, 425, 429) or reply.status >= 500:
                 raise TransientError(f"the server answered {reply.status}")
@@ -224,7 +227,8 @@ class WebClient:
             self._next_turn[server] = max(self._next_turn[server], monotonic() + seconds)
             raise
 
-    async def _ask(self, url: str, params: Mapping[str, str]) -> HttpReply:
+    async def _request(self, url: str, params: Mapping[str, str]) -> HttpReply:
+        """Request a URL when it is its turn; raises FetchError if there is no complete reply."""
         server = urlsplit(url).netloc
         try:
             async with self._free[server]:
@@ -260,10 +264,12 @@ class WebClient:
                         await self._body(response),
                         response.charset,
                     )
-                url, params = await _redirected(str(response.url), place), {}
+                url = await _redirected(str(response.url), place)
+                params = {}
         raise FetchError(f"it redirects more than {_MOST_REDIRECTS} times")
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read the body of a reply; raises FetchError as soon as it is larger than allowed."""
         body = bytearray()
         async for chunk in response.content.iter_chunked(2**16):
             body += chunk
@@ -282,7 +288,7 @@ async def _redirected(url: str, place: str) -> str:
         web_address = URL(target).scheme in ("http", "https") and bool(URL(target).raw_host)
     except ValueError:
         web_address = False
-    shown = printable(redacted(target if web_address else place), one_line=True)[:_SHOWN]
+    shown = printable(redacted(target if web_address else place), one_line=True)[:_LONGEST_ADDRESS]
     if not web_address:
         raise FetchError(f"it redirects to {shown}, which is not an address of a web page")
     if not same_server(url, target) and await asyncio.to_thread(leads_to_local, target):
@@ -298,13 +304,17 @@ def checked_address(url: str, meaning: str) -> str:
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         raise InputError(
-            f"{redacted(url)!r} ({meaning}) is not a valid address; it must start with https:// and contain no user name"
+            f"{redacted(url)!r} ({meaning}) is not a valid address; "
+            "it must start with https:// and contain no user name"
         )
     return urldefrag(url.strip()).url
 
 
 def _fetch_together(client: WebClient, work: Iterable[Awaitable[T]]) -> list[T]:
-    """Run awaitables with a client and return their results, in a separate event loop, so that it also works in notebooks."""
+    """Run awaitables with a client and return their results.
+
+    A separate event loop is used, so that it also works in notebooks.
+    """
 
     async def fetch() -> list[T]:
         async with client:
@@ -344,15 +354,15 @@ def read_urls(
     InputError
         An address is not valid, or the folder cannot be written to.
     """
-    wanted = [
+    addresses = [
         (concept, checked_address(url, f"a source of {concept!r}"))
-        for concept, given in urls.items()
-        for url in given
+        for concept, urls_of_concept in urls.items()
+        for url in urls_of_concept
     ]
     client = WebClient(cache, manners)
-    pages = _fetch_together(client, (_fetch_page(url, client) for _, url in wanted))
-    more = {"source_tag": "web", "licence": licence}
-    return [(concept, page, more) for (concept, _), page in zip(wanted, pages, strict=True)]
+    pages = _fetch_together(client, (_fetch_page(url, client) for _, url in addresses))
+    columns = {"source_tag": "web", "licence": licence}
+    return [(concept, page, columns) for (concept, _), page in zip(addresses, pages, strict=True)]
 
 
 async def _fetch_page(url: str, client: WebClient) -> SourcePage:
@@ -410,16 +420,22 @@ class _ApiReply(BaseModel):
 def _read_api_reply(reply: HttpReply) -> _ApiReply:
     """Parse a reply of the API; for a missing page, `parse` is None."""
     try:
-        read = _ApiReply.model_validate_json(reply.body.decode("utf-8-sig", errors="replace"))
+        api_reply = _ApiReply.model_validate_json(reply.body.decode("utf-8-sig", errors="replace"))
     except ValidationError:
         raise TransientError("the reply of the server is not valid JSON of the API") from None
-    if read.error and read.error.code not in ("missingtitle", "nosuchpageid", "invalidtitle"):
-        problem = f"the wiki answered {printable(read.error.info or read.error.code, one_line=True)[:200]!r}"
-        passes = read.error.code in ("maxlag", "ratelimited", "readonly") or read.error.code.startswith(
-            "internal_api_error"
-        )
-        raise TransientError(problem) if passes else FetchError(problem)
-    return read
+    error = api_reply.error
+    if error is None or error.code in _MISSING_PAGE:
+        return api_reply
+    problem = f"the wiki answered {printable(error.info or error.code, one_line=True)[:200]!r}"
+    if error.code in _TEMPORARY or error.code.startswith("internal_api_error"):
+        raise TransientError(problem)
+    raise FetchError(problem)
+
+
+_MISSING_PAGE = ("missingtitle", "nosuchpageid", "invalidtitle")
+"""Codes of errors of the API for a page that does not exist."""
+_TEMPORARY = ("maxlag", "ratelimited", "readonly")
+"""Codes of errors of the API that pass."""
 
 
 class MediaWiki:
@@ -434,7 +450,8 @@ class MediaWiki:
     """
 
     def __init__(self, client: WebClient, api: str) -> None:
-        self._client, self._api = client, api
+        self._client = client
+        self._api = api
 
     async def page(self, title: str) -> SourcePage:
         """Fetch the page with a title; pages that cannot be fetched have the status "failed".
@@ -444,25 +461,20 @@ class MediaWiki:
         ProviderError
             The server cannot be reached; pages fetched so far are cached.
         """
-        asked = {
+        about_site = {"action": "query", "meta": "siteinfo", "siprop": "rightsinfo"}
+        about_page = {
             "action": "parse",
             "redirects": "1",
             "disableeditsection": "1",
             "disablelimitreport": "1",
             "disabletoc": "1",
+            "page": title,
+            "prop": "text|links|properties",
         }
-        try:  # fetch the licence first, which would otherwise be delayed by the requests for all pages
-            about = {"action": "query", "meta": "siteinfo", "siprop": "rightsinfo"}
-            licence = await self._ask(
-                str, lambda reply: str(reply.query.rightsinfo.get("text") or ""), **about
-            )
-            page = await self._ask(
-                SourcePage,
-                lambda reply: self._read_page(title, reply),
-                **asked,
-                page=title,
-                prop="text|links|properties",
-            )
+        try:
+            # The licence is fetched first; later, it would be delayed by the requests for all pages.
+            licence = await self._query(str, _licence_in, about_site)
+            page = await self._query(SourcePage, lambda reply: self._read_page(title, reply), about_page)
         except FetchError as error:
             return SourcePage(self._address(title), title, status="failed", problem=str(error))
         return replace(page, licence=licence or None)
@@ -475,28 +487,25 @@ class MediaWiki:
         ProviderError
             The server cannot be reached.
         """
-        asked = {
+        query = {
             "action": "query",
             "list": "backlinks",
             "blnamespace": "0",
             "blfilterredir": "nonredirects",
             "bllimit": "500",
+            "bltitle": title,
         }
         try:
-            return await self._ask(
-                list[str],
-                lambda reply: [link.title for link in reply.query.backlinks],
-                **asked,
-                bltitle=title,
-            )
+            return await self._query(list[str], _backlinks_in, query)
         except FetchError:
             return []
 
-    async def _ask(self, shape: type[T], read: Callable[[_ApiReply], T], **asked: str) -> T:
-        fixed = {"format": "json", "formatversion": "2", "maxlag": "5", "utf8": "1"}
+    async def _query(self, shape: type[T], read: Callable[[_ApiReply], T], query: dict[str, str]) -> T:
+        """Return what a function reads from the reply to a query of the API."""
+        params = query | {"format": "json", "formatversion": "2", "maxlag": "5", "utf8": "1"}
         try:
             return await self._client.get(
-                self._api, asked | fixed, shape, lambda reply: read(_read_api_reply(reply))
+                self._api, params, shape, lambda reply: read(_read_api_reply(reply))
             )
         except UnreachableError as error:
             raise ProviderError(
@@ -522,6 +531,14 @@ class MediaWiki:
         articles = {link.title for link in parsed.links if link.ns == 0 and link.exists}
         links = tuple(link for link in dict.fromkeys(html.links) if link.title in articles)
         return page_of(self._address(parsed.title), parsed.title, html._replace(title=None, links=links))
+
+
+def _licence_in(reply: _ApiReply) -> str:
+    return str(reply.query.rightsinfo.get("text") or "")
+
+
+def _backlinks_in(reply: _ApiReply) -> list[str]:
+    return [link.title for link in reply.query.backlinks]
 
 
 def collect_pages(
@@ -560,39 +577,44 @@ def collect_pages(
     client = WebClient(cache, manners or Manners(rate=wiki.rate, contact=wiki.contact))
     site = MediaWiki(client, checked_address(wiki.api, "the API of a wiki"))
 
-    async def search(concept: str, wanted: Iterable[str]) -> list[FoundPage]:
-        """Collect the pages of one concept, breadth first, each page once, even with several titles."""
-        found: list[FoundPage] = []
+    async def search(concept: str, linked: Iterable[str]) -> list[FoundPage]:
+        """Collect the pages of a concept, breadth first, each page once, even with several titles."""
+        pages: list[FoundPage] = []
         visited: set[str] = set()
         similarity: dict[str, float] = {}
         for level in range(wiki.depth + 1):
-            wanted = [title for title in dict.fromkeys(wanted) if title not in visited]
-            if level and wanted:
+            level_titles = [title for title in dict.fromkeys(linked) if title not in visited]
+            if level and level_titles:
                 if encoder is not None:
-                    vectors = encoder.encode([concept, *wanted])
-                    similarity = dict(zip(wanted, (vectors[1:] @ vectors[0]).tolist(), strict=True))
-                    wanted.sort(key=similarity.__getitem__, reverse=True)
-                wanted = wanted[: wiki.pages]
-            linked: list[str] = []
-            for title, page in zip(wanted, await asyncio.gather(*map(site.page, wanted)), strict=True):
+                    vectors = encoder.encode([concept, *level_titles])
+                    cosines = (vectors[1:] @ vectors[0]).tolist()
+                    similarity = dict(zip(level_titles, cosines, strict=True))
+                    level_titles.sort(key=similarity.__getitem__, reverse=True)
+                level_titles = level_titles[: wiki.pages]
+            level_pages = await asyncio.gather(*map(site.page, level_titles))
+            next_titles: list[str] = []
+            for title, page in zip(level_titles, level_pages, strict=True):
                 if page.title in visited:
                     continue
                 visited |= {title, page.title}
-                found.append(
-                    (
-                        concept,
-                        page,
-                        {"source_tag": "wikipedia", "depth": level, "similarity": similarity.get(title)},
-                    )
-                )
+                columns = {"source_tag": "wikipedia", "depth": level, "similarity": similarity.get(title)}
+                pages.append((concept, page, columns))
                 if level < wiki.depth and page.status == "ok":
-                    linked += [link.title for link in page.links] if wiki.links != "backward" else []
-                    linked += await site.backlinks(page.title) if wiki.links != "forward" else []
-            wanted = linked
-        return found
+                    next_titles += await _linked_titles(site, page, wiki.links)
+            linked = next_titles
+        return pages
 
-    return list(
-        chain.from_iterable(
-            _fetch_together(client, (search(concept, own) for concept, own in titles.items()))
-        )
-    )
+    searches = (search(concept, own_titles) for concept, own_titles in titles.items())
+    return list(chain.from_iterable(_fetch_together(client, searches)))
+
+
+async def _linked_titles(
+    site: MediaWiki, page: SourcePage, direction: Literal["forward", "backward", "both"]
+) -> list[str]:
+    """Return the titles of the pages that a page links to, that link to it, or both."""
+    titles: list[str] = []
+    if direction != "backward":
+        titles += [link.title for link in page.links]
+    if direction != "forward":
+        titles += await site.backlinks(page.title)
+    return titles

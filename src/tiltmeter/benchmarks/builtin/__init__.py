@@ -54,9 +54,13 @@ def builtin(name: str) -> Builtin:
     """
     check_known(name, NAMES, f"unknown benchmark {name!r}", " (for a benchmark file, use -P benchmark=FILE)")
     folder = Path(__file__).with_name(name)
-    data = {path.stem: packaged_yaml(path) for path in sorted(folder.glob("*.yaml"))}
-    texts = data.get("article") or data.get("questions") or data["sentences"]
-    rows = _continuations(texts) if "sentences" in data else _questions(texts)
+    files = {path.stem: packaged_yaml(path) for path in sorted(folder.glob("*.yaml"))}
+    if "sentences" in files:
+        texts = files["sentences"]
+        rows = _continuations(texts)
+    else:
+        texts = files.get("article") or files["questions"]
+        rows = _questions(texts)
     benchmark = pl.from_dicts(list(rows), BENCHMARK).with_columns(
         root=pl.coalesce("root", "key"),
         source_tag=lit("written"),
@@ -64,7 +68,7 @@ def builtin(name: str) -> Builtin:
         source=lit(f"tiltmeter:{name}/{texts['source']}"),
         licence=lit(texts["licence"]),
     )
-    return Builtin(name, benchmark=benchmark, replacements=data.get("replacements"), **data["study"])
+    return Builtin(name, benchmark=benchmark, replacements=files.get("replacements"), **files["study"])
 
 
 def _questions(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -72,44 +76,42 @@ def _questions(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
     Positions count all sentences of the text.
     """
-    sentences = (
-        texts["questions"]
-        if "questions" in texts
-        else [one for section in texts["sections"] for one in section["sentences"]]
-    )
-    asked = [(place, one) for place, one in enumerate(sentences) if not isinstance(one, str)]
-    for number, (place, one) in enumerate(asked, start=1):
-        about = {
-            "concept": texts["concept"],
-            "keyword": one["keyword"],
-            "kind": "question",
-            "position": place,
-        }
-        yield about | {
+    if "questions" in texts:
+        sentences = texts["questions"]
+    else:
+        sentences = [sentence for section in texts["sections"] for sentence in section["sentences"]]
+    # A sentence without a question is a string.
+    number = 0
+    for position, sentence in enumerate(sentences):
+        if isinstance(sentence, str):
+            continue
+        number += 1
+        yield {
             "key": f"q{number:02d}",
-            "prompt": one["ask"],
-            "baseline": one["text"] if "text" in one else one["baseline"],
+            "concept": texts["concept"],
+            "keyword": sentence["keyword"],
+            "kind": "question",
+            "position": position,
+            "prompt": sentence["ask"],
+            "baseline": sentence["text"] if "text" in sentence else sentence["baseline"],
         }
 
 
 def _continuations(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    asked = [
-        (concept, *pair)
-        for concept, given in texts["concepts"].items()
-        for pair in zip(texts["topics"], given, strict=True)
-    ]
-    for place, (concept, topic, sentence) in enumerate(asked):
-        prompt, _, rest = sentence.partition(CUT)
-        about = {
-            "concept": concept,
-            "keyword": concept,
-            "kind": "continuation",
-            "position": place,
-            "keyword_in_prompt": concept in prompt,
-        }
-        yield about | {
-            "key": f"{concept.lower()}-{topic}",
-            "root": topic,
-            "prompt": prompt,
-            "baseline": f"{prompt} {rest}",
-        }
+    """Yield prompts to be continued, with the sentences that are their baselines."""
+    position = 0
+    for concept, sentences in texts["concepts"].items():
+        for topic, sentence in zip(texts["topics"], sentences, strict=True):
+            prompt, _, continuation = sentence.partition(CUT)
+            yield {
+                "key": f"{concept.lower()}-{topic}",
+                "root": topic,
+                "concept": concept,
+                "keyword": concept,
+                "kind": "continuation",
+                "position": position,
+                "prompt": prompt,
+                "baseline": f"{prompt} {continuation}",
+                "keyword_in_prompt": concept in prompt,
+            }
+            position += 1

@@ -6,7 +6,7 @@ The checks cover balance, duplicates, leaked names, keywords, baselines, licence
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, String, col
@@ -15,9 +15,9 @@ from tiltmeter.benchmarks.tables import Schema
 from tiltmeter.errors import InputError
 
 CHECKS: Schema = {
-    "check": String,  # "prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"
-    "level": String,  # "note" (information), "warning" (results will be less precise or reliable) or "problem" (cannot be run)
-    "concept": String,  # null: the whole benchmark
+    "check": String,  # one of the names in _CHECKS
+    "level": String,  # "note", "warning" (less precise or reliable results) or "problem" (cannot be run)
+    "concept": String,  # null: the entire benchmark
     "rows": Int64,  # number of rows concerned
     "finding": String,  # description
     "keys": pl.List(String),  # keys of the first few of these rows
@@ -40,7 +40,7 @@ _Row = tuple[str, str, str | None, int, str, list[str]]
 """A row of CHECKS."""
 
 _FOLDED = col.prompt.str.strip_chars().str.to_lowercase()
-_ASKED = col.concept.is_not_null() & col.prompt.is_not_null()
+_USABLE = col.concept.is_not_null() & col.prompt.is_not_null()
 _NO_BASELINE = col.baseline.is_null()
 _IS_BRANCH = col.branched_from.is_not_null()
 _LOOSE = (_IS_BRANCH & (col.root == col.key)) | ~col.root.is_in(col.key.implode())
@@ -103,14 +103,14 @@ ROW_CHECKS = (
     (
         "duplicates",
         "warning",
-        _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(),
+        _USABLE & ~pl.struct("concept", _FOLDED).is_first_distinct(),
         "prompt",
         "repeated for the same concept",
     ),
     (
         "duplicates",
         "warning",
-        _ASKED & _FOR_SEVERAL,
+        _USABLE & _FOR_SEVERAL,
         "prompt",
         "with the same text for several concepts, so that the concepts cannot be distinguished",
     ),
@@ -161,12 +161,13 @@ def check_benchmark(table: DataFrame) -> DataFrame:
     Columns CHECKS; problems first, then warnings, then notes. If there are only notes, the benchmark can be
     used without changes.
     """
-    steps = (_sizes, _leaked_names, _keyword_shares, _row_flaws, _families)
-    found = DataFrame([row for step in steps for row in step(table)], schema=CHECKS, orient="row")
-    return found.sort(col.level.cast(_LEVELS), col.check.cast(_CHECKS), maintain_order=True)
+    checks = (_sizes, _leaked_names, _keyword_shares, _row_flaws, _families)
+    rows = [row for check in checks for row in check(table)]
+    findings = DataFrame(rows, schema=CHECKS, orient="row")
+    return findings.sort(col.level.cast(_LEVELS), col.check.cast(_CHECKS), maintain_order=True)
 
 
-def _found(check: str, level: str, rows: DataFrame | int, finding: str, concept: str | None = None) -> _Row:
+def _row(check: str, level: str, rows: DataFrame | int, finding: str, concept: str | None = None) -> _Row:
     """Return a row of CHECKS, for a table of rows (whose first keys are listed) or a number of rows."""
     if isinstance(rows, int):
         return check, level, concept, rows, finding, []
@@ -176,40 +177,47 @@ def _found(check: str, level: str, rows: DataFrame | int, finding: str, concept:
 def _sizes(table: DataFrame) -> Iterator[_Row]:
     """Count the prompts of each concept and licence, and check whether concepts can be compared."""
     if table.is_empty():
-        yield _found("prompts", "problem", 0, "there are no prompts")
+        yield _row("prompts", "problem", 0, "there are no prompts")
         return
-    concepts, keywords = (
-        _count_of(table[name].drop_nulls().n_unique(), name) for name in ("concept", "keyword")
-    )
-    yield _found(
-        "prompts", "note", table.height, f"{_count_of(table.height, 'prompt')} about {concepts}, {keywords}"
-    )
+    prompts = _count_of(table.height, "prompt")
+    concepts = _count_of(table["concept"].drop_nulls().n_unique(), "concept")
+    keywords = _count_of(table["keyword"].drop_nulls().n_unique(), "keyword")
+    yield _row("prompts", "note", table.height, f"{prompts} about {concepts}, {keywords}")
     sizes = table.drop_nulls("concept").group_by("concept", maintain_order=True).len("prompts")
-    for concept, prompts in sizes.iter_rows():
-        yield _found("balance", "note", prompts, _count_of(prompts, "prompt"), concept)
+    for concept, size in sizes.iter_rows():
+        yield _row("balance", "note", size, _count_of(size, "prompt"), concept)
     if sizes.height == 1:
-        yield _found(
-            "balance",
-            "problem",
-            table.height,
-            f"{sizes['concept'][0]} is the only concept; at least two are needed",
+        finding = f"{sizes['concept'][0]} is the only concept; at least two are needed"
+        yield _row("balance", "problem", table.height, finding)
+    yield from _uneven_sizes(sizes.sort("prompts", maintain_order=True))
+    licences = table.drop_nulls("licence").group_by("licence", maintain_order=True).len()
+    for licence, size in licences.iter_rows():
+        yield _row("licences", "note", size, f"{_count_of(size, 'prompt')} under {licence}")
+
+
+def _uneven_sizes(sizes: DataFrame) -> Iterator[_Row]:
+    """Warn if the smallest concept has far fewer prompts than the largest.
+
+    `sizes` has the columns `concept` and `prompts`, the smallest first.
+    """
+    if sizes.is_empty():
+        return
+    smallest, few = sizes.row(0)
+    largest, many = sizes.row(-1)
+    if few < UNEVEN * many:
+        finding = (
+            f"{smallest} has {_count_of(few, 'prompt')}, {largest} has {many:,}; "
+            f"estimates for {smallest} will be much less precise"
         )
-    ordered = sizes.sort("prompts", maintain_order=True).rows()
-    if ordered and ordered[0][1] < UNEVEN * ordered[-1][1]:
-        (least, few), (most, many) = ordered[0], ordered[-1]
-        finding = f"{least} has {_count_of(few, 'prompt')}, {most} has {many:,}; estimates for {least} will be much less precise"
-        yield _found("balance", "warning", few, finding, least)
-    for licence, rows in (
-        table.drop_nulls("licence").group_by("licence", maintain_order=True).len().iter_rows()
-    ):
-        yield _found("licences", "note", rows, f"{_count_of(rows, 'prompt')} under {licence}")
+        yield _row("balance", "warning", few, finding, smallest)
 
 
 def _row_flaws(table: DataFrame) -> Iterator[_Row]:
+    """Report the rows that fail one of ROW_CHECKS."""
     for check, level, flawed, noun, finding in ROW_CHECKS:
         rows = table.filter(flawed)
         if rows.height:
-            yield _found(check, level, rows, f"{_count_of(rows.height, noun)} {finding}")
+            yield _row(check, level, rows, f"{_count_of(rows.height, noun)} {finding}")
 
 
 def _leaked_names(table: DataFrame) -> Iterator[_Row]:
@@ -217,66 +225,74 @@ def _leaked_names(table: DataFrame) -> Iterator[_Row]:
 
     In a branch, the name of the root's concept indicates a missing replacement.
     """
-    is_root = col.other.str.to_lowercase() == col.branched_from.fill_null("").str.to_lowercase()
+    names_root = col.named.str.to_lowercase() == col.branched_from.fill_null("").str.to_lowercase()
     leaks = _leaks(table)
-    for (concept, root), rows in leaks.filter(is_root).group_by(
-        "concept", "branched_from", maintain_order=True
-    ):
-        finding = f"{_count_of(rows.height, 'branch')} still naming {root}, the concept of the root; add the missing replacements"
-        yield _found("names", "warning", rows, finding, str(concept))
-    for (concept,), rows in leaks.filter(~is_root).group_by("concept", maintain_order=True):
-        counts = rows["other"].value_counts(name="n").sort("n", "other", descending=[True, False])
+    of_roots = leaks.filter(names_root).group_by("concept", "branched_from", maintain_order=True)
+    for (concept, root), rows in of_roots:
+        branches = _count_of(rows.height, "branch")
+        finding = f"{branches} still naming {root}, the concept of the root; add the missing replacements"
+        yield _row("names", "warning", rows, finding, str(concept))
+    for (concept,), rows in leaks.filter(~names_root).group_by("concept", maintain_order=True):
+        counts = rows["named"].value_counts(name="n").sort("n", "named", descending=[True, False])
         prompts = rows.unique("row", maintain_order=True)
         finding = f"{_count_of(prompts.height, 'prompt')} naming another concept ({_first_names(counts)})"
-        yield _found("names", "warning", prompts, finding, str(concept))
+        yield _row("names", "warning", prompts, finding, str(concept))
 
 
 def _leaks(table: DataFrame) -> DataFrame:
-    """Return rows (`row`, `key`, `concept`, `branched_from`) with each `other` concept that they name, once per pair."""
-    named = table.with_row_index("row").drop_nulls(["concept", "prompt"])
-    spelt = named.select(found=col.concept.str.to_lowercase(), other="concept").unique(
-        "found", keep="first", maintain_order=True
+    """Return the rows that name another concept, once per pair of row and concept.
+
+    The columns are `row`, `key`, `concept`, `branched_from` and `named`, the other concept.
+    """
+    prompts = table.with_row_index("row").drop_nulls(["concept", "prompt"])
+    spellings = prompts.select(folded=col.concept.str.to_lowercase(), named="concept")
+    spellings = spellings.unique("folded", keep="first", maintain_order=True)
+    pattern = _any_name(spellings["named"].to_list())
+    matches = prompts.select(
+        "row", "key", "concept", "branched_from", folded=col.prompt.str.extract_all(pattern)
     )
-    # One pattern, longest name first ("Papua New Guinea" before "Guinea"). Word boundaries are required only
-    # next to letters or digits.
-    names = sorted(spelt["other"], key=len, reverse=True)
-    pattern = "(?i)" + "|".join(
-        re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in names
-    )
-    found = named.select(
-        "row", "key", "concept", "branched_from", found=col.prompt.str.extract_all(pattern)
-    ).explode("found")
-    found = (
-        found.drop_nulls("found")
-        .with_columns(col.found.str.to_lowercase())
-        .unique(["row", "found"], maintain_order=True)
-    )
-    joined = found.join(spelt, on="found", how="inner", maintain_order="left")
-    return joined.filter(col.other.str.to_lowercase() != col.concept.str.to_lowercase())
+    matches = matches.explode("folded").drop_nulls("folded").with_columns(col.folded.str.to_lowercase())
+    matches = matches.unique(["row", "folded"], maintain_order=True)
+    leaks = matches.join(spellings, on="folded", how="inner", maintain_order="left")
+    return leaks.filter(col.named.str.to_lowercase() != col.concept.str.to_lowercase())
+
+
+def _any_name(names: Collection[str]) -> str:
+    """Return a pattern of whole names in any case, longest first ("Papua New Guinea" before "Guinea").
+
+    Word boundaries are required only next to letters or digits.
+    """
+    longest_first = sorted(names, key=len, reverse=True)
+    escaped = [re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in longest_first]
+    return "(?i)" + "|".join(escaped)
 
 
 def _keyword_shares(table: DataFrame) -> Iterator[_Row]:
-    counts = (
-        table.drop_nulls(["concept", "keyword"]).group_by("concept", "keyword", maintain_order=True).len("n")
-    )
-    for (concept,), mine in counts.group_by("concept", maintain_order=True):
-        ordered = mine.sort("n", descending=True, maintain_order=True).select("keyword", "n")
-        total, (keyword, most) = int(mine["n"].sum()), ordered.row(0)
-        yield _found("keywords", "note", total, _first_names(ordered), str(concept))
-        if mine.height > 1 and most > ALONE * total:
+    """Count the prompts of each keyword, and warn if most of a concept come from one keyword."""
+    with_keyword = table.drop_nulls(["concept", "keyword"])
+    counts = with_keyword.group_by("concept", "keyword", maintain_order=True).len("n")
+    for (concept,), keywords in counts.group_by("concept", maintain_order=True):
+        ordered = keywords.sort("n", descending=True, maintain_order=True).select("keyword", "n")
+        total = int(ordered["n"].sum())
+        keyword, most = ordered.row(0)
+        yield _row("keywords", "note", total, _first_names(ordered), str(concept))
+        if ordered.height > 1 and most > ALONE * total:
             finding = f"{most:,} of {total:,} prompts come from the keyword {keyword!r} alone"
-            yield _found("keywords", "warning", most, finding, str(concept))
+            yield _row("keywords", "warning", most, finding, str(concept))
 
 
 def _families(table: DataFrame) -> Iterator[_Row]:
     """Find roots with fewer branches than others."""
     with_roots = table.filter(~col.root.is_in(col.root.filter(_LOOSE).implode()))
     families = with_roots.group_by("root", maintain_order=True).len("n")
-    part = families.filter(col.n < col.n.max())
-    if part.height and table.select(_IS_BRANCH.any()).item():
-        rows = table.filter(col.key.is_in(part["root"].implode()))
-        finding = f"{_count_of(part.height, 'root')} with fewer branches than the others; paired comparisons exclude missing branches"
-        yield _found("branches", "note", rows, finding)
+    incomplete = families.filter(col.n < col.n.max())
+    if incomplete.height and table.select(_IS_BRANCH.any()).item():
+        rows = table.filter(col.key.is_in(incomplete["root"].implode()))
+        finding = (
+            f"{_count_of(incomplete.height, 'root')} with fewer branches than the others; "
+            "paired comparisons exclude missing branches"
+        )
+        yield _row("branches", "note", rows, finding)
 
 
 def _count_of(number: int, noun: str) -> str:
@@ -305,11 +321,14 @@ def describe_benchmark(table: DataFrame) -> DataFrame:
         keywords=col.keyword.drop_nulls().n_unique(),
         baselines=col.baseline.count(),
         sources=col.source.drop_nulls().n_unique(),
-        **{
-            f"{name}s": col(name).drop_nulls().unique(maintain_order=True)
-            for name in ("kind", "source_tag", "licence")
-        },
+        kinds=_distinct("kind"),
+        source_tags=_distinct("source_tag"),
+        licences=_distinct("licence"),
     )
+
+
+def _distinct(column: str) -> Expr:
+    return col(column).drop_nulls().unique(maintain_order=True)
 
 
 def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFrame:
@@ -330,12 +349,12 @@ def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFra
 
     if size < 1:
         raise InputError(f"the size of a sample must be at least 1, not {size}")
-    families = table.group_by("root").agg(rows=pl.len(), of=pl.coalesce("branched_from", "concept").first())
+    concept_of_root = pl.coalesce("branched_from", "concept").first()
     # Roots are sorted first, so that the sample does not depend on the order of the rows in the file.
-    families = families.sort("root").with_columns(
-        lot=Series(np.random.default_rng(seed).permutation(families.height))
-    )
-    kept = families.sort(col.lot.rank("ordinal").over("of"), "lot").filter(
-        (col.rows.cum_sum() <= size) | (pl.int_range(pl.len()) == 0)
-    )
-    return table.join(kept, on="root", how="semi", maintain_order="left")
+    families = table.group_by("root").agg(rows=pl.len(), concept=concept_of_root).sort("root")
+    lots = np.random.default_rng(seed).permutation(families.height)
+    families = families.with_columns(lot=Series(lots))
+    families = families.sort(col.lot.rank("ordinal").over("concept"), "lot")
+    is_first = pl.int_range(pl.len()) == 0
+    drawn = families.filter((col.rows.cum_sum() <= size) | is_first)
+    return table.join(drawn, on="root", how="semi", maintain_order="left")

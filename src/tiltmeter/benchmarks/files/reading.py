@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -39,19 +39,20 @@ _ALIASES = {
 }
 """Alternative column names, from SAGED's files or likely to be used."""
 _ALMOST = 0.85
-"""Similarity from which a further column counts as misspelt; "baselines" has 0.94, "target" and "source_tag"
-have 0.5."""
+"""Similarity from which an additional column counts as misspelt; "baselines" has 0.94, "target" and
+"source_tag" have 0.5."""
 _MISSPELT = 0.6
 """Similarity from which a column is suggested for a required one; "prompt" and "group" have 0.55."""
-_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
-_NEEDED = ("concept", "prompt")
+_YES = ("true", "1", "yes")
+_NO = ("false", "0", "no")
+_REQUIRED = ("concept", "prompt")
 
 
 def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
     """Read a benchmark.
 
     Supported are Parquet, CSV and JSON (a list of rows, or one row per line). Only `concept` and `prompt` are
-    required; `key` defaults to the number of the row, `root` to the row itself, `kind` to "given". Further
+    required; `key` defaults to the number of the row, `root` to the row itself, `kind` to "given". Additional
     columns are dropped. Also supported are the output folder of `tiltmeter build`, SAGED's tiers (see above),
     and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
 
@@ -77,12 +78,14 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
     if path.is_dir():
         if not (path / TABLE).is_file():
             raise InputError(
-                f"the folder {path} does not contain {TABLE}; give the benchmark file, or complete the build with tiltmeter build"
+                f"the folder {path} does not contain {TABLE}; give the benchmark file, "
+                "or complete the build with tiltmeter build"
             )
         path = path / TABLE
-    given = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)))
-    table = given.with_columns(key=pl.coalesce("key", (pl.int_range(pl.len()) + 1).cast(String)))
-    if given["key"].is_null().all() and given["source_tag"].str.contains(_BRANCH_TAG).any():
+    rows = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)))
+    row_number = (pl.int_range(pl.len()) + 1).cast(String)
+    table = rows.with_columns(key=pl.coalesce("key", row_number))
+    if rows["key"].is_null().all() and rows["source_tag"].str.contains(_BRANCH_TAG).any():
         table = _tied_to_roots(table)
     table = _completed_rows(table)
     if strict:
@@ -98,27 +101,32 @@ def _rows_of_file(path: Path) -> DataFrame:
 
 
 def load_json(path: Path) -> list[Any] | dict[str, Any]:
-    """Load a JSON file with a list or an object, or the lines of a file with another suffix (.jsonl, .ndjson).
+    """Load a JSON file with a list or an object, or the lines of a file with another suffix.
+
+    Such suffixes are .jsonl and .ndjson.
 
     Raises
     ------
     InputError
         The file cannot be read; the message names the invalid line.
     """
-    before = 0
+    lines_before = 0
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix.lower() == ".json":
             loaded = json_of(text)
         else:
             loaded = []
-            for before, line in enumerate(text.split("\n")):  # noqa: B007 - used in the message about an invalid line
-                loaded += [json_of(line)] if line.strip() else []
+            for line in text.split("\n"):
+                if line.strip():
+                    loaded.append(json_of(line))
+                lines_before += 1
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
+        line_number = lines_before + error.lineno
         raise InputError(
-            f"{path}, line {before + error.lineno} is not valid JSON ({error.msg}); correct that line"
+            f"{path}, line {line_number} is not valid JSON ({error.msg}); correct that line"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({not_utf8(path.read_bytes()) or why(error)})") from error
@@ -128,47 +136,52 @@ def load_json(path: Path) -> list[Any] | dict[str, Any]:
 
 
 def _table_of_json(path: Path) -> DataFrame:
+    rows = _rows_of_json(path)
+    texts = [_texts_of_row(path, number, row) for number, row in enumerate(rows, 1)]
+    columns = dict.fromkeys((name for row in texts for name in row), String)
+    return DataFrame(texts, schema=columns)
+
+
+def _rows_of_json(path: Path) -> list[Any]:
+    """Return the rows of a JSON file: a list of rows, prompts by concept, or a tier of SAGED."""
     loaded = load_json(path)
-    rows: list[Any]
     if _is_tier(loaded):
-        rows = [
-            row | {"prompt": prompt, "position": None}
-            for row, prompt in _texts_of(_checked_tier(path, loaded), "prompts")
-        ]
+        tier = _checked_tier(path, loaded)
+        rows = [row | {"prompt": prompt, "position": None} for row, prompt in _texts_of(tier, "prompts")]
         if not rows:
             raise InputError(
-                f"{path} contains keywords or sentences of SAGED, but no prompts; name it under sources.saged in a spec "
-                "and create prompts with tiltmeter build"
+                f"{path} contains keywords or sentences of SAGED, but no prompts; name it under "
+                "sources.saged in a spec and create prompts with tiltmeter build"
             )
-    elif isinstance(loaded, dict):
-        rows = [row for concept, given in loaded.items() for row in _of_concept(path, concept, given)]
-    else:
-        rows = loaded
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}"
-            )
-        if wrong := next((name for name, value in row.items() if isinstance(value, (list, dict))), None):
-            raise InputError(f"{path}: row {number}, column {wrong!r} must be text, not a list or an object")
-    texts = [
-        {
-            name: value if value is None or isinstance(value, str) else str(value)
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
-    return DataFrame(texts, schema=dict.fromkeys((name for row in rows for name in row), String))
+        return rows
+    if isinstance(loaded, dict):
+        return [row for concept, prompts in loaded.items() for row in _of_concept(path, concept, prompts)]
+    return loaded
 
 
-def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, Any]]:
-    by_keyword = given if isinstance(given, dict) else {None: given}
-    for keyword, prompts in by_keyword.items():
-        if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
+def _texts_of_row(path: Path, number: int, row: object) -> dict[str, str | None]:
+    """Return a row of a JSON file with all values as texts; raises InputError if it is not flat."""
+    if not isinstance(row, dict):
+        raise InputError(f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}")
+    texts = {}
+    for name, value in row.items():
+        if isinstance(value, (list, dict)):
+            raise InputError(f"{path}: row {number}, column {name!r} must be text, not a list or an object")
+        texts[name] = value if value is None else str(value)
+    return texts
+
+
+def _of_concept(path: Path, concept: str, prompts: object) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a concept, from a list of prompts, or from such a list for each keyword."""
+    by_keyword = prompts if isinstance(prompts, dict) else {None: prompts}
+    for keyword, texts in by_keyword.items():
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise InputError(
-                f"{path}: {concept} must be a list of prompts, or a list for each keyword, not {str(prompts)[:60]}"
+                f"{path}: {concept} must be a list of prompts, or a list for each keyword, "
+                f"not {str(texts)[:60]}"
             )
-        yield from ({"concept": concept, "keyword": keyword, "prompt": prompt} for prompt in prompts)
+        for text in texts:
+            yield {"concept": concept, "keyword": keyword, "prompt": text}
 
 
 def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
@@ -176,31 +189,46 @@ def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
 
     Raises InputError for missing required columns and for misspelt ones.
     """
-    given = table.columns
-    if {"concept", "category"} <= set(given) and "domain" not in given:
+    columns = table.columns
+    if {"concept", "category"} <= set(columns) and "domain" not in columns:
         table = table.rename({"category": "domain"})
-    unnamed = {
-        name: [alias for alias in aliases if alias in table.columns]
-        for name, aliases in _ALIASES.items()
-        if name not in table.columns
-    }
-    used = {found[0]: name for name, found in unnamed.items() if found}
-    table = table.rename(used)
-    for name in _NEEDED:
+    aliases = _aliases_in(table.columns)
+    table = table.rename(aliases)
+    for name in _REQUIRED:
         if name not in table.columns:
-            raise InputError(
-                f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has no columns'})"
-            )
+            hint = did_you_mean(name, columns, _MISSPELT) if columns else "it has no columns"
+            raise InputError(f"{path} has no column {name!r} ({hint})")
     absent = [name for name in BENCHMARK if name not in table.columns]
-    for extra in (name for name in table.columns if name not in (*BENCHMARK, ROW)):
-        if close := difflib.get_close_matches(extra.lower(), absent, 1, _ALMOST):
+    for name in table.columns:
+        if name in BENCHMARK or name == ROW:
+            continue
+        if close := difflib.get_close_matches(name.lower(), absent, 1, _ALMOST):
             raise InputError(
-                f"{path}: unknown column {extra!r}; did you mean {close[0]}? Otherwise rename it to a less similar name"
+                f"{path}: unknown column {name!r}; did you mean {close[0]}? "
+                "Otherwise rename it to a less similar name"
             )
-    # SAGED's two kinds of prompts have different column names.
-    kind = "question" if "questions" in used else "continuation" if "prompts" in used else None
-    filled = {name: lit(kind if name == "kind" else None, String) for name in absent}
-    return table.with_columns(**filled).select(*BENCHMARK, *({ROW} & set(given)))
+    defaults = dict.fromkeys(absent, lit(None, String))
+    if "kind" in absent:
+        defaults["kind"] = lit(_kind_of_prompts(aliases), String)
+    table = table.with_columns(**defaults)
+    return table.select(*BENCHMARK, *({ROW} & set(columns)))
+
+
+def _aliases_in(columns: list[str]) -> dict[str, str]:
+    """Return the alternative names among columns, with the names of BENCHMARK that they stand for."""
+    names = {}
+    for name, aliases in _ALIASES.items():
+        alias = next((alias for alias in aliases if alias in columns), None)
+        if alias is not None and name not in columns:
+            names[alias] = name
+    return names
+
+
+def _kind_of_prompts(aliases: Collection[str]) -> str | None:
+    """Return the kind of prompts: SAGED's two kinds have different column names."""
+    if "questions" in aliases:
+        return "question"
+    return "continuation" if "prompts" in aliases else None
 
 
 def _typed_columns(path: Path, table: DataFrame) -> DataFrame:
@@ -216,14 +244,14 @@ def _typed_columns(path: Path, table: DataFrame) -> DataFrame:
     texts = texts.with_columns(when(pl.all().str.strip_chars() != "").then(pl.all()))
     texts = texts.with_columns(pl.exclude("prompt", "baseline").str.strip_chars())
     lower = col.keyword_in_prompt.str.to_lowercase()
-    read = texts.with_columns(
+    typed = texts.with_columns(
         keyword_in_prompt=when(lower.is_in(_YES)).then(True).when(lower.is_in(_NO)).then(False),
         position=col.position.str.replace(r"\.0$", "").cast(Int32, strict=False),
     )
-    given = UserTable.of(path, texts)
+    user_table = UserTable.of(path, texts)
     for name, expected in (("keyword_in_prompt", "true or false"), ("position", "a whole number")):
-        given.refuse(texts[name].is_not_null() & read[name].is_null(), name, f"is not {expected}")
-    return read
+        user_table.refuse(texts[name].is_not_null() & typed[name].is_null(), name, f"is not {expected}")
+    return typed
 
 
 def _completed_rows(table: DataFrame) -> DataFrame:
@@ -231,18 +259,21 @@ def _completed_rows(table: DataFrame) -> DataFrame:
     table = table.with_columns(kind=col.kind.fill_null("given"), root=pl.coalesce("root", "key"))
     roots = table.unique("key", keep="first", maintain_order=True)
     concept = col.root.replace_strict(roots["key"], roots["concept"], default=None)
-    return table.with_columns(
-        branched_from=pl.coalesce("branched_from", when(col.root != col.key).then(concept))
-    )
+    concept_of_root = when(col.root != col.key).then(concept)
+    return table.with_columns(branched_from=pl.coalesce("branched_from", concept_of_root))
 
 
 def _refuse_unusable(path: Path, table: DataFrame) -> None:
+    """Raise InputError for an empty table, and for the first row that cannot be used."""
     if table.is_empty():
         raise InputError(f"{path} contains no prompts; a benchmark needs at least one row")
     rows = UserTable.of(path, table).rows
     for _, level, flawed, _, finding in ROW_CHECKS:
-        if level == "problem" and (found := rows.filter(flawed)).height:
-            raise InputError(f"{path}: row {found[ROW][0]} is one {finding}")
+        if level != "problem":
+            continue
+        unusable = rows.filter(flawed)
+        if unusable.height:
+            raise InputError(f"{path}: row {unusable[ROW][0]} is one {finding}")
 
 
 # Files of SAGED
@@ -251,9 +282,9 @@ _BRANCH_TAG = r"^br_(.*)_cat_(.*)$"
 """Source tag of a branch in SAGED: it contains the source tag and the concept of the root."""
 
 
-def _with_tag(given: Any) -> Any:
+def _with_tag(value: Any) -> Any:
     """Convert a text, or a list of a text and its source tag, to a pair of text and tag."""
-    match [given] if isinstance(given, str) else given:
+    match [value] if isinstance(value, str) else value:
         case [str(text)]:
             return text, None
         case [str(text), str() | None as tag]:
@@ -269,14 +300,13 @@ class _TierKeyword(BaseModel):
     prompts: list[_Tagged] | None = None
 
 
-def _as_mapping(given: Any) -> Any:
+def _as_mapping(value: Any) -> Any:
     """Convert a list of keywords to a mapping; keywords without an object get an empty one."""
-    named = {one: None for one in given if isinstance(one, str)} if isinstance(given, list) else given
-    return (
-        {key: known if isinstance(known, dict) else {} for key, known in named.items()}
-        if isinstance(named, dict)
-        else given
-    )
+    if isinstance(value, list):
+        return {keyword: {} for keyword in value if isinstance(keyword, str)}
+    if isinstance(value, dict):
+        return {keyword: texts if isinstance(texts, dict) else {} for keyword, texts in value.items()}
+    return value
 
 
 class _TierConcept(BaseModel):
@@ -308,7 +338,8 @@ def read_tiers(path: str | Path) -> SagedTiers:
     loaded = load_json(path)
     if not _is_tier(loaded):
         raise InputError(
-            f"{path} is not a file of SAGED; its objects must have the keys 'category', 'domain' and 'keywords'"
+            f"{path} is not a file of SAGED; its objects must have the keys "
+            "'category', 'domain' and 'keywords'"
         )
     tier = _checked_tier(path, loaded)
     keywords = [
@@ -323,11 +354,9 @@ def read_tiers(path: str | Path) -> SagedTiers:
 def _is_tier(loaded: object) -> bool:
     """Check whether this is the content of a JSON file of SAGED."""
     items = [loaded] if isinstance(loaded, dict) else loaded
-    return (
-        isinstance(items, list)
-        and bool(items)
-        and all(isinstance(item, dict) and "keywords" in item for item in items)
-    )
+    if not isinstance(items, list) or not items:
+        return False
+    return all(isinstance(item, dict) and "keywords" in item for item in items)
 
 
 def _checked_tier(path: Path, loaded: Any) -> list[_TierConcept]:
@@ -340,18 +369,19 @@ def _texts_of(
 ) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield each sentence or prompt with the values of its other columns."""
     for item in tier:
-        for keyword, known in item.keywords.items():
-            for position, (text, tag) in enumerate(getattr(known, name) or []):
+        for keyword, texts in item.keywords.items():
+            for position, (text, tag) in enumerate(getattr(texts, name) or []):
                 about = {"domain": item.domain, "concept": item.concept, "keyword": keyword}
                 yield about | {"source_tag": tag, "position": position}, text
 
 
 def _tied_to_roots(table: DataFrame) -> DataFrame:
-    """Link the branches of a SAGED table to their roots: fill in `branched_from`, and `root` where it can be determined.
+    """Link the branches of a SAGED table to their roots.
 
-    SAGED records only the concept of the root, in the source tag. The branches of one concept are consecutive
-    and in the order of the roots, so that the n-th row of a block belongs to the n-th root, if the numbers
-    are equal. In a shuffled or sampled file, roots are unknown, and each row is its own root.
+    `branched_from` is filled in, and `root` where it can be determined. SAGED records only the concept of the
+    root, in the source tag. The branches of one concept are consecutive and in the order of the roots, so
+    that the n-th row of a block belongs to the n-th root, if the numbers are equal. In a shuffled or sampled
+    file, roots are unknown, and each row is its own root.
     """
     tagged = table.drop("root").with_columns(
         branched_from=col.source_tag.str.extract(_BRANCH_TAG, 2),
@@ -361,26 +391,21 @@ def _tied_to_roots(table: DataFrame) -> DataFrame:
     is_root = col.branched_from.is_null()
     # SAGED converts the concepts of branches to lower case; use the spelling of the roots.
     names = tagged.filter(is_root).unique("folded", keep="first", maintain_order=True)
+    concept = col.folded.replace_strict(names["folded"], names["concept"], default=col.concept)
+    tagged = tagged.with_columns(concept=concept)
     group = ("branched_from", "concept", "source_tag")
-    blocks = (
-        tagged.with_columns(
-            concept=col.folded.replace_strict(names["folded"], names["concept"], default=col.concept)
-        )
-        .with_columns(
-            block=pl.struct(group).rle_id(),
-            turn=pl.int_range(pl.len()).over(group),
-            size=pl.len().over(group),
-        )
-        .with_columns(whole=col.block.n_unique().over(group) == 1)
+    blocks = tagged.with_columns(
+        block=pl.struct(group).rle_id(),
+        place=pl.int_range(pl.len()).over(group),
+        size=pl.len().over(group),
     )
-    roots = blocks.filter(is_root, "whole").select(
-        col.concept.alias("branched_from"), "source_tag", "turn", "size", root="key"
-    )
-    tied = blocks.join(
-        roots, on=["branched_from", "source_tag", "turn", "size"], how="left", maintain_order="left"
-    )
+    blocks = blocks.with_columns(consecutive=col.block.n_unique().over(group) == 1)
+    roots = blocks.filter(is_root, "consecutive")
+    roots = roots.select("source_tag", "place", "size", branched_from="concept", root="key")
+    keys = ["branched_from", "source_tag", "place", "size"]
+    tied = blocks.join(roots, on=keys, how="left", maintain_order="left")
     tag = pl.concat_str(lit("branch of "), "branched_from", lit(": "), "source_tag")  # as in `branch`
     return tied.with_columns(
-        root=when("whole").then(pl.coalesce("root", "key")).otherwise("key"),
+        root=when("consecutive").then(pl.coalesce("root", "key")).otherwise("key"),
         source_tag=pl.coalesce(tag, "source_tag"),
     )

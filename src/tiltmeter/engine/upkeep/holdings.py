@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import Connection, Engine, LargeBinary, cast, create_engine, delete, func, or_, select
 from sqlalchemy.engine import URL
@@ -35,8 +35,8 @@ from tiltmeter.engine.journal import Liveness, Owner, open_journal, release_owne
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.sanitising import redacted
 
-WITH_LOG = "mode=ro"
-ALONE = "immutable=1"
+WITH_LOG: Final = "mode=ro"
+ALONE: Final = "immutable=1"
 """Modes in which SQLite opens a file without changing it, with and without its log."""
 _LOOK = 1.0
 """Seconds between checks of the heartbeats of runs on other machines."""
@@ -125,17 +125,18 @@ def stats(where: str | Path) -> Stats:
         There is no journal, or the database reports an error.
     """
     with opened_to_read(where) as engine, reading(engine) as connection:
-        found = sorted(_model_stats(connection), key=lambda one: (-one.answers - one.failures, one.model))
-        answers, failed = sum(one.answers for one in found), sum(one.failures for one in found)
-        schema = version_of(connection) or 0
+        of_models = list(_model_stats(connection))
+        of_models.sort(key=lambda model: (-model.answers - model.failures, model.model))
+        answers = sum(model.answers for model in of_models)
+        failed = sum(model.failures for model in of_models)
         return Stats(
-            shown(engine.url),
-            schema,
-            answers,
-            failed,
-            _size_on_disk(connection),
-            found,
-            _claimants(connection, Liveness()),
+            journal=shown(engine.url),
+            schema=version_of(connection) or 0,
+            answers=answers,
+            failed=failed,
+            size=_size_on_disk(connection),
+            models=of_models,
+            claimants=_claimants(connection, Liveness()),
         )
 
 
@@ -148,7 +149,9 @@ def prune(
     apply: bool = False,
     say: Say = lambda line: None,
 ) -> Pruned:
-    """Remove the rows that satisfy all given conditions (without conditions, no rows), and the claims of dead runs.
+    """Remove the rows that satisfy all given conditions, and the claims of dead runs.
+
+    Without conditions, no rows are removed.
 
     Parameters
     ----------
@@ -171,39 +174,47 @@ def prune(
     """
     with (opened if apply else opened_to_read)(where) as engine:
         with reading(engine) as connection:
-            chosen: list[Any] = [completions.c.status == "failed"] if failed else []
+            conditions: list[Any] = []
+            if failed:
+                conditions.append(completions.c.status == "failed")
             if before is not None:
-                chosen.append(
-                    completions.c.created_at
-                    < (before if before.tzinfo else before.replace(tzinfo=UTC)).timestamp()
-                )
+                moment = before if before.tzinfo else before.replace(tzinfo=UTC)
+                conditions.append(completions.c.created_at < moment.timestamp())
             if model is not None:
-                chosen.append(of_model(connection, model))
-            of_models = [*_model_stats(connection, *chosen)] if chosen else []
+                conditions.append(of_model(connection, model))
+            of_models = list(_model_stats(connection, *conditions)) if conditions else []
             size = _size_on_disk(connection)
         dead = require_idle(engine, say)
-        found = Pruned(
-            answers=sum(one.answers for one in of_models),
-            failed=sum(one.failures for one in of_models),
-            input_tokens=sum(one.input_tokens for one in of_models),
-            output_tokens=sum(one.output_tokens for one in of_models),
-            claims=sum(one.claims for one in dead),
-            size_before=size,
-        )
+        counts = _counts_to_prune(of_models, dead, size)
         if not apply:
-            return found
+            return counts
         with closing(engine.raw_connection()) as driver:
-            if (
-                engine.dialect.name == "sqlite"
-            ):  # the undo data of a statement that removes most rows can be as large as the journal
+            if engine.dialect.name == "sqlite":
+                # The undo data of a statement that removes most rows can be as large as the journal.
                 driver.cursor().execute("PRAGMA temp_store=FILE")
         with engine.begin() as connection:
-            if chosen:
-                connection.execute(delete(completions).where(*chosen))
-            release_owners(connection, [one.owner for one in dead])
+            if conditions:
+                connection.execute(delete(completions).where(*conditions))
+            release_owners(connection, [run.owner for run in dead])
         note = _give_space_back(engine)
         with reading(engine) as connection:
-            return found._replace(size_after=_size_on_disk(connection), note=note)
+            return counts._replace(size_after=_size_on_disk(connection), note=note)
+
+
+def _counts_to_prune(of_models: list[ModelStats], dead: list[Claimant], size: int) -> Pruned:
+    """Return what removing these rows and claims would remove from a journal of this size."""
+    answers = sum(model.answers for model in of_models)
+    failed = sum(model.failures for model in of_models)
+    input_tokens = sum(model.input_tokens for model in of_models)
+    output_tokens = sum(model.output_tokens for model in of_models)
+    return Pruned(
+        answers=answers,
+        failed=failed,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        claims=sum(run.claims for run in dead),
+        size_before=size,
+    )
 
 
 def journal_file(where: str | Path) -> Path | None:
@@ -218,7 +229,8 @@ def journal_file(where: str | Path) -> Path | None:
     file = sqlite_file(url)
     if file is None and url.get_backend_name() == "sqlite":
         raise InputError(
-            "a journal in memory ends with its process and cannot be maintained; name a file or a server with --journal"
+            "a journal in memory ends with its process and cannot be maintained; "
+            "name a file or a server with --journal"
         )
     return file
 
@@ -238,9 +250,8 @@ def open_file_to_read(file: Path, mode: str | None = None) -> sqlite3.Connection
     connection = sqlite3.connect(
         address, uri=True, timeout=30.0, check_same_thread=False, isolation_level=None
     )
-    connection.text_factory = lambda text: text.decode(
-        errors="surrogateescape"
-    )  # invalid UTF-8 fails validation of the value, not reading
+    # Invalid UTF-8 fails validation of the value, not reading.
+    connection.text_factory = lambda text: text.decode(errors="surrogateescape")
     return connection
 
 
@@ -294,13 +305,14 @@ def opened_to_read(where: str | Path) -> Iterator[Engine]:
 
 
 def _last_change(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size
+    """Return the time of the last change of a file, and its size."""
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 @contextmanager
 def _closed_after(engine: Engine) -> Iterator[Engine]:
-    """Convert database errors of the block to an InputError with one sentence, and close the engine at the end."""
+    """Convert database errors of the block to an InputError with one sentence; close the engine after it."""
     try:
         yield engine
     except DBAPIError as error:
@@ -326,20 +338,22 @@ def require_idle(engine: Engine, say: Say) -> list[Claimant]:
     InputError
         A run is using the journal.
     """
-    liveness, start, waited = Liveness(), monotonic(), False
+    liveness, start = Liveness(), monotonic()
+    announced = False
     while True:
         with reading(engine) as connection:
-            found = _claimants(connection, liveness)
-        for one in found:
-            if one.state == "alive":
-                message = f"a run is using it ({one.process}); wait for its end or stop it, then try again"
-                raise InputError(f"journal {shown(engine.url)}: {message}")
-        if all(one.state == "dead" for one in found):
-            return found
-        if not waited:
-            waited = True
+            runs = _claimants(connection, liveness)
+        alive = [run.process for run in runs if run.state == "alive"]
+        if alive:
+            message = f"a run is using it ({alive[0]}); wait for its end or stop it, then try again"
+            raise InputError(f"journal {shown(engine.url)}: {message}")
+        if all(run.state == "dead" for run in runs):
+            return runs
+        if not announced:
+            announced = True
             say(f"checking for up to {journals.EXPIRY:.0f} s whether runs on other machines are alive")
-        sleep(min(_LOOK, max(0.01, journals.EXPIRY - (monotonic() - start))))
+        until_expiry = journals.EXPIRY - (monotonic() - start)
+        sleep(min(_LOOK, max(0.01, until_expiry)))
 
 
 def _claimants(connection: Connection, liveness: Liveness) -> list[Claimant]:
@@ -351,17 +365,27 @@ def _claimants(connection: Connection, liveness: Liveness) -> list[Claimant]:
     query = select(*owners.c, number).join_from(
         owners, claims, owners.c.owner == claims.c.owner, isouter=True
     )
-    found = []
+    runs = []
     for row in connection.execute(query.group_by(*owners.c).order_by(owners.c.owner)):
-        machine, _, rest = row.process.partition("|")
         state = liveness.state(Owner(row.owner, row.process), row.beat)
-        process = f"{machine.partition('/')[0]}, process {rest.partition('|')[0]}" if rest else row.process
-        found.append(Claimant(row.owner, process, state, row.claims))
-    return found
+        runs.append(Claimant(row.owner, _process_words(row.process), state, row.claims))
+    return runs
+
+
+def _process_words(process: str) -> str:
+    """Return `HOST, process NUMBER` for the process of an owner."""
+    machine, _, number_and_start = process.partition("|")
+    if not number_and_start:
+        return process
+    host, _, _ = machine.partition("/")
+    number, _, _ = number_and_start.partition("|")
+    return f"{host}, process {number}"
 
 
 def of_model(connection: Connection, model: str) -> Any:
-    """Return the SQL condition for rows of `model`: its fingerprint, or its name (`provider/name`) at any base URL.
+    """Return the SQL condition for rows of `model`.
+
+    `model` is a fingerprint, or a name (`provider/name`) at any base URL.
 
     Raises
     ------
@@ -371,16 +395,14 @@ def of_model(connection: Connection, model: str) -> Any:
     column = completions.c.model
     names = model_names(connection)
     named = [fingerprint for fingerprint, name in names.items() if name == model]
-    chosen = or_(
-        column == model,
-        column.in_(named),
-        *(column.startswith(model + mark, autoescape=True) for mark in ("@", " ")),
-    )
-    if connection.execute(select(completions.c.key).where(chosen).limit(1)).first() is None:
-        known = sorted({*connection.execute(select(column).distinct()).scalars(), *names.values()})
-        hint = f"; {did_you_mean(model, known)}" if known else ""
+    with_address = column.startswith(f"{model}@", autoescape=True)
+    with_options = column.startswith(f"{model} ", autoescape=True)
+    condition = or_(column == model, column.in_(named), with_address, with_options)
+    if connection.execute(select(completions.c.key).where(condition).limit(1)).first() is None:
+        present = {*connection.execute(select(column).distinct()).scalars(), *names.values()}
+        hint = f"; {did_you_mean(model, sorted(present))}" if present else ""
         raise InputError(f"--model {redacted(model)}: the journal has no rows of this model{hint}")
-    return chosen
+    return condition
 
 
 def model_names(connection: Connection) -> dict[str, str]:
@@ -390,81 +412,85 @@ def model_names(connection: Connection) -> dict[str, str]:
     """
     if not connection.dialect.has_table(connection, models.name):
         return {}
-    return {
-        row.fingerprint: row.name for row in connection.execute(select(models.c.fingerprint, models.c.name))
-    }
+    names = connection.execute(select(models.c.fingerprint, models.c.name))
+    return {row.fingerprint: row.name for row in names}
 
 
-def _model_stats(connection: Connection, *chosen: Any) -> Iterator[ModelStats]:
-    row = completions.c
-    sqlite = connection.dialect.name == "sqlite"
-    texts = [
-        func.length(cast(one, LargeBinary)) if sqlite else func.octet_length(one)
-        for one in (row.text, row.thinking)
-    ]
-    size = func.coalesce(texts[0], 0) + func.coalesce(texts[1], 0)
-    # OFFSET prevents the database from flattening the subquery: SQLite would otherwise sort complete texts.
+def _model_stats(connection: Connection, *conditions: Any) -> Iterator[ModelStats]:
+    """Yield the statistics of each model, of the rows that satisfy all conditions."""
+    stored = completions.c
+    size = _octets(connection, stored.text) + _octets(connection, stored.thinking)
     columns = (
-        row.model,
-        row.status,
-        row.error_kind,
-        row.input_tokens,
-        row.output_tokens,
-        row.created_at,
+        stored.model,
+        stored.status,
+        stored.input_tokens,
+        stored.output_tokens,
+        stored.created_at,
         size.label("bytes"),
     )
-    one = select(*columns).where(*chosen).offset(0).subquery().c
-    answered = one.status == "ok"
-    sums = (
-        func.count().filter(answered),
-        func.sum(one.input_tokens),
-        func.sum(one.output_tokens),
-        func.count().filter(answered, one.input_tokens.is_(None) | one.output_tokens.is_(None)),
-        func.sum(one.bytes),
-    )
-    kinds = (
-        select(row.model, row.error_kind, func.count())
-        .where(row.status != "ok", *chosen)
-        .group_by(row.model, row.error_kind)
-    )
-    failed: dict[str, dict[str, int]] = defaultdict(dict)
-    for model, kind, number in connection.execute(kinds.order_by(func.count().desc())):
-        failed[model][kind or "unknown"] = number
+    # OFFSET prevents the database from flattening the subquery: SQLite would otherwise sort complete texts.
+    row = select(*columns).where(*conditions).offset(0).subquery().c
+    answered = row.status == "ok"
+    without_counts = row.input_tokens.is_(None) | row.output_tokens.is_(None)
+    numbers = {
+        "answers": func.count().filter(answered),
+        "input_tokens": func.sum(row.input_tokens),
+        "output_tokens": func.sum(row.output_tokens),
+        "unmetered": func.count().filter(answered, without_counts),
+        "text_bytes": func.sum(row.bytes),
+    }
+    first, last = func.min(row.created_at), func.max(row.created_at)
+    query = select(row.model, first, last, *numbers.values()).group_by(row.model)
+    failed = _failures_by_kind(connection, *conditions)
     names = model_names(connection)
-    times = func.min(one.created_at), func.max(one.created_at)
-    for model, first, last, *counts in connection.execute(
-        select(one.model, *times, *sums).group_by(one.model)
-    ):
-        answers, input_tokens, output_tokens, unmetered, text_bytes = (int(count or 0) for count in counts)
+    for model, oldest, newest, *sums in connection.execute(query):
+        counts = {name: int(total or 0) for name, total in zip(numbers, sums, strict=True)}
         yield ModelStats(
-            model,
-            names.get(model),
-            answers,
-            failed[model],
-            input_tokens,
-            output_tokens,
-            unmetered,
-            text_bytes,
-            first,
-            last,
+            model=model,
+            name=names.get(model),
+            failed=failed[model],
+            first=oldest,
+            last=newest,
+            **counts,
         )
+
+
+def _octets(connection: Connection, text: Any) -> Any:
+    """Return the SQL expression for the size of a text column in bytes of UTF-8; 0 for null."""
+    if connection.dialect.name == "sqlite":
+        return func.coalesce(func.length(cast(text, LargeBinary)), 0)
+    return func.coalesce(func.octet_length(text), 0)
+
+
+def _failures_by_kind(connection: Connection, *conditions: Any) -> dict[str, dict[str, int]]:
+    """Return the number of failures by model and kind, the most frequent kind first."""
+    stored = completions.c
+    query = (
+        select(stored.model, stored.error_kind, func.count())
+        .where(stored.status != "ok", *conditions)
+        .group_by(stored.model, stored.error_kind)
+        .order_by(func.count().desc())
+    )
+    failures: dict[str, dict[str, int]] = defaultdict(dict)
+    for model, kind, number in connection.execute(query):
+        failures[model][kind or "unknown"] = number
+    return failures
 
 
 def _size_on_disk(connection: Connection) -> int:
     """Return the size of a journal in bytes, including free space."""
     file = sqlite_file(connection.engine.url)
     if file is None:
-        present = [
-            table.name
-            for table in tables.sorted_tables
-            if connection.dialect.has_table(connection, table.name)
-        ]
-        return sum(
-            int(connection.execute(select(func.pg_total_relation_size(name))).scalar_one())
-            for name in present
-        )
-    beside = (file, log_of(file), file.with_name(f"{file.name}-shm"))
-    return sum(path.stat().st_size for path in beside if path.exists())
+        return sum(_relation_size(connection, table.name) for table in tables.sorted_tables)
+    files = (file, log_of(file), file.with_name(f"{file.name}-shm"))
+    return sum(path.stat().st_size for path in files if path.exists())
+
+
+def _relation_size(connection: Connection, table: str) -> int:
+    """Return the size of a table on a server in bytes, with its indexes; 0 if there is no such table."""
+    if not connection.dialect.has_table(connection, table):
+        return 0
+    return int(connection.execute(select(func.pg_total_relation_size(table))).scalar_one())
 
 
 def _give_space_back(engine: Engine) -> str | None:
@@ -474,7 +500,10 @@ def _give_space_back(engine: Engine) -> str | None:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             for table in (completions, claims):
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
-        return "the server reuses the space for new answers; its administrator can return it to the disk with VACUUM FULL"
+        return (
+            "the server reuses the space for new answers; "
+            "its administrator can return it to the disk with VACUUM FULL"
+        )
     engine.dispose()
     # A separate connection: that of the engine keeps temporary tables in memory, and VACUUM rebuilds the
     # whole file as one.
@@ -484,7 +513,8 @@ def _give_space_back(engine: Engine) -> str | None:
             separate.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.OperationalError as error:
             return (
-                "the rows are removed, and new answers will reuse their space, but the file was not made smaller "
-                f"({error}): this needs free space of up to twice its new size; prune again when there is enough"
+                "the rows are removed, and new answers will reuse their space, "
+                f"but the file was not made smaller ({error}): "
+                "this needs free space of up to twice its new size; prune again when there is enough"
             )
     return None

@@ -1,6 +1,6 @@
 """Integrity check of journals, and recovery of readable rows from damaged ones.
 
-SQLite itself checks the file (`PRAGMA integrity_check`) and reads what is left of it: rows are queried by
+SQLite itself checks the file (`PRAGMA integrity_check`) and reads what remains of it: rows are queried by
 ranges of row numbers, and a range that cannot be read is halved until only the unreadable rows are excluded.
 """
 
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, func, or_, select, update
@@ -39,15 +39,19 @@ from tiltmeter.engine.upkeep.holdings import (
 from tiltmeter.engine.upkeep.transfer import batches, stored_rows
 from tiltmeter.errors import InputError
 
-_MOST_COMPLAINTS = 20
+_MOST_COMPLAINTS: Final = 20
 """Maximum number of errors reported by the database."""
-_SMALLEST_ROW = 100
-"""Minimum size of a row in bytes, including its entry in the index of keys."""
-_MOST_FAILURES = 40_000
+_MOST_FAILURES: Final = 40_000
 """Consecutive unreadable ranges after which recovery stops: a damaged page hides at most some thousand rows.
 """
-_LOCKED_BYTES = (512, 0x40000000)
+_LOCKED_BYTES: Final = (512, 0x40000000)
 """Number and offset of the bytes that SQLite locks: every open connection in WAL mode holds some of them."""
+
+
+_ONLY_ROWS: Final = (
+    "only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"
+)
+"""Note on a journal on a server."""
 
 
 class Problem(NamedTuple):
@@ -117,22 +121,44 @@ def check(where: str | Path) -> Health:
         There is no journal, or it cannot be opened.
     """
     file = journal_file(where)
-    state, problems, notes = _examine_file(file)
-    if file is None or state == "sound":
-        with opened_to_read(where) as engine, reading(engine) as connection:
-            problems, _ = _row_problems(connection)
-            rows, schema = _count(connection), version_of(connection)
-            return Health(
-                shown(engine.url), "bad rows" if problems else "sound", schema, rows, None, problems, notes
-            )
-    if state == "foreign log":
-        return Health(str(file), state, None, None, None, problems, notes)
+    if file is None:
+        return _check_rows(where, [_ONLY_ROWS])
+    examined = _examine_file(file)
+    if examined.state == "sound":
+        return _check_rows(where, [])
+    health = Health(
+        journal=str(file),
+        state=examined.state,
+        schema=None,
+        rows=None,
+        readable=None,
+        problems=examined.problems,
+        notes=examined.notes,
+    )
+    if examined.state == "foreign log":
+        return health
     try:
         with _opened_damaged(file) as damaged:
-            readable, claimed = _copy_readable(damaged, file, lambda rows: None)
+            readable, expected = _copy_readable(damaged, lambda rows: None)
     except sqlite3.DatabaseError:
-        readable = claimed = 0
-    return Health(str(file), "damaged" if readable else "unusable", None, claimed, readable, problems, notes)
+        readable = expected = 0
+    state: Literal["damaged", "unusable"] = "damaged" if readable else "unusable"
+    return health._replace(state=state, rows=expected, readable=readable)
+
+
+def _check_rows(where: str | Path, notes: list[str]) -> Health:
+    """Check the rows of a database that is sound."""
+    with opened_to_read(where) as engine, reading(engine) as connection:
+        problems, _ = _row_problems(connection)
+        return Health(
+            journal=shown(engine.url),
+            state="bad rows" if problems else "sound",
+            schema=version_of(connection),
+            rows=_count(connection),
+            readable=None,
+            problems=problems,
+            notes=notes,
+        )
 
 
 def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
@@ -149,8 +175,10 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
         A run is using the journal, no row can be read, or the disk is full; nothing is changed then.
     """
     file = journal_file(where)
-    state = _examine_file(file)[0]
-    if file is None or state == "sound":
+    if file is None:
+        return _remove_unusable(where, say)
+    state = _examine_file(file).state
+    if state == "sound":
         return _remove_unusable(where, say)
     aside = file.with_name(f"{file.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
     if state == "foreign log":
@@ -166,16 +194,21 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
             TemporaryDirectory(prefix=".repair-", dir=file.parent) as folder,
         ):
             fresh = Path(folder) / file.name
-            rows, claimed = _save_readable(damaged, file, fresh)
+            rows, expected = _save_readable(damaged, fresh)
+            shutil.copymode(file, fresh)
             _swap(file, fresh, aside)
     except sqlite3.DatabaseError:
         advice = "it was not changed: restore a copy, or choose another --journal"
         raise InputError(f"journal {file}: no row can be read from it; {advice}") from None
-    return Repaired(str(file), "damaged", rows, claimed, 0, aside)
+    return Repaired(journal=str(file), was="damaged", rows=rows, claimed=expected, removed=0, aside=aside)
 
 
-_Examined = tuple[Literal["sound", "foreign log", "damaged"], list[Problem], list[str]]
-"""State of a file, its problems, and notes."""
+class _Examined(NamedTuple):
+    """What SQLite says about a file and its log; its rows were not checked."""
+
+    state: Literal["sound", "foreign log", "damaged"]
+    problems: list[Problem]
+    notes: list[str]
 
 
 def _count(connection: Connection) -> int:
@@ -183,7 +216,10 @@ def _count(connection: Connection) -> int:
 
 
 def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
-    """Return the problems (invalid rows by cause, and claims without an owner), and the keys of the invalid rows."""
+    """Return the problems, and the keys of the invalid rows.
+
+    Problems are invalid rows by cause, and claims without an owner.
+    """
     flaws: dict[str, list[Any]] = defaultdict(list)
     for values in stored_rows(connection):
         try:
@@ -194,7 +230,8 @@ def _row_problems(connection: Connection) -> tuple[list[Problem], list[Any]]:
     for flaw, keys in flaws.items():
         example = keys[0].hex() if isinstance(keys[0], bytes) else repr(keys[0])
         problems.append(Problem(f"invalid rows ({flaw})", len(keys), example))
-    if orphans := connection.execute(select(func.count()).select_from(claims).where(ORPHANED)).scalar_one():
+    orphans = connection.execute(select(func.count()).select_from(claims).where(ORPHANED)).scalar_one()
+    if orphans:
         problems.append(Problem("claims without an owner", int(orphans)))
     return problems, [*chain.from_iterable(flaws.values())]
 
@@ -206,7 +243,8 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
     """
     corrected = 0
     with opened_to_read(where) as engine, reading(engine) as connection:
-        (problems, keys), rows = _row_problems(connection), _count(connection)
+        problems, keys = _row_problems(connection)
+        rows = _count(connection)
     if problems:
         with opened(where) as engine:
             require_idle(engine, say)
@@ -218,7 +256,13 @@ def _remove_unusable(where: str | Path, say: Say) -> Repaired:
                     pass
                 rows = _count(connection)
     return Repaired(
-        shown(engine.url), "bad rows" if problems else "sound", rows, None, len(keys), None, corrected
+        journal=shown(engine.url),
+        was="bad rows" if problems else "sound",
+        rows=rows,
+        claimed=None,
+        removed=len(keys),
+        aside=None,
+        corrected=corrected,
     )
 
 
@@ -228,97 +272,93 @@ def _forget_invalid_counts(connection: Connection) -> int:
     Return the number of rows with one.
     """
     counts = completions.c.input_tokens, completions.c.output_tokens
-    wrong = [
-        or_(count < 0, count > LARGEST_NUMBER) for count in counts
-    ]  # in SQLite, texts and bytes are larger than any number
-    rows = connection.execute(select(func.count()).select_from(completions).where(or_(*wrong))).scalar_one()
-    for count, is_wrong in zip(counts, wrong, strict=True):
-        connection.execute(update(completions).where(is_wrong).values({count: None}))
+    # In SQLite, texts and bytes are larger than any number.
+    invalid = {count: or_(count < 0, count > LARGEST_NUMBER) for count in counts}
+    either = or_(*invalid.values())
+    rows = connection.execute(select(func.count()).select_from(completions).where(either)).scalar_one()
+    for count, condition in invalid.items():
+        connection.execute(update(completions).where(condition).values({count: None}))
     return int(rows)
 
 
-def _examine_file(file: Path | None) -> _Examined:
+def _examine_file(file: Path) -> _Examined:
     """Check whether an SQLite file and its log are sound and belong together; the rows are not checked.
-
-    None: a server.
 
     Raises
     ------
     InputError
         There is no such file, or it cannot be opened.
     """
-    if file is None:
-        return (
-            "sound",
-            [],
-            [
-                "only the rows were checked: use the tools of the server to check its files (pg_amcheck, data checksums)"
-            ],
-        )
     refuse_another_program(file)
     if not file.is_file():
         raise InputError(f"there is no journal {file}; name another with --journal")
-    name = log_of(file).name
-    with_log = log_of(file).exists() and log_of(file).stat().st_size > 0
+    log = log_of(file)
+    has_log = log.exists() and log.stat().st_size > 0
     complaints = _complaints(file)
-    if complaints and not with_log and log_of(file).exists():  # a run has started in the meantime
+    if complaints and not has_log and log.exists():  # a run has started in the meantime
         complaints = _complaints(file)
+    foreign = _foreign_log(file, complaints) if has_log else None
+    if foreign:
+        return _Examined("foreign log", [foreign], [])
     if not complaints:
-        if with_log and (hidden := _rows_hidden_by_log(file)):
-            return (
-                "foreign log",
-                [Problem(f"rows hidden by {name}, the log of another file or of another time", hidden)],
-                [],
-            )
-        return "sound", [], []
-    if with_log and not _complaints(file, ALONE):
-        return (
-            "foreign log",
-            [Problem("logs of another file, without which the journal is sound", 1, name)],
-            [],
+        return _Examined("sound", [], [])
+    notes = []
+    if not has_log:
+        notes.append(
+            f"if it was copied without the file {log.name}, copy that to the same folder and check again"
         )
-    notes = (
-        []
-        if with_log
-        else [f"if it was copied without the file {name}, copy that to the same folder and check again"]
-    )
     details = " ".join("; ".join(complaints).split())[:500]
-    return "damaged", [Problem("damaged places in the file", len(complaints), details)], notes
+    return _Examined("damaged", [Problem("damaged places in the file", len(complaints), details)], notes)
+
+
+def _foreign_log(file: Path, complaints: list[str]) -> Problem | None:
+    """Return the problem of a file whose log belongs to another file; None if the log is its own.
+
+    Such a file is sound without the log, and with it damaged (`complaints`), or with fewer rows: runs never
+    remove rows, and pruning leaves no log.
+    """
+    name = log_of(file).name
+    if complaints:
+        problem = Problem("logs of another file, without which the journal is sound", 1, name)
+    else:
+        try:
+            hidden = _rows_in(file, ALONE) - _rows_in(file, WITH_LOG)
+        except sqlite3.Error:  # incomplete without its log, which is normal
+            return None
+        if hidden <= 0:
+            return None
+        problem = Problem(f"rows hidden by {name}, the log of another file or of another time", hidden)
+    return None if _complaints(file, ALONE) else problem
+
+
+def _rows_in(file: Path, mode: str) -> int:
+    """Return the number of rows in a file that is opened in this mode."""
+    with closing(open_file_to_read(file, mode)) as connection:
+        return int(connection.execute("SELECT count(*) FROM completions").fetchone()[0])
 
 
 def _complaints(file: Path, mode: str | None = None) -> list[str]:
     """Return the errors that SQLite finds in a file and its log; empty if it is sound."""
     try:
         with closing(open_file_to_read(file, mode)) as connection:
-            found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_MOST_COMPLAINTS})")]
-            (size,) = connection.execute(
-                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-            ).fetchone()
+            complaints = [
+                str(complaint)
+                for (complaint,) in connection.execute(f"PRAGMA integrity_check({_MOST_COMPLAINTS})")
+            ]
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
     except sqlite3.Error as error:
         if "unable to open" in str(error) or "locked" in str(error):
             raise InputError(
                 f"journal {file}: {error}; check that you may read the file and write to its folder"
             ) from None
         return [str(error)]
-    if found != ["ok"]:
-        return found
-    torn = file.stat().st_size < size and (mode == ALONE or not log_of(file).exists())
-    return [f"it is truncated: {file.stat().st_size:,} bytes of {size:,}"] if torn else []
-
-
-def _rows_hidden_by_log(file: Path) -> int:
-    """Return how many fewer rows there are with the log than without it.
-
-    Runs never remove rows, and pruning leaves no log.
-    """
-    counts = []
-    for mode in (ALONE, WITH_LOG):
-        try:
-            with closing(open_file_to_read(file, mode)) as connection:
-                counts.append(int(connection.execute("SELECT count(*) FROM completions").fetchone()[0]))
-        except sqlite3.Error:  # incomplete without its log, which is normal
-            return 0
-    return counts[0] - counts[1] if counts[0] > counts[1] and not _complaints(file, ALONE) else 0
+    if complaints != ["ok"]:
+        return complaints
+    if mode != ALONE and log_of(file).exists():  # which may hold the last pages
+        return []
+    size, stored = pages * page_size, file.stat().st_size
+    return [f"it is truncated: {stored:,} bytes of {size:,}"] if stored < size else []
 
 
 @contextmanager
@@ -328,52 +368,55 @@ def _opened_damaged(file: Path) -> Iterator[sqlite3.Connection]:
     Raise sqlite3.DatabaseError if nothing can be read.
     """
     with closing(open_file_to_read(file)) as connection:
-        connection.execute(
-            "PRAGMA writable_schema=ON"
-        )  # read the file even if it is shorter than its header says
+        # Read the file even if it is shorter than its header says.
+        connection.execute("PRAGMA writable_schema=ON")
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("BEGIN")
-        if connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'completions'").fetchone() != (
-            1,
-        ):
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'completions'").fetchall()
+        if len(tables) != 1:
             raise sqlite3.DatabaseError("no table of answers")
         yield connection
 
 
-def _copy_readable(
-    damaged: sqlite3.Connection, file: Path, keep: Callable[[list[Row]], None]
-) -> tuple[int, int]:
+def _copy_readable(damaged: sqlite3.Connection, keep: Callable[[list[Row]], None]) -> tuple[int, int]:
     """Pass every readable and valid row to `keep` in batches.
 
     Return their number, and the number of rows expected.
+    """
+    readable = highest = 0
+    for batch in batches(_readable_rows(damaged)):
+        numbered = [(number, row) for number, *values in batch if (row := _usable(values))]
+        if numbered:
+            keep([row for _, row in numbered])
+            readable += len(numbered)
+            highest = numbered[-1][0]
+    return readable, max(readable, _expected_rows(damaged, highest))
+
+
+def _expected_rows(damaged: sqlite3.Connection, highest: int) -> int:
+    """Estimate how many rows a damaged file held.
 
     The index of keys lists every row. If it cannot be read completely, the highest row number is used
     instead: rows are numbered from 1 in the order of insertion, so that this number is too high if rows were
     pruned.
     """
-    readable = highest = 0
-    for batch in batches(_readable_rows(damaged)):
-        rows = [row for _, *values in batch if (row := _usable(values))]
-        keep(rows)
-        readable += len(rows)
-        highest = batch[-1][0]
-    most = sum(one.stat().st_size for one in (file, log_of(file)) if one.exists()) // _SMALLEST_ROW
-    for expected in (
-        "count(*) FROM completions INDEXED BY sqlite_autoindex_completions_1",
-        "coalesce(max(rowid), 0) FROM completions",
-    ):
-        with suppress(sqlite3.DatabaseError):
-            (number,) = damaged.execute(f"SELECT {expected}").fetchone()
-            if number <= most:
-                return readable, max(readable, number)
-    return readable, max(readable, highest) + 1  # at least one row at the end is lost
+    with suppress(sqlite3.DatabaseError):
+        (listed,) = damaged.execute(
+            "SELECT count(*) FROM completions INDEXED BY sqlite_autoindex_completions_1"
+        ).fetchone()
+        return int(listed)
+    with suppress(sqlite3.DatabaseError):
+        damaged.execute("SELECT max(rowid) FROM completions").fetchone()
+        return highest
+    return highest + 1  # at least one row at the end is lost
 
 
 def _readable_rows(damaged: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield the row number and the values of every row that can be read, in order."""
     present = {column[1] for column in damaged.execute("PRAGMA table_info(completions)")}
     columns = ", ".join(name if name in present else "NULL" for name in Row._fields)
-    query = f"SELECT rowid, {columns} FROM completions WHERE rowid BETWEEN ? AND ? ORDER BY rowid"  # noqa: S608 - constant names
+    table = f"SELECT rowid, {columns} FROM completions"  # noqa: S608 - constant names
+    query = f"{table} WHERE rowid BETWEEN ? AND ? ORDER BY rowid"
     ranges = [(1, 2**63 - 1)]
     failures = 0
     while ranges and failures < _MOST_FAILURES:
@@ -381,7 +424,8 @@ def _readable_rows(damaged: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
         try:
             for row in damaged.execute(query, (low, high)):
                 yield row
-                low, failures = max(low, row[0] + 1), 0  # numbers in a damaged file need not ascend
+                low = max(low, row[0] + 1)  # numbers in a damaged file need not ascend
+                failures = 0
         except sqlite3.DatabaseError:
             failures += 1
             if low < high:
@@ -399,22 +443,17 @@ def _usable(values: Sequence[Any]) -> Row | None:
     return None
 
 
-def _save_readable(damaged: sqlite3.Connection, file: Path, fresh: Path) -> tuple[int, int]:
+def _save_readable(damaged: sqlite3.Connection, fresh: Path) -> tuple[int, int]:
     """Write the readable rows to a new journal; return their number, and the number of rows expected."""
     with open_journal(fresh) as journal:
-        _, claimed = _copy_readable(damaged, file, journal.record)
+        _, expected = _copy_readable(damaged, journal.record)
         with suppress(sqlite3.DatabaseError):
             for fingerprint, name in damaged.execute("SELECT fingerprint, name FROM models"):
                 journal.name_model(str(fingerprint), str(name))
         saved = sum(journal.counts().values())
     if not saved:
         raise sqlite3.DatabaseError("no row")
-    if _complaints(fresh):
-        raise InputError(
-            f"journal {file}: the disk does not store data correctly; the journal was not changed"
-        )
-    shutil.copymode(file, fresh)
-    return saved, claimed
+    return saved, expected
 
 
 def _swap(file: Path, fresh: Path, aside: Path) -> None:
@@ -428,10 +467,10 @@ def _swap(file: Path, fresh: Path, aside: Path) -> None:
     if not aside.exists():
         file.rename(aside)
     fresh.replace(file)
-    _sync_folder(file.parent)
 
 
 def _set_log_aside(file: Path, aside: Path) -> None:
+    """Rename the log, and make sure that it is no longer beside the file before anything else is changed."""
     if log_of(file).exists():
         log_of(file).rename(log_of(aside))
     file.with_name(f"{file.name}-shm").unlink(missing_ok=True)
@@ -439,6 +478,7 @@ def _set_log_aside(file: Path, aside: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    """Write the names of the files in a folder to the disk."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -459,9 +499,8 @@ def _held_alone(file: Path) -> Iterator[None]:
                 try:
                     fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, *_LOCKED_BYTES)
                 except (BlockingIOError, PermissionError):
-                    raise InputError(
-                        f"journal {file}: another process has it open; wait until runs that use it have finished, then try again"
-                    ) from None
+                    advice = "wait until runs that use it have finished, then try again"
+                    raise InputError(f"journal {file}: another process has it open; {advice}") from None
             yield
     except OSError as error:
         advice = "it was not changed; give write permission to the file and its folder"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, Final, NamedTuple, TypeVar
 
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
@@ -23,13 +23,13 @@ from tiltmeter.files.paths import is_file
 from tiltmeter.files.writing import writing
 from tiltmeter.sanitising import redacted
 
-BATCH = 10_000
+BATCH: int = 10_000
 """Rows in memory at a time."""
 _Item = TypeVar("_Item")
 _KINDS = (".parquet", ".jsonl", ".ndjson")
 _SQLITE = b"SQLite format 3\0"
 _TYPES = {"BLOB": pl.Binary(), "FLOAT": Float64(), "INTEGER": Int64()}
-COLUMNS = {name: _TYPES.get(str(completions.c[name].type), String()) for name in Row._fields}
+COLUMNS: Final = {name: _TYPES.get(str(completions.c[name].type), String()) for name in Row._fields}
 """Names and types of the columns of a file, in the order of `Row`."""
 
 
@@ -127,18 +127,14 @@ def import_rows(source: str | Path, journal: str | Path) -> Imported:
     return Imported(rows, after["ok"] - before["ok"], after["failed"] - before["failed"])
 
 
-def stored_rows(connection: Connection, *chosen: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a journal that satisfy all conditions, not yet validated: a column of SQLite can contain any type."""
-    query: Any = (
-        select(
-            *(
-                literal_column(name).label(field)
-                for field, name in stored_columns(connection, Row._fields).items()
-            )
-        )
-        .select_from(completions)
-        .where(*chosen)
-    )
+def stored_rows(connection: Connection, *conditions: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a journal that satisfy all conditions.
+
+    They are not yet validated: a column of SQLite can contain any type.
+    """
+    expressions = stored_columns(connection, Row._fields)
+    columns: list[Any] = [literal_column(sql).label(field) for field, sql in expressions.items()]
+    query: Any = select(*columns).select_from(completions).where(*conditions)
     for row in connection.execute(query, execution_options={"yield_per": BATCH}):
         yield tuple(row)
 
@@ -147,10 +143,12 @@ def stored_rows(connection: Connection, *chosen: Any) -> Iterator[tuple[Any, ...
 def _opened_journal(where: str | Path, models: Sequence[str] = ()) -> Iterator[_Source]:
     """Open a journal as a source of rows, restricted to these models if any are given."""
     with opened_to_read(where) as engine, reading(engine) as connection:
-        chosen = [or_(*(of_model(connection, model) for model in models))] if models else []
+        conditions: list[Any] = []
+        if models:
+            conditions.append(or_(*(of_model(connection, model) for model in models)))
 
         def rows() -> Iterator[Row]:
-            for values in stored_rows(connection, *chosen):
+            for values in stored_rows(connection, *conditions):
                 try:
                     yield USABLE_ROW.validate_python(values)
                 except ValidationError as error:
@@ -170,17 +168,18 @@ def _opened_file(source: str | Path) -> Iterator[_Source]:
     if path.suffix.lower() not in _KINDS:
         raise InputError(f"{path}: neither a journal nor a file that ends in .parquet or .jsonl")
     is_parquet = path.suffix.lower() == ".parquet"
+    unit = "row" if is_parquet else "line"
+    records: Callable[[Path], Iterator[Any]] = _parquet_records if is_parquet else _lines
     validate: Callable[[Any], Row] = USABLE_ROW.validate_python if is_parquet else USABLE_ROW.validate_json
 
     def rows() -> Iterator[Row]:
-        for number, record in enumerate(_parquet_records(path) if is_parquet else _lines(path), 1):
+        for number, record in enumerate(records(path), 1):
             try:
                 if record:
                     yield validate(record)
             except ValidationError as error:
-                raise InputError(
-                    f"{path}, {'row' if is_parquet else 'line'} {number}: {flaw_of(error)}; nothing was imported"
-                ) from None
+                problem = f"{path}, {unit} {number}: {flaw_of(error)}"
+                raise InputError(f"{problem}; nothing was imported") from None
 
     yield rows, {}
 
@@ -188,7 +187,8 @@ def _opened_file(source: str | Path) -> Iterator[_Source]:
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
-            yield from map(bytes.strip, iter(lambda: file.readline(4 * LONGEST_TEXT), b""))
+            while line := file.readline(4 * LONGEST_TEXT):
+                yield line.strip()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
@@ -200,9 +200,8 @@ def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise InputError(
-                f"cannot read {path}: {str(error).splitlines()[0][:200]}; is the file complete?"
-            ) from None
+            message = str(error).splitlines()[0][:200]
+            raise InputError(f"cannot read {path}: {message}; is the file complete?") from None
         if not records:
             return
         yield from records
@@ -230,7 +229,7 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _is_same_journal(source: str | Path, journal: str | Path) -> bool:
-    one, other = journal_file(source), journal_file(journal)
-    if one and other and one.exists() and other.exists():
-        return one.samefile(other)
+    source_file, target_file = journal_file(source), journal_file(journal)
+    if source_file and target_file and source_file.exists() and target_file.exists():
+        return source_file.samefile(target_file)
     return parse_url(source) == parse_url(journal)
