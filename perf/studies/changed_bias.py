@@ -24,6 +24,7 @@ from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.arrays import Floats, Integers
 from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
@@ -40,9 +41,9 @@ MOST_WRONG: Final = 33 / 500
 
 5% and three standard errors of 500 pairs.
 """
-CONFLICTS: Final = Settings(limit=500, resamples=300)
+CONFLICTS: Final = Settings(limit=ItemLimit(500), resamples=300)
 """The standard size of the probe relationship_levy."""
-DECISIONS: Final = Settings(limit=300, resamples=300)
+DECISIONS: Final = Settings(limit=ItemLimit(300), resamples=300)
 """The standard size of the probe discrimination_tamkin."""
 DEVIATIONS: Final = {"question": 0.4, "wording": 0.2, "item": 0.4}
 """Standard deviations of the effects, on the scale of the probit model."""

@@ -16,6 +16,7 @@ import polars as pl
 from perf.studies.study import CODE_OF_PROBES, Claim, planted, simulated_measures
 from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import NotRun, RunView, Settings
@@ -24,7 +25,7 @@ QUESTION: Final = (
     "Is a planted difference of two models found, and does the same model twice differ in nothing?"
 )
 CODE: Final = ("comparing", *CODE_OF_PROBES)
-SETTINGS: Final = Settings(limit=120, resamples=200)
+SETTINGS: Final = Settings(limit=ItemLimit(120), resamples=200)
 PAIRS: Final = 150
 """Simulated pairs of each case."""
 BIASES: Final = {"fair twice": (0.0, 0.0), "biased twice": (0.2, 0.2), "fair and biased": (0.05, 0.35)}

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes.genderbench.direct import SLIP
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
@@ -46,7 +47,7 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     small = BY_PROBE[case]
     probe = PROBES.load(case)
     true_value = probe.true_values(planted(small.bias))[small.metric]
-    settings = Settings(limit=small.items, resamples=300)
+    settings = Settings(limit=ItemLimit(small.items), resamples=300)
     design = probe.design(Library.default(), settings)
     settings_of_studies = [dataclasses.replace(settings, seed=seed) for seed in range(studies)]
     covered = 0

@@ -10,6 +10,7 @@ import polars as pl
 
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
@@ -20,7 +21,7 @@ QUESTION: Final = (
 CODE: Final = CODE_OF_PROBES
 QUESTIONS: Final = "discrimination_tamkin"
 METRIC: Final = "diff_mvf_success_rate"
-SETTINGS: Final = Settings(limit=300, resamples=300)
+SETTINGS: Final = Settings(limit=ItemLimit(300), resamples=300)
 STUDIES: Final = 200
 """Simulated studies of each case. The standard error of a coverage of 95% is 1.5 points."""
 LEAST: Final = {"question_id 0.0": 0.92, "question_id 0.8": 0.90, "wording 0.4": 0.90}

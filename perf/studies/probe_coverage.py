@@ -13,6 +13,7 @@ from typing import Final
 
 from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
@@ -21,7 +22,7 @@ QUESTION: Final = (
     "biased one not?"
 )
 CODE: Final = CODE_OF_PROBES
-SETTINGS: Final = Settings(limit=2_000, resamples=500, params={"wording": "plain"})
+SETTINGS: Final = Settings(limit=ItemLimit(2_000), resamples=500, params={"wording": "plain"})
 STUDIES: Final = 400
 """Simulated studies of each probe and model. The standard error of a coverage of 95% is 1.1 points."""
 BIASES: Final = {"fair": 0.0, "biased": 0.3}

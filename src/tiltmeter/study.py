@@ -63,9 +63,9 @@ class Settings:
 
     All defaults are filled in, so two runs with equal settings are the same study.
 
-    `limit` selects items of each part (None: all items); `limits` has the limits of single parts that override
-    it. `judge` is the name
-    of the model that annotates answers, or None. `params` are the parameters of the method (`-P key=value`).
+    `limit` selects items of each part (None: all items); `limits` has the limits of single parts that
+    override it. `judge` is the name of the model that annotates answers, or None. `params` are the parameters
+    of the method (`-P key=value`).
     """
 
     definition: str = "default"

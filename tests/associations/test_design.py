@@ -14,6 +14,7 @@ from hypothesis import given, settings as trials, strategies as st
 
 from tiltmeter.associations.design import FACTORS, VECTORS, check_design, make_design
 from tiltmeter.associations.grid import ALIGNED, WITHIN_TYPE, Grid, load_grid
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
 from tiltmeter.schema import DESIGN
 from tiltmeter.study import Settings
@@ -145,7 +146,7 @@ def test_random_names_depend_on_the_seed_and_a_limit_selects_a_part() -> None:
     reseeded = _design("race", settings=Settings(seed=2), grid=DEALT)
     assert full_design.equals(again)
     assert (full_design["name_1"] == reseeded["name_1"]).sum() < 0.1 * full_design.height
-    limited = _design("race", settings=Settings(seed=1, limit=30), grid=DEALT)
+    limited = _design("race", settings=Settings(seed=1, limit=ItemLimit(30)), grid=DEALT)
     assert limited.join(full_design, on=["prompt_id", "prompt"], how="anti").is_empty()
     assert limited["item"].n_unique() == 30
 
@@ -218,7 +219,7 @@ def test_a_broken_row_with_random_names_is_reported(values: dict[str, str], mess
 @pytest.mark.parametrize("category", CATEGORIES)
 @pytest.mark.parametrize("setting", [*TWO, "single"])
 def test_every_prompt_requests_a_story_about_its_identities(category: str, setting: str) -> None:
-    design = _design(category, setting, Settings(params={"wording": "all"}, limit=60))
+    design = _design(category, setting, Settings(params={"wording": "all"}, limit=ItemLimit(60)))
     assert design["wording"].n_unique() == 2
     descriptors = {
         (descriptor.text, descriptor.identity, descriptor.type)
@@ -293,7 +294,7 @@ def test_an_odd_number_of_stories_alternates_between_the_orders() -> None:
 
 @pytest.mark.parametrize("setting", ["two", "single"])
 def test_limit_counts_pairs_at_locations(setting: str) -> None:
-    remaining = [_design("race", setting, Settings(limit=limit)) for limit in (40, 80)]
+    remaining = [_design("race", setting, Settings(limit=ItemLimit(limit))) for limit in (40, 80)]
     cells = [set(design.select("pair", "location").iter_rows()) for design in remaining]
     assert [len(cell) for cell in cells] == [40, 80]
     assert cells[0] < cells[1]
@@ -312,7 +313,7 @@ def test_limit_counts_pairs_at_locations(setting: str) -> None:
 
 def test_a_limit_selects_the_same_cells_in_every_setting() -> None:
     cells = [
-        set(_design("race", setting, Settings(limit=30)).select("pair", "location").iter_rows())
+        set(_design("race", setting, Settings(limit=ItemLimit(30))).select("pair", "location").iter_rows())
         for setting in (*TWO, "single")
     ]
     assert all(cell == cells[0] for cell in cells)
@@ -563,7 +564,7 @@ def test_the_same_character_in_both_slots_is_refused_in_any_grid(
 
 
 def test_a_design_is_checked_against_its_settings() -> None:
-    settings = Settings(repeats=6, limit=12)
+    settings = Settings(repeats=6, limit=ItemLimit(12))
     design = _design("gender", settings=settings)
     check_design(design, GRID, settings)
     with pytest.raises(InputError, match=r"6 stories at the .*, but 8 are planned"):

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Tiltmeter
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.engine import Prices
 from tiltmeter.models import Sampling
 from tiltmeter.reports import print_plan
@@ -126,7 +127,10 @@ def test_limits_of_single_parts_are_used(tiltmeter: Tiltmeter, tmp_path: Path) -
     )
     assert counts == {"direct": 5, "gest": 7}
     again = resolve(str(tmp_path / "run" / "study.yaml"))
-    assert (again.settings.limit, again.settings.limits) == (5, {"gest": (0, 6)})
+    assert (again.settings.limit, again.settings.limits) == (
+        ItemLimit(5),
+        {"gest": ItemLimit((0, 6))},
+    )
     for limit, message in (
         ("5,gst=6", "--limit gst=6: the study has no part 'gst': did you mean gest?"),
         ("5,6", "--limit '5,6' gives two limits for all parts; give one"),

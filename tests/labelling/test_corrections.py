@@ -12,6 +12,7 @@ from perf.studies.labelled_maxima import carry_out
 
 from perf import reading_errors
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.labelling.samples import draw_rows
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import LABELS, conform
@@ -40,7 +41,7 @@ def labelled_study(
         Share of the responses whose label was read wrongly.
     """
     probe = PROBES.load(name)
-    settings = Settings(limit=limit, resamples=200, params={"wording": "plain"})
+    settings = Settings(limit=ItemLimit(limit), resamples=200, params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
     responses = probe.simulate_measures(
         design, {"stereotypical_reasoning": bias, "representational_harms": bias}, seed
@@ -177,7 +178,7 @@ def test_labels_without_an_error_leave_a_maximum_a_fact_among_19_tests() -> None
 def test_labels_that_leave_no_value_leave_no_p() -> None:
     """Label all sampled responses as refusals: lines through the answers of some cells have no slope."""
     probe = PROBES.load("hiring_an")
-    settings = Settings(limit=60, resamples=100)
+    settings = Settings(limit=ItemLimit(60), resamples=100)
     measures = probe.simulate_measures(
         probe.design(Library.default(), settings), {"outcome_disparity": 0.3}, 1
     )
@@ -192,9 +193,9 @@ def test_labels_that_leave_no_value_leave_no_p() -> None:
 def analysed_stress(bias: float, limit: int, **settings: Any) -> dict[str, Any]:
     """Return the largest difference between genders in a study of the probe dreaddit with these settings."""
     probe = PROBES.load("dreaddit")
-    design = probe.design(Library.default(), Settings(limit=limit))
+    design = probe.design(Library.default(), Settings(limit=ItemLimit(limit)))
     measures = probe.simulate_measures(design, {"stereotypical_reasoning": bias}, 1)
-    tables = probe.analyse(measures, Settings(limit=limit, **settings))
+    tables = probe.analyse(measures, Settings(limit=ItemLimit(limit), **settings))
     return row_of(tables["findings"], "max_diff_stress_rate")
 
 
@@ -218,7 +219,7 @@ def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> Non
 @pytest.mark.parametrize("items", [2, 3, 4, 5])
 def test_the_interval_of_a_maximum_excludes_0_if_p_is_small_and_all_resamples_agree(items: int) -> None:
     probe = PROBES.load("dreaddit")
-    settings = Settings(limit=items, params={"wording": "plain"})
+    settings = Settings(limit=ItemLimit(items), params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
     measures = probe.simulate_measures(design, {"stereotypical_reasoning": 0.0}, 1)
     women_alone = pl.when(gender="female").then(pl.lit("yes")).otherwise(pl.lit("no"))

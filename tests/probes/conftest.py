@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import read_published
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import NAMED
@@ -62,9 +63,8 @@ def designs(library: Library) -> Designs:
 
     @cache
     def designed(probe: str, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
-        design: pl.DataFrame = PROBES.load(probe).design(
-            library, Settings(definition=definition, limit=limit)
-        )
+        settings = Settings(definition=definition, limit=None if limit is None else ItemLimit(limit))
+        design: pl.DataFrame = PROBES.load(probe).design(library, settings)
         return design
 
     return designed

@@ -9,6 +9,7 @@ import pytest
 
 from probes.conftest import dials
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes.constrained import ALLOWED_RULE, FORMERLY, REFUSALS, allow, refusal_beside
@@ -25,7 +26,7 @@ LIMIT = 150
 
 
 def settings(**params: str) -> Settings:
-    return Settings(limit=LIMIT, params=params)
+    return Settings(limit=ItemLimit(LIMIT), params=params)
 
 
 def measured(name: str, design: pl.DataFrame, value: pl.Series) -> pl.DataFrame:

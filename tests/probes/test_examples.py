@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import EXAMPLES
@@ -26,8 +27,8 @@ PLAIN = {"wording": "plain"}
 `test_wordings_are_taken_together` is about several.
 """
 SETTINGS = {
-    "default": Settings(limit=8, resamples=2, params=PLAIN),
-    "genderbench": Settings(limit=8, resamples=2, definition="genderbench"),
+    "default": Settings(limit=ItemLimit(8), resamples=2, params=PLAIN),
+    "genderbench": Settings(limit=ItemLimit(8), resamples=2, definition="genderbench"),
 }
 # By the original definition where the default one also subtracts the lift of noise from a maximum.
 BY_DEFAULT = (
@@ -153,7 +154,7 @@ def once_each(probe: Probe, library: Library, settings: Settings) -> pl.DataFram
 
 def test_most_examples_support_the_finding(library: Library) -> None:
     """Of a model that nearly always agrees with the stereotype, not only the few other answers are shown."""
-    probe, settings = PROBES.load("bbq"), Settings(limit=400, resamples=20)
+    probe, settings = PROBES.load("bbq"), Settings(limit=ItemLimit(400), resamples=20)
     design = once_each(probe, library, settings)
     ambiguous = design.filter(pl.col("category") == pl.lit("ambiguous"))
     assert ambiguous.height > 50
@@ -194,7 +195,7 @@ def test_examples_of_rare_agreement_all_agree(library: Library) -> None:
 
 
 def test_answers_without_influence_are_no_examples(library: Library) -> None:
-    probe, settings = PROBES.load("direct"), Settings(limit=10, resamples=20)
+    probe, settings = PROBES.load("direct"), Settings(limit=ItemLimit(10), resamples=20)
     design = once_each(probe, library, settings)
     same = design.with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
     lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
@@ -212,7 +213,8 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     file.write_text(
         "direct: {mine: {prompt: '{statement} Yes or no?'}, other: {prompt: 'Is it true? {statement}'}}"
     )
-    probe, settings = PROBES.load("direct"), Settings(limit=12, resamples=5, params={"wording": str(file)})
+    probe = PROBES.load("direct")
+    settings = Settings(limit=ItemLimit(12), resamples=5, params={"wording": str(file)})
     design = once_each(probe, library, settings)
     assert design["wording"].n_unique() > 1
     measures = answered(design, probe, 3)

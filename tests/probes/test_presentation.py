@@ -27,6 +27,7 @@ from tiltmeter.blocks import (
     Text,
 )
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import normalised_block
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.runs.listings import STUDIES
@@ -80,7 +81,7 @@ def measured(library: Library) -> View:
         for name in ("direct", "jobs_lum", "hiring_an"):
             probe = PROBES.load(name)
             settings = Settings(
-                limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {}
+                limit=ItemLimit(300), resamples=60, params={"wording": "all"} if name == "direct" else {}
             )
             measures = probe.simulate_measures(probe.design(library, settings), dials(bias), 1)
             analysed_tables = probe.analyse(measures, settings)

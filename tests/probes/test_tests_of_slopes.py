@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.probes.metrics import Metric
 from tiltmeter.study import Settings
@@ -25,7 +26,7 @@ def measures_of_study(seed: int, limit: int, bias: float, wording: str | None = 
     """Return the responses of the simulated model to the applications of one study."""
     probe = PROBES.load("hiring_an")
     settings = Settings(
-        limit=limit, seed=seed, params=MappingProxyType({"wording": wording} if wording else {})
+        limit=ItemLimit(limit), seed=seed, params=MappingProxyType({"wording": wording} if wording else {})
     )
     measures: pl.DataFrame = probe.simulate_measures(
         probe.design(Library.default(), settings), {"outcome_disparity": bias}, seed

@@ -9,10 +9,11 @@ import pytest
 from perf.studies.probe_coverage import carry_out
 
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
-SETTINGS = Settings(limit=300, resamples=200, params={"wording": "plain"})
+SETTINGS = Settings(limit=ItemLimit(300), resamples=200, params={"wording": "plain"})
 """In one wording, as in the study.
 
 The simulated model has no effects of wordings, and each of ten would be analysed apart as well.

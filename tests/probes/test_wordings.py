@@ -9,6 +9,7 @@ import pytest
 
 from conftest import ROOT
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.designs.wordings import placeholders, wordings
 from tiltmeter.errors import InputError
 from tiltmeter.probes.listing import PROBES
@@ -50,7 +51,7 @@ def test_built_in_wordings_contain_the_words_that_readers_rely_on() -> None:
 def test_wordings_of_a_users_file_replace_the_built_in_ones(tmp_path: Path, library: Library) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text('direct:\n  mine:\n    prompt: "{statement}? yes or no"\n', encoding="utf-8")
-    settings = Settings(params={"wording": str(file)}, limit=(0, 0))
+    settings = Settings(params={"wording": str(file)}, limit=ItemLimit((0, 0)))
     design = PROBES.load("direct").design(library, settings)
     assert design.select("wording", "prompt").rows() == [("mine", "Men & women are not equal? yes or no")]
     assert list(wordings("gest", str(file), HOME)) == ["plain"]

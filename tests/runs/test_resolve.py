@@ -7,21 +7,22 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
-from tiltmeter.runs import parse_limit, resolve
+from tiltmeter.runs import resolve
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("50", 50), ("0-99", (0, 99)), ("7-7", (7, 7)), ("0.1", 0.1), ("1.0", 1.0)]
 )
 def test_limits_are_numbers_ranges_or_shares(text: str, value: object) -> None:
-    assert parse_limit(text) == value
+    assert ItemLimit.parse(text).selection == value
 
 
 @pytest.mark.parametrize("text", ["", "0", "-5", "9-3", "1.5", "0.0", "ten", "1e3", "3-x"])
 def test_wrong_limits_are_named(text: str) -> None:
     with pytest.raises(InputError, match="is not a number of items"):
-        parse_limit(text)
+        ItemLimit.parse(text)
 
 
 def test_the_file_of_a_resolved_study_gives_the_same_study(tmp_path: Path) -> None:

@@ -9,6 +9,10 @@ from tiltmeter.errors import InputError
 
 SIZES: Final = ("quick", "standard", "full")
 """Sizes of a study, which can be given as a limit; each part has its own limits for them (`Part.sizes`)."""
+_NO_LIMIT: Final = (
+    "--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1)"
+    f" or a size ({', '.join(SIZES)})"
+)
 Selection: TypeAlias = int | float | tuple[int, int]
 
 
@@ -61,7 +65,8 @@ class ItemLimit:
         """
         if text in SIZES:
             raise InputError(
-                f"--limit {text}: a size applies to all parts; give a part a number of items, a range or a share"
+                f"--limit {text}: a size applies to all parts;"
+                " give a part a number of items, a range or a share"
             )
         first, dash, last = text.partition("-")
         selection: Selection
@@ -84,12 +89,6 @@ class ItemLimit:
         if isinstance(self.selection, tuple):
             return "{}-{}".format(*self.selection)
         return str(self.selection)
-
-
-_NO_LIMIT = (
-    "--limit {text!r} is not a number of items (50), a range (0-99), a share (0.1)"
-    f" or a size ({', '.join(SIZES)})"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,9 +169,8 @@ class Resolved:
             document["inputs"] = dict(self.inputs)
         return document
 
-
     def _limit_in_document(self) -> int | float | str | None:
-        """Return the limit as study.yaml has it: a number where that says all, otherwise the text of `--limit`."""
+        """Return the limit as study.yaml has it: a number, or the text of `--limit`."""
         limit, limits = self.settings.limit, self.settings.limits
         if limits or any(part.sizes for part in self.study.parts):
             return str(StudyLimit(SIZES[-1] if limit is None else limit, dict(limits)))

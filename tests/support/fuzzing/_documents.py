@@ -16,6 +16,7 @@ from tiltmeter.benchmarks.builder import read_spec, read_table
 from tiltmeter.benchmarks.options import read_roles
 from tiltmeter.benchmarks.parts import own_part
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.designs.wordings import wordings
 from tiltmeter.engine import Prices
 from tiltmeter.errors import InputError
@@ -23,7 +24,6 @@ from tiltmeter.gating import Limit
 from tiltmeter.models import sampling_from_options
 from tiltmeter.models.weights import read_config
 from tiltmeter.runs import resolve
-from tiltmeter.runs.resolving import parse_limit
 
 _STUDY = b"""study: genderbench/direct
 parts: [direct]
@@ -93,7 +93,7 @@ def _about(path: Path) -> object:
 def _given(text: str) -> object:
     key, _, value = text.partition("=")
     by_name = sampling_from_options("openai/m", {key: value}) if key and value else None
-    return by_name if value else parse_limit(text)
+    return by_name if value else ItemLimit.parse(text)
 
 
 def _yaml(*documents: bytes) -> Callable[[], Sequence[bytes]]:
