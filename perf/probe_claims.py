@@ -31,6 +31,7 @@ import polars as pl
 from tiltmeter.arrays import Floats
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import counted_items
 from tiltmeter.probes.definitions import DEFAULT
 from tiltmeter.probes.findings import estimate_metrics
@@ -155,7 +156,8 @@ class Studied:
 
     def __init__(self, name: str, size: str, resamples: int) -> None:
         self.probe = PROBES.load(name)
-        self.settings = Settings(limit=self.probe.sizes.get(size), resamples=resamples)
+        limit = ItemLimit(self.probe.sizes[size]) if size in self.probe.sizes else None
+        self.settings = Settings(limit=limit, resamples=resamples)
         self.design = self.probe.design(Library.default(), self.settings)
         design = self.design.drop("prompt", "system")
         self.rows = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode(

@@ -21,6 +21,7 @@ from scipy.special import expit
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.arrays import Booleans, Index
 from tiltmeter.datasets import Library
+from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.labelling.samples import draw_rows
 from tiltmeter.probes import Probe
 from tiltmeter.probes.listing import PROBES
@@ -80,7 +81,7 @@ class Generator:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.probe: Probe = PROBES.load(case.probe)
-        settings = Settings(limit=self.probe.sizes["standard"], params={"wording": "plain"})
+        settings = Settings(limit=ItemLimit(self.probe.sizes["standard"]), params={"wording": "plain"})
         design = self.probe.design(Library.default(), settings).drop("prompt", "system")
         self.attempts = design.with_columns(
             repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16),
