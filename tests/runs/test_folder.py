@@ -165,3 +165,12 @@ def test_listings_skip_a_run_whose_description_is_a_pipe(workplace: Path) -> Non
     os.mkfifo(place / "run.json")
     assert known_runs() == []
     assert [run.state for run in list_runs()] == ["damaged"]
+
+
+def test_a_folder_name_with_brackets_is_no_pattern(tmp_path: Path) -> None:
+    in_brackets, beside = tmp_path / "run[1]", tmp_path / "run1"
+    tiltmeter.run("genderbench/direct", model="sim/fair", limit=6, display="none", out=str(beside))
+    run = tiltmeter.run("genderbench/direct", model="sim/fair", limit=3, display="none", out=str(in_brackets))
+    tables = json.loads((in_brackets / "run.json").read_text(encoding="utf-8"))["tables"]
+    assert tables["responses"]["rows"] == run.responses.height == 3
+    assert tables["findings"]["rows"] == run.findings.height

@@ -220,7 +220,7 @@ class Library:
         """
         import polars as pl
 
-        return pl.read_csv(self.path(name), infer_schema_length=None)
+        return pl.read_csv(self.path(name), infer_schema_length=None, glob=False)
 
     def json_lines(self, name: str) -> DataFrame:
         """Return the JSON Lines file as a table, one row per object, in order.

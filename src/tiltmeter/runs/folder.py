@@ -359,5 +359,5 @@ def merge(pieces: Sequence[Path], path: Path) -> None:
 
     It takes constant memory, and the bytes of the new file are deterministic.
     """
-    lazy = pl.concat([pl.scan_parquet(piece) for piece in pieces], how="diagonal_relaxed")
+    lazy = pl.concat([pl.scan_parquet(piece, glob=False) for piece in pieces], how="diagonal_relaxed")
     lazy.sink_parquet(path, compression="zstd", row_group_size=ROW_GROUP, maintain_order=True)

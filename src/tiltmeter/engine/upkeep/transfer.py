@@ -196,7 +196,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     for start in count(0, BATCH):
         try:
-            records = pl.scan_parquet(path).slice(start, BATCH).collect().to_dicts()
+            records = pl.scan_parquet(path, glob=False).slice(start, BATCH).collect().to_dicts()
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
