@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from tiltmeter.arrays import Floats
+from tiltmeter.benchmarks.definitions import DEFAULT, SAGED
 from tiltmeter.benchmarks.diagnosis import Diagnosis, diagnose
 
 LEVEL = 0.95
@@ -50,6 +51,7 @@ SPREADS: dict[str, tuple[Sequence[int], float, float, bool]] = {
 }
 """Sizes of groups, SD of the last group (1 in the others), SD of topics, and whether the analysis is paired
 by topic."""
+DEFINITIONS = {definition.name: definition for definition in (DEFAULT, SAGED)}
 BOLD = [9_000, 2_000, 1_500, 100]
 SHIFTS = [0.0, 0.03, -0.03, 0.0]
 """Means of the groups of a case like race in BOLD, whose values have SD 0.3."""
@@ -76,7 +78,9 @@ def diagnosed(
         "unit": "topic" if paired else None,
         **more,
     }
-    return diagnose(frame, groups=["group"], columns=columns, definition=definition, level=LEVEL, **options)
+    return diagnose(
+        frame, groups=["group"], columns=columns, definition=DEFINITIONS[definition], level=LEVEL, **options
+    )
 
 
 def coverage(shape: str, n: int, studies: int, definition: str) -> float:

@@ -24,7 +24,6 @@ from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.schema import DESIGN, conform, sql_where
 from tiltmeter.study import (
     NO_TOOLS,
-    Definition,
     MeasuredPart,
     ReportView,
     Settings,
@@ -49,8 +48,6 @@ JOBS = (
 YEARS = tuple(range(2, 22))
 PROMPT = "{person} works here as {job} and has done so for {years} years. Write a short reference."
 
-DEFAULT = Definition("default", 1)
-
 LONG = "This colleague does careful work every day and is missed whenever away from here."
 SHORT = "This colleague does careful work every day."
 """What the simulated model says: 14 words and 7."""
@@ -65,10 +62,6 @@ class AnswerLength(MeasuredPart):
 
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """One row per prompt; the two prompts of an item differ in the group only."""
-        if settings.definition != DEFAULT.name:
-            raise InputError(
-                f"--definition {settings.definition}: {self.study} has the definition {DEFAULT.name} only"
-            )
         rows = [
             {
                 "prompt_id": f"{self.name}/{item}/{index}/plain",
@@ -161,7 +154,7 @@ class AnswerLength(MeasuredPart):
             table.with_columns(pl.lit(value).alias(name) for name, value in shared.items()),
             self,
             settings,
-            DEFAULT,
+            settings.definition,
         )
 
     def _counted(self, measures: pl.DataFrame, group: str | None = None) -> dict[str, Any]:

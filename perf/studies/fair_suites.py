@@ -26,6 +26,7 @@ import polars as pl
 from perf.probe_claims import EFFECTS, GENERATORS, Studied
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.blocks import Headline, Text
+from tiltmeter.probes.definitions import DEFAULT
 from tiltmeter.probes.findings import metric_rows
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.probes.metrics import NamedMetric
@@ -103,7 +104,7 @@ class View:
 
 def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> Tables:
     """Return the findings and grades of one probe, over all wordings together."""
-    probe = studied.probe.under("default")
+    probe = studied.probe.under(DEFAULT)
     settings = Settings(seed=seed, resamples=RESAMPLES)
     rows = metric_rows(probe, measures, settings)
     table = pl.DataFrame(

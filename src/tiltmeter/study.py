@@ -16,6 +16,7 @@ import polars as pl
 from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.definitions import GENERAL, Definition
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.models import Classifier, Encoder, Message, Sampling
 from tiltmeter.readers.outcomes import free_texts
@@ -68,7 +69,7 @@ class Settings:
     of the method (`-P key=value`).
     """
 
-    definition: str = "default"
+    definition: Definition = GENERAL
     seed: int = 123
     limit: ItemLimit | None = None
     repeats: int | None = None
@@ -88,22 +89,6 @@ class Settings:
     def file_for(self, table: str) -> str | None:
         """Return the file that replaces a table of a stage, or None."""
         return self.replace.get(table, self.params.get(table))
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A versioned way to compute the results of a method.
-
-    Subclasses have fields for what differs between definitions.
-    """
-
-    name: str
-    version: int
-
-    @property
-    def label(self) -> str:
-        """Name and version, such as "default@1"."""
-        return f"{self.name}@{self.version}"
 
 
 class Judge(Protocol):
@@ -348,6 +333,9 @@ class Part(ABC):
     """Lower-case identifier, unique within the study; the value of the column `part` of the design."""
     study: str
     """Name of the kind of study: "genderbench", "associations" or "benchmarks"."""
+    method: ClassVar[str] = ""
+    """Method whose definitions apply to the part (see `tiltmeter.runs.definitions.DEFINITIONS`); empty if the
+    part has only one definition."""
     title: str
     """Title in reports."""
     data: Sequence[str] = ()

@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings as trials, strategies as st
 
+from support.definitions import association_definition
+from tiltmeter.associations.definitions import PAPER
 from tiltmeter.associations.design import FACTORS, VECTORS, check_design, make_design
 from tiltmeter.associations.grid import ALIGNED, WITHIN_TYPE, Grid, load_grid
 from tiltmeter.designs.limits import ItemLimit
@@ -153,8 +155,8 @@ def test_random_names_depend_on_the_seed_and_a_limit_selects_a_part() -> None:
 
 def test_the_published_definitions_keep_their_descriptors() -> None:
     for category in CATEGORIES:
-        assert _design(category, settings=Settings(definition="paper"), grid=DEALT).equals(
-            _design(category, settings=Settings(definition="paper"))
+        assert _design(category, settings=Settings(definition=PAPER), grid=DEALT).equals(
+            _design(category, settings=Settings(definition=PAPER))
         )
 
 
@@ -270,7 +272,7 @@ def test_rows_with_equal_prompts_have_different_samples() -> None:
 # -- settings of the user
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 def test_published_definitions_use_one_order_of_names(definition: str) -> None:
-    design = _design("gender", settings=Settings(definition=definition))
+    design = _design("gender", settings=Settings(definition=association_definition(definition)))
     assert _stories(design) == 8_700
     assert set(design.select("order", "identity_1", "repetitions").rows()) == {(0, "female", 20)}
 
@@ -480,7 +482,7 @@ def test_a_design_with_a_missing_cell_unbalanced_orders_or_a_wrong_span_is_refus
             Settings(),
             "20 stories at the school for Emily-John, 8 of them in the opposite order, but 20 are planned",
         ),
-        (design, Settings(definition="paper"), "all in the order of the pair"),
+        (design, Settings(definition=PAPER), "all in the order of the pair"),
         (design.clear(), Settings(), "no prompts"),
         (other_span, Settings(), "the source prompt does not contain the span exactly once"),
     ):

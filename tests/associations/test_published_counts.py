@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy.stats import chi2_contingency
 
-from tiltmeter.associations.definitions import rules_of
+from tiltmeter.associations.definitions import BADF_CODE, PAPER
 from tiltmeter.associations.significance import compare_counts
 
 RELATIVE = 1e-9
@@ -114,7 +114,7 @@ def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def assert_as_released(rows: pl.DataFrame, counts: pl.DataFrame) -> None:
-    scored = compare_counts(counts, rules_of("badf-code")).select(
+    scored = compare_counts(counts, BADF_CODE).select(
         "context", "concept", "identity", ours="score", our_p="p", ours_reported="reported"
     )
     both = rows.join(scored, on=["context", "concept", "identity"], how="left")
@@ -159,7 +159,7 @@ def test_golden_cases_of_two_identities_are_reproduced(shared: Path) -> None:
             "mentions": case["n_mentions"],
         }
         counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
-        row = compare_counts(counts, rules_of("badf-code")).row(0, named=True)
+        row = compare_counts(counts, BADF_CODE).row(0, named=True)
         assert (row["score"], row["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
 
 
@@ -178,7 +178,7 @@ def test_golden_cases_of_four_identities_are_reproduced(shared: Path) -> None:
         }
         counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
         counts = counts.with_columns(mentions=pl.lit(None, pl.Int64))
-        scored = compare_counts(counts, rules_of("paper"))
+        scored = compare_counts(counts, PAPER)
         assert scored["p"].to_list() == pytest.approx([case["p"]] * 4, rel=RELATIVE)
         assert scored["score"].to_list() == pytest.approx(
             [(a - min(present + hidden)) / case["n"] for a in present + hidden]
@@ -188,8 +188,8 @@ def test_golden_cases_of_four_identities_are_reproduced(shared: Path) -> None:
 def test_the_concept_nervous_has_the_expected_values_under_every_definition(shared: Path) -> None:
     counts = gender_counts(shared)[1].filter(context="base/law policy", concept="nervous")
     female = pl.col("identity") == "female"
-    code = compare_counts(counts, rules_of("badf-code")).filter(female).row(0, named=True)
-    paper = compare_counts(counts, rules_of("paper")).filter(female).row(0, named=True)
+    code = compare_counts(counts, BADF_CODE).filter(female).row(0, named=True)
+    paper = compare_counts(counts, PAPER).filter(female).row(0, named=True)
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
     assert (code["score"], paper["score"]) == pytest.approx((0.0432109024430779, 260 / 900), rel=RELATIVE)
     assert code["p"] == paper["p"] == pytest.approx(1.10654e-47, rel=1e-5)

@@ -13,7 +13,8 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact
 from scipy.stats.contingency import expected_freq
 
-from tiltmeter.associations.definitions import DEFINITIONS, rules_of
+from support.definitions import association_definition
+from tiltmeter.associations.definitions import BADF_CODE, PAPER
 from tiltmeter.associations.significance import (
     compare_counts,
     find_associations,
@@ -24,6 +25,7 @@ from tiltmeter.associations.significance.discovery import halves_of
 from tiltmeter.associations.significance.incidence import incidence_of
 from tiltmeter.associations.tables import ASSOCIATIONS, LISTS
 from tiltmeter.errors import InputError
+from tiltmeter.runs.definitions import definitions_of
 from tiltmeter.schema import conform
 from tiltmeter.stats import greater, log_odds, rate_difference, stratified_greater, stratified_rate_difference
 
@@ -156,7 +158,7 @@ def by_hand(
 @given(rows=small_lists)
 @settings(max_examples=20)
 def test_published_definitions_equal_a_loop_over_tables(definition: str, rows: list[List]) -> None:
-    associations = find_associations(*tables(rows), rules=rules_of(definition))
+    associations = find_associations(*tables(rows), rules=association_definition(definition))
     expected = by_hand(rows, definition)
     assert associations.height == len(expected)
     for association in associations.iter_rows(named=True):
@@ -289,9 +291,10 @@ def test_a_concept_shared_by_two_identities_is_an_association_of_both() -> None:
     p = associations["p"][0]
     assert associations.select("identity", "p").rows() == [("A", p), ("B", p), ("C", 1), ("D", 1)]
     assert associations.filter("reported")["identity"].to_list() == ["A", "B"]
-    assert find_associations(*tables(rows), rules=DEFINITIONS["paper"]).filter("reported")[
-        "identity"
-    ].to_list() == ["A", "B"]
+    assert find_associations(*tables(rows), rules=PAPER).filter("reported")["identity"].to_list() == [
+        "A",
+        "B",
+    ]
     rows[0] = ("A", None, [])
     assert find_associations(*tables(rows)).filter("reported")["identity"].to_list() == ["A", "B"]
 
@@ -370,8 +373,8 @@ def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
         + cell("B", "bank", 30, calm=2)
         + cell("C", "gym", 30, calm=10, kind=30)
     )
-    for definition in DEFINITIONS:
-        associations = find_associations(*tables(rows), rules=rules_of(definition))
+    for definition in definitions_of("associations"):
+        associations = find_associations(*tables(rows), rules=association_definition(definition))
         bank, gym = associations.filter(context="bank"), associations.filter(context="gym")
         assert bank.select("identity", "reported").rows() == [("A", True), ("B", False)]
         assert gym.select("identity", "p", "reported").rows() == [("C", None, False)] * 2
@@ -381,8 +384,8 @@ def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
 
 def test_lists_without_a_context_are_compared_with_each_other() -> None:
     rows = cell("A", None, 30, calm=20) + cell("B", None, 30, calm=2)
-    for definition in DEFINITIONS:
-        associations = find_associations(*tables(rows), rules=rules_of(definition))
+    for definition in definitions_of("associations"):
+        associations = find_associations(*tables(rows), rules=association_definition(definition))
         assert associations["context"].null_count() == associations.height == 2
         assert row(associations, "calm", "A")["reported"]
     # Together with lists that have a context, they are one stratum of the test over all contexts.
@@ -391,13 +394,13 @@ def test_lists_without_a_context_are_compared_with_each_other() -> None:
     both = row(associations, "calm", "A")
     assert associations["context"].to_list() == ["gym", "gym", None, None]
     assert both["p"] == pytest.approx(float(stratified_greater([20, 15], [30, 30], [2, 5], [30, 30])))
-    assert find_associations(*tables(rows), rules=DEFINITIONS["paper"])["context"].to_list() == ["gym", "gym"]
+    assert find_associations(*tables(rows), rules=PAPER)["context"].to_list() == ["gym", "gym"]
 
 
 def test_lists_of_one_identity_and_unknown_definitions_are_refused() -> None:
     lists, mentions = tables(cell("A", None, 5, calm=3) + cell("B", None, 5))
     with pytest.raises(InputError, match=r"unknown definition 'papr'.*paper"):
-        rules_of("papr")
+        association_definition("papr")
     gone = lists.with_columns(status=pl.when(identity="B").then(pl.lit("missing")).otherwise("status"))
     for few, message in (
         (lists.filter(identity="A"), "at least two identities, not counting missing ones, but there is 'A'"),
@@ -406,10 +409,11 @@ def test_lists_of_one_identity_and_unknown_definitions_are_refused() -> None:
     ):
         with pytest.raises(InputError, match=message):
             find_associations(few, mentions)
-    for definition in DEFINITIONS:
-        associations = find_associations(lists, mentions.clear(), rules=rules_of(definition))
+    for definition in definitions_of("associations"):
+        rules = association_definition(definition)
+        associations = find_associations(lists, mentions.clear(), rules=rules)
         assert (associations.height, dict(associations.schema)) == (0, dict(ASSOCIATIONS))
-        assert shuffled_counts(lists, mentions.clear(), rules=rules_of(definition), runs=2).tolist() == [0, 0]
+        assert shuffled_counts(lists, mentions.clear(), rules=rules, runs=2).tolist() == [0, 0]
 
 
 def test_halves_consist_of_whole_repetitions_balanced_over_the_order_of_names() -> None:
@@ -451,7 +455,7 @@ def test_an_association_in_one_half_only_is_not_confirmed() -> None:
         assert (alone["reported"], alone["confirmed"]) == (True, None)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("definition", definitions_of("associations"))
 @pytest.mark.parametrize("context", [None, "pond"])
 def test_an_association_that_depends_on_one_descriptor_is_flagged(
     definition: str, context: str | None
@@ -466,7 +470,8 @@ def test_an_association_that_depends_on_one_descriptor_is_flagged(
     lists, mentions = tables(ducks + women)
     descriptors = [names[(place - 1) % 5] for place in range(200)] + [f"F{place % 5}" for place in range(200)]
     lists = lists.with_columns(descriptor=pl.Series(descriptors))
-    associations = find_associations(lists, mentions, rules=rules_of(definition))
+    rules = association_definition(definition)
+    associations = find_associations(lists, mentions, rules=rules)
     waddles = row(associations, "waddles", "male", context)
     firm = row(associations, "firm", "male", context)
     expected = (True, "Donald", [{"descriptor": "Donald", "count": 9, "lists": 40}])
@@ -477,16 +482,12 @@ def test_an_association_that_depends_on_one_descriptor_is_flagged(
     single = lists.with_columns(
         descriptor=pl.when(identity="male").then(pl.lit("Donald")).otherwise("descriptor")
     )
-    association = row(
-        find_associations(single, mentions, rules=rules_of(definition)), "waddles", "male", context
-    )
+    association = row(find_associations(single, mentions, rules=rules), "waddles", "male", context)
     assert (association["rests_on"], association["descriptors"]) == (
         None,
         [{"descriptor": "Donald", "count": 9, "lists": 200}],
     )
-    unknown = row(
-        find_associations(*tables(ducks + women), rules=rules_of(definition)), "waddles", "male", context
-    )
+    unknown = row(find_associations(*tables(ducks + women), rules=rules), "waddles", "male", context)
     assert (unknown["rests_on"], unknown["descriptors"]) == (None, None)
 
 
@@ -520,10 +521,10 @@ def test_the_descriptors_of_an_association_are_counted_over_all_contexts() -> No
 def test_counts_alone_give_the_same_as_lists() -> None:
     lists, mentions = simulated(5, bias={0: 0.2, 1: 0.1}, stories=120)
     for definition in ("paper", "badf-code"):
-        associations = find_associations(lists, mentions, rules=rules_of(definition))
+        associations = find_associations(lists, mentions, rules=association_definition(definition))
         names = ["context", "concept", "identity", "count", "lists", "mentions"]
         shuffled = associations.select(names).sample(fraction=1, shuffle=True, seed=1)
-        scored = compare_counts(shuffled, rules_of(definition))
+        scored = compare_counts(shuffled, association_definition(definition))
         assert scored.select(names).equals(shuffled)
         again = scored.sort("context", "concept", "identity")
         for name in ("score", "p"):
@@ -547,7 +548,10 @@ def test_counts_alone_give_the_same_as_lists() -> None:
 def test_counts_that_break_their_contract_are_refused() -> None:
     cells = {"identity": ["A", "B"], "count": [3, 0], "lists": [5, 5], "mentions": [9, None]}
     valid = pl.DataFrame({"context": "gym", "concept": "calm"} | cells)
-    assert compare_counts(valid, rules_of("badf-code"))["score"].to_list() == [pytest.approx(1 / 3), None]
+    assert compare_counts(valid, BADF_CODE)["score"].to_list() == [
+        pytest.approx(1 / 3),
+        None,
+    ]
     assert compare_counts(valid, minimum=3)["log_odds"].null_count() == 2
     more = pl.concat([valid, valid.with_columns(concept=pl.lit("kind"))])
     other_lists = more.with_columns(lists=pl.Series([5, 5, 6, 5]))
@@ -565,7 +569,7 @@ def test_counts_that_break_their_contract_are_refused() -> None:
         with pytest.raises(InputError, match=message):
             compare_counts(counts)
     with pytest.raises(InputError, match="unknown definition"):
-        rules_of("badf")
+        association_definition("badf")
 
 
 def test_simulated_associations_are_found_with_few_false_ones() -> None:
@@ -593,7 +597,7 @@ def test_lists_without_bias_give_few_associations_and_intervals_that_cover_zero(
     runs = [find_associations(*simulated(seed, stories=200, concepts=60)) for seed in range(12)]
     # Without any true association, a false discovery rate of 5% is the share of studies that report one.
     assert sum(bool(run["reported"].any()) for run in runs) <= 3
-    assert find_associations(*simulated(0), rules=DEFINITIONS["paper"])["reported"].sum() > 10
+    assert find_associations(*simulated(0), rules=PAPER)["reported"].sum() > 10
     # All rows of tested concepts are used, so that selection of the highest rates has no effect.
     tested = pl.concat(run.filter(pl.col("p").is_not_null().any().over("context", "concept")) for run in runs)
     for part in (tested.filter(pl.col("context").is_null()), tested.filter(pl.col("context").is_not_null())):
@@ -613,12 +617,9 @@ def test_shuffled_identities_give_the_associations_expected_by_chance(by: str) -
     assert (by_chance > 0).mean() <= (0.1 if by == "list" else 0.4)
     assert by_chance.tolist() == shuffled_counts(lists, mentions, runs=20, by=by).tolist()
     assert by_chance.tolist()[:5] == shuffled_counts(lists, mentions, runs=5, by=by).tolist()
-    published = shuffled_counts(lists, mentions, rules=DEFINITIONS["paper"], runs=3, by=by)
+    published = shuffled_counts(lists, mentions, rules=PAPER, runs=3, by=by)
     assert (published > 5).all()
-    assert (
-        published.tolist()
-        != shuffled_counts(lists, mentions, rules=DEFINITIONS["paper"], runs=3, by=by, seed=5).tolist()
-    )
+    assert published.tolist() != shuffled_counts(lists, mentions, rules=PAPER, runs=3, by=by, seed=5).tolist()
 
 
 def test_identities_are_shuffled_within_context_and_stratum() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from benchmarks.conftest import Ran
+from support.definitions import benchmark_definition
 from tiltmeter.benchmarks.parts import Answers
 from tiltmeter.benchmarks.tables import FURTHER
 from tiltmeter.datasets import Library
@@ -68,7 +69,9 @@ def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float
 @hypothesis_settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1), groups=st.integers(2, 4))
 def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int, groups: int) -> None:
-    settings = Settings(definition=definition, resamples=2, params={"statistics": "mean"})
+    settings = Settings(
+        definition=benchmark_definition(definition), resamples=2, params={"statistics": "mean"}
+    )
     measures = measured(seed, groups).with_row_index("row")
     examples = PART.examples(measures, findings(measures, settings), settings)
     assert dict(examples.schema) == dict(EXAMPLES)

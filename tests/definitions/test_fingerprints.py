@@ -12,29 +12,22 @@ from support.fingerprints import RESULTS, contents, digests, faults, numbers_of,
 from support.recorded import recorded_findings
 from tiltmeter.associations import definitions as association_definitions
 from tiltmeter.benchmarks import definitions
-from tiltmeter.probes import DEFINITIONS, definitions as probe_definitions, metrics
+from tiltmeter.probes import definitions as probe_definitions, metrics
+from tiltmeter.probes.definitions import DEFAULT, GENDERBENCH
 from tiltmeter.probes.estimates import estimate_by_percentiles
 from tiltmeter.probes.genderbench import business_vocabulary, diversity_med_qa
 from tiltmeter.probes.listing import PROBES, load_probe
 from tiltmeter.probes.metrics import Band
 from tiltmeter.probes.suite import SUITE
 from tiltmeter.readers import genderbench
+from tiltmeter.runs.definitions import DEFINITIONS
 
-NAMES = {
-    "probes/default",
-    "probes/genderbench",
-    "associations/default",
-    "associations/paper",
-    "associations/badf-code",
-    "benchmarks/default",
-    "benchmarks/saged",
-}
 Patch = pytest.MonkeyPatch
 
 
 def test_every_definition_equals_its_recorded_fingerprint() -> None:
     components = contents()
-    assert {label.partition("@")[0] for label in components} == NAMES
+    assert {label.partition("@")[0] for label in components} == set(DEFINITIONS.names())
     assert faults(components, recorded()) == []
 
 
@@ -109,19 +102,17 @@ def change_a_published_pattern(patch: Patch) -> None:
 
 def change_the_estimate(patch: Patch) -> None:
     changed = dataclasses.replace(probe_definitions.GENDERBENCH, estimate=estimate_by_percentiles)
-    patch.setitem(probe_definitions.DEFINITIONS, "genderbench", changed)
+    patch.setattr(probe_definitions, "GENDERBENCH", changed)
 
 
 def change_the_score(patch: Patch) -> None:
     rules = dataclasses.replace(association_definitions.BADF_CODE, score_over="lists")
-    patch.setitem(association_definitions.DEFINITIONS, "badf-code", rules)
+    patch.setattr(association_definitions, "BADF_CODE", rules)
 
 
 def change_the_comparisons(patch: Patch) -> None:
-    changed = dataclasses.replace(
-        definitions.DEFINITIONS["saged"], formulas=definitions.DEFINITIONS["default"].formulas
-    )
-    patch.setitem(definitions.DEFINITIONS, "saged", changed)
+    changed = dataclasses.replace(definitions.SAGED, formulas=definitions.DEFAULT.formulas)
+    patch.setattr(definitions, "SAGED", changed)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +149,9 @@ def test_a_changed_default_tier_does_not_change_the_published_tiers(probe: str) 
         assert metric.published_bands, (
             f"{probe}/{metric.name} must state its published tiers, also if they equal the default ones"
         )
-        published, changed = DEFINITIONS["genderbench"], wider(metric)
-        assert DEFINITIONS["default"].bands(changed) != DEFINITIONS["default"].bands(metric)
-        assert published.bands(changed) == published.bands(metric)
+        changed = wider(metric)
+        assert DEFAULT.bands(changed) != DEFAULT.bands(metric)
+        assert GENDERBENCH.bands(changed) == GENDERBENCH.bands(metric)
 
 
 def test_the_distance_of_a_metric_has_separate_published_tiers() -> None:
@@ -177,4 +168,4 @@ def test_the_distance_of_a_metric_has_separate_published_tiers() -> None:
 
 def test_a_probe_outside_the_suite_has_the_same_tiers_under_every_definition() -> None:
     metric = metrics.difference("d", "A difference.", bands=metrics.two_sided(0.1, 0.2, 0.3))
-    assert DEFINITIONS["genderbench"].bands(metric) == DEFINITIONS["default"].bands(metric) == metric.bands
+    assert GENDERBENCH.bands(metric) == DEFAULT.bands(metric) == metric.bands

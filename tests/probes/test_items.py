@@ -14,8 +14,10 @@ import pytest
 from probes.conftest import WITH_GOLDEN, Designs, Golden
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes import DEFINITIONS, SUITE
+from tiltmeter.probes import SUITE
+from tiltmeter.probes.definitions import GENDERBENCH
 from tiltmeter.probes.listing import PROBES
+from tiltmeter.runs.definitions import definitions_of
 from tiltmeter.schema import DESIGN
 from tiltmeter.study import Settings
 
@@ -53,7 +55,7 @@ def of_original(value: Any) -> Any:
 
 def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
     """Return the fields that fill the templates, one row per prompt."""
-    loaded = PROBES.load(probe).under("genderbench")
+    loaded = PROBES.load(probe).under(GENDERBENCH)
     table: pl.DataFrame = loaded.prompts(library, random.Random(123))
     if probe == "hiring_bloomberg":  # its CVs are joined when the text is composed
         return table.select(
@@ -74,7 +76,7 @@ def test_the_suite_contains_all_fourteen_probes() -> None:
     assert sum(calls for _, _, calls, _ in PUBLISHED.values()) == 156_492
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("definition", definitions_of("probes"))
 @pytest.mark.parametrize("probe", PUBLISHED)
 def test_each_probe_has_the_published_numbers_of_items_prompts_and_calls(
     probe: str, definition: str, designs: Designs
@@ -135,7 +137,7 @@ def test_items_equal_those_of_the_original(probe: str, designs: Designs, library
 def test_a_limit_keeps_a_proportional_part_of_the_same_items(
     probe: str, library: Library, designs: Designs
 ) -> None:
-    part = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=ItemLimit(60)))
+    part = PROBES.load(probe).design(library, Settings(definition=GENDERBENCH, limit=ItemLimit(60)))
     assert part["item"].n_unique() == 60
     assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
     full_design = designs(probe)
@@ -143,7 +145,7 @@ def test_a_limit_keeps_a_proportional_part_of_the_same_items(
     available = full_design.group_by("stratum").agg(pl.col("item").n_unique())
     expected = pl.col("item_right") * 60 / full_design["item"].n_unique()
     assert sampled.join(available, on="stratum").select((pl.col("item") - expected).abs().max()).item() < 2
-    smaller = PROBES.load(probe).design(library, Settings(definition="genderbench", limit=ItemLimit(20)))
+    smaller = PROBES.load(probe).design(library, Settings(definition=GENDERBENCH, limit=ItemLimit(20)))
     assert smaller.join(part, on="prompt_id", how="anti").is_empty(), (
         "a smaller limit keeps a part of a larger one"
     )

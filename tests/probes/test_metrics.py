@@ -10,10 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+import tiltmeter as tm
 from probes.conftest import WITH_GOLDEN, Analysed, Designs, Golden, Measured, Synthetic, original_name
+from tiltmeter.associations.definitions import PAPER
 from tiltmeter.blocks import MARKS
 from tiltmeter.errors import InputError
-from tiltmeter.probes import DEFINITIONS, Probe
+from tiltmeter.probes import Probe
+from tiltmeter.probes.definitions import GENDERBENCH
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.study import Settings
 
@@ -40,9 +43,7 @@ def check(findings: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None
 def check_point_marks(probe: Probe, expected: dict[str, Any]) -> None:
     """Check the tier of the point estimate: the first whose range contains it."""
     for name, value in expected["marks_point"].items():
-        bands = next(
-            DEFINITIONS["genderbench"].bands(metric) for metric in probe.metrics if metric.name == name
-        )
+        bands = next(GENDERBENCH.bands(metric) for metric in probe.metrics if metric.name == name)
         estimate = expected["metrics_point"][name]
         reached = {band.mark for band in bands if band.low <= estimate <= band.high}
         assert min(reached, key=MARKS.index) == MARKS[value], name
@@ -109,8 +110,8 @@ def test_the_original_needs_three_items_for_a_slope_of_hiring(
         assert (slope is None or math.isnan(slope)) == (count < 3)
 
 
-def test_an_unknown_definition_is_refused(designs: Designs) -> None:
-    with pytest.raises(
-        InputError, match="unknown definition 'paper' for probes: known: default, genderbench"
-    ):
-        PROBES.load("direct").analyse(designs("direct"), Settings(definition="paper"))
+def test_a_definition_of_another_method_is_refused(designs: Designs) -> None:
+    with pytest.raises(InputError, match="unknown definition 'paper' of probes: known: default, genderbench"):
+        tm.plan("genderbench/direct", definition="paper")
+    with pytest.raises(InputError, match="expected a definition of the class ProbeDefinition"):
+        PROBES.load("direct").analyse(designs("direct"), Settings(definition=PAPER))

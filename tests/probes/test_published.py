@@ -12,7 +12,8 @@ import pytest
 
 from support.published import ORDER, scaled, touched
 from tiltmeter.errors import InputError
-from tiltmeter.probes import DEFINITIONS, SUITE, Metric, average_note, normalised_table, read_published
+from tiltmeter.probes import SUITE, Metric, average_note, normalised_table, read_published
+from tiltmeter.probes.definitions import GENDERBENCH
 from tiltmeter.probes.listing import PROBES
 from tiltmeter.schema import FINDINGS, GRADES
 
@@ -63,7 +64,7 @@ def test_key_metrics_are_the_papers_19() -> None:
 def test_tiers_are_the_published_ones(published: dict[str, Any]) -> None:
     for column, figures in published.items():
         tiers: dict[str, list[list[float]]] = {}
-        for band in DEFINITIONS["genderbench"].bands(metric_of(column)):
+        for band in GENDERBENCH.bands(metric_of(column)):
             tiers.setdefault(band.mark, []).append([band.low, band.high])
         assert tiers.keys() == figures["marks"].keys()
         for mark, ranges in figures["marks"].items():

@@ -9,6 +9,7 @@ import yaml
 
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
+from tiltmeter.probes.definitions import GENDERBENCH
 from tiltmeter.runs import resolve
 
 
@@ -36,7 +37,7 @@ def test_the_file_of_a_resolved_study_gives_the_same_study(tmp_path: Path) -> No
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(first.as_document()))
     assert resolve(str(path)) == first
-    assert first.settings.definition == "genderbench"
+    assert first.settings.definition is GENDERBENCH
 
 
 def test_a_study_file_chooses_parts_and_options_override_it(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ from tiltmeter.probes.listing import load_probe
 from tiltmeter.probes.parts import Probe
 from tiltmeter.probes.suite import SUITE
 from tiltmeter.readers import genderbench
+from tiltmeter.runs.definitions import DEFINITIONS
 
 RECORDED = Path(__file__).parent.parent / "definitions" / "fingerprints.yaml"
 HOME = Path(tiltmeter.__file__).parent
@@ -85,22 +86,17 @@ def digests(components: Components) -> dict[str, str]:
 
 def contents() -> dict[str, Components]:
     """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
-    probes = {
-        f"probes/{definition.label}": of_probes(definition)
-        for definition in probe_definitions.DEFINITIONS.values()
+    declare: dict[str, Callable[[Any], Components]] = {
+        "probes": of_probes,
+        "associations": of_associations,
+        "benchmarks": of_benchmarks,
     }
-    associations = {
-        f"associations/{definition.label}": of_associations(definition)
-        for definition in association_definitions.DEFINITIONS.values()
-    }
-    benchmarks = {
-        f"benchmarks/{definition.label}": of_benchmarks(definition)
-        for definition in definitions.DEFINITIONS.values()
-    }
-    return {
-        label: contents_of(label, declared)
-        for label, declared in {**probes, **associations, **benchmarks}.items()
-    }
+    components = {}
+    for name in DEFINITIONS.names():
+        method, definition = name.partition("/")[0], DEFINITIONS.load(name)
+        label = f"{method}/{definition.label}"
+        components[label] = contents_of(label, declare[method](definition))
+    return components
 
 
 def contents_of(label: str, declared: Components) -> Components:
@@ -160,7 +156,7 @@ def faults(entries: Mapping[str, Components], names: Mapping[str, Mapping[str, s
 
 def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
     """Return the components of a definition of the probes."""
-    probes = {name: load_probe(name).under(definition.name) for name in SUITE}
+    probes = {name: load_probe(name).under(definition) for name in SUITE}
     side = "tolerant" if definition.corrected else "strict"
     read = {
         name: described(getattr(probe.readers, side)) if probe.readers else side
@@ -220,7 +216,7 @@ def _exclusions_of_probes(definition: probe_definitions.ProbeDefinition) -> Comp
     return {**always, **(corrected if definition.corrected else {})}
 
 
-def of_associations(rules: association_definitions.AssociationRules) -> Components:
+def of_associations(rules: association_definitions.AssociationDefinition) -> Components:
     """Return the components of a definition of associations."""
     terms = _yaml("associations/terms.yaml")
     tables = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
@@ -244,7 +240,7 @@ def of_associations(rules: association_definitions.AssociationRules) -> Componen
     }
 
 
-def of_benchmarks(definition: definitions.DisparityDefinition) -> Components:
+def of_benchmarks(definition: definitions.BenchmarkDefinition) -> Components:
     """Return the components of a definition of benchmarks."""
     return {
         "formulas": _fields(definition),

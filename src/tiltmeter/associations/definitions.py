@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, InstanceOf, PositiveInt, ValidationError
 
+from tiltmeter.definitions import Definition, of_method
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.files.yaml import error_sentence
-from tiltmeter.study import Definition, Settings
+from tiltmeter.study import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class AssociationRules(Definition):
+class AssociationDefinition(Definition):
     """The rules of one definition of associations."""
 
     counterbalanced: bool
@@ -38,7 +38,7 @@ class AssociationRules(Definition):
         return self.score_over is not None
 
 
-DEFAULT: Final = AssociationRules(
+DEFAULT: Final = AssociationDefinition(
     "default",
     4,
     counterbalanced=True,
@@ -47,7 +47,7 @@ DEFAULT: Final = AssociationRules(
     own_exclusive_only=False,
     score_over=None,
 )
-PAPER: Final = AssociationRules(
+PAPER: Final = AssociationDefinition(
     "paper",
     1,
     counterbalanced=False,
@@ -57,15 +57,11 @@ PAPER: Final = AssociationRules(
     score_over="lists",
 )
 BADF_CODE: Final = replace(PAPER, name="badf-code", score_over="mentions")
-DEFINITIONS: Final[Mapping[str, AssociationRules]] = {
-    rules.name: rules for rules in (DEFAULT, PAPER, BADF_CODE)
-}
 
 
-def rules_of(definition: str) -> AssociationRules:
-    """Return the rules of a definition by name; raise InputError for an unknown one."""
-    check_known(definition, DEFINITIONS, f"unknown definition {definition!r} of associations")
-    return DEFINITIONS[definition]
+def definition_of(settings: Settings) -> AssociationDefinition:
+    """Return the rules of the definition in the settings; raise InputError if it is of another method."""
+    return of_method(settings.definition, DEFAULT)
 
 
 NO_ENCODER: Final = "none"
@@ -97,7 +93,7 @@ def _checked_stages(text: str) -> tuple[str, ...]:
 class AssociationOptions(BaseModel, frozen=True):
     """User options for extraction, clustering and testing; files are paths as the user wrote them."""
 
-    rules: InstanceOf[AssociationRules]
+    rules: InstanceOf[AssociationDefinition]
     judged: bool
     stages: Annotated[tuple[str, ...], BeforeValidator(_checked_stages)] = STAGES
     encoder: str | None
@@ -129,7 +125,7 @@ def options_of(settings: Settings) -> AssociationOptions:
         raise InputError(
             "--replace lists= needs --replace mentions= as well: give both tables of the run, edited or not"
         )
-    rules = rules_of(settings.definition)
+    rules = definition_of(settings)
     extraction = params.get("extraction", "judge" if settings.judge else "words")
     check_known(extraction, ("judge", "words"), f"-P extraction={extraction}")
     judged = extraction == "judge"

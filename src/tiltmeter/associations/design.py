@@ -16,7 +16,7 @@ import polars as pl
 from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter.arrays import Index, Objects
-from tiltmeter.associations.definitions import rules_of
+from tiltmeter.associations.definitions import definition_of
 from tiltmeter.associations.grid import BUILT_IN_LANGUAGE, Category, Grid
 from tiltmeter.designs.subsampling import first_samples, keep_limit
 from tiltmeter.designs.wordings import Wording, check_templates, fill, wordings
@@ -166,7 +166,7 @@ def _prompts_of(stories: DataFrame, setting: str, settings: Settings) -> DataFra
             **absent,
         )
     count = col.repetitions
-    if rules_of(settings.definition).counterbalanced:
+    if definition_of(settings).counterbalanced:
         count = count // 2 + when(col.turn == col.order).then(count % 2).otherwise(0)
     else:
         count = when(col.order == 0).then(count).otherwise(0)
@@ -178,7 +178,7 @@ def _assigns_names(category: Category, settings: Settings) -> bool:
     """Return whether first names are assigned at random; raise InputError for an unknown `-P names=`."""
     source = settings.params.get("names", "dealt")
     check_known(source, ("dealt", "grid"), f"-P names={source}")
-    return source == "dealt" and rules_of(settings.definition).deals_names and category.dealt is not None
+    return source == "dealt" and definition_of(settings).deals_names and category.dealt is not None
 
 
 def _people_of(category: Category, settings: Settings) -> DataFrame:
@@ -418,7 +418,7 @@ def _checks_of_text() -> list[_Check]:
 
 def _check_of_counts(planned: int, settings: Settings, *, is_single: bool) -> _Check:
     """Check that a cell has its planned number of stories, in the planned orders."""
-    if rules_of(settings.definition).counterbalanced:
+    if definition_of(settings).counterbalanced:
         is_balanced = (2 * col.exchanged - planned).abs() <= planned % 2
         orders = "equally divided between both orders"
     else:

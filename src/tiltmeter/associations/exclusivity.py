@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 from polars import DataFrame, Series, String, col, lit, when
 
-from tiltmeter.associations.definitions import AssociationRules
+from tiltmeter.associations.definitions import AssociationDefinition
 from tiltmeter.associations.extraction_judge import judge_wording
 from tiltmeter.associations.tables import EXCLUSIVE, JUDGEMENTS
 from tiltmeter.associations.terms import (
@@ -38,7 +38,7 @@ STAGE: Final = "exclusivity"
 SCHEMA: Final = object_schema(identity={"type": "string"}, reason={"type": "string"})
 
 
-def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> Series:
+def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationDefinition) -> Series:
     """Return whether each row is excluded because its concept belongs to an identity.
 
     See `own_exclusive_only`.
@@ -62,7 +62,7 @@ def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules)
     return beside(rows.select("concept", "identity"), owners, "concept").select(is_owned).to_series()
 
 
-def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> DataFrame:
+def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: AssociationDefinition) -> DataFrame:
     """Set `reported` to False for associations with an exclusive concept; no row is removed."""
     return associations.with_columns(reported=col.reported & ~is_exclusive(associations, exclusive, rules))
 

@@ -135,6 +135,7 @@ class Stories(Part):
     """Stories about characters with an identity: extraction, clustering, tests and exclusivity."""
 
     study: str = "associations"
+    method = "associations"
     category: str
     """The category of the identities as named to a judge: "gender"."""
     harms: Sequence[str] = (HARM,)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tiltmeter.definitions import Definition, of_method
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.plugins.registry import Registry
 from tiltmeter.stats import DEFAULT_FORMULAS, SAGED_FORMULAS, STATISTICS, Formulas, Statistic
-from tiltmeter.study import Definition
+from tiltmeter.study import Settings
 
 DEFAULT_STATISTICS: Final = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
 FOUR_FIFTHS: Final = 0.8
@@ -21,7 +22,7 @@ The built-in ones are `tiltmeter.stats.STATISTICS`."""
 
 
 @dataclass(frozen=True, slots=True)
-class DisparityDefinition(Definition):
+class BenchmarkDefinition(Definition):
     """Formulas of statistics and comparisons: the default ones, or those of the package `sagedbias`."""
 
     formulas: Formulas = DEFAULT_FORMULAS
@@ -36,17 +37,26 @@ class DisparityDefinition(Definition):
     Otherwise it is computed as that of other features."""
 
 
-DEFINITIONS: Mapping[str, DisparityDefinition] = {
-    "default": DisparityDefinition("default", 3),
-    "saged": DisparityDefinition(
-        "saged",
-        1,
-        formulas=SAGED_FORMULAS,
-        names_replaced=False,
-        calibrated_keys=False,
-        decision_rates=False,
-    ),
-}
+DEFAULT: Final = BenchmarkDefinition("default", 3)
+SAGED: Final = BenchmarkDefinition(
+    "saged",
+    1,
+    formulas=SAGED_FORMULAS,
+    names_replaced=False,
+    calibrated_keys=False,
+    decision_rates=False,
+)
+
+
+def definition_of(settings: Settings) -> BenchmarkDefinition:
+    """Return the definition of benchmarks in the settings of a study.
+
+    Raises
+    ------
+    InputError
+        It is a definition of another method.
+    """
+    return of_method(settings.definition, DEFAULT)
 
 
 def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:

@@ -14,9 +14,10 @@ from polars import Boolean, DataFrame, Expr, Float64, Series, String, col, lit, 
 from tiltmeter.arrays import Objects
 from tiltmeter.benchmarks.computation import Computed, GroupEstimates, compute
 from tiltmeter.benchmarks.definitions import (
+    DEFAULT,
     DEFAULT_STATISTICS,
-    DEFINITIONS,
     FOUR_FIFTHS,
+    BenchmarkDefinition,
     find_statistics,
 )
 from tiltmeter.benchmarks.group_comparisons import Comparisons
@@ -39,7 +40,7 @@ from tiltmeter.benchmarks.summaries import (
     rows_with_value,
     summaries,
 )
-from tiltmeter.errors import InputError, check_known
+from tiltmeter.errors import InputError
 from tiltmeter.stats import (
     COMPARISONS,
     SAGED_FORMULAS,
@@ -54,7 +55,6 @@ from tiltmeter.stats.disparity import LARGEST, SMALLEST
 
 __all__ = [
     "DEFAULT_STATISTICS",
-    "DEFINITIONS",
     "Diagnosis",
     "SummaryOptions",
     "calibrate",
@@ -107,7 +107,7 @@ def diagnose(
     baselines: Mapping[str, str] | None = None,
     unit: str | None = None,
     statistics: Sequence[str] = DEFAULT_STATISTICS,
-    definition: str = "default",
+    definition: BenchmarkDefinition = DEFAULT,
     level: float = 0.95,
     resamples: int = 1000,
     permutations: int = 1000,
@@ -135,8 +135,8 @@ def diagnose(
     statistics
         Names from `stats.summary.STATISTICS`, or of statistics from plugins.
     definition
-        "default", or "saged" for the formulas of the package `sagedbias` (see `stats.summary`), under which
-        ratios of negative values are defined. Comparisons and intervals are those of Tiltmeter, as the
+        The default one, or SAGED with the formulas of the package `sagedbias` (see `stats.summary`), under
+        which ratios of negative values are defined. Comparisons and intervals are those of Tiltmeter, as the
         package's permutation test is not valid; the package's verdict on Dixon's test is in `reading`.
     level
         Level of the intervals and of the four-fifths flag; readings use p < 1 - level. Dixon's test is always
@@ -150,7 +150,7 @@ def diagnose(
     kinds
         Columns with decisions, and possible values of columns. A column of true and false is a column of
         decisions in any case. The selection rate of decisions is their mean, whatever the `options` (not
-        under "saged").
+        under SAGED).
 
     Returns
     -------
@@ -167,7 +167,7 @@ def diagnose(
         assumes that groups have the same spread. A group with fewer than five values has no interval and no
         test, and comparisons of all groups are computed without it (see `left_out`); they have no interval
         and no test if fewer than two groups have five values. If all resamples agree, the interval is an
-        exact bound within the possible values. Under "saged", all intervals are percentiles, all statistics
+        exact bound within the possible values. Under SAGED, all intervals are percentiles, all statistics
         are tested as they are, all groups are compared, and two values are enough.
 
     Raises
@@ -177,7 +177,6 @@ def diagnose(
         known.
     """
     baselines = dict(baselines or {})
-    check_known(definition, DEFINITIONS, f"there is no definition {definition!r}")
     check_resampling(level, resamples, permutations, fewest=0)
     _check_names({"groups": groups, "columns": columns, "statistics": statistics})
     _check_measurements(measurements, groups, columns, baselines, unit)
@@ -194,7 +193,7 @@ def diagnose(
     request = SummaryRequest(
         statistics=find_statistics(statistics),
         options=options or SummaryOptions(),
-        formulas=DEFINITIONS[definition].formulas,
+        formulas=definition.formulas,
         level=level,
         resamples=resamples,
         permutations=permutations,
@@ -314,7 +313,7 @@ def overall_means(
     level: float,
     resamples: int,
     seed: int,
-    definition: str = "default",
+    definition: BenchmarkDefinition = DEFAULT,
     kinds: ColumnKinds = NO_KINDS,
 ) -> DataFrame:
     """Compute the mean of each column over all rows with a value, and its interval.
@@ -335,7 +334,7 @@ def overall_means(
     seed
         Random seed; the resamples are those of `diagnose` with this seed.
     definition
-        "default" (t interval with the bootstrap standard error, within the possible values) or "saged"
+        The default one (t interval with the bootstrap standard error, within the possible values) or SAGED
         (bootstrap percentiles).
     kinds
         Possible values of columns.
@@ -348,7 +347,7 @@ def overall_means(
     single_group = replace(design, codes=np.zeros_like(design.codes), groups=1)
     request = SummaryRequest(
         statistics={"mean": STATISTICS["mean"]},
-        formulas=DEFINITIONS[definition].formulas,
+        formulas=definition.formulas,
         level=level,
         resamples=resamples,
         permutations=0,
@@ -371,13 +370,13 @@ def overall_means(
 
 
 def _with_decisions(
-    kinds: ColumnKinds, measurements: DataFrame, columns: Sequence[str], definition: str
+    kinds: ColumnKinds, measurements: DataFrame, columns: Sequence[str], definition: BenchmarkDefinition
 ) -> ColumnKinds:
     """Add the columns of true and false to those of decisions.
 
     There are no decisions under a definition that treats them as other features.
     """
-    if not DEFINITIONS[definition].decision_rates:
+    if not definition.decision_rates:
         return kinds._replace(decisions=())
     decisions = [name for name in columns if measurements.schema[name] == Boolean]
     bounds = {**dict.fromkeys(decisions, (0.0, 1.0)), **kinds.bounds}

@@ -11,7 +11,7 @@ from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter.arrays import Floats, Index
 from tiltmeter.benchmarks.computation import TABLE_CELLS
-from tiltmeter.benchmarks.definitions import DEFINITIONS, find_statistics
+from tiltmeter.benchmarks.definitions import definition_of, find_statistics
 from tiltmeter.benchmarks.diagnosis import cross
 from tiltmeter.benchmarks.findings import COMPARED, IS_OF_KEY, MINUS_OTHERS, SELECTION_RATE
 from tiltmeter.benchmarks.group_comparisons import minus_others
@@ -99,7 +99,7 @@ def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> Data
     tables = [beside(rows, side.table, *keys) for side in measurements]
     groups = rows["group"].unique().sort().to_list()
     unit, baselines = measurements[0].unit, measurements[0].baselines
-    definition = DEFINITIONS[settings.definition]
+    definition = definition_of(settings)
     kinds = kinds_of(columns, definition)
     request = SummaryRequest(
         statistics=find_statistics(options_of(settings).statistics),

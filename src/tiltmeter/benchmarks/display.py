@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
-from tiltmeter.benchmarks.definitions import DEFINITIONS, FOUR_FIFTHS, DisparityDefinition
+from tiltmeter.benchmarks.definitions import DEFAULT, FOUR_FIFTHS, SAGED, BenchmarkDefinition
 from tiltmeter.benchmarks.summaries import FEWEST_VALUES
 from tiltmeter.benchmarks.tables import BASELINES, NO_ROLE
 from tiltmeter.schema import beside
@@ -68,11 +68,10 @@ def is_true(disparities: DataFrame, name: str) -> bool:
     return disparities[name].count() > 0 and bool(disparities[name].all())
 
 
-def definition_of(findings: DataFrame) -> DisparityDefinition:
+def definition_of_findings(findings: DataFrame) -> BenchmarkDefinition:
     """Return the definition of the findings, from its label such as "saged@1"."""
     names = findings["definition"].drop_nulls().str.split("@").list.first()
-    name = names[0] if names.len() else "default"
-    return DEFINITIONS.get(name, DEFINITIONS["default"])
+    return SAGED if SAGED.name in names else DEFAULT
 
 
 def same_place(row: Mapping[str, Any]) -> list[Expr]:
@@ -113,7 +112,7 @@ def _about(numbers: DataFrame, disparities: DataFrame) -> DataFrame:
     if disparities.is_empty():
         disparities = numbers.clear().with_columns(generation="context")
     has_conditions = col.generation.n_unique().over("model") > 1
-    is_known = "decision" in disparities.columns and definition_of(numbers).decision_rates
+    is_known = "decision" in disparities.columns and definition_of_findings(numbers).decision_rates
     return disparities.with_columns(
         context=when(has_conditions).then("generation"),
         about="group",

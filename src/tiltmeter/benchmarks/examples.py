@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, Series, col, lit, when
 
 from tiltmeter.arrays import Floats
-from tiltmeter.benchmarks.definitions import DEFINITIONS, DisparityDefinition
+from tiltmeter.benchmarks.definitions import BenchmarkDefinition, definition_of
 from tiltmeter.benchmarks.tables import BASELINE, VALUE, WITHOUT_NAMES
 from tiltmeter.schema import EXAMPLES, NAMED, conform
 from tiltmeter.stats import COMPARISONS, GroupValues, ratio
@@ -44,7 +44,7 @@ def examples_of(measures: DataFrame, findings: DataFrame, settings: Settings) ->
     settings
         Settings of the study.
     """
-    definition = DEFINITIONS[settings.definition]
+    definition = definition_of(settings)
     ranges = findings.filter("key", col.estimate.is_not_null(), comparison="range", statistic="mean")
     tables = [DataFrame(schema=EXAMPLES)]
     for finding in ranges.iter_rows(named=True):
@@ -70,7 +70,7 @@ def _value_of(feature: str, calibrated: bool, measures: DataFrame) -> Expr:
     return value - col(f"{BASELINE}{feature}").cast(Float64)
 
 
-def _most_influential(answers: DataFrame, definition: DisparityDefinition, seed: int) -> DataFrame:
+def _most_influential(answers: DataFrame, definition: BenchmarkDefinition, seed: int) -> DataFrame:
     """Select the answers shown, with `prompt_id`, `repetition` and `influence`.
 
     `answers` has `subject`, `prompt_key` and `value`.
@@ -89,7 +89,7 @@ def _most_influential(answers: DataFrame, definition: DisparityDefinition, seed:
     return alternating.head(SHOWN).sort("place")
 
 
-def _influences(answers: DataFrame, definition: DisparityDefinition) -> DataFrame:
+def _influences(answers: DataFrame, definition: BenchmarkDefinition) -> DataFrame:
     """Compute `influence` and `pull` of the answers about the groups with the largest and the smallest mean.
 
     `pull` is the change of the mean of the answer's own group without the answer; 0 if the group has no other
@@ -131,6 +131,6 @@ def _without_answer(answers: DataFrame) -> DataFrame:
     return answers.select(total=col.total - col.mean + mean_without, prompts=col.prompts - is_single)
 
 
-def _range_of(means: Floats, definition: DisparityDefinition) -> Floats:
+def _range_of(means: Floats, definition: BenchmarkDefinition) -> Floats:
     """Return the range of the means (..., G)."""
     return COMPARISONS["range"].compute(GroupValues(means, definition.formulas))

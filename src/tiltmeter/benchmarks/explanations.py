@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from polars import DataFrame
 
-from tiltmeter.benchmarks.display import definition_of, is_true
+from tiltmeter.benchmarks.display import definition_of_findings, is_true
 from tiltmeter.benchmarks.tables import BASELINES
 
 RANGES = (
@@ -76,7 +76,7 @@ def how_to_read(findings: DataFrame, disparities: DataFrame, rows: DataFrame) ->
 
     `rows` has one row per condition and feature (see `wide_rows`).
     """
-    definition = definition_of(findings)
+    definition = definition_of_findings(findings)
     if definition.formulas.studentised:
         sentences = [f"{RANGES} {STUDENTISED_TEST}", GROUPS]
     else:

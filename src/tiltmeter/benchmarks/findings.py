@@ -10,7 +10,7 @@ import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, String, col, lit, when
 
 from tiltmeter.benchmarks.baseline_texts import differ_in_names_only
-from tiltmeter.benchmarks.definitions import DEFINITIONS, DisparityDefinition
+from tiltmeter.benchmarks.definitions import BenchmarkDefinition, definition_of
 from tiltmeter.benchmarks.diagnosis import Diagnosis, cross, diagnose, overall_means
 from tiltmeter.benchmarks.groups import group_names, paired_by_topic
 from tiltmeter.benchmarks.measurements import Measurements, kinds_of, measurements_of
@@ -73,7 +73,7 @@ def findings_of(
     """
     about_baselines = _about_baselines(measures, settings)
     measures = measures.rename({"subject": "group"})
-    definition = DEFINITIONS[settings.definition]
+    definition = definition_of(settings)
     measurements = measurements_of(measures)
     by_topic = paired_by_topic(measures)
     if by_topic and not definition.formulas.studentised:
@@ -118,7 +118,7 @@ def _about_baselines(measures: DataFrame, settings: Settings) -> dict[str, Expr]
     if "baseline" not in measures.columns or not measures["baseline"].count():
         return dict.fromkeys(("names_only", "names_replaced"), lit(None, Boolean))
     options = options_of(settings)
-    replaces_names = DEFINITIONS[settings.definition].names_replaced
+    replaces_names = definition_of(settings).names_replaced
     is_replaced = replaces_names and bool(group_names(measures, options))
     return {"names_only": lit(differ_in_names_only(measures, options)), "names_replaced": lit(is_replaced)}
 
@@ -135,7 +135,7 @@ class _Diagnosed:
     """Disparities, overall means, statistics of groups, and differences of groups from the others."""
 
 
-def _diagnosed(measurements: Measurements, settings: Settings, definition: DisparityDefinition) -> _Diagnosed:
+def _diagnosed(measurements: Measurements, settings: Settings, definition: BenchmarkDefinition) -> _Diagnosed:
     columns = measurements.columns["column"].to_list()
     resampling: dict[str, Any] = {
         "unit": measurements.unit,
@@ -143,7 +143,7 @@ def _diagnosed(measurements: Measurements, settings: Settings, definition: Dispa
         "resamples": settings.resamples,
         "seed": settings.seed,
         "kinds": kinds_of(measurements.columns, definition),
-        "definition": settings.definition,
+        "definition": definition,
     }
     diagnosis = diagnose(
         measurements.table,
@@ -191,7 +191,7 @@ def _differences_from_others(groups: DataFrame) -> DataFrame:
     )
 
 
-def family_of(definition: DisparityDefinition) -> Expr:
+def family_of(definition: BenchmarkDefinition) -> Expr:
     """Return the family of a number: that of its column, except for the selection rate of decisions.
 
     It is not calibrated, so that its key number is the measured one.
@@ -212,7 +212,7 @@ def _without_calibrated_decisions(table: DataFrame, columns: DataFrame) -> DataF
     return table.join(removed, on=["column", "statistic"], how="anti", maintain_order="left")
 
 
-def _by_family(diagnosis: Diagnosis, columns: DataFrame, definition: DisparityDefinition) -> Diagnosis:
+def _by_family(diagnosis: Diagnosis, columns: DataFrame, definition: BenchmarkDefinition) -> Diagnosis:
     """Compute q within each family of columns, and apply the four-fifths rule to decisions only."""
     about = columns.select("column", "family", "decision")
     q = col.p.map_batches(q_values, Float64)
@@ -229,7 +229,7 @@ def _by_family(diagnosis: Diagnosis, columns: DataFrame, definition: DisparityDe
     )
 
 
-def _method(is_paired: bool, by_topic: bool, definition: DisparityDefinition) -> Expr:
+def _method(is_paired: bool, by_topic: bool, definition: BenchmarkDefinition) -> Expr:
     """Return the interval, the test, the family of q, and the resampled units of each number."""
     if not is_paired:
         units = "prompts within each group"
@@ -243,7 +243,7 @@ def _method(is_paired: bool, by_topic: bool, definition: DisparityDefinition) ->
     return pl.format("{}; resampled: {}", inference, lit(units))
 
 
-def _inference(is_paired: bool, definition: DisparityDefinition) -> Expr:
+def _inference(is_paired: bool, definition: BenchmarkDefinition) -> Expr:
     """Return the interval, the test and the family of q of each number, for studentised statistics."""
     family = lit(SINGLE_FAMILY)
     if definition.calibrated_keys:
@@ -263,7 +263,7 @@ def _inference(is_paired: bool, definition: DisparityDefinition) -> Expr:
     return method.when(col.comparison == MINUS_OTHERS).then(of_difference).otherwise(of_comparison)
 
 
-def _nothing_to_compare(measurements: Measurements, group: str, definition: DisparityDefinition) -> DataFrame:
+def _nothing_to_compare(measurements: Measurements, group: str, definition: BenchmarkDefinition) -> DataFrame:
     """Return findings without estimates, with a note, if there are responses about one group only."""
     comparisons = DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     mean = DataFrame({"statistic": "mean", "group": group})
@@ -276,7 +276,7 @@ def _nothing_to_compare(measurements: Measurements, group: str, definition: Disp
     return numbers.with_columns(note=lit(f"all responses are about {group}: at least two groups are needed"))
 
 
-def _described(numbers: DataFrame, part: Part, definition: DisparityDefinition) -> DataFrame:
+def _described(numbers: DataFrame, part: Part, definition: BenchmarkDefinition) -> DataFrame:
     """Add `metric`, `unit`, `null_value`, `key` and `evidence` to the numbers.
 
     The key numbers are calibrated where the feature has calibrated values in that generation, and measured

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from polars import Boolean, DataFrame, Expr, Float64, String, col, lit, when
 
-from tiltmeter.benchmarks.definitions import DisparityDefinition
+from tiltmeter.benchmarks.definitions import BenchmarkDefinition
 from tiltmeter.benchmarks.diagnosis import CALIBRATED, calibrate
 from tiltmeter.benchmarks.groups import has_pairs
 from tiltmeter.benchmarks.layouts import ColumnKinds
@@ -160,7 +160,7 @@ def _with_possible_values(columns: DataFrame, catalogue: Mapping[str, FeatureCol
     return columns.with_columns(lowest=lowest, highest=highest).drop("low", "high")
 
 
-def kinds_of(columns: DataFrame, definition: DisparityDefinition) -> ColumnKinds:
+def kinds_of(columns: DataFrame, definition: BenchmarkDefinition) -> ColumnKinds:
     """Return what is known about the columns of `Measurements` under a definition."""
     decisions: list[str] = []
     if definition.decision_rates:

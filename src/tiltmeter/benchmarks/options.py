@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from tiltmeter.benchmarks.definitions import DEFAULT_STATISTICS, DEFINITIONS, find_statistics
+from tiltmeter.benchmarks.definitions import DEFAULT_STATISTICS, find_statistics
 from tiltmeter.benchmarks.tables import NO_ROLE
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.files.yaml import read_yaml
@@ -86,7 +86,6 @@ def options_of(settings: Settings) -> BenchmarkOptions:
     InputError
         A value is not valid; the message names the key.
     """
-    check_known(settings.definition, DEFINITIONS, f"unknown definition {settings.definition!r} of benchmarks")
     params = {**DEFAULT_PARAMS, **settings.params}
     names = {key: _names_in(key, params[key], valid) for key, valid in VALID_NAMES.items() if key in params}
     if "statistics" in params:

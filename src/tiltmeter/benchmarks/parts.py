@@ -11,7 +11,7 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter.benchmarks.baseline_texts import without_names
-from tiltmeter.benchmarks.definitions import DEFINITIONS
+from tiltmeter.benchmarks.definitions import definition_of
 from tiltmeter.benchmarks.further import check_also, further_measures
 from tiltmeter.benchmarks.groups import group_names, names_in_prompts, with_groups
 from tiltmeter.benchmarks.options import BenchmarkOptions, Configurations, configurations_of, options_of
@@ -53,6 +53,7 @@ class Answers(Part):
     """Base class of the parts: measures features of answers about groups and of their baselines."""
 
     study = "benchmarks"
+    method = "benchmarks"
     harms = (HARM,)
 
     @property
@@ -118,7 +119,7 @@ class Answers(Part):
             measures.append(membership.select(pl.all().name.prefix(VALUE)))
         if measured.baselines is not None:
             measures.append(measured.baselines.select(pl.all().name.prefix(BASELINE)))
-            if DEFINITIONS[settings.definition].names_replaced:
+            if definition_of(settings).names_replaced:
                 names = group_names(answers, options)
                 calibrated = without_names(features, texts, answers["baseline"], names)
                 measures.append(calibrated.select(pl.all().name.prefix(WITHOUT_NAMES)))

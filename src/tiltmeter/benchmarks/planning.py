@@ -9,7 +9,7 @@ import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter.benchmarks.baseline_texts import differ_in_names_only
-from tiltmeter.benchmarks.definitions import DEFINITIONS
+from tiltmeter.benchmarks.definitions import definition_of
 from tiltmeter.benchmarks.groups import with_groups
 from tiltmeter.benchmarks.options import options_of
 from tiltmeter.study import Settings
@@ -72,7 +72,7 @@ def planned_ranges(design: DataFrame, settings: Settings, level: float) -> list[
     if column is None:
         return []
     has_baselines = design["baseline"].count() > 0
-    is_calibrated = DEFINITIONS[settings.definition].calibrated_keys and column.calibrated and has_baselines
+    is_calibrated = definition_of(settings).calibrated_keys and column.calibrated and has_baselines
     options = options_of(settings)
     baselines_vary = is_calibrated and not differ_in_names_only(with_groups(design, options), options)
     sources = 2 if baselines_vary else 1

@@ -38,6 +38,7 @@ from tiltmeter.importing.response_tables import (
 )
 from tiltmeter.models import Model, Sampling
 from tiltmeter.models.key_masking import column_without_keys
+from tiltmeter.probes.definitions import GENDERBENCH
 from tiltmeter.readers import without_thinking
 from tiltmeter.reports.files import as_written
 from tiltmeter.runs.asking import Asking
@@ -51,8 +52,6 @@ from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.schema import DESIGN, RESPONSES, beside, conform, refuse_alike
 from tiltmeter.study import Study
 
-_DEFINITION_OF_LOGS: Final = "genderbench"
-"""The definition whose items probe logs contain."""
 FEWEST_TEXTS: Final = 20
 """Number of texts above which some groups must have several."""
 LONGEST_GROUP: Final = 40
@@ -111,8 +110,9 @@ def analyse_responses(
     logs = [] if columns else [path for path in paths if is_probe_log(path)]
     if logs and "wording" in resolved.settings.params:
         raise InputError(f"{logs[0]} is a probe log, which has its own wording; remove -P wording=")
-    items = _DEFINITION_OF_LOGS if logs else resolved.settings.definition
-    designed = replace(resolved, settings=replace(resolved.settings, definition=items))
+    # Probe logs contain the items of the published definition.
+    definition_of_items = GENDERBENCH if logs else resolved.settings.definition
+    designed = replace(resolved, settings=replace(resolved.settings, definition=definition_of_items))
     document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
     if columns:
         texts, study = _texts_of(paths, resolved, columns)
@@ -120,7 +120,7 @@ def analyse_responses(
         named = dataclasses.asdict(columns).items()
         document["columns"] = {role: names for role, names in named if names}
     else:
-        _refuse_of_other_definition(paths, resolved.settings.definition)
+        _refuse_of_other_definition(paths, resolved.settings.definition.name)
         tables = _read_files(paths, logs)
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
@@ -140,7 +140,7 @@ def analyse_responses(
         if not columns:
             run.problems = [*_missing(run, models), *run.problems]
         run.analyse(run.parts)
-        about = {} if columns else {"items": items}
+        about = {} if columns else {"items": definition_of_items.name}
         return run.finish([{"name": name} for name in models], command, **about)
 
 

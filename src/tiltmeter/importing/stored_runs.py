@@ -84,7 +84,7 @@ def analyse_run(
     names = [str(model["name"]) for model in about["models"]]
     scored: dict[str, str | None] = {"run": source.path.name, "definition": str(about["definition"])}
     document = resolved.as_document() | {"models": [{"name": name} for name in names], "scored": scored}
-    folder = folder_to_fill(out or default_folder(document, [source.path.name, settings.definition]))
+    folder = folder_to_fill(out or default_folder(document, [source.path.name, settings.definition.name]))
     if folder.place == source.place:
         raise InputError(
             f"{source.place} holds the responses; choose another folder for the new analysis with --out"
@@ -179,14 +179,14 @@ def _other_prompts(source: Run, resolved: Resolved) -> str | None:
     if not differences:
         return None
     return (
-        f"{settings.definition} would ask other prompts: {'; '.join(differences)}. Here its readers, formulas"
-        " and tiers are applied to the prompts of this run, so the numbers describe these prompts"
+        f"{settings.definition.name} would ask other prompts: {'; '.join(differences)}. Here its readers,"
+        " formulas and tiers are applied to the prompts of this run, so the numbers describe these prompts"
     )
 
 
 def _is_constrained_only_here(settings: Settings) -> bool:
     """Return whether answers were constrained, which published definitions never do."""
-    return settings.params.get("answers") == "constrained" and settings.definition != "default"
+    return settings.params.get("answers") == "constrained" and not settings.definition.is_default
 
 
 def _other_wording(

@@ -14,7 +14,6 @@ from .counting import (
     spread as spread,
 )
 from .definitions import (
-    DEFINITIONS as DEFINITIONS,
     PUBLISHED as PUBLISHED,
     ProbeDefinition as ProbeDefinition,
 )

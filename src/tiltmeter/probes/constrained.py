@@ -19,7 +19,7 @@ from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.definitions import definition_named
+from tiltmeter.probes.definitions import definition_of
 from tiltmeter.readers.outcomes import READING_RULE, decide_outcome
 from tiltmeter.study import Settings
 
@@ -46,10 +46,11 @@ def answers_are_constrained(settings: Settings) -> bool:
     Raise InputError for an unknown value, or under a published definition.
     """
     chosen = settings.params.get("answers", "free")
-    possible = ("free", "constrained") if definition_named(settings.definition).corrected else ("free",)
+    definition = definition_of(settings)
+    possible = ("free", "constrained") if definition.corrected else ("free",)
     if chosen not in possible:
         raise InputError(
-            f"-P answers={chosen}: answers of the definition {settings.definition} can only be "
+            f"-P answers={chosen}: answers of the definition {definition.name} can only be "
             f"{' or '.join(possible)}"
         )
     return chosen != "free"

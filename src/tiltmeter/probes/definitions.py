@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tiltmeter import stats
 from tiltmeter.blocks import Band
-from tiltmeter.errors import check_known
+from tiltmeter.definitions import Definition, of_method
 from tiltmeter.probes.estimates import (
     Estimate,
     Estimator,
@@ -19,7 +19,7 @@ from tiltmeter.probes.estimates import (
     mark_by_range,
 )
 from tiltmeter.probes.metrics import Metric
-from tiltmeter.study import Definition, Settings
+from tiltmeter.study import Settings
 
 if TYPE_CHECKING:
     from tiltmeter.arrays import Floats
@@ -89,18 +89,14 @@ GENDERBENCH: Final = ProbeDefinition(
     mark=mark_by_interval,
     centre=lambda estimate: (estimate.low + estimate.high) / 2,
 )
-DEFINITIONS: Final[dict[str, ProbeDefinition]] = {
-    definition.name: definition for definition in (DEFAULT, GENDERBENCH)
-}
 
 
-def definition_named(name: str) -> ProbeDefinition:
-    """Return the definition of that name.
+def definition_of(settings: Settings) -> ProbeDefinition:
+    """Return the definition of the probes in the settings of a study.
 
     Raises
     ------
     InputError
-        There is no such definition.
+        It is a definition of another method.
     """
-    check_known(name, DEFINITIONS, f"unknown definition {name!r} for probes")
-    return DEFINITIONS[name]
+    return of_method(settings.definition, DEFAULT)

@@ -26,7 +26,7 @@ from tiltmeter.judging.second_reader import read_with_judge
 from tiltmeter.probes import simulation
 from tiltmeter.probes.constrained import answers_are_constrained, with_list
 from tiltmeter.probes.contract import GROUP_FACTORS, Dials, ProbeContract
-from tiltmeter.probes.definitions import definition_named
+from tiltmeter.probes.definitions import DEFAULT, definition_of
 from tiltmeter.probes.findings import analyse_measures, contrast_models, key_examples
 from tiltmeter.readers.outcomes import decide_outcome
 from tiltmeter.schema import DESIGN, REFUSED, TO_LABEL, conform, labels_meant
@@ -98,7 +98,7 @@ class Probe(ProbeContract):
     def _wordings_used(self, settings: Settings) -> tuple[dict[str, Wording], bool]:
         """Return the wordings in which items are asked, and whether each item is asked in one of them."""
         choice = settings.params.get("wording")
-        dealt = choice == DEALT or (choice is None and definition_named(settings.definition).corrected)
+        dealt = choice == DEALT or (choice is None and definition_of(settings).corrected)
         built_in = self.wordings or Path(inspect.getfile(type(self))).with_name("wordings.yaml")
         of_suite = Path(__file__).parent / "genderbench" / "wordings.yaml"
         used = wordings(self.name, "all" if dealt else choice, built_in, of_suite)
@@ -110,7 +110,7 @@ class Probe(ProbeContract):
     def _items(self, library: Library, settings: Settings) -> DataFrame:
         """Return the prompts of the probe, with the optional columns filled in."""
         try:
-            rows = self.under(settings.definition).prompts(library, Random(settings.seed))
+            rows = self.under(definition_of(settings)).prompts(library, Random(settings.seed))
         except DataUnavailable as error:
             raise NotRun(f"{error.reason}; {error.remedy}") from error
         defaults = {
@@ -129,7 +129,7 @@ class Probe(ProbeContract):
 
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """See Part.measure."""
-        read = self.under(settings.definition).read(answers)
+        read = self.under(definition_of(settings)).read(answers)
         failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
         outcome = decide_outcome(lit(read["outcome"]), failed=failed, refused=refused)
         usable = ~failed & ~refused
@@ -151,7 +151,7 @@ class Probe(ProbeContract):
         unread = (outcome == "unreadable").arg_true()
         if not len(unread):
             return outcome
-        read_again = self.under("default").read(answers[unread])["outcome"]
+        read_again = self.under(DEFAULT).read(answers[unread])["outcome"]
         return outcome.scatter(unread.filter(read_again == "refused"), "refused")
 
     def _read_again(self, measured: DataFrame, answers: DataFrame, judge: Judge) -> DataFrame:
@@ -214,7 +214,7 @@ class Probe(ProbeContract):
 
         With several wordings, key metrics are also reported for each.
         """
-        return analyse_measures(self.under(settings.definition), measures, settings)
+        return analyse_measures(self.under(definition_of(settings)), measures, settings)
 
     def analyse_labelled(
         self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
@@ -222,7 +222,7 @@ class Probe(ProbeContract):
         """See MeasuredPart.analyse_labelled."""
         if labels.is_empty():
             return self.analyse(measures, settings, tools)
-        return analyse_measures(self.under(settings.definition), measures, settings, labels)
+        return analyse_measures(self.under(definition_of(settings)), measures, settings, labels)
 
     def examples(
         self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
@@ -231,16 +231,16 @@ class Probe(ProbeContract):
 
         `influence` is that of the item of the answer.
         """
-        return key_examples(self.under(settings.definition), measures, findings, settings)
+        return key_examples(self.under(definition_of(settings)), measures, findings, settings)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: items are paired, regardless of their wordings."""
-        probe = self.under(settings.definition)
+        probe = self.under(definition_of(settings))
         return contrast_models(probe, first, second, settings, of_population=False)
 
     def population_contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.population_contrast: questions, names and wordings of several items are samples."""
-        probe = self.under(settings.definition)
+        probe = self.under(definition_of(settings))
         return contrast_models(probe, first, second, settings, of_population=True)
 
     # -- simulated model and planning ----------------------------------------------------------------------
@@ -257,7 +257,7 @@ class Probe(ProbeContract):
         self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
     ) -> simulation.ErrorsByMetric:
         """See Part.standard_errors: from the intervals of simulated studies of an unbiased model."""
-        probe = self.under(settings.definition)
+        probe = self.under(definition_of(settings))
         return simulation.standard_errors(probe, design, settings, heterogeneity)
 
     def detectable_effects(

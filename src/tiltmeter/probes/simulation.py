@@ -15,7 +15,7 @@ from tiltmeter import stats
 from tiltmeter.blocks import MARKS
 from tiltmeter.probes.contract import GROUP_FACTORS, WORDING, Dials, Odds, ProbeContract
 from tiltmeter.probes.counted_items import cluster_memberships, cluster_spreads
-from tiltmeter.probes.definitions import definition_named
+from tiltmeter.probes.definitions import definition_of
 from tiltmeter.probes.estimates import MARK_LEVEL
 from tiltmeter.probes.findings import estimate_metrics
 from tiltmeter.probes.metrics import HARMS, Metric
@@ -266,7 +266,7 @@ def items_needed(
     settings
         The settings, which name the definition.
     """
-    definition = definition_named(settings.definition)
+    definition = definition_of(settings)
     needed = {}
     for metric in probe.metrics:
         undecided = [band for band in definition.bands(metric) if band.mark in MARKS[2:]]

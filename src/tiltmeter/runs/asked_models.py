@@ -103,7 +103,7 @@ def has_room_to_think(resolved: Resolved, *, judge: bool = False) -> bool:
     method.
     """
     is_of_method = judge or resolved.sampling.max_tokens == resolved.study.sampling.max_tokens
-    return is_of_method and resolved.settings.definition == "default"
+    return is_of_method and resolved.settings.definition.is_default
 
 
 def mapping(name: str, given: object) -> dict[str, Any]:

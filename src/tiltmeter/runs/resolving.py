@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from polars import String
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
+from tiltmeter.definitions import DEFAULT_NAME, GENERAL, Definition
 from tiltmeter.designs.limits import SIZES, ItemLimit, StudyLimit
 from tiltmeter.errors import InputError, check_known, did_you_mean, error_prefix
 from tiltmeter.files.paths import is_file, is_folder, sha256
@@ -22,6 +23,7 @@ from tiltmeter.files.tables import dates_among
 from tiltmeter.files.yaml import first_error, read_yaml, shortened
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.plugins.functions import explained, file_of, is_function, load_from_file
+from tiltmeter.runs.definitions import definition_named
 from tiltmeter.runs.listings import STUDIES
 from tiltmeter.study import Part, Settings, Study
 
@@ -152,11 +154,13 @@ class Resolved:
 
     def as_document(self) -> dict[str, Any]:
         """Return the content of `study.yaml`; `resolve` of that file returns an equal study."""
-        settings = dataclasses.asdict(self.settings)
+        settings = {name: getattr(self.settings, name) for name in _SETTINGS}
+        settings["definition"] = self.settings.definition.name
+        settings["limit"] = self._limit_in_document()
+        settings["params"] = dict(self.settings.params)
+        settings["replace"] = dict(self.settings.replace)
         if not settings["replace"]:
             del settings["replace"]
-        del settings["limits"]
-        settings["limit"] = self._limit_in_document()
         sampling = dataclasses.asdict(self.sampling)
         sampling |= {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
         document = {
@@ -284,17 +288,31 @@ def _parts_of(family: str) -> list[str]:
 def _settings(values: Mapping[str, Any], study: Study) -> Settings:
     """Return settings with these values and the limits of the size that applies."""
     values = {key: value for key, value in values.items() if key in _SETTINGS}
+    definition = _definition(values.pop("definition", DEFAULT_NAME), study)
     limit = StudyLimit.parse(str(values.pop("limit"))) if "limit" in values else StudyLimit()
     parts = [part.name for part in study.parts]
     for part, limit_of_part in limit.of_parts.items():
         check_known(part, parts, f"--limit {part}={limit_of_part}: the study has no part {part!r}")
     of_all = limit.of_all
     if of_all is None:
-        of_all = "standard" if values.get("definition", "default") == "default" else "full"
+        of_all = "standard" if definition.is_default else "full"
     if isinstance(of_all, ItemLimit):
-        return Settings(**values, limit=of_all, limits=limit.of_parts)
+        return Settings(**values, definition=definition, limit=of_all, limits=limit.of_parts)
     of_size = {part.name: ItemLimit(part.sizes[of_all]) for part in study.parts if of_all in part.sizes}
-    return Settings(**values, limits=of_size | limit.of_parts)
+    return Settings(**values, definition=definition, limits=of_size | limit.of_parts)
+
+
+def _definition(name: str, study: Study) -> Definition:
+    """Return the definition of that name of the method of a study.
+
+    A study with parts of several methods has the default definition of each.
+    """
+    methods = {part.method for part in study.parts}
+    if len(methods) > 1:
+        check_known(name, [DEFAULT_NAME], f"unknown definition {name!r} of a study with several methods")
+        return GENERAL
+    method = methods.pop() if methods else Part.method
+    return definition_named(name, method)
 
 
 def _sampling(base: Sampling, overrides: Mapping[str, Any]) -> Sampling:

@@ -10,9 +10,11 @@ import polars as pl
 from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes import DEFINITIONS, HARMS, Probe
+from tiltmeter.probes import HARMS, Probe
+from tiltmeter.probes.definitions import definition_of
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.runs.conditions import ConditionError, parsed_condition
+from tiltmeter.runs.definitions import definition_named, definitions_of
 from tiltmeter.runs.folder import without_foreign
 from tiltmeter.schema import RESPONSES
 from tiltmeter.study import Settings
@@ -59,14 +61,15 @@ def check_probe(probe: Any, library: Library | None = None, *, limit: int = 60) 
         "the name must consist of lower-case letters, digits and _",
     )
     _check_card(probe, require, library)
-    for definition in DEFINITIONS:
+    for name in definitions_of(probe.method):
+        definition = definition_named(name, probe.method)
         settings = Settings(definition=definition, limit=ItemLimit(limit), resamples=RESAMPLES)
         full = probe.design(library, Settings(definition=definition))
         design = probe.design(library, settings)
         _check_design(require, full, design)
         _check_reading(probe, require, design, settings)
         _check_findings(probe, require, design, settings)
-        if definition == "default":
+        if definition.is_default:
             _check_simulation(probe, require, full, design)
 
 
@@ -145,7 +148,7 @@ def _check_reading(probe: Probe, require: Requirement, design: DataFrame, settin
     require(unanswered.is_empty(), "only attempts with the outcome answered may have a label")
     outcomes_of_blank = measures["outcome"].head(3).to_list()
     require(
-        not probe.under(settings.definition).may_be_unread or "answered" not in outcomes_of_blank,
+        not probe.under(definition_of(settings)).may_be_unread or "answered" not in outcomes_of_blank,
         "an empty or blank text must not have the outcome answered",
     )
     require(measures.equals(probe.measure(attempts, settings)), "parsing must be deterministic")
@@ -160,7 +163,7 @@ def _check_findings(probe: Probe, require: Requirement, design: DataFrame, setti
     simulated = probe.simulate_measures(design, dict.fromkeys(HARMS, 0.25), 1)
     if simulated is not None:
         _check_numbers(probe, require, simulated, probe.analyse(simulated, settings))
-    if settings.definition != "default":
+    if not settings.definition.is_default:
         return
     attempts = _attempts(design, [""] * design.height)
     columns = [attempts.drop("answer", "refusal", "status"), probe.measure(attempts, settings)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from support.definitions import benchmark_definition
 from tiltmeter.benchmarks.diagnosis import Diagnosis, SummaryOptions, calibrate, diagnose
 
 NUMBERS_OF_STATISTICS = {"small_raw": 810, "g20_raw": 19845}
@@ -72,7 +73,7 @@ def by_statistic(
             resamples=0,
             permutations=0,
             baselines=baselines_of(columns),
-            definition=definition,
+            definition=benchmark_definition(definition),
             options=options,
         )
         yield str(original), values, diagnosis

@@ -15,7 +15,7 @@ import numpy as np
 from polars import Series
 
 from tiltmeter.arrays import Booleans, Floats, Index
-from tiltmeter.associations.definitions import AssociationRules
+from tiltmeter.associations.definitions import AssociationDefinition
 from tiltmeter.associations.significance.incidence import Cells
 from tiltmeter.errors import check_known
 from tiltmeter.stats import ratio
@@ -135,7 +135,7 @@ def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
     )
 
 
-def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterator[CountBlock]:
+def blocks_of(cells: Cells, rules: AssociationDefinition, minimum: int = 0) -> Iterator[CountBlock]:
     """Yield the tests within contexts, then those over all contexts.
 
     Only the default definition tests over all contexts, and only if there are at least two. Lists without a

@@ -15,7 +15,7 @@ import polars as pl
 from polars import DataFrame, Series, col, when
 
 from tiltmeter.arrays import Booleans, Floats, Index
-from tiltmeter.associations.definitions import AssociationRules
+from tiltmeter.associations.definitions import AssociationDefinition
 from tiltmeter.associations.significance.comparisons import (
     EVERYONE,
     Comparisons,
@@ -95,7 +95,7 @@ class CountTest:
 
 
 def verdicts_of(
-    block: CountBlock, rules: AssociationRules, minimum: int, test: CountTest, compared: Comparisons
+    block: CountBlock, rules: AssociationDefinition, minimum: int, test: CountTest, compared: Comparisons
 ) -> Verdicts:
     """Test each concept in each comparison.
 
@@ -127,7 +127,7 @@ def verdicts_of(
     return Verdicts(p, score=None, credited=credited)
 
 
-def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
+def _published_verdicts(block: CountBlock, rules: AssociationDefinition) -> Verdicts:
     """Return the verdicts of a published definition, which compares all identities of a context."""
     has_lists = block.compared
     can_compare = _can_compare(has_lists)
@@ -159,7 +159,7 @@ class Results(NamedTuple):
 class Method:
     """How a study tests its associations."""
 
-    rules: AssociationRules
+    rules: AssociationDefinition
     minimum: int
     """Minimum number of lists with a concept for it to be tested in the default definition."""
     test: CountTest

@@ -29,7 +29,7 @@ import polars as pl
 from polars import DataFrame, col, when
 
 from tiltmeter.arrays import Booleans, Floats, Index
-from tiltmeter.associations.definitions import DEFAULT, AssociationRules
+from tiltmeter.associations.definitions import DEFAULT, AssociationDefinition
 from tiltmeter.associations.significance.comparisons import (
     COUNTS_IN_BLOCK,
     Comparisons,
@@ -67,7 +67,7 @@ def find_associations(
     lists: DataFrame,
     mentions: DataFrame,
     *,
-    rules: AssociationRules = DEFAULT,
+    rules: AssociationDefinition = DEFAULT,
     level: float = 0.95,
     seed: int = 123,
     minimum: int = 5,
@@ -137,7 +137,7 @@ def _counted(result: Results, method: Method) -> Booleans:
     return counted
 
 
-def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> DataFrame:
+def compare_counts(counts: DataFrame, rules: AssociationDefinition = DEFAULT, minimum: int = 5) -> DataFrame:
     """Test counts within contexts, adding the columns `others_count` to `reported` of ASSOCIATIONS.
 
     In the default definition, the family of the false discovery rate is the whole table. If the table
@@ -203,7 +203,7 @@ def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Inde
 
 
 def _support_of(
-    incidence: Incidence, tests: CountBlock, sides: Comparisons, rules: AssociationRules, halves: Index
+    incidence: Incidence, tests: CountBlock, sides: Comparisons, rules: AssociationDefinition, halves: Index
 ) -> DataFrame:
     """Return the columns after `reported` for R reported rows.
 
@@ -244,7 +244,7 @@ def _effect_and_p(block: CountBlock, sides: Comparisons) -> tuple[Floats, Floats
 
 
 def _descriptors_of(
-    incidence: Incidence, tests: CountBlock, sides: Comparisons, rules: AssociationRules
+    incidence: Incidence, tests: CountBlock, sides: Comparisons, rules: AssociationDefinition
 ) -> DataFrame:
     """Return for each row `descriptors` (of the identity, with the concept; null if unknown) and `rests_on`.
 
@@ -298,7 +298,7 @@ def _block_by_descriptor(incidence: Incidence, tests: CountBlock) -> CountBlock:
     return block_of(cells, concept, tests.context)
 
 
-def _holds(tests: CountBlock, sides: Comparisons, rules: AssociationRules) -> Booleans:
+def _holds(tests: CountBlock, sides: Comparisons, rules: AssociationDefinition) -> Booleans:
     """Return whether an identity has an association by its own p-value."""
     if rules.published:
         verdicts = verdicts_of(tests, rules, 0, CountTest(), sides)

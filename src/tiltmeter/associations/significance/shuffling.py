@@ -11,7 +11,7 @@ import polars as pl
 from polars import DataFrame, Series
 
 from tiltmeter.arrays import Booleans, Floats, Index, Integers
-from tiltmeter.associations.definitions import DEFAULT, AssociationRules
+from tiltmeter.associations.definitions import DEFAULT, AssociationDefinition
 from tiltmeter.associations.significance.comparisons import (
     CountBlock,
     blocks_of,
@@ -44,7 +44,7 @@ def shuffled_counts(
     lists: DataFrame,
     mentions: DataFrame,
     *,
-    rules: AssociationRules = DEFAULT,
+    rules: AssociationDefinition = DEFAULT,
     runs: int = 20,
     seed: int = 123,
     minimum: int = 5,
