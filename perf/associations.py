@@ -146,7 +146,7 @@ def make(folder: Path, mentions: int, strings: int) -> None:
 
 def unify(folder: Path, strings: int) -> dict[str, Any]:
     """Write the concepts of the first `strings` phrases; return sizes and seconds."""
-    from tiltmeter.associations.concepts import unify
+    from tiltmeter.associations._concepts import unify
 
     phrases = pl.read_parquet(folder / "phrases.parquet").head(strings)
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:strings].copy()
@@ -159,7 +159,7 @@ def unify(folder: Path, strings: int) -> dict[str, Any]:
 
 def test(folder: Path) -> dict[str, Any]:
     """Count and test every concept of every category."""
-    from tiltmeter.associations.significance import find_associations
+    from tiltmeter.associations._significance import find_associations
 
     lists = pl.read_parquet(folder / "lists.parquet")
     mentions = pl.read_parquet(folder / "mentions.parquet")
@@ -237,7 +237,7 @@ def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
 
     Ours begins with the mentions as well.
     """
-    from tiltmeter.associations.concepts import unify
+    from tiltmeter.associations._concepts import unify
 
     merge, words = FORMS[form]
     spoken = pl.read_parquet(folder / "mentions.parquet")["phrase"].head(mentions)

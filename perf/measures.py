@@ -1,7 +1,7 @@
 """Reading 100,000 answers by rules, compared with GenderBench's own evaluators on the same answers.
 
 The labels are checked to be the same. Both follow the rules of GenderBench 1.1.0
-(`tiltmeter.readers.genderbench`); our own rules, which read more, are timed as well. The answers are made of
+(`tiltmeter.readers._genderbench`); our own rules, which read more, are timed as well. The answers are made of
 random words with what each rule looks for sprinkled in; all are distinct, so that nothing is read once for
 many.
 """
@@ -21,7 +21,7 @@ import polars as pl
 
 from perf._tools import Peers, options, table, tell
 from tiltmeter import readers
-from tiltmeter.readers import genderbench
+from tiltmeter.readers import _genderbench as genderbench
 
 ANSWERS: Final = 100_000
 WORDS: Final = 30

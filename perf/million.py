@@ -73,7 +73,7 @@ def write_study(folder: Path, count: int) -> Path:
     times = min(-(-count // ONE_WORDING), MOST_WORDINGS)
     repeats = -(-count // (times * ONE_WORDING))
     content = yaml.safe_load(
-        (files("tiltmeter.probes.genderbench") / "wordings.yaml").read_text(encoding="utf-8")
+        (files("tiltmeter.probes._genderbench") / "wordings.yaml").read_text(encoding="utf-8")
     )
     prompts = {
         probe: {
@@ -182,7 +182,7 @@ class Work:
         ]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TILTMETER_RUNS": str(self._folder)}
         return subprocess.Popen(
-            [sys.executable, "-m", "tiltmeter.cli", *command], stdout=subprocess.DEVNULL, env=environment
+            [sys.executable, "-m", "tiltmeter", *command], stdout=subprocess.DEVNULL, env=environment
         )
 
     def step(self) -> str:

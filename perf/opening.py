@@ -76,7 +76,7 @@ def main() -> None:
             command = [
                 sys.executable,
                 "-m",
-                "tiltmeter.cli",
+                "tiltmeter",
                 "run",
                 "genderbench",
                 "-m",

@@ -28,15 +28,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tiltmeter.arrays import Floats
+from tiltmeter._arrays import Floats
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes import counted_items
-from tiltmeter.probes.definitions import DEFAULT
-from tiltmeter.probes.findings import estimate_metrics
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import Sums, Values
+from tiltmeter.probes import _counted_items as counted_items
+from tiltmeter.probes._definitions import DEFAULT
+from tiltmeter.probes._findings import estimate_metrics
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.probes._metrics import Sums, Values
 from tiltmeter.study import Settings
 
 EFFECTS = {"clusters": 0.4, "wordings": 0.2, "items": 0.5}
@@ -261,7 +261,7 @@ class Studied:
 
     def inventories(self, lists: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the word lists of the probe's columns."""
-        from tiltmeter.probes.genderbench.business_vocabulary import INVENTORIES
+        from tiltmeter.probes._genderbench.business_vocabulary import INVENTORIES
 
         return tuple(INVENTORIES)
 

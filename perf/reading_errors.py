@@ -22,12 +22,12 @@ import polars as pl
 from polars import col
 
 from tiltmeter.datasets import Library
-from tiltmeter.labelling.samples import draw_rows
+from tiltmeter.labelling._samples import draw_rows
 from tiltmeter.probes import Probe
-from tiltmeter.probes.answer_readers import Readers
-from tiltmeter.probes.contract import Card
-from tiltmeter.probes.counting import label_sums, per_item, rate
-from tiltmeter.probes.metrics import Metric, Sums, Values
+from tiltmeter.probes._answer_readers import Readers
+from tiltmeter.probes._contract import Card
+from tiltmeter.probes._counting import label_sums, per_item, rate
+from tiltmeter.probes._metrics import Metric, Sums, Values
 from tiltmeter.schema import LABELS, conform
 from tiltmeter.stats import ratio
 from tiltmeter.study import Settings

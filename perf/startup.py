@@ -30,7 +30,7 @@ def main() -> None:
     for _ in range(1 if arguments.quick else ROUNDS):
         times["python"].append(seconds([sys.executable, "-c", "pass"]))
         for name, command in COMMANDS.items():
-            times[name].append(seconds([sys.executable, "-m", "tiltmeter.cli", *command]))
+            times[name].append(seconds([sys.executable, "-m", "tiltmeter", *command]))
     median = {name: statistics.median(values) for name, values in times.items()}
     names = {
         "python": "bare Python",

@@ -32,7 +32,7 @@ LEAST = 0.10
 def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl.DataFrame:
     """Return `concept`, `identity` and `effect` of all associations planted in the category."""
     if model.startswith("sim/"):
-        from tiltmeter.associations.simulation import planted_associations
+        from tiltmeter.associations._simulation import planted_associations
         from tiltmeter.models.sim import Dials
 
         planted = planted_associations(design, Dials(stereotypical_reasoning=bias).mapping())

@@ -16,7 +16,7 @@ from proselint.config import DEFAULT
 from proselint.registry import CheckRegistry
 from proselint.tools import LintFile
 
-from tiltmeter.cli.application import app
+from tiltmeter._cli.application import app
 
 ROOT = Path(__file__).parent.parent
 _OFF = dict.fromkeys(("dates_times", "lexical_illusions", "spelling", "typography", "weasel_words"), False)

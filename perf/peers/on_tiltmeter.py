@@ -9,9 +9,9 @@ from typing import Any
 
 import tiltmeter as tm
 import tiltmeter.api  # all imports of a run, which are not measured
-import tiltmeter.models.http
-import tiltmeter.probes.genderbench.bbq
-import tiltmeter.runs.study_run
+import tiltmeter.models._http
+import tiltmeter.probes._genderbench.bbq
+import tiltmeter.runs._study_run
 from tiltmeter.engine import Limits
 
 

@@ -21,12 +21,12 @@ from scipy.special import ndtr
 
 from perf.studies.compared_models import view_of
 from perf.studies.study import CODE_OF_PROBES, Claim
-from tiltmeter.arrays import Floats, Integers
+from tiltmeter._arrays import Floats, Integers
 from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = (

@@ -18,7 +18,7 @@ from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import NotRun, RunView, Settings
 
 QUESTION: Final = (

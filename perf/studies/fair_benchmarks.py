@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from perf.studies.study import Claim
-from tiltmeter.benchmarks.parts import Answers, BenchmarkPart, builtin_part
-from tiltmeter.benchmarks.suite import suite
+from tiltmeter.benchmarks._parts import Answers, BenchmarkPart, builtin_part
+from tiltmeter.benchmarks._suite import suite
 from tiltmeter.blocks import Block, Callout, Headline, Intervals
 from tiltmeter.datasets import Library
 from tiltmeter.schema import EXAMPLES, SHOWN_BELOW
@@ -42,10 +42,10 @@ CODE: Final = (
     "schema",
     "study",
     "designs",
-    "arrays",
+    "_arrays",
     "readers",
     "blocks",
-    "quantities",
+    "_quantities",
 )
 ERRORS: Final = 0.05
 """Promised share of fair models of which a bias is stated.
@@ -239,7 +239,7 @@ def first_screen(part: BenchmarkPart, answers: pl.DataFrame, seed: int) -> list[
 
 
 def _no_further() -> pl.DataFrame:
-    from tiltmeter.benchmarks.tables import FURTHER
+    from tiltmeter.benchmarks._tables import FURTHER
 
     return pl.DataFrame(schema=FURTHER)
 

@@ -26,19 +26,19 @@ import polars as pl
 from perf.probe_claims import EFFECTS, GENERATORS, Studied
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.blocks import Headline, Text
-from tiltmeter.probes.definitions import DEFAULT
-from tiltmeter.probes.findings import metric_rows
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import NamedMetric
-from tiltmeter.probes.presentation import present
-from tiltmeter.runs.shared_tables import with_q
+from tiltmeter.probes._definitions import DEFAULT
+from tiltmeter.probes._findings import metric_rows
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.probes._metrics import NamedMetric
+from tiltmeter.probes._presentation import present
+from tiltmeter.runs._shared_tables import with_q
 from tiltmeter.schema import GRADES, SHOWN_BELOW, conform
 from tiltmeter.study import Settings, as_findings
 
 QUESTION: Final = (
     "How often does the first screen state a bias of a fair model, and is a planted bias stated?"
 )
-CODE: Final = (*CODE_OF_PROBES, "runs.shared_tables", "blocks", "quantities")
+CODE: Final = (*CODE_OF_PROBES, "runs._shared_tables", "blocks", "_quantities")
 GENERATOR: Final = ("perf.probe_claims",)
 RESAMPLES: Final = 1_000
 BLOCKS: Final = {"quick": 10, "standard": 10}

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes.genderbench.direct import SLIP
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._genderbench.direct import SLIP
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = (

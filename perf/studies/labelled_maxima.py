@@ -19,12 +19,12 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from perf.studies.study import CODE_OF_PROBES, Claim
-from tiltmeter.arrays import Booleans, Index
+from tiltmeter._arrays import Booleans, Index
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.labelling.samples import draw_rows
+from tiltmeter.labelling._samples import draw_rows
 from tiltmeter.probes import Probe
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.schema import LABELS, conform
 from tiltmeter.study import Settings
 

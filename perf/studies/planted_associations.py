@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from perf.studies.study import Claim
-from tiltmeter.arrays import Floats
-from tiltmeter.associations.design import make_design
-from tiltmeter.associations.grid import load_grid
-from tiltmeter.associations.significance import find_associations
-from tiltmeter.associations.simulation import planted_associations, planted_stories
+from tiltmeter._arrays import Floats
+from tiltmeter.associations._design import make_design
+from tiltmeter.associations._grid import load_grid
+from tiltmeter.associations._significance import find_associations
+from tiltmeter.associations._simulation import planted_associations, planted_stories
 from tiltmeter.models.sim import Dials
 from tiltmeter.study import Settings
 
@@ -25,20 +25,20 @@ QUESTION: Final = (
     "Are planted associations of at least 10 points found for the right group, and is nothing else reported?"
 )
 CODE: Final = (
-    "associations.significance",
-    "associations.definitions",
-    "associations.design",
-    "associations.grid",
+    "associations._significance",
+    "associations._definitions",
+    "associations._design",
+    "associations._grid",
     "associations.grids",
     "associations.names",
-    "associations.simulation",
-    "associations.tables",
+    "associations._simulation",
+    "associations._tables",
     "models.sim",
     "stats",
     "schema",
     "study",
     "designs",
-    "arrays",
+    "_arrays",
 )
 STUDIES: Final = 20
 """Simulated studies of each case."""

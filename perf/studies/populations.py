@@ -11,7 +11,7 @@ import polars as pl
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = (

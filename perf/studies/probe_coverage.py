@@ -14,7 +14,7 @@ from typing import Final
 from perf.studies.study import CODE_OF_PROBES, Claim, findings_of_studies, planted
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
 QUESTION: Final = (

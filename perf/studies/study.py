@@ -12,7 +12,7 @@ from tiltmeter.probes import Probe
 from tiltmeter.study import Settings
 
 HARMS: Final = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-CODE_OF_PROBES: Final = ("probes", "stats", "schema", "study", "designs", "arrays")
+CODE_OF_PROBES: Final = ("probes", "stats", "schema", "study", "designs", "_arrays")
 """Modules and packages of `tiltmeter` that decide about the outcome of studies of probes."""
 
 

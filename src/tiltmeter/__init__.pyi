@@ -33,6 +33,6 @@ from .errors import (
 from .exports import export as export
 from .gating import Verdict as Verdict
 from .runs import Plan as Plan, Run as Run, load as load
-from .runs.caveats import caveats as caveats
+from .runs._caveats import caveats as caveats
 from .schema import Finding as Finding
 from .study import Part as Part, Study as Study

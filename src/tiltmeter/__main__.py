@@ -1,5 +1,5 @@
 """Entry point of `python -m tiltmeter`, which runs the command `tiltmeter`."""
 
-from tiltmeter.cli import main
+from tiltmeter._cli import main
 
 main()

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias
 
 from polars import DataFrame
 
-from tiltmeter import options as shared_options, runs
+from tiltmeter import _options as shared_options, runs
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.models import Sampling
-from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, listings
-from tiltmeter.runs.asked_models import as_text, mapping
-from tiltmeter.runs.resolving import Asked
+from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, _listings as listings
+from tiltmeter.runs._asked_models import as_text, mapping
+from tiltmeter.runs._resolving import Asked
 from tiltmeter.study import Study
 
 if TYPE_CHECKING:
     import pandas
 
-    from tiltmeter.benchmarks.builder import LocalHosts, Spec
+    from tiltmeter.benchmarks._builder import LocalHosts, Spec
     from tiltmeter.gating import Verdict
     from tiltmeter.importing import TextColumns, Verification
-    from tiltmeter.runs.building import Built
+    from tiltmeter.runs._building import Built
 
 Limit: TypeAlias = int | float | str
 """Items per part: a number (50), a share (0.1), a range ("0-99"), or a number with exceptions for single
@@ -589,7 +589,7 @@ def build(
     ----------
     spec
         Specification of the benchmark: a YAML file, a mapping with the same keys, or a
-        `tiltmeter.benchmarks.builder.Spec`. Relative paths in it are resolved against the folder of the YAML
+        `tiltmeter.benchmarks._builder.Spec`. Relative paths in it are resolved against the folder of the YAML
         file, or the working directory.
     out
         Output folder for the benchmark and its stages.
@@ -631,7 +631,7 @@ def build(
     >>> tm.build(spec, "lands", display="none").benchmark["concept"].to_list()
     ['Aland', 'Borland']
     """
-    from tiltmeter.runs.building import build_benchmark
+    from tiltmeter.runs._building import build_benchmark
 
     judging = _judging(judge, judge_base_url, judge_options)
     asking = _asking(
@@ -741,7 +741,7 @@ def label(
     >>> tm.label(run, labels=filled, annotator="anna")["wrong"].item(0)
     0.0
     """
-    from tiltmeter.labelling import samples
+    from tiltmeter.labelling import _samples as samples
 
     if labels is not None and judge is not None:
         raise InputError("labels and a judge cannot be combined; give one of them")

@@ -1,6 +1,6 @@
 """Definitions: versioned ways to compute the results of a method.
 
-`tiltmeter.runs.definitions.DEFINITIONS` is the registry of all definitions.
+`tiltmeter.runs._definitions.DEFINITIONS` is the registry of all definitions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def of_method(definition: Definition, default: MethodDefinition) -> MethodDefini
 
     Examples
     --------
-    >>> from tiltmeter.probes.definitions import DEFAULT
+    >>> from tiltmeter.probes._definitions import DEFAULT
     >>> of_method(GENERAL, DEFAULT) is DEFAULT
     True
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
-from tiltmeter.sanitising import printable
+from tiltmeter._sanitising import printable
 
 EXIT_OK: Final = 0
 EXIT_GATE: Final = 1

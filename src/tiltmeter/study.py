@@ -334,8 +334,8 @@ class Part(ABC):
     study: str
     """Name of the kind of study: "genderbench", "associations" or "benchmarks"."""
     method: ClassVar[str] = ""
-    """Method whose definitions apply to the part (see `tiltmeter.runs.definitions.DEFINITIONS`); empty if the
-    part has only one definition."""
+    """Method whose definitions apply to the part: "probes", "associations" or "benchmarks"; empty if the part
+    has only one definition."""
     title: str
     """Title in reports."""
     data: Sequence[str] = ()

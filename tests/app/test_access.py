@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 
-from tiltmeter.app.access import may_write
+from tiltmeter._app.access import may_write
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from support.block_cases import ABOUT, CASES, hostile, seen
-from tiltmeter.app import explorer
+from tiltmeter._app import explorer
 from tiltmeter.blocks import Block, Headline, Intervals
 from tiltmeter.reports import Report
 from tiltmeter.runs import Run

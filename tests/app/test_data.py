@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter.app import run_data as data
-from tiltmeter.app.known_runs_page import find_run, list_runs
-from tiltmeter.app.response_pages import counterparts, detail, sentences
+from tiltmeter._app import run_data as data
+from tiltmeter._app.known_runs_page import find_run, list_runs
+from tiltmeter._app.response_pages import counterparts, detail, sentences
 from tiltmeter.blocks import RANGES
 from tiltmeter.errors import InputError
 from tiltmeter.runs import load

@@ -22,8 +22,8 @@ from playwright import sync_api
 from sklearn.metrics import cohen_kappa_score
 
 from support.commands import begin, call, user_environment
-from tiltmeter.files.writing import only_writer
-from tiltmeter.labelling.samples import sample
+from tiltmeter._files.writing import only_writer
+from tiltmeter.labelling._samples import sample
 from tiltmeter.runs import load
 
 from .conftest import HOSTILE, IMAGE, LINK

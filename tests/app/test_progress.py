@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tiltmeter.app import live_progress
-from tiltmeter.app.live_progress import ModelProgress, Watcher
+from tiltmeter._app import live_progress
+from tiltmeter._app.live_progress import ModelProgress, Watcher
 
 pytestmark = pytest.mark.verify
 

@@ -37,7 +37,7 @@ def test_mistakes_in_the_options_of_view_are_named(
 def test_without_streamlit_the_extra_is_named(environment: dict[str, str]) -> None:
     code = (
         "import sys; sys.modules['streamlit'] = None; sys.argv = ['tiltmeter', 'view'];"
-        " from tiltmeter.cli import main; main()"
+        " from tiltmeter._cli import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from conftest import Tiltmeter
-from tiltmeter.associations.significance import find_associations, shuffled_counts
-from tiltmeter.associations.tables import LISTS
+from tiltmeter.associations._significance import find_associations, shuffled_counts
+from tiltmeter.associations._tables import LISTS
 from tiltmeter.runs import load
 from tiltmeter.schema import conform
 

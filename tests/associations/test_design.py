@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings as trials, strategies as st
 
 from support.definitions import association_definition
-from tiltmeter.associations.definitions import PAPER
-from tiltmeter.associations.design import FACTORS, VECTORS, check_design, make_design
-from tiltmeter.associations.grid import ALIGNED, WITHIN_TYPE, Grid, load_grid
+from tiltmeter.associations._definitions import PAPER
+from tiltmeter.associations._design import FACTORS, VECTORS, check_design, make_design
+from tiltmeter.associations._grid import ALIGNED, WITHIN_TYPE, Grid, load_grid
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
 from tiltmeter.schema import DESIGN

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.definitions import association_definition
-from tiltmeter.associations.definitions import BADF_CODE, DEFAULT, PAPER
-from tiltmeter.associations.exclusivity import drop_exclusive, exclusive_by_judge, exclusive_by_terms
-from tiltmeter.associations.tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations._definitions import BADF_CODE, DEFAULT, PAPER
+from tiltmeter.associations._exclusivity import drop_exclusive, exclusive_by_judge, exclusive_by_terms
+from tiltmeter.associations._tables import EXCLUSIVE, JUDGEMENTS
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from support.judging import EngineJudge, ScriptedModel
-from tiltmeter.associations.extraction_judge import extract_with_judge
-from tiltmeter.associations.judge_answers import Person, labels, read_answer
-from tiltmeter.associations.simulation import concept_rates
-from tiltmeter.associations.tables import JUDGEMENTS, LISTS, MENTIONS, STORIES
+from tiltmeter.associations._extraction_judge import extract_with_judge
+from tiltmeter.associations._judge_answers import Person, labels, read_answer
+from tiltmeter.associations._simulation import concept_rates
+from tiltmeter.associations._tables import JUDGEMENTS, LISTS, MENTIONS, STORIES
 from tiltmeter.engine import Journal, open_journal
 from tiltmeter.models import Message, ModelError, create_model
-from tiltmeter.models.answer_texts import AnswerPlan, Draws, answer_text
-from tiltmeter.models.json_replies import clean_item
+from tiltmeter.models._answer_texts import AnswerPlan, Draws, answer_text
+from tiltmeter.models._json_replies import clean_item
 
 EMILY, JOHN = Person("female", "Emily", "Emily"), Person("male", "John", "John")
 STORY = "Emily is calm and kind at the bank. John runs the shop. She helps a stranger. John was tired."

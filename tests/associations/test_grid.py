@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tiltmeter.associations.grid import Grid, load_grid
+from tiltmeter.associations._grid import Grid, load_grid
 from tiltmeter.errors import InputError
 
 PLACES = {
@@ -130,7 +130,7 @@ def test_a_grid_of_a_user_has_its_own_people_locations_and_language(tmp_path: Pa
 
 
 def test_every_built_in_category_is_a_file_that_can_be_copied(tmp_path: Path) -> None:
-    import tiltmeter.associations.grid as module
+    import tiltmeter.associations._grid as module
 
     for name in ("gender", "race", "religions"):
         text = (Path(module.__file__).parent / "grids" / f"{name}.yaml").read_text(encoding="utf-8")

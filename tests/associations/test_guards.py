@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from tiltmeter.associations.concepts import unify
-from tiltmeter.associations.terms import load_terms, plain_words, plain_words_of
+from tiltmeter.associations._concepts import unify
+from tiltmeter.associations._terms import load_terms, plain_words, plain_words_of
 from tiltmeter.errors import InputError
 
 APART = [

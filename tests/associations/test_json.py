@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.models.json_replies import MAX_LENGTH, read_json
+from tiltmeter.models._json_replies import MAX_LENGTH, read_json
 
 WANTED = {"a": ["x", "y: z"], "b": "John's"}
 PLAIN = json.dumps(WANTED)

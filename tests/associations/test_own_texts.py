@@ -14,8 +14,8 @@ import pytest
 
 from conftest import Tiltmeter
 from tiltmeter import stats
-from tiltmeter.associations.extraction_words import extract
-from tiltmeter.associations.tables import STORIES
+from tiltmeter.associations._extraction_words import extract
+from tiltmeter.associations._tables import STORIES
 from tiltmeter.blocks import Callout, Table, Text
 from tiltmeter.runs import Run, load
 

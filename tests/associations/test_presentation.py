@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import polars as pl
 import pytest
 
-from tiltmeter.associations.presentation_rows import LONGEST_CONCEPT, TOP, TOP_OF_PLACE
-from tiltmeter.associations.suite import suite
-from tiltmeter.associations.tables import DEFINITIONAL, FOUND
+from tiltmeter.associations._presentation_rows import LONGEST_CONCEPT, TOP, TOP_OF_PLACE
+from tiltmeter.associations._suite import suite
+from tiltmeter.associations._tables import DEFINITIONAL, FOUND
 from tiltmeter.blocks import (
     Block,
     Callout,

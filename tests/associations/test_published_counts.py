@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from scipy.stats import chi2_contingency
 
-from tiltmeter.associations.definitions import BADF_CODE, PAPER
-from tiltmeter.associations.significance import compare_counts
+from tiltmeter.associations._definitions import BADF_CODE, PAPER
+from tiltmeter.associations._significance import compare_counts
 
 RELATIVE = 1e-9
 RELEASED = {name: f"two1_QWEN3-32B_sim_{name}_all_summ_base.csv" for name in ("race", "religions")}

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from tiltmeter.associations.paper_tables import by_location, summary, top
 from tiltmeter.associations.released import read_counts, read_released, reanalyse
-from tiltmeter.associations.released.published import COUNTED, complete_counts, counts_behind
+from tiltmeter.associations.released._published import COUNTED, complete_counts, counts_behind
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, independence_p
 

@@ -9,17 +9,17 @@ import polars as pl
 import pytest
 from scipy.stats import t as student
 
-from tiltmeter.associations.definitions import DEFAULT
-from tiltmeter.associations.significance import FEWEST_NAMES, find_associations, speaks_of_names
-from tiltmeter.associations.significance.comparisons import (
+from tiltmeter.associations._definitions import DEFAULT
+from tiltmeter.associations._significance import FEWEST_NAMES, find_associations, speaks_of_names
+from tiltmeter.associations._significance.comparisons import (
     EVERYONE,
     Comparisons,
     blocks_of,
     ranking_of,
 )
-from tiltmeter.associations.significance.incidence import Incidence, incidence_of
-from tiltmeter.associations.significance.robust import clusters_of, robust_difference
-from tiltmeter.associations.tables import LISTS
+from tiltmeter.associations._significance.incidence import Incidence, incidence_of
+from tiltmeter.associations._significance.robust import clusters_of, robust_difference
+from tiltmeter.associations._tables import LISTS
 from tiltmeter.schema import conform
 
 PLACES = ("bank", "gym", "school")

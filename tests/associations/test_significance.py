@@ -14,18 +14,18 @@ from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact
 from scipy.stats.contingency import expected_freq
 
 from support.definitions import association_definition
-from tiltmeter.associations.definitions import BADF_CODE, PAPER
-from tiltmeter.associations.significance import (
+from tiltmeter.associations._definitions import BADF_CODE, PAPER
+from tiltmeter.associations._significance import (
     compare_counts,
     find_associations,
     permutation_p,
     shuffled_counts,
 )
-from tiltmeter.associations.significance.discovery import halves_of
-from tiltmeter.associations.significance.incidence import incidence_of
-from tiltmeter.associations.tables import ASSOCIATIONS, LISTS
+from tiltmeter.associations._significance.discovery import halves_of
+from tiltmeter.associations._significance.incidence import incidence_of
+from tiltmeter.associations._tables import ASSOCIATIONS, LISTS
 from tiltmeter.errors import InputError
-from tiltmeter.runs.definitions import definitions_of
+from tiltmeter.runs._definitions import definitions_of
 from tiltmeter.schema import conform
 from tiltmeter.stats import greater, log_odds, rate_difference, stratified_greater, stratified_rate_difference
 

@@ -23,8 +23,8 @@ from support.storyteller import (
     table,
     write,
 )
-from tiltmeter.models.generation import patched, source_states
-from tiltmeter.models.prompts import MARKER, expand_target, read_span
+from tiltmeter.models._generation import patched, source_states
+from tiltmeter.models._prompts import MARKER, expand_target, read_span
 
 torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from tiltmeter.associations.concepts import unify
-from tiltmeter.associations.families import unify_words
+from tiltmeter.associations._concepts import unify
+from tiltmeter.associations._families import unify_words
 from tiltmeter.errors import InputError
 
 METHODS = ("leader", "components", "average")
@@ -245,7 +245,7 @@ def test_no_phrases_give_no_concepts_and_vectors_must_be_finite() -> None:
 
 
 def test_average_linkage_refuses_too_large_components(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.associations.concepts.MOST_IN_COMPONENT", 3)
+    monkeypatch.setattr("tiltmeter.associations._concepts.MOST_IN_COMPONENT", 3)
     vectors = np.ones((4, 1), dtype=np.float32)
     with pytest.raises(InputError, match=r"4 phrases are connected.*increase the threshold"):
         unify(table(["a", "b", "c", "d"]), vectors, method="average")

@@ -19,7 +19,7 @@ from associations.conftest import Study
 from conftest import Tiltmeter
 from support import misbehaving
 from support.misbehaving import Behaviour, MisbehavingServer
-from tiltmeter.associations.simulation import planted_associations
+from tiltmeter.associations._simulation import planted_associations
 from tiltmeter.blocks import Details, Table
 from tiltmeter.models import Message, Sampling
 from tiltmeter.models.sim import Dials, create
@@ -104,7 +104,7 @@ def test_a_run_killed_during_judging_continues_and_pays_once(
     environment: dict[str, str], study: Study, tmp_path: Path
 ) -> None:
     command = [*RUN, "--judge", "sim/fair", "-J", "latency=0.05", "--max-connections", "16"]
-    begun = [sys.executable, "-m", "tiltmeter.cli", *command, "--out", "run"]
+    begun = [sys.executable, "-m", "tiltmeter", *command, "--out", "run"]
     process = subprocess.Popen(begun, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     journal = tmp_path / "runs" / "journal.sqlite"
     while process.poll() is None:

@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tiltmeter.associations.extraction_words import extract
-from tiltmeter.associations.families import unify_words
-from tiltmeter.associations.simulation import CONCEPTS, SHARED_CONCEPTS
-from tiltmeter.associations.stories import counted
-from tiltmeter.associations.tables import LISTS, MENTIONS, STORIES
-from tiltmeter.associations.terms import conflict, load_terms, signed_roots
+from tiltmeter.associations._extraction_words import extract
+from tiltmeter.associations._families import unify_words
+from tiltmeter.associations._simulation import CONCEPTS, SHARED_CONCEPTS
+from tiltmeter.associations._stories import counted
+from tiltmeter.associations._tables import LISTS, MENTIONS, STORIES
+from tiltmeter.associations._terms import conflict, load_terms, signed_roots
 from tiltmeter.errors import InputError
-from tiltmeter.readers.content_words import phrases_of, sentences_of, words_of
+from tiltmeter.readers._content_words import phrases_of, sentences_of, words_of
 
 
 def phrases(text: str, language: str = "en") -> list[str]:

@@ -11,8 +11,8 @@ from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from benchmarks.conftest import Ran
 from support.definitions import benchmark_definition
-from tiltmeter.benchmarks.parts import Answers
-from tiltmeter.benchmarks.tables import FURTHER
+from tiltmeter.benchmarks._parts import Answers
+from tiltmeter.benchmarks._tables import FURTHER
 from tiltmeter.datasets import Library
 from tiltmeter.schema import EXAMPLES, FINDINGS, conform, metric_name
 from tiltmeter.study import NO_TOOLS, Settings

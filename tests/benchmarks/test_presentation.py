@@ -12,9 +12,9 @@ import pytest
 
 import tiltmeter as tm
 from support.wording import Wording
-from tiltmeter.benchmarks.display import WORDS
-from tiltmeter.benchmarks.presentation import MOST, NO_BASELINES, WIDEST
-from tiltmeter.benchmarks.suite import suite
+from tiltmeter.benchmarks._display import WORDS
+from tiltmeter.benchmarks._presentation import MOST, NO_BASELINES, WIDEST
+from tiltmeter.benchmarks._suite import suite
 from tiltmeter.blocks import (
     Block,
     Callout,
@@ -27,7 +27,7 @@ from tiltmeter.blocks import (
     Table,
     Text,
 )
-from tiltmeter.runs.presenting import RunsView
+from tiltmeter.runs._presenting import RunsView
 from tiltmeter.schema import EXAMPLES, FINDINGS, conform
 
 BlockKind = TypeVar("BlockKind")

@@ -21,7 +21,7 @@ from benchmarks.conftest import Ran
 from conftest import ROOT, Tiltmeter
 from support.simulated import running
 from support.true_tones import true_tones
-from tiltmeter.benchmarks.parts import builtin_part
+from tiltmeter.benchmarks._parts import builtin_part
 from tiltmeter.datasets import Library
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.runs import load
@@ -488,7 +488,7 @@ def test_a_run_killed_in_any_stage_is_completed_when_it_is_started_again(
     options = f"-m vllm/any --limit 8 -P roles=none,assistant --display none --base-url {address} --out"
     command = ["run", "benchmarks/g20", *options.split()]
     with subprocess.Popen(
-        [sys.executable, "-m", "tiltmeter.cli", *command, "run"],
+        [sys.executable, "-m", "tiltmeter", *command, "run"],
         cwd=tmp_path,
         env=environment,
         stderr=subprocess.DEVNULL,

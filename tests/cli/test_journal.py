@@ -16,7 +16,7 @@ from support.journals import NANO, dead_owner, failure, fill, key, row, rows_of
 from support.postgres import PASSWORD, database, postgres, postgres_server
 from tiltmeter import run
 from tiltmeter.engine import open_journal
-from tiltmeter.engine.journal import new_owner
+from tiltmeter.engine._journal import new_owner
 from tiltmeter.engine.upkeep import export_rows, import_rows
 
 __all__ = ["database", "postgres", "postgres_server"]

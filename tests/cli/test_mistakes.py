@@ -137,7 +137,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_can_be_continued(
     import subprocess
 
     done = subprocess.run(
-        [sys.executable, "-m", "tiltmeter.cli", "run", "genderbench/direct", *SIM],
+        [sys.executable, "-m", "tiltmeter", "run", "genderbench/direct", *SIM],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -487,7 +487,7 @@ def test_a_limit_in_percent_is_refused_and_identifiers_are_metrics(tiltmeter: Ti
 OWN_PROBE = """
 import polars as pl
 from tiltmeter.probes import Card, Metric, Probe, per_item
-from tiltmeter.probes.counting import rate
+from tiltmeter.probes._counting import rate
 from tiltmeter.readers import read_yes_no
 
 class Raise(Probe):

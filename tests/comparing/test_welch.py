@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t, ttest_ind
 
-from tiltmeter.comparing.welch import standard_errors, welch_p
+from tiltmeter.comparing._welch import standard_errors, welch_p
 
 
 def test_welch_p_is_that_of_scipy_for_two_samples() -> None:

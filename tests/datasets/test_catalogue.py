@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from support.data_sources import SAMPLE, Record, catalogue, record
 from tiltmeter.datasets import Entry, load_catalogue
-from tiltmeter.datasets.catalogue import HubSource, PackageSource, UrlSource
+from tiltmeter.datasets._catalogue import HubSource, PackageSource, UrlSource
 
 INVENTORIES = [
     f"gender_inventories/{who}/{gender}.txt"

@@ -13,9 +13,9 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from support.data_sources import catalogue, record
 from tiltmeter.datasets import Library, load_catalogue
-from tiltmeter.datasets.library import COPIES, MODELS
+from tiltmeter.datasets._library import COPIES, MODELS
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models import Completion, Message, Sampling, catalogued, create_model
+from tiltmeter.models import Completion, Message, Sampling, _catalogued as catalogued, create_model
 
 NAME = "SmolLM2-135M-Instruct"
 
@@ -129,6 +129,6 @@ def test_a_model_without_a_source_says_what_helps(tmp_path: Path, monkeypatch: p
 
 
 def test_options_are_those_of_local_models() -> None:
-    from tiltmeter.models import huggingface
+    from tiltmeter.models import _huggingface as huggingface
 
     assert catalogued.OPTIONS == huggingface.OPTIONS

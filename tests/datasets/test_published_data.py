@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from tiltmeter.datasets import Library, check, fetch_all
-from tiltmeter.datasets.catalogue import PackageSource
+from tiltmeter.datasets._catalogue import PackageSource
 
 
 @pytest.fixture(scope="module")

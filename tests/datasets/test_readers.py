@@ -12,7 +12,7 @@ from hypothesis import assume, given, strategies as st
 
 from support.data_sources import SAMPLE, MakeLibrary, record
 from tiltmeter.datasets import Library
-from tiltmeter.datasets.library import read_literal
+from tiltmeter.datasets._library import read_literal
 from tiltmeter.errors import InputError
 
 Reader = Callable[[str, bytes], Library]

@@ -10,17 +10,17 @@ import pytest
 
 from support.fingerprints import RESULTS, contents, digests, faults, numbers_of, recorded
 from support.recorded import recorded_findings
-from tiltmeter.associations import definitions as association_definitions
-from tiltmeter.benchmarks import definitions
-from tiltmeter.probes import definitions as probe_definitions, metrics
-from tiltmeter.probes.definitions import DEFAULT, GENDERBENCH
-from tiltmeter.probes.estimates import estimate_by_percentiles
-from tiltmeter.probes.genderbench import business_vocabulary, diversity_med_qa
-from tiltmeter.probes.listing import PROBES, load_probe
-from tiltmeter.probes.metrics import Band
-from tiltmeter.probes.suite import SUITE
-from tiltmeter.readers import genderbench
-from tiltmeter.runs.definitions import DEFINITIONS
+from tiltmeter.associations import _definitions as association_definitions
+from tiltmeter.benchmarks import _definitions as definitions
+from tiltmeter.probes import _definitions as probe_definitions, _metrics as metrics
+from tiltmeter.probes._definitions import DEFAULT, GENDERBENCH
+from tiltmeter.probes._estimates import estimate_by_percentiles
+from tiltmeter.probes._genderbench import business_vocabulary, diversity_med_qa
+from tiltmeter.probes._listing import PROBES, load_probe
+from tiltmeter.probes._metrics import Band
+from tiltmeter.probes._suite import SUITE
+from tiltmeter.readers import _genderbench as genderbench
+from tiltmeter.runs._definitions import DEFINITIONS
 
 Patch = pytest.MonkeyPatch
 

@@ -30,8 +30,8 @@ from support.misbehaving import MisbehavingServer
 from support.simulated import running
 from tiltmeter.exports import export
 from tiltmeter.models.sim import Dials, SimulatedModel
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.testing.simulated_server import learn_study
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.testing._simulated_server import learn_study
 
 pytestmark = pytest.mark.verify
 

@@ -15,7 +15,7 @@ import pytest
 
 from support.adder import Adder, add, run_of, sums
 from tiltmeter.engine import Display, Journal, Keys, Limits, Prices, Request, Snapshot, Tally, generate
-from tiltmeter.engine.generation import Generation
+from tiltmeter.engine._generation import Generation
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, ModelError, Sampling
 
@@ -158,7 +158,7 @@ def test_a_failure_of_every_request_is_one_sentence_before_all_are_tried(
     fewer_than: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tiltmeter.engine.rate_limit.NO_SERVER_AFTER", 0.3)
+    monkeypatch.setattr("tiltmeter.engine._rate_limit.NO_SERVER_AFTER", 0.3)
     model = failing(error, lambda prompt, nth: True, delay=0.01, endpoint="http://localhost:9")
     with pytest.raises(ProviderError, match=message):
         ask(model, count, journal)

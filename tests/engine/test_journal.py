@@ -10,7 +10,7 @@ import pytest
 from support.journals import dead_owner, failure, far_owner, key, row
 from support.programs import run_code
 from tiltmeter.engine import Journal, open_journal
-from tiltmeter.engine.journal import Owner, new_owner
+from tiltmeter.engine._journal import Owner, new_owner
 from tiltmeter.errors import InputError
 
 
@@ -66,7 +66,7 @@ def test_claims_elsewhere_pass_on_when_the_heart_stops(
 ) -> None:
     elsewhere, near = far_owner(), new_owner()
     either_journal.claim([key(1)], elsewhere)
-    monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
+    monkeypatch.setattr("tiltmeter.engine._journal.EXPIRY", 0.0)
     assert either_journal.claim([key(1)], near).awaited == {key(1)}
     either_journal.beat(elsewhere)
     assert either_journal.claim([key(1)], near).awaited == {key(1)}

@@ -16,10 +16,10 @@ from support.journals import rows_of
 from support.postgres import PostgresServer
 from support.programs import go_on, start_code
 from tiltmeter.engine import open_journal
-from tiltmeter.engine.database import SCHEMA, connect
+from tiltmeter.engine._database import SCHEMA, connect
 from tiltmeter.engine.upkeep import check, export_rows, import_rows, prune, repair, stats
 from tiltmeter.errors import InputError
-from tiltmeter.models.base import SERVED
+from tiltmeter.models._base import SERVED
 
 # The tables of the first schema. Never to be changed.
 SCHEMA_1 = """

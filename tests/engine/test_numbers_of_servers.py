@@ -15,10 +15,10 @@ import pytest
 from support import misbehaving as bad
 from support.journals import execute, fill, key, row, rows_of
 from support.misbehaving import Behaviour, MisbehavingServer
-from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal, rate_limit
+from tiltmeter.engine import Journal, Keys, Limits, Request, _rate_limit as rate_limit, generate, open_journal
 from tiltmeter.engine.upkeep import check, repair
 from tiltmeter.models import Completion, Message, Sampling, create_model
-from tiltmeter.models.base import MOST_TOKENS, NamedModel
+from tiltmeter.models._base import MOST_TOKENS, NamedModel
 
 REQUESTS = [Request((Message("user", f"prompt {number}"),)) for number in range(6)]
 GREEDY = Sampling(temperature=0.0)

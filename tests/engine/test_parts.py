@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from support.programs import run_code
 from support.wording import Wording
 from tiltmeter.engine import Keys, Limits, Prices, Snapshot, Tally, open_display
-from tiltmeter.engine.rate_limit import RateLimit, retry_delay
+from tiltmeter.engine._rate_limit import RateLimit, retry_delay
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError, Sampling
 

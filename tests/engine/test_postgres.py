@@ -15,7 +15,7 @@ from support.postgres import PASSWORD, PostgresServer
 from support.programs import run_code
 from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.engine import Journal, Row, open_journal
-from tiltmeter.engine.journal import new_owner
+from tiltmeter.engine._journal import new_owner
 from tiltmeter.errors import InputError
 
 ODD = ["tab\there", "line\nbreak\r\n", "\\N", "\\.", "back\\slash", "", "{NULL}", "quo\"te's"]
@@ -140,7 +140,7 @@ WRITERS = """
     from tiltmeter.engine import Limits, Request, generate, open_journal
     from tiltmeter.models import Message, Sampling, create_model
     import support.asked, sqlalchemy, psycopg, aiohttp
-    import tiltmeter.engine.generation
+    import tiltmeter.engine._generation
     where, folder = sys.argv[1:]
     children = []
     for number in range(16):

@@ -16,10 +16,10 @@ import pytest
 from support.journals import failure, far_owner, key, row
 from support.postgres import PASSWORD, PostgresServer
 from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal
-from tiltmeter.engine.journal import new_owner
+from tiltmeter.engine._journal import new_owner
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
-from tiltmeter.models.function import FunctionModel
+from tiltmeter.models._function import FunctionModel
 
 GREEDY = Sampling(temperature=0.0)
 COUNT = 400
@@ -81,7 +81,7 @@ def test_a_run_survives_a_server_that_is_killed_and_started_again(
 def test_a_server_that_stays_away_is_one_sentence(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 1.0)
+    monkeypatch.setattr("tiltmeter.engine._journal.PATIENCE", 1.0)
     requests: Counter[str] = Counter()
     with open_journal(database) as journal:
         with pytest.raises(InputError, match="committed answers are kept, run again to resume") as caught:
@@ -92,7 +92,7 @@ def test_a_server_that_stays_away_is_one_sentence(
         postgres.start()
         committed = journal.counts()["ok"]
         assert 0 < committed <= requests.total()
-        monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.5)  # the run could not give up its claims
+        monkeypatch.setattr("tiltmeter.engine._journal.EXPIRY", 0.5)  # the run could not give up its claims
         again: Counter[str] = Counter()
         tally, _ = ask(journal, slow_model(again, lambda: None))
         assert (tally.held, tally.answered, again.total()) == (
@@ -110,7 +110,7 @@ def test_claims_outlive_the_server_and_their_owner(
     with open_journal(database) as journal, open_journal(database) as second:
         journal.claim([key(1), key(2)], elsewhere)
         assert second.claim([key(1)], near).awaited == {key(1)}
-        monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
+        monkeypatch.setattr("tiltmeter.engine._journal.EXPIRY", 0.0)
         postgres.kill()
         postgres.start()
         # No process could see a heart beat while the server was away: watching begins again.
@@ -199,7 +199,7 @@ def test_claims_that_could_not_be_given_up_pass_on(
     with open_journal(database) as journal:
         journal.claim([key(1)], first_owner)
         with monkeypatch.context() as patched:
-            patched.setattr("tiltmeter.engine.journal.PATIENCE", 0.0)
+            patched.setattr("tiltmeter.engine._journal.PATIENCE", 0.0)
             end_connections(postgres, database)
             with pytest.raises(InputError, match="run again"):
                 journal.release(first_owner)
@@ -211,7 +211,7 @@ def test_permanent_errors_of_a_server_are_not_tried_again(
 ) -> None:
     with open_journal(database) as journal:
         postgres.execute("DROP TABLE claims", database.rpartition("/")[2])
-        monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 3600.0)  # trying again would be a hang
+        monkeypatch.setattr("tiltmeter.engine._journal.PATIENCE", 3600.0)  # trying again would be a hang
         with pytest.raises(InputError, match="the database reported"):
             journal.record([row(1)])
         assert journal.counts() == {

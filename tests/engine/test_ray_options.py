@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tiltmeter.engine import Engine, open_engine
-from tiltmeter.engine.ray_engine import RayOptions
+from tiltmeter.engine._ray_engine import RayOptions
 from tiltmeter.errors import InputError, ProviderError
 
 
@@ -78,6 +78,6 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Monk
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.engine.engines.find_spec", lambda name: None)
+    monkeypatch.setattr("tiltmeter.engine._engines.find_spec", lambda name: None)
     with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[ray\]"'), open_engine("ray"):
         pass

@@ -94,8 +94,8 @@ def test_a_wait_beyond_the_deadline_fails_one_prompt_and_not_the_others(wait: st
 def test_a_long_wait_of_one_prompt_is_tested_with_another(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.engine.rate_limit.LONGEST_PAUSE", 0.05)
-    monkeypatch.setattr("tiltmeter.engine.rate_limit._LONGEST_SLEEP", 0.02)
+    monkeypatch.setattr("tiltmeter.engine._rate_limit.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("tiltmeter.engine._rate_limit._LONGEST_SLEEP", 0.02)
     tally, order, _ = ask(
         lambda n, nth: bad.rate_limited(1) if (n, nth) == (0, 1) else "Yes", journal, max_connections=1
     )
@@ -161,7 +161,7 @@ def run_both(
 def test_a_model_that_is_always_throttled_is_left_until_the_others_are_done(
     prompts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.2)
+    monkeypatch.setattr("tiltmeter.runs._generating.PATIENCE", 0.2)
     run, order = run_both(
         prompts, lambda model, nth: bad.rate_limited(0.05) if model == "first" else "Yes", deadline=1.0
     )
@@ -177,7 +177,7 @@ def test_a_model_that_is_always_throttled_is_left_until_the_others_are_done(
 def test_a_model_that_was_left_is_continued_and_its_counts_are_added(
     prompts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.2)
+    monkeypatch.setattr("tiltmeter.runs._generating.PATIENCE", 0.2)
     asked_models: list[str] = []
 
     def script(model: str, nth: int) -> Behaviour | str:

@@ -117,7 +117,7 @@ def test_a_clock_that_jumps_back_and_forward_changes_nothing(tmp_path: Path, ask
 
 @pytest.mark.skipif(not lockless.works_here(), reason="needs the system calls of Linux on x86-64")
 def test_a_file_system_without_locks_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    cli, place = [sys.executable, "-m", "tiltmeter.cli"], ["--journal", str(tmp_path / "j.db")]
+    cli, place = [sys.executable, "-m", "tiltmeter"], ["--journal", str(tmp_path / "j.db")]
     run = [sys.executable, lockless.__file__, *cli, "run", "genderbench/direct", "-m", "sim/fair", *place]
     without = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert without.returncode == 2

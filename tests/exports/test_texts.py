@@ -16,11 +16,11 @@ from hypothesis import example, given, strategies as st
 from markdown_it import MarkdownIt
 
 from exports.conftest import exported
+from tiltmeter._sanitising import printable
 from tiltmeter.blocks import Column, Table
-from tiltmeter.reports.files import csv_table
-from tiltmeter.reports.latex import latex_text as latex
-from tiltmeter.reports.markdown import fenced, table as markdown_table, text as markdown
-from tiltmeter.sanitising import printable
+from tiltmeter.reports._files import csv_table
+from tiltmeter.reports._latex import latex_text as latex
+from tiltmeter.reports._markdown import fenced, table as markdown_table, text as markdown
 
 ACTIVE = [
     *"\\`*_{}[]<>&|~#$%^\"'-!@:\n a1é漢\u202e\u2028\0",

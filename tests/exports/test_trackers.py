@@ -14,7 +14,7 @@ import pytest
 
 from tiltmeter.errors import InputError
 from tiltmeter.exports import ExportRequest, export
-from tiltmeter.exports.trackers import tracked
+from tiltmeter.exports._trackers import tracked
 from tiltmeter.runs import load
 
 pytestmark = pytest.mark.verify

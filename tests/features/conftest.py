@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from support.minilm import minilm_folder
 from support.tiny_models import save_classifier
-from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+from tiltmeter.models._text_models import SentenceEncoder, TextClassifier
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from sklearn.metrics import silhouette_samples
 
 from features.conftest import Opener, Watched
 from tiltmeter.features import Clusters, cluster_texts
-from tiltmeter.features.clusters import partition, silhouette
-from tiltmeter.models.text_models import SentenceEncoder
+from tiltmeter.features._clusters import partition, silhouette
+from tiltmeter.models._text_models import SentenceEncoder
 
 pytestmark = pytest.mark.verify
 

@@ -20,7 +20,7 @@ from features.conftest import Opener
 from support.tiny_models import save_classifier
 from tiltmeter.errors import InputError
 from tiltmeter.features import Measured, measure_features, open_features
-from tiltmeter.features.kinds import vader_analyzer
+from tiltmeter.features._kinds import vader_analyzer
 
 torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
 

@@ -12,8 +12,8 @@ from support.tiny_models import save_classifier
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.features import FEATURES, Feature, measure_features, open_features
-from tiltmeter.models import weights
-from tiltmeter.runs.asking import RunTools
+from tiltmeter.models import _weights as weights
+from tiltmeter.runs._asking import RunTools
 from tiltmeter.study import NO_TOOLS, NotRun
 
 

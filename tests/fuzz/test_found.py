@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 
 from support.fuzzing import TARGETS, Target, examine
+from tiltmeter._files.yaml import yaml_of
+from tiltmeter._sanitising import redacted
 from tiltmeter.errors import InputError
-from tiltmeter.files.yaml import yaml_of
-from tiltmeter.sanitising import redacted
 
 _DEEP = b"[" * 100_000
 _LAUGHS = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from support.fuzzing import growth
-from tiltmeter.associations.extraction_words import extract
-from tiltmeter.associations.tables import STORIES
+from tiltmeter.associations._extraction_words import extract
+from tiltmeter.associations._tables import STORIES
 
 pytestmark = pytest.mark.verify
 

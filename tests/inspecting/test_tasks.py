@@ -223,7 +223,7 @@ def test_inspect_finds_the_tasks_by_the_entry_point(
 def test_an_error_in_parsing_reaches_every_answer_of_the_batch() -> None:
     code = (
         "import anyio\n"
-        "from tiltmeter.inspecting.tasks import _Batch\n"
+        "from tiltmeter.inspecting._tasks import _Batch\n"
         "def read(answers):\n    raise ValueError(f'{len(answers)} answers')\n"
         "batch, errors = _Batch(read), []\n"
         "async def read_one():\n"

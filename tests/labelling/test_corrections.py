@@ -13,8 +13,8 @@ from perf.studies.labelled_maxima import carry_out
 from perf import reading_errors
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.labelling.samples import draw_rows
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.labelling._samples import draw_rows
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.schema import LABELS, conform
 from tiltmeter.study import Settings
 

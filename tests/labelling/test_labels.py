@@ -13,10 +13,10 @@ from polars import col
 import tiltmeter as tm
 from conftest import Tiltmeter
 from tiltmeter.errors import InputError
-from tiltmeter.labelling.samples import add_labels, draw_rows, write_sample
-from tiltmeter.reports.files import csv_table
-from tiltmeter.runs.reading_quality import labels_of
-from tiltmeter.runs.stage_store import read_table
+from tiltmeter.labelling._samples import add_labels, draw_rows, write_sample
+from tiltmeter.reports._files import csv_table
+from tiltmeter.runs._reading_quality import labels_of
+from tiltmeter.runs._stage_store import read_table
 from tiltmeter.schema import StageTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")

@@ -17,11 +17,11 @@ from hypothesis import given, settings, strategies as st
 from support import misbehaving as mis
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
 from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal
-from tiltmeter.engine.upkeep.holdings import stats
+from tiltmeter.engine.upkeep._holdings import stats
 from tiltmeter.models import Completion, Message, ModelError, Sampling, create_model
-from tiltmeter.models.answer_shapes import AnswerError
-from tiltmeter.models.event_streams import joined_stream
-from tiltmeter.models.http import read_chat_answer
+from tiltmeter.models._answer_shapes import AnswerError
+from tiltmeter.models._event_streams import joined_stream
+from tiltmeter.models._http import read_chat_answer
 
 Outcome = Completion | ModelError
 PAID = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}

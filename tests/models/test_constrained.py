@@ -13,7 +13,7 @@ from support import misbehaving as mis
 from support.choosing import FORMS, FREE, choosing
 from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.models import Message, ModelError, Sampling, create_model
-from tiltmeter.models.base import ALLOWED
+from tiltmeter.models._base import ALLOWED
 
 LIST = ["no", "yes", "refuse"]
 

@@ -133,9 +133,9 @@ import tiltmeter.models
 tiltmeter.models.Model, tiltmeter.models.create_model, tiltmeter.models.ENDPOINTS
 heavy = {"torch", "transformers", "sentence_transformers", "numpy", "huggingface_hub", "sqlalchemy"}
 assert not (heavy | {"aiohttp", "polars", "pydantic_core", "any_llm"}) & set(sys.modules)
-import tiltmeter.models.huggingface
+import tiltmeter.models._huggingface
 assert not heavy & set(sys.modules)
-import tiltmeter.models.text_models
+import tiltmeter.models._text_models
 assert not (heavy - {"numpy"}) & set(sys.modules)
 """
     run_code(code)

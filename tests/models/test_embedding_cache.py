@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from support.programs import start_code
 from tiltmeter.errors import InputError
-from tiltmeter.models.text_models import RowCache, TextStore, text_keys
+from tiltmeter.models._text_models import RowCache, TextStore, text_keys
 
 
 def lengths(texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
@@ -114,7 +114,7 @@ def test_a_cache_in_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> N
 WRITER = """
     import sys
     from pathlib import Path
-    from tiltmeter.models.text_models import TextStore
+    from tiltmeter.models._text_models import TextStore
     store = TextStore(Path(sys.argv[1]))
     for start in range(0, 2000, 100):
         store.write((f"{number}".encode(), b"v" * 40) for number in range(start, start + 150))

@@ -16,12 +16,12 @@ from aiohttp import web
 
 from support import misbehaving as mis
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
+from tiltmeter._sanitising import redacted
 from tiltmeter.engine import Journal, Limits, Request, generate
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
-from tiltmeter.models.connections import is_loopback
-from tiltmeter.models.endpoints import base_of, complaint_in, rejects_system_messages
-from tiltmeter.sanitising import redacted
+from tiltmeter.models._connections import is_loopback
+from tiltmeter.models._endpoints import base_of, complaint_in, rejects_system_messages
 
 ASKED = Message("user", "Who?")
 SYSTEM = Message("system", "Be brief.")

@@ -11,8 +11,8 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.models.endpoints import clean, model_error, read_complaint
-from tiltmeter.models.thinking import split_thinking
+from tiltmeter.models._endpoints import clean, model_error, read_complaint
+from tiltmeter.models._thinking import split_thinking
 
 
 @given(st.text())

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tiltmeter.models import Message, create_model, model_of
-from tiltmeter.models.function import digest_of
-from tiltmeter.models.prompts import seed_of
-from tiltmeter.models.text_models import text_keys
+from tiltmeter.models._function import digest_of
+from tiltmeter.models._prompts import seed_of
+from tiltmeter.models._text_models import text_keys
 
 FUNCTIONS = '''"""Functions whose fingerprints are pinned."""
 

@@ -14,11 +14,11 @@ import pytest
 
 import tiltmeter as tm
 from support.analysing import analyse, prompts
-from tiltmeter.engine.generation import outcome_of
+from tiltmeter.engine._generation import outcome_of
 from tiltmeter.models import Completion, Message, ModelError, Sampling
-from tiltmeter.models.endpoints import clean
-from tiltmeter.models.function import model_of
-from tiltmeter.models.key_masking import column_without_keys
+from tiltmeter.models._endpoints import clean
+from tiltmeter.models._function import model_of
+from tiltmeter.models._key_masking import column_without_keys
 
 KEY = "sk-attack/SECRET+KEY.0123456789"
 

@@ -246,7 +246,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("case", FAILURES)
 async def test_a_failure_has_kind_scope_and_message(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.models.http.LARGEST_BODY", 1 << 20)
+    monkeypatch.setattr("tiltmeter.models._http.LARGEST_BODY", 1 << 20)
     behaviour, kind, scope, message = FAILURES[case]
     error = await failure_of(behaviour, max_tokens=9)
     assert (error.kind, error.scope) == (kind, scope)

@@ -17,8 +17,8 @@ import pytest
 
 from support.tiny_models import save_chat_model, save_classifier, save_encoder
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models import text_models
-from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+from tiltmeter.models import _text_models as text_models
+from tiltmeter.models._text_models import SentenceEncoder, TextClassifier
 
 torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
 

@@ -17,7 +17,7 @@ from support.definitions import probe_definition
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import read_published
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.schema import NAMED
 from tiltmeter.study import Settings
 

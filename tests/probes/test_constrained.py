@@ -11,11 +11,11 @@ from probes.conftest import dials
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
-from tiltmeter.models.base import ALLOWED
-from tiltmeter.probes.constrained import ALLOWED_RULE, FORMERLY, REFUSALS, allow, refusal_beside
-from tiltmeter.probes.definitions import GENDERBENCH
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.suite import SUITE
+from tiltmeter.models._base import ALLOWED
+from tiltmeter.probes._constrained import ALLOWED_RULE, FORMERLY, REFUSALS, allow, refusal_beside
+from tiltmeter.probes._definitions import GENDERBENCH
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.probes._suite import SUITE
 from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.schema import WITH_CONSTRAINED
 from tiltmeter.study import Settings

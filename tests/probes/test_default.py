@@ -12,9 +12,9 @@ from probes.conftest import Analysed, Designs, Measured, dials
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
 from tiltmeter.models import Sampling
-from tiltmeter.probes.genderbench import business_vocabulary
-from tiltmeter.probes.genderbench.direct import Direct
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._genderbench import business_vocabulary
+from tiltmeter.probes._genderbench.direct import Direct
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.schema import NAMED
 from tiltmeter.study import NO_TOOLS, Settings, Study, Tools
 from tiltmeter.testing import check_probe

@@ -15,8 +15,8 @@ import pytest
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
-from tiltmeter.probes.definitions import GENDERBENCH
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._definitions import GENDERBENCH
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.schema import EXAMPLES
 from tiltmeter.study import Settings
 

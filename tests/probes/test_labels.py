@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from probes.conftest import WITH_GOLDEN, Designs, Golden, Measured
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 
 
 @pytest.mark.verify

@@ -9,7 +9,7 @@ from perf.studies.few_items import carry_out
 from probes.conftest import dials
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
 

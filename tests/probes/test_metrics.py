@@ -12,12 +12,12 @@ import pytest
 
 import tiltmeter as tm
 from probes.conftest import WITH_GOLDEN, Analysed, Designs, Golden, Measured, Synthetic, original_name
-from tiltmeter.associations.definitions import PAPER
+from tiltmeter.associations._definitions import PAPER
 from tiltmeter.blocks import MARKS
 from tiltmeter.errors import InputError
 from tiltmeter.probes import Probe
-from tiltmeter.probes.definitions import GENDERBENCH
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._definitions import GENDERBENCH
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
 SYNTHETIC = (

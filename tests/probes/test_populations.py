@@ -12,9 +12,9 @@ from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.simulation import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
-from tiltmeter.runs.resolving import resolve
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.probes._simulation import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
+from tiltmeter.runs._resolving import resolve
 from tiltmeter.study import Settings
 
 

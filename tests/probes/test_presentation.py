@@ -29,9 +29,9 @@ from tiltmeter.blocks import (
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import normalised_block
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.runs.listings import STUDIES
-from tiltmeter.runs.shared_tables import with_q
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.runs._listings import STUDIES
+from tiltmeter.runs._shared_tables import with_q
 from tiltmeter.schema import EXAMPLES, FINDINGS
 from tiltmeter.study import Settings
 

@@ -13,8 +13,8 @@ import pytest
 from support.published import ORDER, scaled, touched
 from tiltmeter.errors import InputError
 from tiltmeter.probes import SUITE, Metric, average_note, normalised_table, read_published
-from tiltmeter.probes.definitions import GENDERBENCH
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._definitions import GENDERBENCH
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.schema import FINDINGS, GRADES
 
 

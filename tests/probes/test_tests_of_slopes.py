@@ -11,8 +11,8 @@ import pytest
 
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.metrics import Metric
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.probes._metrics import Metric
 from tiltmeter.study import Settings
 
 pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes

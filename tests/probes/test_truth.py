@@ -10,7 +10,7 @@ from perf.studies.probe_coverage import carry_out
 
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
 SETTINGS = Settings(limit=ItemLimit(300), resamples=200, params={"wording": "plain"})

@@ -12,10 +12,10 @@ from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.designs.wordings import placeholders, wordings
 from tiltmeter.errors import InputError
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 from tiltmeter.study import Settings
 
-HOME = ROOT / "src" / "tiltmeter" / "probes" / "genderbench" / "wordings.yaml"
+HOME = ROOT / "src" / "tiltmeter" / "probes" / "_genderbench" / "wordings.yaml"
 
 NAMES = PROBES.names()
 

@@ -22,7 +22,7 @@ from nltk.tokenize import NLTKWordTokenizer
 from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
 from tiltmeter.datasets import DataUnavailable, Library
-from tiltmeter.readers import genderbench
+from tiltmeter.readers import _genderbench as genderbench
 
 EMOTIONS = (
     "anger", "disgust", "fear", "guilt", "joy", "sadness", "shame",

@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.readers.grammar import sentences, speech, tag, tokens
+from tiltmeter.readers._grammar import sentences, speech, tag, tokens
 
 
 def _words(text: str) -> list[str]:
@@ -88,6 +88,6 @@ def test_any_text_can_be_taken_apart(text: str) -> None:
 
 
 def test_the_tagger_is_loaded_on_first_use_only() -> None:
-    modules = "tiltmeter.readers.grammar, tiltmeter.associations.extraction_words"
+    modules = "tiltmeter.readers._grammar, tiltmeter.associations._extraction_words"
     code = f"import sys, {modules}; sys.exit('HanTa' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

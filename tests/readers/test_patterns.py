@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from tiltmeter import readers
-from tiltmeter.readers.normalising import Pattern, ascii_text, lowered, plain, rewritten, tables
-from tiltmeter.readers.options import marked
+from tiltmeter.readers._normalising import Pattern, ascii_text, lowered, plain, rewritten, tables
+from tiltmeter.readers._options import marked
 
 FILES = sorted(path.stem for path in (Path(readers.__file__).parent / "data").glob("*.yaml"))
 OPTIONS = {

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter.probes.listing import PROBES
+from tiltmeter.probes._listing import PROBES
 
 REPLIES = Path(__file__).parent / "weak_model_replies.jsonl"
 RIGHT = {"A": 0.99, "B": 0.96, "C": 0.95, "D": 0.93, "E": 0.9, "F": 0.88}

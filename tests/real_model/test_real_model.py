@@ -14,8 +14,8 @@ import pytest
 import tiltmeter as tm
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Model, create_model
-from tiltmeter.probes.listing import PROBES
-from tiltmeter.probes.suite import SUITE
+from tiltmeter.probes._listing import PROBES
+from tiltmeter.probes._suite import SUITE
 from tiltmeter.readers.outcomes import OUTCOMES
 
 pytestmark = [pytest.mark.verify, pytest.mark.real_model]

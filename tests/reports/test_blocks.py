@@ -14,7 +14,7 @@ from support.block_cases import ABOUT, CASES, hostile, seen
 from tiltmeter.blocks import Bars, Block, Column, Details, Dots, Heatmap, Intervals, Table, Text
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Report, as_html, as_latex, as_markdown, print_blocks, write_charts, write_page
-from tiltmeter.reports.charts import PAINTS, chart_of, paint_rules, svg
+from tiltmeter.reports._charts import PAINTS, chart_of, paint_rules, svg
 
 
 def _page(blocks: list[Block], folder: Path) -> str:

@@ -14,7 +14,7 @@ from conftest import Tiltmeter
 from support.block_cases import ABOUT, CASES, EVIL, hostile
 from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Heatmap
 from tiltmeter.reports import Report, write_page
-from tiltmeter.reports.charts import tier_colour
+from tiltmeter.reports._charts import tier_colour
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: the page is not opened in a browser")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.block_cases import CASES
+from tiltmeter._sanitising import printable, redacted
 from tiltmeter.blocks import Chart
 from tiltmeter.reports import size
-from tiltmeter.reports.words import contrast, numbers_of
-from tiltmeter.sanitising import printable, redacted
+from tiltmeter.reports._words import contrast, numbers_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from support.analysing import analyse, prompts
 from tiltmeter.errors import InputError
-from tiltmeter.importing.batch_outputs import read_batch_output
+from tiltmeter.importing._batch_outputs import read_batch_output
 
 pytestmark = pytest.mark.usefixtures("workplace")
 

@@ -13,8 +13,8 @@ import pytest
 import tiltmeter as tm
 from conftest import Tiltmeter
 from support.analysing import analyse
+from tiltmeter._files.reading import table_of
 from tiltmeter.errors import InputError
-from tiltmeter.files.reading import table_of
 
 pytestmark = pytest.mark.usefixtures("workplace")
 

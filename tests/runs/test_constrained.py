@@ -17,7 +17,7 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from support.choosing import FORMS, FREE, allowed_in, choice_of, choosing
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
-from tiltmeter.app.live_progress import ModelProgress, Watcher
+from tiltmeter._app.live_progress import ModelProgress, Watcher
 from tiltmeter.engine import Keys
 from tiltmeter.models import Completion, Message, Sampling
 from tiltmeter.schema import WITH_CONSTRAINED
@@ -421,7 +421,7 @@ def test_few_prompts_are_a_caveat_if_some_are_refused(
 
 
 OWN_PROBE = """
-from tiltmeter.probes.genderbench.direct import PROBE
+from tiltmeter.probes._genderbench.direct import PROBE
 
 class Own(type(PROBE)):
     name = "own"

@@ -29,8 +29,8 @@ from support.misbehaving import (
     status,
 )
 from tiltmeter.models import Sampling
-from tiltmeter.models.thinking_models import thinks, with_room_to_think
-from tiltmeter.runs import first_responses
+from tiltmeter.models._thinking_models import thinks, with_room_to_think
+from tiltmeter.runs import _first_responses as first_responses
 
 pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
 
@@ -523,7 +523,7 @@ def test_several_models_wait_once_for_one_that_is_throttled(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The waiting time for a model includes that for its first responses."""
-    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.5)
+    monkeypatch.setattr("tiltmeter.runs._generating.PATIENCE", 0.5)
     order: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -545,7 +545,7 @@ def test_several_models_wait_once_for_one_that_is_throttled(
 def test_several_models_do_not_wait_for_one_that_is_throttled_at_the_raised_limit(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.runs.generating.PATIENCE", 0.5)
+    monkeypatch.setattr("tiltmeter.runs._generating.PATIENCE", 0.5)
     order: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -676,7 +676,7 @@ def test_one_prompt_that_is_always_throttled_does_not_hold_up_the_others(
     prompts: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other responses are requested after PATIENCE, before the deadline of the prompt."""
-    monkeypatch.setattr("tiltmeter.runs.first_responses.PATIENCE", 1.0)
+    monkeypatch.setattr("tiltmeter.runs._first_responses.PATIENCE", 1.0)
     stuck: list[str] = []
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:

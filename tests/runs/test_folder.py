@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import tiltmeter
-from tiltmeter.app.known_runs_page import list_runs
+from tiltmeter._app.known_runs_page import list_runs
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder, known_runs, load
 

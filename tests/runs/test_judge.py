@@ -16,7 +16,7 @@ from tiltmeter.engine import Limits
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
 from tiltmeter.runs import Asking, Judging, resolve
-from tiltmeter.runs.asking import Asker, RunJudge
+from tiltmeter.runs._asking import Asker, RunJudge
 from tiltmeter.study import Study
 
 SCHEMA = {

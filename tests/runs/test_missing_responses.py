@@ -14,7 +14,7 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of, server_error, status
 from tiltmeter.errors import ProviderError
-from tiltmeter.runs.long_prompts import too_long_words
+from tiltmeter.runs._long_prompts import too_long_words
 
 pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
 

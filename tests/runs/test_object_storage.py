@@ -21,12 +21,12 @@ from conftest import Tiltmeter
 from support import small_runs
 from support.object_store import ObjectStore, object_store
 from support.small_runs import TABLES, about, fill
-from tiltmeter.cli.application import app
+from tiltmeter._cli.application import app
+from tiltmeter._files.paths import sha256
 from tiltmeter.errors import InputError
 from tiltmeter.exports import export
-from tiltmeter.files.paths import sha256
-from tiltmeter.runs import Run, folder_to_fill, known_runs, load, remote
-from tiltmeter.runs.places import place_of, runs_root
+from tiltmeter.runs import Run, _remote as remote, folder_to_fill, known_runs, load
+from tiltmeter.runs._places import place_of, runs_root
 
 BEING_WRITTEN = "being written"
 

@@ -18,7 +18,7 @@ import tiltmeter as tm
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Sampling
 from tiltmeter.models.sim import Dials, SimulatedModel
-from tiltmeter.runs.listings import STUDIES
+from tiltmeter.runs._listings import STUDIES
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -52,7 +52,7 @@ def test_the_headline_of_a_largest_gap_names_the_groups_at_its_ends(
 @pytest.mark.parametrize("terminal", [True, False])
 def test_slow_steps_are_named_on_a_terminal_only(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Output that a program reads must not depend on the speed of the machine."""
-    monkeypatch.setattr("tiltmeter.runs.clock.PATIENCE", 0.0)
+    monkeypatch.setattr("tiltmeter.runs._clock.PATIENCE", 0.0)
     written = io.StringIO()
     written.isatty = lambda: terminal  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", written)

@@ -9,7 +9,7 @@ import yaml
 
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
-from tiltmeter.probes.definitions import GENDERBENCH
+from tiltmeter.probes._definitions import GENDERBENCH
 from tiltmeter.runs import resolve
 
 

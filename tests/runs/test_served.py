@@ -14,10 +14,10 @@ import tiltmeter as tm
 from support.misbehaving import Behaviour, MisbehavingServer, prompt_of, status
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
-from tiltmeter.models.base import SERVED
-from tiltmeter.models.served import is_another_model
-from tiltmeter.runs.asking import Asking, RunJudge
-from tiltmeter.runs.served import served_sentences
+from tiltmeter.models._base import SERVED
+from tiltmeter.models._served import is_another_model
+from tiltmeter.runs._asking import Asking, RunJudge
+from tiltmeter.runs._served import served_sentences
 
 pytestmark = [pytest.mark.usefixtures("workplace"), pytest.mark.filterwarnings("ignore::tiltmeter.Caveat")]
 

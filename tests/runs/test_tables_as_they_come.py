@@ -12,10 +12,10 @@ import pytest
 import tiltmeter as tm
 from conftest import Tiltmeter
 from support.analysing import analyse, prompts
+from tiltmeter._files.reading import table_of
+from tiltmeter._files.tables import dates_among
 from tiltmeter.errors import InputError
-from tiltmeter.files.reading import table_of
-from tiltmeter.files.tables import dates_among
-from tiltmeter.importing.response_tables import TextColumns, read_texts
+from tiltmeter.importing._response_tables import TextColumns, read_texts
 
 pytestmark = pytest.mark.usefixtures("workplace")
 

@@ -39,7 +39,7 @@ def test_one_thread_and_four_give_the_same_tables(
             "POLARS_MAX_THREADS": threads,
             "TILTMETER_RUNS": str(tmp_path / f"runs-{threads}"),
         }
-        command = [sys.executable, "-m", "tiltmeter.cli", *arguments]
+        command = [sys.executable, "-m", "tiltmeter", *arguments]
         subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=300)
     with_one = tmp_path / "threads-1"
     with_four = tmp_path / "threads-4"

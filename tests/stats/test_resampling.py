@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tiltmeter.stats import replayed_totals, resampled_totals, resampling, swapped_totals
+from tiltmeter.stats import _resampling as resampling, replayed_totals, resampled_totals, swapped_totals
 
 
 @given(st.integers(1, 60), st.integers(0, 2**40))

@@ -18,7 +18,7 @@ from tiltmeter.stats import (
     standards,
     summarise,
 )
-from tiltmeter.stats.arithmetic import sorted_quantile
+from tiltmeter.stats._arithmetic import sorted_quantile
 
 Floats = NDArray[np.float64]
 value = st.one_of(

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tiltmeter.engine import Display, Journal, Limits, Prices, Request
-from tiltmeter.engine.generation import Generation
+from tiltmeter.engine._generation import Generation
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 
 Script = Callable[[str, int], Completion | ModelError]

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter.benchmarks.tables import BENCHMARK
+from tiltmeter.benchmarks._tables import BENCHMARK
 
 __all__ = ["benchmark"]
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tiltmeter.cli import main
+from tiltmeter._cli import main
 
 TIMEOUT = 300.0
 OWN = ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
@@ -64,7 +64,7 @@ def call(
         for name in changed
     ):
         return _here(arguments, folder, environment)
-    command = [sys.executable, "-m", "tiltmeter.cli", *arguments]
+    command = [sys.executable, "-m", "tiltmeter", *arguments]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
@@ -76,7 +76,7 @@ def begin(
     """Begin the command in a process of its own; its output goes to pipes unless `streams` say otherwise."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
     return subprocess.Popen(
-        [sys.executable, "-m", "tiltmeter.cli", *arguments], cwd=folder, env=environment, text=True, **streams
+        [sys.executable, "-m", "tiltmeter", *arguments], cwd=folder, env=environment, text=True, **streams
     )
 
 

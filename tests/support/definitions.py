@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tiltmeter.associations import definitions as association_definitions
-from tiltmeter.benchmarks import definitions as benchmark_definitions
+from tiltmeter.associations import _definitions as association_definitions
+from tiltmeter.benchmarks import _definitions as benchmark_definitions
 from tiltmeter.definitions import of_method
-from tiltmeter.probes import definitions as probe_definitions
-from tiltmeter.runs.definitions import definition_named
+from tiltmeter.probes import _definitions as probe_definitions
+from tiltmeter.runs._definitions import definition_named
 
 
 def probe_definition(name: str) -> probe_definitions.ProbeDefinition:

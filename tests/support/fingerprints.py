@@ -38,30 +38,36 @@ import yaml
 import tiltmeter
 from support.recorded import STUDIES, answers_of, recorded_findings
 from support.recorded_differences import KEYS, comparable
-from tiltmeter.associations import definitions as association_definitions, families
-from tiltmeter.associations.significance import counts as association_counts
-from tiltmeter.benchmarks import definitions
+from tiltmeter.associations import _definitions as association_definitions, _families as families
+from tiltmeter.associations._significance import counts as association_counts
+from tiltmeter.benchmarks import _definitions as definitions
 from tiltmeter.datasets import Library
-from tiltmeter.probes import corrections, definitions as probe_definitions, estimates, metrics, sources
-from tiltmeter.probes.genderbench import (
+from tiltmeter.probes import (
+    _corrections as corrections,
+    _definitions as probe_definitions,
+    _estimates as estimates,
+    _metrics as metrics,
+    _sources as sources,
+)
+from tiltmeter.probes._genderbench import (
     bbq,
     business_vocabulary,
     discrimination_tamkin,
     diversity_med_qa,
     hiring_an,
 )
-from tiltmeter.probes.listing import load_probe
-from tiltmeter.probes.parts import Probe
-from tiltmeter.probes.suite import SUITE
-from tiltmeter.readers import genderbench
-from tiltmeter.runs.definitions import DEFINITIONS
+from tiltmeter.probes._listing import load_probe
+from tiltmeter.probes._parts import Probe
+from tiltmeter.probes._suite import SUITE
+from tiltmeter.readers import _genderbench as genderbench
+from tiltmeter.runs._definitions import DEFINITIONS
 
 RECORDED = Path(__file__).parent.parent / "definitions" / "fingerprints.yaml"
 HOME = Path(tiltmeter.__file__).parent
 VERSIONS = {
-    "probes": "src/tiltmeter/probes/definitions.py",
-    "associations": "src/tiltmeter/associations/definitions.py",
-    "benchmarks": "src/tiltmeter/benchmarks/definitions.py",
+    "probes": "src/tiltmeter/probes/_definitions.py",
+    "associations": "src/tiltmeter/associations/_definitions.py",
+    "benchmarks": "src/tiltmeter/benchmarks/_definitions.py",
 }
 """The file with the versions of each method's definitions."""
 DEFAULT_ONLY = ("further_opposites", "opposed_prefixes", "numbers")

@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import select, text
 
 from tiltmeter.engine import Row, open_journal
-from tiltmeter.engine.database import completions, connect
-from tiltmeter.engine.journal import Owner, new_owner
+from tiltmeter.engine._database import completions, connect
+from tiltmeter.engine._journal import Owner, new_owner
 
 NANO = "openai/gpt-nano@https://api.openai.com/v1"
 SIM = "sim/mild bias=0.1"

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter.files.paths import sha256
+from tiltmeter._files.paths import sha256
 from tiltmeter.runs import Run, load
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tiltmeter.models.sim import SimulatedModel
-from tiltmeter.testing.simulated_server import SimulatedServer, learn_study
+from tiltmeter.testing._simulated_server import SimulatedServer, learn_study
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from tiltmeter.benchmarks.simulation import planted_tones
+from tiltmeter.benchmarks._simulation import planted_tones
 from tiltmeter.models.sim import tone_texts
 
 Values = NDArray[np.float64]

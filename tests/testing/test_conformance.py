@@ -18,11 +18,11 @@ from support.misbehaving import MisbehavingServer
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
-from tiltmeter.models.base import ALLOWED
-from tiltmeter.models.function import create as create_function
-from tiltmeter.models.http import create as create_http
+from tiltmeter.models._base import ALLOWED
+from tiltmeter.models._function import create as create_function
+from tiltmeter.models._http import create as create_http
 from tiltmeter.models.sim import create as create_sim
-from tiltmeter.probes.genderbench.inventories import Inventories
+from tiltmeter.probes._genderbench.inventories import Inventories
 from tiltmeter.stats import STATISTICS, Sample, Statistic
 from tiltmeter.study import NO_TOOLS, Settings, Tools
 from tiltmeter.testing import check_feature, check_probe, check_provider, check_statistic

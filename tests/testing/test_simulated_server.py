@@ -19,7 +19,7 @@ from support.simulated import running
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.models.sim import SimulatedModel, create
-from tiltmeter.testing.simulated_server import SimulatedServer
+from tiltmeter.testing._simulated_server import SimulatedServer
 
 PROMPT = "Who was late?\n(a) The man\n(b) Not known\n(c) The woman"
 

@@ -15,9 +15,9 @@ from typing import Final, Literal
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
-from tiltmeter.associations.tables import ASSOCIATIONS
+from tiltmeter._quantities import confidence, interval, number, quantity
+from tiltmeter.associations._tables import ASSOCIATIONS
 from tiltmeter.blocks import Column, Table
-from tiltmeter.quantities import confidence, interval, number, quantity
 from tiltmeter.schema import Schema, beside, conform
 from tiltmeter.study import MethodTable, ReportView
 

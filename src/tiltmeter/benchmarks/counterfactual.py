@@ -16,8 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import DataFrame, Float64, Int64, Series, String, col
 
-from tiltmeter.arrays import Floats, Index
-from tiltmeter.benchmarks.inference import (
+from tiltmeter._arrays import Floats, Index
+from tiltmeter.benchmarks._inference import (
     ONE_PROMPT,
     Bounds,
     Inference,
@@ -32,7 +32,7 @@ from tiltmeter.benchmarks.inference import (
     toxicity,
     unit_scores,
 )
-from tiltmeter.benchmarks.word_company import cooccurrence_bias, default_words, stereotypical_associations
+from tiltmeter.benchmarks._word_company import cooccurrence_bias, default_words, stereotypical_associations
 from tiltmeter.errors import InputError
 from tiltmeter.schema import q_values
 from tiltmeter.stats import ratio
@@ -485,7 +485,7 @@ def _similarities(
 ) -> dict[str, _Compare]:
     """Return the function of each similarity metric; cosine only with an encoder."""
     from tiltmeter.features import bleu, cosine, mask_words, rouge_l
-    from tiltmeter.features.scoring import number_texts
+    from tiltmeter.features._scoring import number_texts
 
     functions: dict[str, _Compare] = {}
     if encoder is not None:

@@ -11,18 +11,18 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Expr, Float64, Series, String, col, lit, when
 
-from tiltmeter.arrays import Objects
-from tiltmeter.benchmarks.computation import Computed, GroupEstimates, compute
-from tiltmeter.benchmarks.definitions import (
+from tiltmeter._arrays import Objects
+from tiltmeter.benchmarks._computation import Computed, GroupEstimates, compute
+from tiltmeter.benchmarks._definitions import (
     DEFAULT,
     DEFAULT_STATISTICS,
     FOUR_FIFTHS,
     BenchmarkDefinition,
     find_statistics,
 )
-from tiltmeter.benchmarks.group_comparisons import Comparisons
-from tiltmeter.benchmarks.inference import check_columns, check_resampling
-from tiltmeter.benchmarks.layouts import (
+from tiltmeter.benchmarks._group_comparisons import Comparisons
+from tiltmeter.benchmarks._inference import check_columns, check_resampling
+from tiltmeter.benchmarks._layouts import (
     NO_KINDS,
     ColumnKinds,
     as_observed,
@@ -31,7 +31,7 @@ from tiltmeter.benchmarks.layouts import (
     ranks,
     together,
 )
-from tiltmeter.benchmarks.summaries import (
+from tiltmeter.benchmarks._summaries import (
     FEWEST_VALUES,
     SummaryRequest,
     group_intervals,
@@ -51,7 +51,7 @@ from tiltmeter.stats import (
     benjamini_hochberg,
     original_verdicts,
 )
-from tiltmeter.stats.disparity import LARGEST, SMALLEST
+from tiltmeter.stats._disparity import LARGEST, SMALLEST
 
 __all__ = [
     "DEFAULT_STATISTICS",

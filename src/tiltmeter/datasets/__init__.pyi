@@ -1,5 +1,5 @@
-from .catalogue import Catalogue as Catalogue, Entry as Entry, load_catalogue as load_catalogue
-from .inventory import (
+from ._catalogue import Catalogue as Catalogue, Entry as Entry, load_catalogue as load_catalogue
+from ._inventory import (
     Copy as Copy,
     Fetched as Fetched,
     check as check,
@@ -8,7 +8,7 @@ from .inventory import (
     notice as notice,
     status as status,
 )
-from .library import (
+from ._library import (
     ENCODERS as ENCODERS,
     DataUnavailable as DataUnavailable,
     Library as Library,

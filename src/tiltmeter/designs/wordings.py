@@ -11,8 +11,8 @@ from typing import Any, Final
 import polars as pl
 from polars import Expr, col, lit
 
+from tiltmeter._files.yaml import read_yaml
 from tiltmeter.errors import InputError, check_known, did_you_mean
-from tiltmeter.files.yaml import read_yaml
 
 Wording = Mapping[str, str]
 """The templates of one wording, by role ("prompt", "persona", ...)."""

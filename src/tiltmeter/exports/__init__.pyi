@@ -1,2 +1,2 @@
-from .exporting import FORMATS as FORMATS, Format as Format, export as export
-from .requests import ExportRequest as ExportRequest
+from ._exporting import FORMATS as FORMATS, Format as Format, export as export
+from ._requests import ExportRequest as ExportRequest

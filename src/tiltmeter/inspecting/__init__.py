@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from tiltmeter.inspecting.tasks import probe_task
+    from tiltmeter.inspecting._tasks import probe_task
 
 __all__ = ["probe_task"]
 
 INSTALLED: bool = find_spec("inspect_ai") is not None
 
 if INSTALLED:
-    import_module("tiltmeter.inspecting.tasks")
+    import_module("tiltmeter.inspecting._tasks")
 
 
 def __getattr__(name: str) -> Any:
@@ -30,4 +30,4 @@ def __getattr__(name: str) -> Any:
         raise InputError(
             'Inspect tasks require a package that is not installed: pip install "tiltmeter[inspect]"'
         )
-    return getattr(import_module("tiltmeter.inspecting.tasks"), name)
+    return getattr(import_module("tiltmeter.inspecting._tasks"), name)

@@ -19,18 +19,18 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.arrays import Floats, Integers
+from tiltmeter._arrays import Floats, Integers
+from tiltmeter._files.tables import ROW, UserTable, read_user_table
 from tiltmeter.errors import InputError
-from tiltmeter.files.tables import ROW, UserTable, read_user_table
-from tiltmeter.labelling import sheets
-from tiltmeter.schema import beside
+from tiltmeter.labelling import _sheets as sheets
+from tiltmeter.schema import Schema, beside
 
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 2_000
 SEED: Final = 123
 JACKKNIFE_GROUPS: Final = 200
 
-FIGURES: Final = {
+FIGURES: Final[Schema] = {
     "step": String,  # "extraction", "decomposition", "unifying" or "exclusivity"
     "metric": String,
     "estimate": Float64,  # recomputed; null if the sample does not allow it
@@ -43,7 +43,7 @@ FIGURES: Final = {
 }
 """Columns of the figures of a sample."""
 
-DISAGREEMENTS: Final = {
+DISAGREEMENTS: Final[Schema] = {
     "row": Int64,  # row of the sheet; the header is row 1
     "about": String,  # the concept of a decision; null for a story or the whole sample
     "step": String,
@@ -95,7 +95,7 @@ class _Figure:
 def score_sample(path: Path, *, concepts: Path | None = None) -> SampleScores:
     r"""Compute the accuracy figures of an annotated sample, with intervals.
 
-    The columns determine the kind of the sample (see `tiltmeter.labelling.sheets`). Scores that are recorded
+    The columns determine the kind of the sample (see `tiltmeter.labelling._sheets`). Scores that are recorded
     in a released sheet are compared with the recomputed ones.
 
     Parameters

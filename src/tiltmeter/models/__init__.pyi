@@ -1,4 +1,4 @@
-from .base import (
+from ._base import (
     Classifier as Classifier,
     Completion as Completion,
     Encoder as Encoder,
@@ -7,13 +7,13 @@ from .base import (
     ModelError as ModelError,
     Sampling as Sampling,
 )
-from .endpoints import ENDPOINTS as ENDPOINTS, Endpoint as Endpoint
-from .function import model_of as model_of
-from .options import refuse_secrets as refuse_secrets
-from .providers import (
+from ._endpoints import ENDPOINTS as ENDPOINTS, Endpoint as Endpoint
+from ._function import model_of as model_of
+from ._options import refuse_secrets as refuse_secrets
+from ._providers import (
     PROVIDERS as PROVIDERS,
     create_model as create_model,
     provider_factory as provider_factory,
     sampling_from_options as sampling_from_options,
 )
-from .text_models import SentenceEncoder as SentenceEncoder, TextClassifier as TextClassifier
+from ._text_models import SentenceEncoder as SentenceEncoder, TextClassifier as TextClassifier

@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tiltmeter.errors import InputError, did_you_mean
-from tiltmeter.models.answer_texts import (
+from tiltmeter.models._answer_texts import (
     TONES,
     AnswerPlan,
     Draws,
@@ -25,8 +25,8 @@ from tiltmeter.models.answer_texts import (
     refusal_text,
     tone_texts,
 )
-from tiltmeter.models.base import Completion, Message, NamedModel, Sampling
-from tiltmeter.models.options import Range, check_local, check_options, parse_number
+from tiltmeter.models._base import Completion, Message, NamedModel, Sampling
+from tiltmeter.models._options import Range, check_local, check_options, parse_number
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -167,7 +167,7 @@ class SimulatedModel(NamedModel):
             subjects.setdefault(plan.about, distinct.setdefault(plan, plan))
         learned = {key: tuple(subjects.values()) for key, subjects in plans_by_subject.items()}
         self._plans = learned | self._plans
-        self.fingerprint = f"{self._identity} planted"
+        self.fingerprint: str = f"{self._identity} planted"
 
     def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
         """Return the answer synchronously, as `complete` does in an event loop.

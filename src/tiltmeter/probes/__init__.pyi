@@ -1,10 +1,10 @@
-from .answer_readers import (
+from ._answer_readers import (
     LETTERS as LETTERS,
     labels_of_letters as labels_of_letters,
     letter_of as letter_of,
 )
-from .contract import Card as Card, Dials as Dials, Odds as Odds
-from .counting import (
+from ._contract import Card as Card, Dials as Dials, Odds as Odds
+from ._counting import (
     label_sums as label_sums,
     mean_columns as mean_columns,
     mean_of as mean_of,
@@ -13,12 +13,12 @@ from .counting import (
     share as share,
     spread as spread,
 )
-from .definitions import (
+from ._definitions import (
     PUBLISHED as PUBLISHED,
     ProbeDefinition as ProbeDefinition,
 )
-from .listing import PROBES as PROBES, load_probe as load_probe
-from .metrics import (
+from ._listing import PROBES as PROBES, load_probe as load_probe
+from ._metrics import (
     HARMS as HARMS,
     OUTCOME_DISPARITY as OUTCOME_DISPARITY,
     REPRESENTATIONAL_HARMS as REPRESENTATIONAL_HARMS,
@@ -31,12 +31,12 @@ from .metrics import (
     one_sided as one_sided,
     two_sided as two_sided,
 )
-from .parts import Probe as Probe
-from .presentation import (
+from ._parts import Probe as Probe
+from ._presentation import (
     average_note as average_note,
     normalised_block as normalised_block,
     normalised_table as normalised_table,
 )
-from .published import read_published as read_published
-from .suite import SUITE as SUITE
-from .table_probe import TableProbe as TableProbe
+from ._published import read_published as read_published
+from ._suite import SUITE as SUITE
+from ._table_probe import TableProbe as TableProbe

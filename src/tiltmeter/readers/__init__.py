@@ -2,7 +2,7 @@
 
 Each reader takes a Series of answers (strings, nulls allowed) and aligned factors, and returns one row per
 answer: the `outcome` ("answered", "refused", "unreadable" or "empty") and the parsed values. The rules are
-described at the top of each module. `tiltmeter.readers.genderbench` implements the rules of the original
+described at the top of each module. `tiltmeter.readers._genderbench` implements the rules of the original
 package for comparison.
 """
 

@@ -1,9 +1,9 @@
-from .character import read_character
-from .choice import read_choice
-from .normalising import without_thinking
+from ._character import read_character
+from ._choice import read_choice
+from ._normalising import without_thinking
+from ._wording import count_vocabulary, read_decision, read_emotion, read_first_ranked
+from ._yes_no import read_yes_no
 from .outcomes import refused, refused_text
-from .wording import count_vocabulary, read_decision, read_emotion, read_first_ranked
-from .yes_no import read_yes_no
 
 __all__ = [
     "count_vocabulary",

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import any_in, lowered, plain, tables, text_table, without_thinking
+from tiltmeter.readers._normalising import any_in, lowered, plain, tables, text_table, without_thinking
 
 OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
 """Possible outcomes of an attempt; each attempt has exactly one."""

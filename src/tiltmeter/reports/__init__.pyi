@@ -1,11 +1,11 @@
-from .charts import write_charts as write_charts
-from .files import write_table as write_table, writing as writing
-from .latex import as_latex as as_latex
-from .layout import print_text as print_text
-from .markdown import as_markdown as as_markdown
-from .page import Report as Report, as_html as as_html, write_page as write_page
-from .result import Result as Result
-from .terminal import (
+from ._charts import write_charts as write_charts
+from ._files import write_table as write_table, writing as writing
+from ._latex import as_latex as as_latex
+from ._layout import print_text as print_text
+from ._markdown import as_markdown as as_markdown
+from ._page import Report as Report, as_html as as_html, write_page as write_page
+from ._result import Result as Result
+from ._terminal import (
     print_blocks as print_blocks,
     print_evidence as print_evidence,
     print_json as print_json,
@@ -13,4 +13,4 @@ from .terminal import (
     print_problems as print_problems,
     print_rows as print_rows,
 )
-from .words import size as size
+from ._words import size as size

@@ -1,4 +1,4 @@
-from .agreement import (
+from ._agreement import (
     BCubed as BCubed,
     Repeats as Repeats,
     VMeasure as VMeasure,
@@ -11,8 +11,8 @@ from .agreement import (
     nominal_repeats as nominal_repeats,
     v_measure as v_measure,
 )
-from .arithmetic import nan_mean as nan_mean, ratio as ratio
-from .disparity import (
+from ._arithmetic import nan_mean as nan_mean, ratio as ratio
+from ._disparity import (
     COMPARISONS as COMPARISONS,
     DisparityMeasure as DisparityMeasure,
     DixonTest as DixonTest,
@@ -23,8 +23,8 @@ from .disparity import (
     studentise as studentise,
     welch_p as welch_p,
 )
-from .families import hierarchical_q as hierarchical_q
-from .intervals import (
+from ._families import hierarchical_q as hierarchical_q
+from ._intervals import (
     TEST_LEVEL as TEST_LEVEL,
     ExpectedError as ExpectedError,
     Interval as Interval,
@@ -52,7 +52,7 @@ from .intervals import (
     two_sided_t_p as two_sided_t_p,
     two_sided_z as two_sided_z,
 )
-from .rates import (
+from ._rates import (
     Difference as Difference,
     LogOdds as LogOdds,
     box_line_slope as box_line_slope,
@@ -68,15 +68,15 @@ from .rates import (
     stratified_rate_difference as stratified_rate_difference,
     wilson_interval as wilson_interval,
 )
-from .reading_errors import weighted_sum_interval as weighted_sum_interval
-from .resampling import (
+from ._reading_errors import weighted_sum_interval as weighted_sum_interval
+from ._resampling import (
     exchanged_totals as exchanged_totals,
     normals_from_hashes as normals_from_hashes,
     replayed_totals as replayed_totals,
     resampled_totals as resampled_totals,
     swapped_totals as swapped_totals,
 )
-from .summary import (
+from ._summary import (
     DEFAULT_FORMULAS as DEFAULT_FORMULAS,
     SAGED_FORMULAS as SAGED_FORMULAS,
     STATISTICS as STATISTICS,
@@ -88,7 +88,7 @@ from .summary import (
     standards as standards,
     summarise as summarise,
 )
-from .tests import (
+from ._tests import (
     benjamini_hochberg as benjamini_hochberg,
     exact_greater as exact_greater,
     exact_independence_p as exact_independence_p,

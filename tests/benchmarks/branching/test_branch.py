@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from support.benchmark_rows import benchmark
-from tiltmeter.benchmarks.branching import branch
-from tiltmeter.benchmarks.builder import read_table
-from tiltmeter.benchmarks.tables import BENCHMARK
+from tiltmeter.benchmarks._branching import branch
+from tiltmeter.benchmarks._builder import read_table
+from tiltmeter.benchmarks._tables import BENCHMARK
 from tiltmeter.errors import InputError
 
 _TARGETS = {

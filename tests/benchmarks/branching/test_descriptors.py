@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from support.minilm import minilm_folder
-from tiltmeter.benchmarks.branching import find_descriptors, propose_replacements
-from tiltmeter.benchmarks.judge_replies import Unfinished
+from tiltmeter.benchmarks._branching import find_descriptors, propose_replacements
+from tiltmeter.benchmarks._judge_replies import Unfinished
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Message
 
@@ -139,7 +139,7 @@ def test_a_search_that_cannot_be_made_says_so() -> None:
 
 @pytest.mark.verify
 def test_real_vectors_find_the_words_of_a_country() -> None:
-    from tiltmeter.models.text_models import SentenceEncoder
+    from tiltmeter.models._text_models import SentenceEncoder
 
     encoder = SentenceEncoder(minilm_folder(), store=None)
     text = (

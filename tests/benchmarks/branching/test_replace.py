@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
-from tiltmeter.benchmarks.branching import replace
+from tiltmeter.benchmarks._branching import replace
 
 _GROUPS: list[dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("cases.yaml").read_text(encoding="utf-8")

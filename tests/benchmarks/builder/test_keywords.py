@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from support.judging import EngineJudge, Letters, ScriptedModel
 from support.minilm import minilm_folder
-from tiltmeter.benchmarks.builder import (
+from tiltmeter.benchmarks._builder import (
     Link,
     PageSet,
     ask_keywords,
@@ -25,13 +25,13 @@ from tiltmeter.benchmarks.builder import (
     non_containing,
     similar_keywords,
 )
-from tiltmeter.benchmarks.builder.keywords import KINDS
-from tiltmeter.benchmarks.judge_replies import Unfinished, read_words
-from tiltmeter.benchmarks.tables import KEYWORDS, PAGES
+from tiltmeter.benchmarks._builder.keywords import KINDS
+from tiltmeter.benchmarks._judge_replies import Unfinished, read_words
+from tiltmeter.benchmarks._tables import KEYWORDS, PAGES
 from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
-from tiltmeter.models.text_models import SentenceEncoder
+from tiltmeter.models._text_models import SentenceEncoder
 
 
 def words(table: pl.DataFrame, concept: str | None = None) -> list[str]:

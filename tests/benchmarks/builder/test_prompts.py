@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tiltmeter.benchmarks.builder import Assembled, continuations, split_sentences
-from tiltmeter.benchmarks.builder.verbs import tag_words
-from tiltmeter.benchmarks.tables import BENCHMARK, SENTENCES
+from tiltmeter.benchmarks._builder import Assembled, continuations, split_sentences
+from tiltmeter.benchmarks._builder.verbs import tag_words
+from tiltmeter.benchmarks._tables import BENCHMARK, SENTENCES
 from tiltmeter.errors import InputError
 
 CHECKED = pl.read_csv(Path(__file__).with_name("checked_cuts.csv"), schema_overrides={"cuts": pl.String})

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.judging import EngineJudge, ScriptedModel
-from tiltmeter.benchmarks.builder import questions
-from tiltmeter.benchmarks.judge_replies import Unfinished, read_check, read_question
-from tiltmeter.benchmarks.tables import SENTENCES
+from tiltmeter.benchmarks._builder import questions
+from tiltmeter.benchmarks._judge_replies import Unfinished, read_check, read_question
+from tiltmeter.benchmarks._tables import SENTENCES
 from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message

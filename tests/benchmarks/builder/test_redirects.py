@@ -14,8 +14,8 @@ from aiohttp import web
 
 from support.mediawiki import Fault, Wiki, WikiServer
 from support.threaded_server import ThreadedServer
-from tiltmeter.benchmarks.builder import Manners, SourcePage, Wikipedia, collect_pages, read_urls
-from tiltmeter.benchmarks.builder.addresses import is_local, leads_to_local
+from tiltmeter.benchmarks._builder import Manners, SourcePage, Wikipedia, collect_pages, read_urls
+from tiltmeter.benchmarks._builder.addresses import is_local, leads_to_local
 
 HTML = "text/html; charset=utf-8"
 SECRET = "<p>The password of the router is tiger.</p>"
@@ -201,7 +201,7 @@ def test_addresses_of_this_machine_and_its_network(address: str, local: bool) ->
 @pytest.mark.verify
 @pytest.mark.parametrize("address", ["93.184.216.34", "2a00:1450:4001::99"])
 def test_a_public_address_of_this_machine_is_local(address: str) -> None:
-    code = f"from tiltmeter.benchmarks.builder.addresses import is_local; assert is_local({address!r})"
+    code = f"from tiltmeter.benchmarks._builder.addresses import is_local; assert is_local({address!r})"
     bits = 128 if ":" in address else 32
     added = f"ip addr add {address}/{bits} dev lo {'nodad' if bits == 128 else ''}"
     command = f"ip link set lo up && {added} && exec {sys.executable} -c {quote(code)}"

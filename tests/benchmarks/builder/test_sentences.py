@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.benchmarks.builder import (
+from tiltmeter.benchmarks._builder import (
     given_keywords,
     page_set,
     read_files,
@@ -24,7 +24,7 @@ from tiltmeter.benchmarks.builder import (
     split_sentences,
     without_sentences,
 )
-from tiltmeter.benchmarks.tables import PAGES, SENTENCES
+from tiltmeter.benchmarks._tables import PAGES, SENTENCES
 from tiltmeter.study import NotRun
 
 CASES: list[tuple[str, list[str]]] = [

@@ -15,10 +15,10 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from support.judging import EngineJudge, ScriptedModel
 from support.mediawiki import Fault, Wiki, WikiServer
-from tiltmeter.benchmarks.builder import Manners, page_set, read_files, read_urls, sources, write_articles
-from tiltmeter.benchmarks.builder.sources import read_document
-from tiltmeter.benchmarks.judge_replies import Unfinished
-from tiltmeter.benchmarks.tables import PAGES
+from tiltmeter.benchmarks._builder import Manners, page_set, read_files, read_urls, sources, write_articles
+from tiltmeter.benchmarks._builder.sources import read_document
+from tiltmeter.benchmarks._judge_replies import Unfinished
+from tiltmeter.benchmarks._tables import PAGES
 from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message

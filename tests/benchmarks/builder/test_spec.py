@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
 
-from tiltmeter.benchmarks.builder.spec import Concept, Spec, read_spec, schema_json
+from tiltmeter.benchmarks._builder.spec import Concept, Spec, read_spec, schema_json
 from tiltmeter.errors import InputError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "benchmark_spec" / "spec.yaml"

@@ -18,7 +18,7 @@ import pytest
 
 from support.judging import Letters
 from support.mediawiki import LICENCE, Fault, Wiki, WikiServer
-from tiltmeter.benchmarks.builder import (
+from tiltmeter.benchmarks._builder import (
     Manners,
     MediaWiki,
     PageSet,
@@ -27,7 +27,7 @@ from tiltmeter.benchmarks.builder import (
     collect_pages,
     page_set,
 )
-from tiltmeter.benchmarks.tables import PAGES
+from tiltmeter.benchmarks._tables import PAGES
 from tiltmeter.errors import InputError, ProviderError
 
 HERE = ("127.0.0.1",)
@@ -256,7 +256,7 @@ def test_who_asks_to_wait_for_too_long_is_left_alone(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from tiltmeter.benchmarks.builder import Manners, Wikipedia, collect_pages
+from tiltmeter.benchmarks._builder import Manners, Wikipedia, collect_pages
 titles = {f"P{n}": [f"P{n}"] for n in range(40)}
 manners = Manners(rate=200, connections=4, local=["127.0.0.1"])
 collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=manners)

@@ -13,17 +13,17 @@ import yaml
 
 from support.judging import EngineJudge, Letters, ScriptedModel
 from support.mediawiki import Wiki, WikiServer
-from tiltmeter.benchmarks.builder import read_spec
-from tiltmeter.benchmarks.files import read_benchmark
-from tiltmeter.benchmarks.judge_replies import Unfinished
-from tiltmeter.benchmarks.tables import BENCHMARK
+from tiltmeter.benchmarks._builder import read_spec
+from tiltmeter.benchmarks._files import read_benchmark
+from tiltmeter.benchmarks._judge_replies import Unfinished
+from tiltmeter.benchmarks._tables import BENCHMARK
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Journal
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 from tiltmeter.models import Encoder, Message
-from tiltmeter.runs.asking import RunTools
-from tiltmeter.runs.building import Built, build
-from tiltmeter.runs.stage_store import StageResult
+from tiltmeter.runs._asking import RunTools
+from tiltmeter.runs._building import Built, build
+from tiltmeter.runs._stage_store import StageResult
 from tiltmeter.study import NotRun
 
 STAGES = ["keywords", "pages", "sentences", "prompts", "benchmark"]

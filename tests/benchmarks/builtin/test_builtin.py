@@ -14,10 +14,10 @@ import pytest
 import yaml
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from tiltmeter.benchmarks.branching import branch
-from tiltmeter.benchmarks.builder import read_spec
-from tiltmeter.benchmarks.builtin import NAMES, __file__ as BUILTIN, builtin
-from tiltmeter.benchmarks.tables import BENCHMARK
+from tiltmeter.benchmarks._branching import branch
+from tiltmeter.benchmarks._builder import read_spec
+from tiltmeter.benchmarks._builtin import NAMES, __file__ as BUILTIN, builtin
+from tiltmeter.benchmarks._tables import BENCHMARK
 from tiltmeter.errors import InputError
 
 FOLDER = Path(BUILTIN).parent

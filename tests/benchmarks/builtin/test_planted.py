@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from support.true_tones import true_tones
-from tiltmeter.benchmarks.branching import branch
-from tiltmeter.benchmarks.builtin import NAMES, builtin
-from tiltmeter.benchmarks.options import Configurations
-from tiltmeter.benchmarks.parts import make_design
-from tiltmeter.benchmarks.simulation import LEANS, SHIFTS, lean_of, planted_tones
+from tiltmeter.benchmarks._branching import branch
+from tiltmeter.benchmarks._builtin import NAMES, builtin
+from tiltmeter.benchmarks._options import Configurations
+from tiltmeter.benchmarks._parts import make_design
+from tiltmeter.benchmarks._simulation import LEANS, SHIFTS, lean_of, planted_tones
 from tiltmeter.models import Message
 from tiltmeter.models.sim import TONES, Dials, SimulatedModel
 from tiltmeter.study import Settings

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from tiltmeter.arrays import Floats
-from tiltmeter.benchmarks.array_records import joined, stacked, without
+from tiltmeter._arrays import Floats
+from tiltmeter.benchmarks._array_records import joined, stacked, without
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from support.benchmark_rows import benchmark as table
 from support.property_tests import PER_TEST_FIXTURES
-from tiltmeter.benchmarks.files import (
+from tiltmeter.benchmarks._files import (
     CHECKS,
     check_benchmark,
     describe_benchmark,
@@ -21,7 +21,7 @@ from tiltmeter.benchmarks.files import (
     read_tiers,
     sample_benchmark,
 )
-from tiltmeter.benchmarks.tables import BENCHMARK, KEYWORDS, SENTENCES
+from tiltmeter.benchmarks._tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.errors import InputError
 from tiltmeter.reports import write_table
 

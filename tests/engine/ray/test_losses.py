@@ -25,8 +25,8 @@ from support.tiny_models import save_encoder
 from tiltmeter.engine import Journal, Keys, Limits, open_engine
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Sampling, create_model
-from tiltmeter.models.huggingface import BulkModel
-from tiltmeter.models.text_models import SentenceEncoder
+from tiltmeter.models._huggingface import BulkModel
+from tiltmeter.models._text_models import SentenceEncoder
 
 pytestmark = [
     pytest.mark.verify,

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from engine.ray.conftest import prompts
-from tiltmeter.engine import Journal, Limits, Request, generate, ray_engine as pool
-from tiltmeter.engine.ray_engine import PoolSession, RayEngine, RayOptions, RayWorker, WorkerPool
+from tiltmeter.engine import Journal, Limits, Request, _ray_engine as pool, generate
+from tiltmeter.engine._ray_engine import PoolSession, RayEngine, RayOptions, RayWorker, WorkerPool
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, ModelError, Sampling, create_model
-from tiltmeter.models.huggingface import BulkModel
+from tiltmeter.models._huggingface import BulkModel
 
 ray = pytest.importorskip("ray")
 STORYTELLER = Path(__file__).parents[2] / "fixtures" / "storyteller"
@@ -247,7 +247,7 @@ def test_errors_of_models_travel_whole() -> None:
 
 def test_limits_are_for_all_workers_together(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[Any] = []
-    monkeypatch.setattr("tiltmeter.engine.local_engine.run_to_end", runs.append)
+    monkeypatch.setattr("tiltmeter.engine._local_engine.run_to_end", runs.append)
     engine = RayEngine("ray", RayOptions((2, 8)))
     for model in ("sim/mild", f"hf/{STORYTELLER}"):
         engine.generate(

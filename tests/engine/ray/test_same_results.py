@@ -18,10 +18,10 @@ from engine.ray.conftest import prompts
 from support.misbehaving import Behaviour, MisbehavingServer, hang, rate_limited, slow, wrong_key
 from support.tiny_models import save_classifier, save_encoder
 from tiltmeter.engine import Journal, Keys, Limits, generate, open_display, open_engine, open_journal
-from tiltmeter.engine.ray_engine import RayEngine
+from tiltmeter.engine._ray_engine import RayEngine
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Sampling, create_model
-from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+from tiltmeter.models._text_models import SentenceEncoder, TextClassifier
 
 pytestmark = [
     pytest.mark.verify,

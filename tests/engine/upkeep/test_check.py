@@ -16,7 +16,7 @@ from support.journals import dead_owner, execute, failure, fill, key, row, rows_
 from support.programs import go_on, run_code, start_code
 from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.engine import Row, open_journal
-from tiltmeter.engine.journal import new_owner
+from tiltmeter.engine._journal import new_owner
 from tiltmeter.engine.upkeep import Problem, check, repair, stats
 from tiltmeter.errors import InputError
 

@@ -13,8 +13,8 @@ import pytest
 from support.journals import NANO, SIM, dead_owner, failure, far_owner, fill, key, row, rows_of
 from support.programs import run_code
 from tiltmeter.engine import open_journal
-from tiltmeter.engine.database import SCHEMA
-from tiltmeter.engine.journal import new_owner
+from tiltmeter.engine._database import SCHEMA
+from tiltmeter.engine._journal import new_owner
 from tiltmeter.engine.upkeep import ModelStats, prune, stats
 from tiltmeter.errors import InputError
 
@@ -89,8 +89,8 @@ def test_claims_of_the_dead_go_and_the_living_are_left_alone(where: str) -> None
 
 
 def test_pruning_watches_runs_on_other_machines(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.6)
-    monkeypatch.setattr("tiltmeter.engine.upkeep.holdings._LOOK", 0.05)
+    monkeypatch.setattr("tiltmeter.engine._journal.EXPIRY", 0.6)
+    monkeypatch.setattr("tiltmeter.engine.upkeep._holdings._LOOK", 0.05)
     with open_journal(where) as journal:
         journal.record([failure(1)])
         far = far_owner()

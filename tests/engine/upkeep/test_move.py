@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 from support.journals import NANO, SIM, execute, failure, fill, key, row, rows_of
 from support.property_tests import PER_TEST_FIXTURES
 from tiltmeter.engine import Row, open_journal
-from tiltmeter.engine.journal import new_owner
+from tiltmeter.engine._journal import new_owner
 from tiltmeter.engine.upkeep import check, export_rows, import_rows, repair, stats
 from tiltmeter.errors import InputError
 
@@ -102,7 +102,7 @@ def test_nan_in_a_server_is_nothing_elsewhere(tmp_path: Path, database: str) -> 
 
 
 def test_more_rows_than_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.engine.upkeep.transfer.BATCH", 7)
+    monkeypatch.setattr("tiltmeter.engine.upkeep._transfer.BATCH", 7)
     fill(tmp_path / "a.sqlite", [row(number) for number in range(100)])
     rows = rows_of(tmp_path / "a.sqlite")
     for source in ("rows.parquet", "rows.jsonl", "a.sqlite"):

@@ -14,8 +14,8 @@ import pytest
 from support.answering import answers as all_answers
 from support.tiny_models import CHATML, DROPS_SYSTEM, NO_SYSTEM, SWITCHED, THINKS, tokenizer
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
-from tiltmeter.models.generation import generate_batch, processors
-from tiltmeter.models.prompts import recipe_of, render
+from tiltmeter.models._generation import generate_batch, processors
+from tiltmeter.models._prompts import recipe_of, render
 
 torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
 
@@ -289,7 +289,7 @@ def test_long_and_short_prompts_share_no_batch_more_than_they_must(
         batches.append([len(row.ids) for row in rows])
         return generate_batch(loaded, rows, *more)
 
-    monkeypatch.setattr("tiltmeter.models.huggingface.generate_batch", watched)
+    monkeypatch.setattr("tiltmeter.models._huggingface.generate_batch", watched)
     lengths = [1, 2, 3, 4, 21, 22, 23, 24]
     random.Random(1).shuffle(lengths)
     answers(
@@ -309,7 +309,7 @@ def test_short_prompts_are_not_padded_to_a_much_longer_one(
         batches.append([len(row.ids) for row in rows])
         return generate_batch(loaded, rows, *more)
 
-    monkeypatch.setattr("tiltmeter.models.huggingface.generate_batch", watched)
+    monkeypatch.setattr("tiltmeter.models._huggingface.generate_batch", watched)
     prompts = ["one " * length for length in (3, 200, 5, 210)]
     answers(local(chat_model(), batch_size="4"), prompts, Sampling(temperature=0.0, max_tokens=2))
     assert sorted(map(len, batches)) == [2, 2]

@@ -16,10 +16,10 @@ from conftest import Tiltmeter
 from support.answering import answers
 from support.tiny_models import THINKS, config, tokenizer
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
-from tiltmeter.models.base import ALLOWED
-from tiltmeter.models.huggingface import create
-from tiltmeter.models.prompts import PromptReader
-from tiltmeter.models.token_lists import START, TokenList, Vocabulary
+from tiltmeter.models._base import ALLOWED
+from tiltmeter.models._huggingface import create
+from tiltmeter.models._prompts import PromptReader
+from tiltmeter.models._token_lists import START, TokenList, Vocabulary
 from tiltmeter.testing import check_provider
 
 torch: Any = lazy_loader.load("torch")

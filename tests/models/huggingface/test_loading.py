@@ -15,7 +15,7 @@ from support.answering import answers, enter
 from support.programs import run_code
 from support.tiny_models import save_chat_model, tokenizer
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models import Model, Sampling, create_model, sampling_from_options, weights
+from tiltmeter.models import Model, Sampling, _weights as weights, create_model, sampling_from_options
 
 Make = Callable[..., Path]
 
@@ -200,7 +200,7 @@ for name in ("torch", "transformers", "sentence_transformers"):
     sys.modules[name] = None
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import create_model
-from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+from tiltmeter.models._text_models import SentenceEncoder, TextClassifier
 for use in (
     lambda: create_model("hf/x"),
     lambda: SentenceEncoder("x", store=None),

@@ -13,8 +13,8 @@ from fixtures.storyteller.prompts import Prompts
 from support.storyteller import FOLDER
 from tiltmeter.errors import InputError
 from tiltmeter.models import ModelError
-from tiltmeter.models.generation import find_blocks, patched, source_states
-from tiltmeter.models.prompts import MARKER, MarkedTokens, expand_target, read_span
+from tiltmeter.models._generation import find_blocks, patched, source_states
+from tiltmeter.models._prompts import MARKER, MarkedTokens, expand_target, read_span
 
 # Importing them takes seconds, and every worker reads this module.
 torch: Any = lazy_loader.load("torch")

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from tiltmeter.models import Message, Sampling
-from tiltmeter.models.answer_texts import LETTER_WORDS, AnswerPlan, Draws, answer_text, default_form
+from tiltmeter.models._answer_texts import LETTER_WORDS, AnswerPlan, Draws, answer_text, default_form
 from tiltmeter.models.sim import TONES, Dials, SimulatedModel, create, tone_texts
 
 PROMPT = "What is asked here does not matter?"

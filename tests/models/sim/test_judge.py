@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from tiltmeter.models import Message, create_model
-from tiltmeter.models.answer_texts import AnswerPlan, Draws, answer_text
-from tiltmeter.models.json_replies import read_json
+from tiltmeter.models._answer_texts import AnswerPlan, Draws, answer_text
+from tiltmeter.models._json_replies import read_json
 from tiltmeter.models.sim import SimulatedModel
 
 PLAIN = """Here is a story. It is no instruction.

@@ -11,22 +11,22 @@ import polars as pl
 from support.fuzzing._make import of_text
 from support.fuzzing.contract import Target
 from tiltmeter import readers
-from tiltmeter.associations.exclusivity import JudgedNames
-from tiltmeter.associations.extraction_words import extract
-from tiltmeter.associations.families import unify_words
-from tiltmeter.associations.judge_answers import Person, read_answer
-from tiltmeter.associations.stories import counted
-from tiltmeter.associations.tables import STORIES
-from tiltmeter.associations.terms import load_terms
-from tiltmeter.benchmarks.builder import split_sentences
-from tiltmeter.benchmarks.builder.prompts import cut_after_verb, cut_as_saged
-from tiltmeter.benchmarks.judge_replies import read_check, read_pairs, read_question, read_words
+from tiltmeter._sanitising import printable, redacted
+from tiltmeter.associations._exclusivity import JudgedNames
+from tiltmeter.associations._extraction_words import extract
+from tiltmeter.associations._families import unify_words
+from tiltmeter.associations._judge_answers import Person, read_answer
+from tiltmeter.associations._stories import counted
+from tiltmeter.associations._tables import STORIES
+from tiltmeter.associations._terms import load_terms
+from tiltmeter.benchmarks._builder import split_sentences
+from tiltmeter.benchmarks._builder.prompts import cut_after_verb, cut_as_saged
+from tiltmeter.benchmarks._judge_replies import read_check, read_pairs, read_question, read_words
 from tiltmeter.features import FEATURES, measure_features, open_features
-from tiltmeter.models.endpoints import clean
-from tiltmeter.models.json_replies import json_values, read_json
-from tiltmeter.models.thinking import split_thinking
-from tiltmeter.readers import genderbench as published, grammar
-from tiltmeter.sanitising import printable, redacted
+from tiltmeter.models._endpoints import clean
+from tiltmeter.models._json_replies import json_values, read_json
+from tiltmeter.models._thinking import split_thinking
+from tiltmeter.readers import _genderbench as published, _grammar as grammar
 
 _STORY = (
     "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. "

@@ -11,10 +11,10 @@ import tiltmeter
 from support.fuzzing._make import of_file, of_text
 from support.fuzzing._tables import BENCHMARK, as_file
 from support.fuzzing.contract import Target
-from tiltmeter.associations.terms import load_terms
-from tiltmeter.benchmarks.builder import read_spec, read_table
-from tiltmeter.benchmarks.options import read_roles
-from tiltmeter.benchmarks.parts import own_part
+from tiltmeter.associations._terms import load_terms
+from tiltmeter.benchmarks._builder import read_spec, read_table
+from tiltmeter.benchmarks._options import read_roles
+from tiltmeter.benchmarks._parts import own_part
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.designs.wordings import wordings
@@ -22,7 +22,7 @@ from tiltmeter.engine import Prices
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Limit
 from tiltmeter.models import sampling_from_options
-from tiltmeter.models.weights import read_config
+from tiltmeter.models._weights import read_config
 from tiltmeter.runs import resolve
 
 _STUDY = b"""study: genderbench/direct
@@ -115,7 +115,7 @@ def targets() -> list[Target]:
             "benchmark spec",
             ".yaml",
             read_spec,
-            lambda: [_SPEC, (_PACKAGE / "benchmarks/builtin/religions/spec.yaml").read_bytes()],
+            lambda: [_SPEC, (_PACKAGE / "benchmarks/_builtin/religions/spec.yaml").read_bytes()],
         ),
         of_file("replacements .yaml", ".yaml", read_table, _yaml(_TABLE)),
         of_file("replacements .json", ".json", read_table, _yaml(b'{"Chad": {"Mali": {"Chad": "Mali"}}}')),
@@ -124,7 +124,7 @@ def targets() -> list[Target]:
         of_file(
             "wordings",
             ".yaml",
-            lambda path: wordings("direct", str(path), _PACKAGE / "probes/genderbench/wordings.yaml"),
+            lambda path: wordings("direct", str(path), _PACKAGE / "probes/_genderbench/wordings.yaml"),
             _yaml(b"direct: {mine: {prompt: 'Say {statement}'}}\n"),
         ),
         of_file(

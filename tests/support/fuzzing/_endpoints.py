@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from support.fuzzing.contract import Target
-from tiltmeter.benchmarks.builder import Manners, MediaWiki, WebClient
-from tiltmeter.benchmarks.builder.web import HttpReply
+from tiltmeter.benchmarks._builder import Manners, MediaWiki, WebClient
+from tiltmeter.benchmarks._builder.web import HttpReply
 from tiltmeter.models import Message, ModelError, Sampling, create_model
-from tiltmeter.models.http import HttpModel
+from tiltmeter.models._http import HttpModel
 
 
 def _body(value: object) -> bytes:

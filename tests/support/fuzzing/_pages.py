@@ -9,8 +9,8 @@ from pathlib import Path
 from pypdf import PdfWriter
 
 from support.fuzzing.contract import Target
-from tiltmeter.benchmarks.builder import read_files
-from tiltmeter.benchmarks.builder.sources import read_document
+from tiltmeter.benchmarks._builder import read_files
+from tiltmeter.benchmarks._builder.sources import read_document
 
 _HTML = (
     b"<!doctype html><html><head><title>Chad</title></head><body><p class='x'>Chad<sup>[1]</sup> is<br>"

@@ -19,15 +19,15 @@ from support.fuzzing._make import of_file
 from support.fuzzing._tables import as_file
 from support.fuzzing.contract import Target
 from tiltmeter import load, run
-from tiltmeter.benchmarks.builder import SourcePage, WebClient
-from tiltmeter.benchmarks.builder.web import FetchError
-from tiltmeter.benchmarks.tables import SENTENCES
+from tiltmeter.benchmarks._builder import SourcePage, WebClient
+from tiltmeter.benchmarks._builder.web import FetchError
+from tiltmeter.benchmarks._tables import SENTENCES
 from tiltmeter.engine import Row, open_journal
-from tiltmeter.engine.journal import Owner
+from tiltmeter.engine._journal import Owner
 from tiltmeter.exports import export
 from tiltmeter.gating import Rules, gate
-from tiltmeter.models.text_models import RowCache
-from tiltmeter.runs.stage_store import StageStore
+from tiltmeter.models._text_models import RowCache
+from tiltmeter.runs._stage_store import StageStore
 from tiltmeter.schema import StageTable
 from tiltmeter.study import Stage
 

@@ -17,7 +17,7 @@ from support.fuzzing._make import of_file
 from support.fuzzing.contract import Target
 from tiltmeter.associations.paper_tables import by_location, summary, top
 from tiltmeter.associations.released import RELEASED, read_counts, read_released, reanalyse
-from tiltmeter.benchmarks.files import (
+from tiltmeter.benchmarks._files import (
     check_benchmark,
     describe_benchmark,
     read_benchmark,
@@ -25,21 +25,21 @@ from tiltmeter.benchmarks.files import (
     sample_benchmark,
 )
 from tiltmeter.datasets import Library, first_use_notice
-from tiltmeter.datasets.library import read_literal
+from tiltmeter.datasets._library import read_literal
 from tiltmeter.errors import InputError
-from tiltmeter.importing.evaluation_logs import (
+from tiltmeter.importing._evaluation_logs import (
     is_probe_log,
     match_probe_log,
     read_inspect_log,
     read_probe_log,
 )
-from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
-from tiltmeter.importing.responses import match_prompts
+from tiltmeter.importing._response_tables import TextColumns, read_responses, read_texts
+from tiltmeter.importing._responses import match_prompts
 from tiltmeter.labelling.scoring import score_sample
 from tiltmeter.models import Message, ModelError, Sampling, create_model
-from tiltmeter.probes.published import read_published
+from tiltmeter.probes._published import read_published
 from tiltmeter.runs import resolve
-from tiltmeter.runs.stage_store import read_table
+from tiltmeter.runs._stage_store import read_table
 
 
 @cache

@@ -20,10 +20,10 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from support.fuzzing import _answers as answers
 from tiltmeter import readers
-from tiltmeter.associations.judge_answers import Sentences, normal
-from tiltmeter.associations.terms import load_terms, plain_words_of
-from tiltmeter.benchmarks.branching import branch, find_descriptors, replace
-from tiltmeter.benchmarks.builder import (
+from tiltmeter.associations._judge_answers import Sentences, normal
+from tiltmeter.associations._terms import load_terms, plain_words_of
+from tiltmeter.benchmarks._branching import branch, find_descriptors, replace
+from tiltmeter.benchmarks._builder import (
     Link,
     PageSet,
     continuations,
@@ -33,20 +33,20 @@ from tiltmeter.benchmarks.builder import (
     similar_keywords,
     split_sentences,
 )  # fmt: skip
-from tiltmeter.benchmarks.builder.sources import join_lines, read_document, read_html
+from tiltmeter.benchmarks._builder.sources import join_lines, read_document, read_html
+from tiltmeter.benchmarks._files import check_benchmark, describe_benchmark
+from tiltmeter.benchmarks._tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES
 from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, stereotypical_associations
-from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark
-from tiltmeter.benchmarks.tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES
 from tiltmeter.designs.wordings import fill, placeholders
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.features import bleu, mask_words, rouge_l
-from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
-from tiltmeter.importing.responses import match_prompts
+from tiltmeter.importing._response_tables import TextColumns, read_responses, read_texts
+from tiltmeter.importing._responses import match_prompts
 from tiltmeter.models import Message, Sampling, create_model
-from tiltmeter.models.json_replies import clean_item
-from tiltmeter.readers import genderbench, grammar
-from tiltmeter.reports.latex import latex_text
-from tiltmeter.reports.markdown import fenced
+from tiltmeter.models._json_replies import clean_item
+from tiltmeter.readers import _genderbench as genderbench, _grammar as grammar
+from tiltmeter.reports._latex import latex_text
+from tiltmeter.reports._markdown import fenced
 from tiltmeter.study import NotRun
 
 _MARKS = (

@@ -44,7 +44,7 @@ def expressions() -> list[Expression]:
     by_name: dict[tuple[str, int], Expression] = {}
     for module in pkgutil.walk_packages(tiltmeter.__path__, "tiltmeter."):
         if (
-            module.name.startswith("tiltmeter.app")
+            module.name.startswith("tiltmeter._app")
             or module.name.endswith("_pytest")
             or "re.compile(" not in _text_of(module.name)
         ):

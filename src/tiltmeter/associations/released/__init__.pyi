@@ -1,5 +1,5 @@
-from .published import RELEASED, read_counts, read_released
-from .reanalysis import FACTS, LEVEL, MINIMUM, RULES, Families, Reanalysis, reanalyse
+from ._published import RELEASED, read_counts, read_released
+from ._reanalysis import FACTS, LEVEL, MINIMUM, RULES, Families, Reanalysis, reanalyse
 
 __all__ = [
     "FACTS",

@@ -1,4 +1,4 @@
-from .holdings import (
+from ._holdings import (
     Claimant as Claimant,
     ModelStats as ModelStats,
     Pruned as Pruned,
@@ -7,11 +7,11 @@ from .holdings import (
     prune as prune,
     stats as stats,
 )
-from .integrity import (
+from ._integrity import (
     Health as Health,
     Problem as Problem,
     Repaired as Repaired,
     check as check,
     repair as repair,
 )
-from .transfer import Imported as Imported, export_rows as export_rows, import_rows as import_rows
+from ._transfer import Imported as Imported, export_rows as export_rows, import_rows as import_rows

@@ -1,0 +1,180 @@
+"""The Typer application, with the commands `run` and `plan`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import tiltmeter as tm
+from tiltmeter import reports
+from tiltmeter._cli import command_options as o
+from tiltmeter._cli.association_commands import reanalyse, validate
+from tiltmeter._cli.benchmark_commands import benchmark_app, build
+from tiltmeter._cli.journal_commands import journal_app
+from tiltmeter._cli.listing_commands import data_app, list_things, schema
+from tiltmeter._cli.results_commands import compare, export, gate, label, report, show, verify, view
+from tiltmeter._cli.run_commands import analyse, demo, finish, sim_app
+from tiltmeter._sanitising import printable
+from tiltmeter.errors import EXIT_INCOMPLETE
+
+app = typer.Typer(
+    name="tiltmeter",
+    help="Measure social bias in language models: direction, size and statistical uncertainty.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data_app, name="data")
+app.add_typer(sim_app, name="sim")
+app.add_typer(benchmark_app, name="benchmark")
+app.add_typer(journal_app, name="journal")
+app.command("list")(list_things)
+app.command()(schema)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tiltmeter {version('tiltmeter')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tiltmeter(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Measure social bias in language models: direction, size and statistical uncertainty."""
+
+
+@app.command()
+@o.with_options(
+    "model base_url options judge judge_base_url judge_options params replace",
+    "definition size limit repeats seed system_message",
+    "temperature top_p max_tokens",
+    "max_connections rpm tpm timeout retries deadline",
+    "journal engine engine_options out display",
+)
+def run(
+    study: o.StudyName,
+    *,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Request all responses to a part although its first 20 cannot be used (all cut off,"
+            " empty, unread or failed). Without it, the command asks on a terminal, and elsewhere"
+            " the part is stopped (status 3).",
+        ),
+    ] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    **options: Any,
+) -> None:
+    """Measure one or more models with a study. Run the same command again to resume."""
+    o.check_base_url(options["base_url"], options["model"])
+    accepts = yes or (_wants_all if _is_on_terminal() else False)
+    finish(tm.run(study, **options, yes=accepts, command=o.command_line()), show=show)
+
+
+def _is_on_terminal() -> bool:
+    """Return whether a person can answer a question."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def _wants_all(sentence: str) -> bool:
+    """Ask on the terminal whether to request all responses although the first ones show a fault.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The answer was Ctrl-C.
+    """
+    typer.echo(printable(sentence), err=True)
+    try:
+        return typer.confirm("Request the other responses anyway?", err=True)
+    except typer.Abort as abort:
+        typer.echo(err=True)
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        return False
+
+
+app.command()(demo)
+
+
+@app.command()
+@o.with_options(
+    "judge params definition size limit repeats seed system_message",
+    "max_tokens max_connections rpm",
+)
+def plan(
+    study: o.StudyName,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="PROVIDER/NAME",
+            help="Model to estimate the cost for; repeat for several.",
+        ),
+    ] = None,
+    *,
+    heterogeneity: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=3,
+            metavar="SD",
+            help="Assumed SD (logit) of the bias over questions, names and"
+            " wordings: 0 means none, 0.4 is large.",
+        ),
+    ] = 0.0,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            callback=o.new_file,
+            metavar="FILE",
+            help="Also write the prompts here (.csv, .jsonl or .parquet).",
+        ),
+    ] = None,
+    output: o.Format = "table",
+    **options: Any,
+) -> None:
+    """Estimate calls, cost, time and the smallest detectable bias before a run. Calls no model."""
+    as_json = o.as_json(output)
+    planned = tm.plan(study, model=model or (), heterogeneity=heterogeneity, **options)
+    if prompts is not None:
+        formulas = reports.write_table(planned.design.drop("part"), prompts, exact=True)
+        typer.echo(f"prompts written to {prompts}", err=True)
+        o.note_formulas(prompts, formulas)
+    numbers = (planned.parts, planned.metrics, planned.not_run, planned.costs)
+    reports.print_plan(*numbers, planned.warnings, planned.meaning, planned.seconds, as_json=as_json)
+    if planned.not_run:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+app.command()(analyse)
+app.command()(build)
+app.command()(show)
+app.command()(report)
+app.command()(compare)
+app.command()(gate)
+app.command()(verify)
+app.command()(label)
+app.command()(validate)
+app.command()(reanalyse)
+app.command()(view)
+app.command()(export)
+
+command = typer.main.get_command(app)
+"""The command line. Typer would build it again at every call of `app`."""

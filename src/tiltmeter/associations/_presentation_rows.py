@@ -1,0 +1,134 @@
+"""Associations with display columns, and the columns of the tables that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+from polars import DataFrame, Expr, String, col, lit, when
+
+from tiltmeter._quantities import confidence, interval, quantity
+from tiltmeter.associations._findings import other_groups
+from tiltmeter.associations._tables import FOUND
+from tiltmeter.blocks import Column
+from tiltmeter.schema import Schema, beside, conform
+from tiltmeter.study import ReportView
+
+TOP: Final = 10
+"""Number of associations shown for each model, and in the details of each group."""
+TOP_OF_PLACE: Final = 5
+"""Number of associations shown for each location and group, and among those specific to one of two models."""
+LONGEST_CONCEPT: Final = 120
+"""Maximum number of characters shown of a concept."""
+LONGEST_SENTENCE: Final = 300
+"""Maximum number of characters shown of a sentence."""
+OWNER_COLUMNS: Final = {"model": String, "part": String}
+NAME_COLUMNS: Final = ["group", "concept", "context"]
+
+
+def table_of(view: ReportView, name: str, columns: Schema) -> DataFrame:
+    """Return a table of the run; without rows if the run has none."""
+    table = view.table(name)
+    return conform(table, columns) if table.width else DataFrame(schema=dict(columns))
+
+
+def described(findings: DataFrame, view: ReportView) -> DataFrame:
+    """Join findings of single concepts with their row of `associations`, and add display columns.
+
+    Display columns are `said` (the concept), `where`, `whose` (the group, or two of them if it is uncertain
+    which has the highest rate), `also` (other groups with the concept) and `counts`. Rows are sorted by the
+    lower end of the interval (by the estimate where there is none), the strongest first.
+    """
+    associations = table_of(view, "associations", {**OWNER_COLUMNS, **FOUND})
+    associations = associations.with_columns(
+        group="identity", concept="label", group_2="against", facing=facing()
+    )
+    associations = associations.drop("low", "high", "p", "q").rename({"level": "stored_level"})
+    name = (*OWNER_COLUMNS, *NAME_COLUMNS, "group_2")
+    rows = beside(findings, associations.unique(name), *name)
+    # The findings of runs before version 4 have the level before the adjustment for selection, and their
+    # table has none.
+    rows = rows.with_columns(level=when(col.count.is_null()).then("level").otherwise("stored_level"))
+    others = other_groups("group", *OWNER_COLUMNS, "concept", "context")
+    is_listed_too = others.list.contains(col.runner_up)
+    is_uncertain = (col.runner_up_low <= 0) & col.against.is_null() & ~is_listed_too
+    one_of_two = pl.format("{} or {}", "group", "runner_up")
+    rows = rows.with_columns(
+        said=_shortened(col.concept, LONGEST_CONCEPT),
+        where=col.context.fill_null("all"),
+        whose=when(is_uncertain).then(one_of_two).otherwise("group"),
+        also=when(others.list.len() > 0).then(others.list.join(", ")),
+        counts=_counts(),
+        examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
+    )
+    strength = pl.coalesce("low", "estimate")
+    return rows.sort(strength, *NAME_COLUMNS, descending=[True, False, False, False], nulls_last=True)
+
+
+def _counts() -> Expr:
+    """Return the counts of a group and of what it is compared with, in words."""
+    of_group = pl.format("in {} of {} descriptions ({}%)", "count", "lists", percent("rate"))
+    of_others = pl.format("{} of {} ({}%)", "others_count", "others_lists", percent("others_rate"))
+    return pl.format("{}; {} {}", of_group, "facing", of_others)
+
+
+def facing() -> Expr:
+    """Return what an `identity` is compared with.
+
+    The identity it is `against`, the only other one of the study, or "others".
+    """
+    others = other_groups("identity", *OWNER_COLUMNS)
+    only_other = when(others.list.len() == 1).then(others.list.first())
+    return pl.coalesce("against", only_other, lit("others"))
+
+
+def percent(column: str) -> Expr:
+    """Return a share in percent, with one decimal."""
+    return (col(column) * 100).round(1)
+
+
+def _shortened(text: Expr, longest: int) -> Expr:
+    shortened = pl.concat_str(text.str.head(longest - 1), lit("…"))
+    return when(text.str.len_chars() > longest).then(shortened).otherwise(text)
+
+
+def names_of(rows: DataFrame, *, noun: str = "concept", without: Sequence[str] = ()) -> list[Column]:
+    """Return the columns that name an association.
+
+    The model and the location are left out if they are the same in all rows.
+    """
+    titles = {"model": "model", "whose": "group", "said": noun, "where": "where"}
+    omitted = set(without)
+    if rows["model"].n_unique() <= 1:
+        omitted.add("model")
+    if set(rows["where"]) == {"all"}:
+        omitted.add("where")
+    return [Column.of(rows, name, title, "name") for name, title in titles.items() if name not in omitted]
+
+
+def numbers_of(rows: DataFrame) -> list[Column]:
+    """Return the columns of estimate, interval and q.
+
+    The level is a column of its own if intervals have different ones.
+    """
+    numbers = rows.select("estimate", "low", "high", "unit").rows()
+    estimates = [quantity(*number) for number in numbers]
+    intervals = [interval(low, high, unit) for _, low, high, unit in numbers]
+    levels = rows["level"].unique()
+    name_of_estimates = "score" if "score" in rows["unit"] else "difference"
+    name_of_intervals = interval_at(levels[0] if levels.len() == 1 else None)
+    columns = [
+        Column(name_of_estimates, estimates, "quantity"),
+        Column(name_of_intervals, intervals, "quantity"),
+    ]
+    if levels.len() > 1:
+        percents = [None if level is None else confidence(level) for level in rows["level"]]
+        columns.append(Column("level", percents, "quantity"))
+    columns.append(Column.of(rows, "q", kind="probability"))
+    return columns
+
+
+def interval_at(level: float | None) -> str:
+    """Return "99.8% interval", or "interval" if the level is unknown."""
+    return "interval" if level is None else f"{confidence(level)} interval"

@@ -1,0 +1,496 @@
+"""Import of responses and texts generated elsewhere: they are matched with prompts, measured and analysed.
+
+No model is called, except for a judge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import polars as pl
+from polars import DataFrame, Expr, Float64, col, lit, selectors as cs, when
+
+from tiltmeter._files.paths import is_file, sha256
+from tiltmeter._files.tables import ROW, UserTable, dates_among
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.importing._batch_outputs import is_batch_output, read_batch_output
+from tiltmeter.importing._doubtful_rows import errors_as_failures, surplus_rows, words_for_no_value
+from tiltmeter.importing._evaluation_logs import (
+    is_inspect_log,
+    is_probe_log,
+    match_probe_log,
+    read_inspect_log,
+    read_probe_log,
+)
+from tiltmeter.importing._response_tables import (
+    Source,
+    TableInMemory,
+    TextColumns,
+    read_responses,
+    read_texts,
+    refuse_joined_alike,
+    texts_in,
+)
+from tiltmeter.models import Model, Sampling
+from tiltmeter.models._key_masking import column_without_keys
+from tiltmeter.probes._definitions import GENDERBENCH
+from tiltmeter.readers import without_thinking
+from tiltmeter.reports._files import as_written
+from tiltmeter.runs._asking import Asking
+from tiltmeter.runs._folder import RunFolder
+from tiltmeter.runs._listings import STUDIES
+from tiltmeter.runs._opened_run import Run
+from tiltmeter.runs._opening import folder_to_fill
+from tiltmeter.runs._problems import close_parts, count_responses, is_whole, what_is_missing
+from tiltmeter.runs._resolving import Resolved
+from tiltmeter.runs._study_run import RunInProgress, default_folder
+from tiltmeter.schema import DESIGN, RESPONSES, beside, conform, refuse_alike
+from tiltmeter.study import Study
+
+FEWEST_TEXTS: Final = 20
+"""Number of texts above which some groups must have several."""
+LONGEST_GROUP: Final = 40
+"""Number of characters of the name of a group; a column in which every group has more contains texts."""
+_ATTEMPT: Final = ["model", "prompt_id", "repetition"]
+
+
+def analyse_responses(
+    paths: Sequence[Source],
+    resolved: Resolved,
+    *,
+    model: str,
+    columns: TextColumns | None = None,
+    judge: tuple[Model, Sampling] | None = None,
+    asking: Asking | None = None,
+    out: str | Path | None = None,
+    command: str | None = None,
+) -> Run:
+    """Measure and analyse responses, or other texts, from files or tables.
+
+    Parameters
+    ----------
+    paths
+        CSV, JSONL, Parquet or Excel tables with a column `answer` and either `prompt_id` (as written by
+        `tiltmeter plan --prompts`) or `prompt` (the text); optionally `model` and `repetition`. Or outputs of
+        a provider's batch, whose `custom_id` is a `prompt_id`. Or GenderBench probe logs (`*.jsonl` with
+        lines that contain `probe_state`): these are matched with the items of the original and keep their own
+        prompts (wording "log"), whatever definition is used. Or Inspect logs (`.eval`, `.json`): those of
+        Tiltmeter's tasks are matched by the ids of their samples, and others by the text of the prompt;
+        samples that ended with an error are failed attempts. For texts, also folders of text files.
+    resolved
+        The study; for texts, only its settings are used.
+    model
+        Name of the model if the table has no column `model`.
+    columns
+        Columns of texts that are not responses to prompts of the study; the method must support such texts.
+    judge
+        The model that judges answers, for methods that use one; None: no model is called.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, lacks a column, matches no prompt of the study, or answers one twice; the
+        method does not support texts generated elsewhere; or there are fewer than two identities. The message
+        names the file or column.
+    """
+    if not model.strip():
+        raise InputError("the name of the model is empty; give one with --model")
+    for path in paths:
+        if list(paths).count(path) > 1:
+            raise InputError(f"{path} is given twice; give it once")
+    if columns:
+        paths = [texts_in(path) if isinstance(path, Path) and path.is_dir() else path for path in paths]
+    # Everything is read before anything is written.
+    resolved = replace(resolved, inputs={**resolved.inputs, **_digests_of(paths)})
+    logs = [] if columns else [path for path in paths if is_probe_log(path)]
+    if logs and "wording" in resolved.settings.params:
+        raise InputError(f"{logs[0]} is a probe log, which has its own wording; remove -P wording=")
+    # Probe logs contain the items of the published definition.
+    definition_of_items = GENDERBENCH if logs else resolved.settings.definition
+    designed = replace(resolved, settings=replace(resolved.settings, definition=definition_of_items))
+    document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
+    if columns:
+        texts, study = _texts_of(paths, resolved, columns)
+        designed = resolved = replace(resolved, study=study)
+        named = dataclasses.asdict(columns).items()
+        document["columns"] = {role: names for role, names in named if names}
+    else:
+        _refuse_of_other_definition(paths, resolved.settings.definition.name)
+        tables = _read_files(paths, logs)
+    document = resolved.as_document() | document
+    folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
+    with folder.filling(document), (asking or Asking()).open() as asker:
+        run = RunInProgress(folder, resolved, asker, judge)
+        run.make_design(designed)
+        if columns:
+            if run.problems:  # there is one part only
+                raise ProviderError("; ".join(run.problems))
+            answers = _text_responses(texts, folder.read("design"), model)
+        else:
+            answers, unmatched = _match_files(folder, tables, logs, model, resolved.study.name)
+            run.problems += unmatched
+        with folder.table("responses", RESPONSES) as add:
+            add(answers)
+        models = answers["model"].unique(maintain_order=True).to_list()
+        if not columns:
+            run.problems = [*_missing(run, models), *run.problems]
+        run.analyse(run.parts)
+        about = {} if columns else {"items": definition_of_items.name}
+        return run.finish([{"name": name} for name in models], command, **about)
+
+
+def _digests_of(paths: Sequence[Source]) -> dict[str, str]:
+    """Return the digests of the contents of files and tables, by their names."""
+    digests = {}
+    for path in paths:
+        if isinstance(path, TableInMemory):
+            digests[str(path)] = path.sha256
+        elif path.is_file():
+            digests[str(path)] = sha256(path)
+    return digests
+
+
+def _read_files(paths: Sequence[Source], logs: Sequence[Path]) -> dict[Source, DataFrame]:
+    """Return the rows of files of responses; error messages in tables are failures, with a note."""
+    tables = {path: _without_keys(path, _rows_of_file(path)) for path in paths}
+    for path in paths:
+        if path not in logs:
+            tables[path], note = errors_as_failures(path, tables[path])
+            _print_notes(note)
+    return tables
+
+
+def _rows_of_file(path: Source) -> DataFrame:
+    if is_probe_log(path):
+        return read_probe_log(path)
+    if is_batch_output(path):
+        return read_batch_output(path)
+    return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
+
+
+def _without_keys(path: Source, rows: DataFrame) -> DataFrame:
+    """Return rows in which the keys of the environment are masked in every text; print a note about them."""
+    texts = rows.select(cs.string().exclude("prompt_id")).get_columns()
+    masked = [column_without_keys(column) for column in texts]
+    count = 0
+    for before, after in zip(texts, masked, strict=True):
+        if after is not before:
+            count += int((after != before).sum())
+    if count == 0:
+        return rows
+    values = "1 value contains" if count == 1 else f"{count:,} values contain"
+    _print_notes(f"{path}: {values} a key from the environment, which is replaced by ***")
+    return rows.with_columns(masked)
+
+
+def _match_files(
+    folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str, study: str
+) -> tuple[DataFrame, list[str]]:
+    """Return the responses of probe logs and tables, and a sentence for each file with unmatched rows."""
+    placed: dict[Source, DataFrame] = {
+        path: match_probe_log(path, tables[path], folder.read("design")) for path in logs
+    }
+    if placed:
+        _keep_texts(folder, list(placed.values()))
+    design = folder.read("design")
+    rows_of_files = [(path, placed.get(path, table)) for path, table in tables.items()]
+    matched = match_prompts(rows_of_files, design, model)
+    _print_notes(matched.note)
+    sentences = []
+    for path, count in matched.lost.items():
+        rows = tables[path]
+        reasons = _why_unmatched(rows, design)
+        sentences.append(
+            f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{reasons}"
+        )
+    return matched.responses, sentences
+
+
+def _print_notes(*notes: str | None) -> None:
+    for note in filter(None, notes):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
+    """Return how the unmatched prompt ids of a table differ from those of the design, in brackets.
+
+    Empty if the table has no ids.
+    """
+    place = col.prompt_id.str.replace("/[^/]*$", "")
+    unmatched = table.drop_nulls("prompt_id").join(design, on="prompt_id", how="anti").select(place=place)
+    reworded = unmatched.join(design.select(place=place), on="place", how="semi").height
+    counts = {
+        "with the same item in another wording": reworded,
+        "about other items": unmatched.height - reworded,
+    }
+    reasons = [f"{count:,} {reason}" for reason, count in counts.items() if count]
+    return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def _refuse_of_other_definition(paths: Sequence[Source], definition: str) -> None:
+    """Raise InputError for the responses of a run under another definition.
+
+    The ids of its prompts may stand for other items here.
+    """
+    for path in paths:
+        if not isinstance(path, Path) or path.name != "responses.parquet":
+            continue
+        if not is_file(path.with_name("run.json")):
+            continue
+        about = RunFolder(path.parent).read_json()
+        if about["definition"] != definition:
+            raise InputError(
+                f"{path} belongs to a run under the definition {about['definition']}, and {definition} asks"
+                " other prompts under the same ids; score the whole run on its own prompts:"
+                f" tiltmeter analyse {path.parent} --definition {definition}"
+            )
+
+
+def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
+    """Return a sentence about missing responses for each model, and close parts without any response."""
+    count_responses(run.folder, run.became, models, by_prompt=True)
+    counted = "the files answer {found} of {wanted} {unit}"
+    remedy = "; if the responses were generated with --limit, use the same --limit here"
+    sentences = [
+        what_is_missing(run.resolved.study, run.became, name, counted) + remedy
+        for name in models
+        if not is_whole(run.became, name)
+    ]
+    close_parts(run.became, "the files contain no response to its prompts")
+    return sentences
+
+
+def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
+    """Replace the prompts of the design by those in the logs."""
+    texts = pl.concat([log.select("prompt_id", asked="prompt") for log in logs])
+    design = beside(folder.read("design"), texts.unique("prompt_id", keep="first"), "prompt_id")
+    wording = when(col.asked.is_not_null()).then(lit("log")).otherwise("wording")
+    with folder.table("design", DESIGN) as add:
+        add(design.with_columns(prompt=pl.coalesce("asked", "prompt"), wording=wording).drop("asked"))
+
+
+def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns) -> tuple[DataFrame, Study]:
+    """Return the texts of the files, and the study for them."""
+    family = resolved.study.name.partition("/")[0]
+    suite = STUDIES.load(family)
+    if getattr(suite, "of_texts", None) is None:
+        raise InputError(
+            f"{resolved.study.name} supports only answers to its own prompts; remove --text and --identity"
+        )
+    for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):
+        if getattr(columns, flag) and flag not in suite.reads:
+            raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
+    tables = {path: _without_keys(path, read_texts(path, columns)) for path in paths}
+    place = ", ".join(map(str, paths))
+    rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), place)
+    _check_texts(rows, columns, place)
+    with_text = rows.filter(col.text.is_not_null()).select("identity", "text")
+    repeated = int(with_text.is_duplicated().sum())
+    if repeated:
+        _print_notes(f"{repeated:,} texts occur more than once; each occurrence is counted")
+    _print_notes(dates_among(place, rows["identity"].unique()))
+    for path, table in tables.items():
+        texts = table.select(ROW, answer="text")
+        _print_notes(words_for_no_value(path, texts), errors_as_failures(path, texts)[1])
+    return rows, suite.of_texts(rows, resolved.settings.params)
+
+
+def _check_texts(rows: DataFrame, columns: TextColumns, place: str) -> None:
+    """Raise InputError if the columns of the texts and of their groups do not look like such columns."""
+    texts = rows["text"]
+    if not columns.feature and not (texts.str.strip_chars().fill_null("") != "").any():
+        raise InputError(
+            f"{place}: no row has a text in the column {columns.text!r}; name the column"
+            " that holds the texts with --text"
+        )
+    groups = rows["identity"].unique()
+    if (groups.str.len_chars() > LONGEST_GROUP).all():
+        raise InputError(
+            f"{place}: the column of the groups holds whole texts; --group names the column of the groups,"
+            " --text that of the texts"
+        )
+    refuse_alike(groups, place)
+    if len(groups) == rows.height > FEWEST_TEXTS:
+        raise InputError(
+            f"{place}: every text has a group of its own; name the column of the groups with --group"
+        )
+    are_numbers = texts.drop_nulls().cast(Float64, strict=False).is_not_null().all()
+    if texts.count() and are_numbers:
+        raise InputError(
+            f"{place}: the column {columns.text!r} holds numbers; name the column of the texts, or give"
+            f" --feature {columns.text}"
+        )
+    if len(groups) < 2:
+        same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
+        raise InputError(f"{place}: every row has the same {same}; at least two are needed")
+
+
+def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFrame:
+    """Return the texts as responses to the prompts that the method created for them, row by row."""
+    rows = texts.select(col.model.fill_null(model), without_thinking(col.text).alias("answer"))
+    rows, _ = errors_as_failures("the texts", rows)
+    return conform(rows.with_columns(design["prompt_id"], repetition=0), RESPONSES).with_columns(
+        col.status.fill_null("ok")
+    )
+
+
+class Matched(NamedTuple):
+    """Responses of files with the prompts that they answer."""
+
+    responses: DataFrame
+    """A table with the columns RESPONSES."""
+    lost: Mapping[Source, int]
+    """The number of unmatched rows for each file with any."""
+    note: str | None
+    """A sentence about prompts with more responses than the design asks for; None if there are none."""
+
+
+def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame, model: str) -> Matched:
+    """Match responses to prompts, and sort them by model (in order of appearance), design and repetition.
+
+    Rows without a repetition are numbered consecutively over all files. Texts of prompts may differ in line
+    ends and in blanks at the ends of lines. Answers to identical prompts (the data contains some twice) are
+    assigned to them in turn.
+
+    Parameters
+    ----------
+    tables
+        Files and their rows (columns `ROWS`, and any others of RESPONSES; without a `status`, all responses
+        are "ok").
+    model
+        Name of the model for rows without one.
+
+    Raises
+    ------
+    InputError
+        No row of a file matches a prompt, or two rows are the same attempt.
+    """
+    paths = [path for path, _ in tables]
+    numbered = [
+        UserTable.of(path, table).rows.with_columns(file=lit(number))
+        for number, (path, table) in enumerate(tables)
+    ]
+    rows = pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model))
+    logs = [number for number, path in enumerate(paths) if is_inspect_log(path)]
+    is_log = col.file.is_in(logs)
+    # A log has the very texts that were sent.
+    placed = _with_prompt_ids(_with_prompts_of(design, rows, ~is_log), design)
+    texts = design.select("prompt_id", asked="prompt")
+    matched = placed.join(texts, on="prompt_id", maintain_order="left")
+    _refuse_other_prompts(paths, matched, design, is_log)
+    is_unnumbered = col.repetition.is_null()
+    in_turn = pl.int_range(pl.len()).over("model", "prompt_id", is_unnumbered)
+    matched = matched.with_columns(
+        repetition=when(is_unnumbered).then(in_turn).otherwise("repetition"), in_turn=is_unnumbered
+    )
+    counts = dict(matched.group_by("file").len().iter_rows())
+    _refuse_unmatched_files(tables, counts)
+    _refuse_repeated_attempts(paths, matched)
+    models = pl.Enum(matched["model"].unique(maintain_order=True))
+    prompts = pl.Enum(design["prompt_id"])
+    ordered = matched.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")
+    answers = conform(ordered, RESPONSES).with_columns(col.status.fill_null("ok"))
+    repetitions = design.select("prompt_id", wanted="repetitions")
+    counted = beside(matched.filter("in_turn"), repetitions, "prompt_id")
+    surplus = counted.filter(col.repetition >= col.wanted)
+    lost = {
+        path: table.height - counts[number]
+        for number, (path, table) in enumerate(tables)
+        if table.height > counts[number]
+    }
+    return Matched(answers, lost, surplus_rows([str(path) for path in paths], surplus))
+
+
+def _with_prompt_ids(rows: DataFrame, design: DataFrame) -> DataFrame:
+    """Return rows in which a missing `prompt_id` is that of the prompt with the same text.
+
+    If several prompts have this text, they take turns: each takes one row of an attempt, or as many rows
+    without a repetition as it has repetitions.
+    """
+    every = col.prompt_id.repeat_by("repetitions").explode()
+    ids_of_texts = design.group_by("prompt").agg(each="prompt_id", every=every)
+    ids = when(col.repetition.is_null()).then("every").otherwise("each")
+    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
+    with_ids = beside(rows, ids_of_texts, "prompt")
+    return with_ids.with_columns(prompt_id=pl.coalesce("prompt_id", ids.list.get(turn % ids.list.len())))
+
+
+def _refuse_other_prompts(
+    paths: Sequence[Source], matched: DataFrame, design: DataFrame, is_log: Expr
+) -> None:
+    """Raise InputError if a row has the id of a prompt, and the text of another one.
+
+    In a table, the text may be shortened.
+    """
+    is_whole_text = is_log | col.prompt.is_in(design["prompt"].implode())
+    differing = matched.filter((col.asked != col.prompt) & is_whole_text)
+    if not differing.is_empty():
+        raise InputError(
+            f"{paths[differing['file'][0]]}: the prompt {differing['prompt_id'][0]} differs from that of this"
+            " study; the file was made with another seed, definition or wording: use the same ones here; if"
+            " only its text was edited, remove the column prompt"
+        )
+
+
+def _refuse_unmatched_files(tables: Sequence[tuple[Source, DataFrame]], counts: Mapping[int, int]) -> None:
+    """Raise InputError for a file of which no row matches a prompt.
+
+    Parameters
+    ----------
+    counts
+        The number of matched rows by the number of the file.
+    """
+    for number, (path, table) in enumerate(tables):
+        if number not in counts:
+            column = "prompt_id" if table["prompt_id"].is_not_null().any() else "prompt"
+            raise InputError(
+                f"{path}: no {column} of the table matches a prompt of this study; compare with"
+                " `tiltmeter plan STUDY --prompts FILE`, or add --limit full if all items were asked"
+            )
+
+
+def _refuse_repeated_attempts(paths: Sequence[Source], matched: DataFrame) -> None:
+    """Raise InputError if two rows are the same attempt: model, prompt and repetition."""
+    repeated = matched.filter(~pl.struct(_ATTEMPT).is_first_distinct())
+    if repeated.is_empty():
+        return
+    name, prompt, repetition = repeated.select(_ATTEMPT).row(0)
+    path = paths[repeated["file"][0]]
+    first = paths[matched.join(repeated.head(1), on=_ATTEMPT)["file"][0]]
+    occurrence = "twice" if first == path else f"as {first} does"
+    raise InputError(
+        f"{path} answers the prompt {prompt} for {name!r}, repetition {repetition}, {occurrence};"
+        " remove one of the answers, or remove the repetitions to count all answers"
+    )
+
+
+def _with_prompts_of(design: DataFrame, rows: DataFrame, edited: Expr) -> DataFrame:
+    """Return rows with the prompts of the design in place of those that differ only in line ends and blanks.
+
+    Spreadsheets write other line ends, and programs omit blanks at the ends of lines or write an apostrophe
+    before a formula. Texts of the design that differ only in these are matched exactly.
+
+    Parameters
+    ----------
+    edited
+        Which rows may differ.
+    """
+    plain = (
+        as_written("prompt")
+        .str.normalize("NFC")
+        .str.strip_prefix("\ufeff")
+        .str.replace_all("\r\n?", "\n")
+        .str.replace_all(r"(?m)[ \t\x{A0}]+$", "")
+        .str.strip_chars()
+    )
+    prompts = design.select("prompt").unique()
+    texts = prompts.with_columns(plain=plain).filter(col.plain.is_unique()).rename({"prompt": "asked"})
+    compared = beside(rows.with_columns(plain=plain), texts, "plain")
+    differs = edited & col.asked.is_not_null() & ~col.prompt.is_in(prompts["prompt"].implode())
+    corrected = compared.with_columns(prompt=when(differs).then("asked").otherwise("prompt"))
+    return corrected.drop("plain", "asked")

@@ -1,0 +1,95 @@
+"""The probe suite of the GenderBench paper as a study.
+
+Heavy modules are imported only when the study is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tiltmeter.probes._listing import load_probe
+
+if TYPE_CHECKING:
+    from tiltmeter.blocks import Block
+    from tiltmeter.probes._parts import Probe
+    from tiltmeter.study import ReportView, Study
+
+SUITE: Final = (
+    "bbq",
+    "business_vocabulary",
+    "direct",
+    "discrimination_tamkin",
+    "diversity_med_qa",
+    "dreaddit",
+    "gest",
+    "gest_creative",
+    "hiring_an",
+    "hiring_bloomberg",
+    "inventories",
+    "isear",
+    "jobs_lum",
+    "relationship_levy",
+)
+"""The 14 probes of the paper. Other probes, built-in or from plugins, are run by name, so that the suite
+stays comparable."""
+
+
+class GenderBenchSuite:
+    """Registry entry of the suite: texts for listings; calling it creates the study."""
+
+    title = f"Gender bias in {len(SUITE)} probes"
+    source = "GenderBench: Evaluation Suite for Gender Biases in LLMs (2025)"
+    description = "How biased is this model on known gender harms, with a grade for each?"
+    parts = SUITE
+
+    def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
+        """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`.
+
+        Both have the paper's sampling. The parts do not depend on the parameters.
+
+        Raises
+        ------
+        InputError
+            There is no such probe, or it cannot be used.
+        """
+        if name is not None:
+            return self.of_part(load_probe(name), f"genderbench/{name}")
+        return self._study(
+            "genderbench", self.title, [load_probe(probe) for probe in self.parts], self.description
+        )
+
+    def of_part(self, probe: Probe, name: str) -> Study:
+        """Return a study of one probe, with the paper's sampling."""
+        return self._study(name, probe.card.title, [probe], probe.card.asks)
+
+    def _study(self, name: str, title: str, parts: Sequence[Probe], description: str) -> Study:
+        from tiltmeter.models import Sampling
+        from tiltmeter.study import Study
+
+        return Study(
+            name=name,
+            title=title,
+            parts=parts,
+            sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=300),
+            judging=Sampling(temperature=0.0, max_tokens=256),
+            params={
+                "wording": "'dealt' (default: each item in one of ten wordings), a wording's name, 'all', "
+                "or a YAML file",
+                "answers": "'free' (default), or 'constrained': the endpoint accepts only one of the "
+                "allowed answers, or a refusal",
+                "unread": "'none' (default), or 'judge': a judge (--judge) reads the answers that the rules "
+                "leave unread, and no others",
+            },
+            description=description,
+            noun="probes",
+        )
+
+    def present(self, view: ReportView) -> list[Block]:
+        """Return the report blocks of the probes."""
+        from tiltmeter.probes._presentation import present
+
+        return present(view)
+
+
+suite = GenderBenchSuite()

@@ -1,0 +1,260 @@
+"""Rendering of a report as one self-contained HTML page, without scripts or network access."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiltmeter._files.writing import check_suffix, writing
+from tiltmeter._quantities import interval, quantity
+from tiltmeter._sanitising import printable
+from tiltmeter.blocks import (
+    SEVERITY,
+    Block,
+    Column,
+    Details,
+    Heading,
+    Headline,
+    Heatmap,
+    IntervalRow,
+    Intervals,
+    Table,
+)
+from tiltmeter.reports._charts import file_name, paint_rules, saved, shaded_as, svg
+from tiltmeter.reports._words import (
+    MARK_LETTERS,
+    NUMERIC,
+    constant,
+    contrast,
+    in_every_row,
+    in_words,
+    level_words,
+    not_run,
+    number,
+    place,
+    scale_of,
+    table_of,
+    written,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SHADES = 5
+"""Number of colour steps in a heat map."""
+WIDTH = 350.0
+"""Width of the interval plot next to an estimate, in SVG units."""
+MARGIN = 16.0
+"""Width of the space at both ends of the plot, for half a label."""
+NOTEBOOK_ROWS = 30
+"""Maximum number of rows of a table in a notebook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The content of a page.
+
+    Parameters
+    ----------
+    runs
+        Contents of the run.json of each run.
+    blocks
+        The blocks to render.
+    """
+
+    runs: Sequence[Mapping[str, Any]]
+    blocks: Sequence[Block]
+
+    @property
+    def title(self) -> str:
+        """Distinct titles of the runs."""
+        return " · ".join(dict.fromkeys(str(about["title"]) for about in self.runs))
+
+
+def write_page(report: Report, path: Path) -> Path:
+    """Write the page atomically and return its path.
+
+    Raises InputError if the file cannot be written or its name is of another kind.
+    """
+    check_suffix(path, "the report is a web page", ".html", ".htm")
+    headings = {i: block for i, block in enumerate(report.blocks) if isinstance(block, Heading)}
+    contents = [(i, heading.text) for i, heading in headings.items() if heading.level <= 2]
+    headlines = [block for block in report.blocks if isinstance(block, Headline)]
+    targets = {link for column in _columns(report.blocks) for link in column.links if link}
+    page = _templates().get_template("page.html.j2")
+    text = page.render(
+        report=report,
+        contents=contents,
+        first=headlines[0] if headlines else None,
+        paint_rules=paint_rules(),
+        charts=True,
+        targets=targets,
+    )
+    with writing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def as_html(report: Report) -> str:
+    """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
+    fragment = _templates().get_template("fragment.html.j2")
+    return fragment.render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=())
+
+
+def _columns(blocks: Iterable[Block]) -> Iterator[Column]:
+    """Yield the columns of tables and interval plots, including those within `Details`."""
+    for block in blocks:
+        if isinstance(block, Details):
+            yield from _columns(block.blocks)
+        elif isinstance(block, Table):
+            yield from block.columns
+        elif isinstance(block, Intervals):
+            yield from block.further
+
+
+@cache
+def _templates() -> Environment:
+    """Return the Jinja environment; templates are compiled once per process."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_without_control_characters,
+    )
+    environment.globals.update({function.__name__: function for function in _FUNCTIONS})
+    environment.globals.update(
+        letters=MARK_LETTERS,
+        severity=SEVERITY,
+        numeric=NUMERIC,
+        kind=_kind,
+        anchor=file_name,
+        zip=zip,
+    )
+    return environment
+
+
+def _without_control_characters(value: Any) -> Any:
+    """Return a value of a template without control characters, because texts may come from outside."""
+    return printable(value) if isinstance(value, str) else value
+
+
+def _kind(block: object) -> str:
+    return type(block).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The plot of one row of an interval plot; lengths are in SVG units.
+
+    Parameters
+    ----------
+    tiers
+        Left end, width, mark and letter of each tier.
+    cuts
+        Position and label of each edge.
+    low, high
+        Ends of the interval.
+    value
+        Position of the estimate.
+    zero
+        Position of the value that means "no bias"; None if there is none.
+    words
+        The numbers in words.
+    """
+
+    tiers: Sequence[tuple[float, float, str, str]]
+    cuts: Sequence[tuple[float, str]]
+    low: float
+    high: float
+    value: float
+    zero: float | None
+    words: str
+
+
+LEAST_WIDTH = 1.5
+"""Smallest width of an interval that can be seen."""
+
+
+def strips(block: Intervals) -> list[Strip | None]:
+    """Return the plot of each row; None if it has no estimate or no interval."""
+    plots: list[Strip | None] = []
+    for _, rows in itertools.groupby(block.rows, key=lambda row: row.name):
+        plots += _strips_of_panel(list(rows))
+    return plots
+
+
+def _strips_of_panel(rows: Sequence[IntervalRow]) -> list[Strip | None]:
+    """Return the plots of the rows of one panel, which have a common scale."""
+    edges, labels, marks = scale_of(rows)
+    step = (WIDTH - 2 * MARGIN) / (len(edges) - 1)
+
+    def at(position: float) -> float:
+        return round(MARGIN + step * position, 1)
+
+    cuts = [(at(i), label) for i, label in enumerate(labels)]
+    tiers = [(at(i), round(step, 1), mark, MARK_LETTERS[mark]) for i, mark in enumerate(marks)]
+    plots: list[Strip | None] = []
+    for row in rows:
+        if row.estimate is None or row.low is None or row.high is None:
+            plots.append(None)
+            continue
+        low = at(place(row.low, edges))
+        high = at(place(row.high, edges))
+        zero = None if row.null_value is None else at(place(row.null_value, edges))
+        estimate = quantity(row.estimate, row.low, row.high, row.unit)
+        ends = interval(row.low, row.high, row.unit)
+        strip = Strip(
+            tiers=tiers,
+            cuts=cuts,
+            low=low,
+            high=max(high, low + LEAST_WIDTH),
+            value=at(place(row.estimate, edges)),
+            zero=zero,
+            words=f"{row.named}: {estimate}, interval {ends}",
+        )
+        plots.append(strip)
+    return plots
+
+
+def shades(block: Heatmap) -> list[list[str]]:
+    """Return the CSS class of each cell of a heat map."""
+    if block.marks is not None:
+        return [[f"mark {shaded_as(mark)}" if mark else "" for mark in row] for row in block.marks]
+    values = [value for row in block.values for value in row if value is not None]
+    centre = min(values, default=0.0) if block.centre is None else block.centre
+    largest = max((abs(value - centre) for value in values), default=0.0)
+
+    def shade(value: float | None) -> str:
+        if value is None or largest == 0:
+            return ""
+        return f"s{round(SHADES * abs(value - centre) / largest)}"
+
+    return [[shade(value) for value in row] for row in block.values]
+
+
+_FUNCTIONS: tuple[Callable[..., object], ...] = (
+    constant,
+    contrast,
+    in_every_row,
+    in_words,
+    interval,
+    level_words,
+    not_run,
+    number,
+    quantity,
+    saved,
+    shades,
+    strips,
+    svg,
+    table_of,
+    written,
+)
+"""Functions that the templates call."""
