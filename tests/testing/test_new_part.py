@@ -105,5 +105,5 @@ def test_an_unknown_definition_of_a_new_part_is_refused(tiltmeter: Tiltmeter, pa
     refused = tiltmeter("run answer_length -m sim/fair --definition other", PYTHONPATH=path)
     assert (refused.returncode, refused.stderr) == (
         2,
-        "tiltmeter: --definition other: answer_length has the definition default only\n",
+        "tiltmeter: unknown definition 'other' of answer_length: known: default\n",
     )

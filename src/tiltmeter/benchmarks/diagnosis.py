@@ -17,6 +17,7 @@ from tiltmeter.benchmarks._definitions import (
     DEFAULT,
     DEFAULT_STATISTICS,
     FOUR_FIFTHS,
+    SAGED,
     BenchmarkDefinition,
     find_statistics,
 )
@@ -54,7 +55,9 @@ from tiltmeter.stats import (
 from tiltmeter.stats._disparity import LARGEST, SMALLEST
 
 __all__ = [
+    "DEFAULT",
     "DEFAULT_STATISTICS",
+    "SAGED",
     "Diagnosis",
     "SummaryOptions",
     "calibrate",

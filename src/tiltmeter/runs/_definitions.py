@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tiltmeter._plugins.registry import Registry
-from tiltmeter.definitions import DEFAULT_NAME, GENERAL, Definition
+from tiltmeter.definitions import Definition
 from tiltmeter.errors import check_known
 
 DEFINITIONS: Final = Registry(
@@ -27,8 +27,7 @@ DEFINITIONS: Final = Registry(
 def definitions_of(method: str) -> list[str]:
     """Return the names of the definitions of a method, its default one first."""
     prefix = f"{method}/"
-    names = [name.removeprefix(prefix) for name in DEFINITIONS.names() if name.startswith(prefix)]
-    return names or [DEFAULT_NAME]
+    return [name.removeprefix(prefix) for name in DEFINITIONS.names() if name.startswith(prefix)]
 
 
 def definition_named(name: str, method: str) -> Definition:
@@ -39,10 +38,6 @@ def definition_named(name: str, method: str) -> Definition:
     InputError
         The method has no definition of that name.
     """
-    of_method = f" of {method}" if method else ""
-    check_known(name, definitions_of(method), f"unknown definition {name!r}{of_method}")
-    full_name = f"{method}/{name}"
-    if full_name not in DEFINITIONS.names():
-        return GENERAL
-    definition: Definition = DEFINITIONS.load(full_name)
+    check_known(name, definitions_of(method), f"unknown definition {name!r} of {method}")
+    definition: Definition = DEFINITIONS.load(f"{method}/{name}")
     return definition

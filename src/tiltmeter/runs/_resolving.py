@@ -305,14 +305,13 @@ def _settings(values: Mapping[str, Any], study: Study) -> Settings:
 def _definition(name: str, study: Study) -> Definition:
     """Return the definition of that name of the method of a study.
 
-    A study with parts of several methods has the default definition of each.
+    A study with parts of several methods, or of none that has definitions, has the default definition only.
     """
     methods = {part.method for part in study.parts}
-    if len(methods) > 1:
-        check_known(name, [DEFAULT_NAME], f"unknown definition {name!r} of a study with several methods")
-        return GENERAL
-    method = methods.pop() if methods else Part.method
-    return definition_named(name, method)
+    if len(methods) == 1 and Part.method not in methods:
+        return definition_named(name, *methods)
+    check_known(name, [DEFAULT_NAME], f"unknown definition {name!r} of {study.name}")
+    return GENERAL
 
 
 def _sampling(base: Sampling, overrides: Mapping[str, Any]) -> Sampling:

@@ -15,6 +15,7 @@ from scipy.stats import kstest
 
 from tiltmeter.benchmarks.diagnosis import (
     DEFAULT_STATISTICS,
+    SAGED,
     Diagnosis,
     SummaryOptions,
     calibrate,
@@ -238,7 +239,7 @@ def test_one_small_noisy_group_does_not_hide_the_others() -> None:
     assert rows.filter(column="x0", group="g1")["difference"].item() == pytest.approx(
         mean_of_group - mean_of_others
     )
-    as_package = diagnosis_of(frame, ["x0"], definition="saged", **options)
+    as_package = diagnosis_of(frame, ["x0"], definition=SAGED, **options)
     assert as_package.groups["difference"].null_count() == as_package.groups.height
     assert as_package.disparities.filter(statistic="mean", comparison="range")["p"].item() > 0.01
 
@@ -333,7 +334,6 @@ def test_statistics_that_cannot_be_computed_are_null_with_a_note() -> None:
         ({"columns": []}, "columns is empty; give at least one"),
         ({"statistics": ["mode", "mode"]}, "statistics contains duplicates: mode, mode"),
         ({"statistics": ["middle"]}, "no statistic 'middle'"),
-        ({"definition": "paper"}, "no definition 'paper'"),
         ({"level": 95}, "between 0 and 1"),
         ({"resamples": -1}, "at least 0"),
         ({"baselines": {"x": "y"}}, "no column 'y'"),
@@ -446,7 +446,7 @@ def test_a_group_of_fewer_than_five_values_has_no_interval_and_no_test() -> None
     assert set(fewer["note"]) == {
         "no interval and no test: at least two groups with 5 values each are needed"
     }
-    published = diagnosis_of(frame, definition="saged", **options)
+    published = diagnosis_of(frame, definition=SAGED, **options)
     assert published.statistics["low"].null_count() == 0
     assert published.statistics["note"].null_count() == published.statistics.height
 
