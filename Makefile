@@ -36,6 +36,7 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
+	$(BIN)/python scripts/completeness.py
 
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports

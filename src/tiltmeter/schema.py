@@ -342,15 +342,17 @@ def sql_where(**values: Expr | str | int) -> Expr:
 
     Texts are quoted, and columns with null values are omitted.
     """
-    of_texts, of_numbers = [], []
+    conditions_on_texts = []
+    conditions_on_numbers = []
     for column, value in values.items():
         if isinstance(value, int):
-            of_numbers.append(lit(f"{column} = {value}"))
+            conditions_on_numbers.append(lit(f"{column} = {value}"))
         else:
             text = lit(value) if isinstance(value, str) else value
             quoted = text.str.replace_all("'", "''", literal=True)
-            of_texts.append(pl.format(f"{column} = '{{}}'", quoted))
-    return pl.concat_str(*of_texts, *of_numbers, separator=" AND ", ignore_nulls=True)
+            conditions_on_texts.append(pl.format(f"{column} = '{{}}'", quoted))
+    conditions = [*conditions_on_texts, *conditions_on_numbers]
+    return pl.concat_str(conditions, separator=" AND ", ignore_nulls=True)
 
 
 def q_values(p: Series) -> Series:

@@ -141,9 +141,9 @@ class Answers(Part):
         masked = mask_words(texts, names_in_prompts(answers))
         clustered = cluster_texts(masked, self.name, encoder=encoder, k=options.clusters, seed=settings.seed)
         theme_name = pl.concat_str(lit("cluster_"), col.theme.list.join("_"))
+        named = clustered.themes.with_columns(name=theme_name)
         numbered_name = pl.format("{}_{}", "name", "cluster")
-        themes = clustered.themes.with_columns(name=theme_name)
-        themes = themes.with_columns(name=when(col.name.is_unique()).then("name").otherwise(numbered_name))
+        themes = named.with_columns(name=when(col.name.is_unique()).then("name").otherwise(numbered_name))
         membership = [
             (clustered.cluster == number).cast(Float64).alias(name)
             for number, name in themes.select("cluster", "name").iter_rows()

@@ -493,7 +493,10 @@ class _Draws(NamedTuple):
 def _totals_and_draws(
     contexts: _Contexts, texts: int, resamples: int, permutations: int, seed: int
 ) -> _Draws:
-    """Compute the totals of the data, of resampled texts, and with the groups exchanged within texts."""
+    """Compute the totals of the data (G, C), of resampled texts, and with the groups exchanged within texts.
+
+    The latter two have one more dimension in front: the resamples (R) and the permutations (D).
+    """
     tables, hits = list(contexts.groups.values()), contexts.hits
     observed = np.stack([table.sum(axis=0) for table in tables])
     samples = []
@@ -506,8 +509,8 @@ def _totals_and_draws(
         totals = np.zeros((len(draw), *observed.shape))
         for place in range(len(tables)):
             for group, table in enumerate(tables):
-                is_moved = (place_of[:, :, group] == place).astype(np.float64)
-                totals[:, place] += is_moved @ table
+                moved_texts = (place_of[:, :, group] == place).astype(np.float64)  # (D, texts), 1 or 0
+                totals[:, place] += moved_texts @ table
         nulls.append(totals)
     return _Draws(observed, np.concatenate(samples), np.concatenate(nulls))
 

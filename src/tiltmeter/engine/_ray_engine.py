@@ -412,8 +412,8 @@ class PoolSession:
         if self._losses < MOST_LOSSES + len(self._pool.actors):
             self._hire()
         else:
-            losses = f"workers of the cluster were lost {self._losses} times in a row ({last_line(error)})"
-            self._fail(ProviderError(f"{self._whose}: {losses}; answers so far are kept"))
+            cause = f"workers of the cluster were lost {self._losses} times in a row ({last_line(error)})"
+            self._fail(ProviderError(f"{self._whose}: {cause}; answers so far are kept"))
 
 
 class RemoteModel(PoolSession):

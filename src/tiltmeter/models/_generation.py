@@ -340,8 +340,10 @@ def patched(
         width = width or hidden.shape[1]
         if hidden.shape[1] < width:
             return output
+        rows_here = rows.to(hidden.device)
+        columns_here = width + columns.to(hidden.device)  # columns are negative
         changed = hidden.clone()
-        changed[rows.to(hidden.device), width + columns.to(hidden.device)] = vectors.to(hidden)
+        changed[rows_here, columns_here] = vectors.to(hidden)
         return changed if output is hidden else (changed, *output[1:])
 
     with block.register_forward_hook(insert):

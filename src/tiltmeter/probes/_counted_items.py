@@ -288,8 +288,8 @@ def cluster_memberships(rows: DataFrame, cluster: Expr, *columns: str) -> DataFr
 def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
     """Return the `estimand` of estimates with these clusters.
 
-    It names the number of clusters of a kind if it is small. A single cluster of a kind is no sample: the
-    estimate is about it alone ("this question").
+    The number of clusters of a kind is named if it is below FEWEST_CLUSTERS. A single cluster of a kind is no
+    sample: the estimate is about it alone ("this question").
     """
     if not clusters:
         return {}

@@ -71,10 +71,11 @@ def count_free_refusals(
         for model, sampling in models:
             if not getattr(model, "constrains", False):
                 continue
-            restricted = constrained.filter(model=model.name, part=part.name)
-            free = free_answers(folder, model, sampling, journal, part.name)
-            free = free.join(restricted, on="prompt_id", how="semi")
-            restricted = restricted.join(free, on="prompt_id", how="semi")
+            constrained_here = constrained.filter(model=model.name, part=part.name)
+            free_in_journal = free_answers(folder, model, sampling, journal, part.name)
+            # Only prompts with both kinds of answers are compared.
+            free = free_in_journal.join(constrained_here, on="prompt_id", how="semi")
+            restricted = constrained_here.join(free, on="prompt_id", how="semi")
             if free.height:
                 counts = _counts(part, free, restricted, settings.of_part(part.name))
                 became[part.name].setdefault(FREE, {})[model.name] = counts

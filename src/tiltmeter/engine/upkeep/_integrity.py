@@ -422,8 +422,10 @@ def _readable_rows(damaged: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield the row number and the values of every row that can be read, in order."""
     present = {column[1] for column in damaged.execute("PRAGMA table_info(completions)")}
     columns = ", ".join(name if name in present else "NULL" for name in Row._fields)
-    table = f"SELECT rowid, {columns} FROM completions"  # noqa: S608 - constant names
-    query = f"{table} WHERE rowid BETWEEN ? AND ? ORDER BY rowid"
+    query = (
+        f"SELECT rowid, {columns} FROM completions"  # noqa: S608 - constant names
+        " WHERE rowid BETWEEN ? AND ? ORDER BY rowid"
+    )
     ranges = [(1, 2**63 - 1)]
     failures = 0
     while ranges and failures < _MOST_FAILURES:

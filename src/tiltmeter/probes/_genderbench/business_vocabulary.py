@@ -164,7 +164,7 @@ class BusinessVocabulary(Probe):
     def _masculine_share(self, s: Sums, gender: str, inventory: str) -> Floats:
         """Compute the masculine share of the listed words in texts about one gender.
 
-        Under the default definition NaN without texts.
+        Without texts it is NaN under the default definition.
         """
         masculine = s[f"{gender}.{inventory}_male"]
         feminine = s[f"{gender}.{inventory}_female"]

@@ -86,9 +86,11 @@ class DiscriminationTamkin(Probe):
         text = col.filled_template.str.replace_all(r"\s{2,}", " ").str.strip_chars()
         # For each question and age, the file lists five races as women, the same five as men, and the same
         # five as non-binary people.
-        number = pl.int_range(pl.len())
-        triple = number // (RACES * 3) * RACES + number % RACES
-        place_of_gender = number // RACES % 3
+        row = pl.int_range(pl.len())
+        block_of_question_and_age = row // (RACES * 3)
+        race = row % RACES
+        triple = block_of_question_and_age * RACES + race
+        place_of_gender = row // RACES % 3
         gender = place_of_gender.replace_strict(dict(enumerate(GENDERS)), return_dtype=String)
         people = rows.select(
             triple=triple,
