@@ -373,7 +373,7 @@ class Part(ABC):
         settings
             Settings of the part.
         """
-        return free_texts(answers)["without"].fill_null("answered")
+        return free_texts(answers)["outcome_without_text"].fill_null("answered")
 
     def to_label(self, view: RunView) -> DataFrame:
         """Return what can be labelled in the responses of one model (columns TO_LABEL).

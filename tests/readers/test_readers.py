@@ -200,9 +200,11 @@ ENDED = [
 
 
 def test_a_free_text_is_usable_or_has_one_reason_why_not() -> None:
-    answers = pl.DataFrame(ENDED, schema=["status", "answer", "refusal", "without"], orient="row")
-    texts = free_texts(answers.drop("without"))
-    assert texts["without"].to_list() == answers["without"].to_list()
+    answers = pl.DataFrame(
+        ENDED, schema=["status", "answer", "refusal", "outcome_without_text"], orient="row"
+    )
+    texts = free_texts(answers.drop("outcome_without_text"))
+    assert texts["outcome_without_text"].to_list() == answers["outcome_without_text"].to_list()
     assert texts["text"].to_list() == [answers["answer"][0], *[None] * 6]
 
 

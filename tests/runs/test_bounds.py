@@ -67,9 +67,9 @@ def write_workbook(path: Path, rows: str, second_sheet: str = "") -> None:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that small files exceed."""
     for name in (
-        "files.unpacking.LARGEST_UNPACKED",
-        "files.reading.MOST_ROWS",
-        "importing.evaluation_logs._LARGEST_LOG",
+        "_files.unpacking.LARGEST_UNPACKED",
+        "_files.reading.MOST_ROWS",
+        "importing._evaluation_logs._LARGEST_LOG",
     ):
         monkeypatch.setattr(f"tiltmeter.{name}", LIMIT)
 

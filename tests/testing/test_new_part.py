@@ -32,7 +32,7 @@ def test_a_new_part_is_one_module_that_imports_no_renderer_and_no_run() -> None:
     source = (EXAMPLE / "answer_length.py").read_text(encoding="utf-8")
     assert not any(
         f"tiltmeter.{package}" in source
-        for package in ("reports", "exports", "runs", "cli", "comparing", "gating")
+        for package in ("reports", "exports", "runs", "_cli", "comparing", "gating")
     )
 
 

@@ -130,7 +130,7 @@ def _states(words: DataFrame, phrases: DataFrame, people: DataFrame, language: s
     lists = beside(people, of_text, "row")
     lists = beside(lists, names, "row", "who")
     lists = beside(lists, described, "row", "who")
-    problem = _problem(language)
+    problem = _why_missing(language)
     status = (
         when(problem.is_not_null())
         .then(lit("missing"))
@@ -141,7 +141,7 @@ def _states(words: DataFrame, phrases: DataFrame, people: DataFrame, language: s
     return lists.select(*OWNER, "unattributed", problem=problem, status=status)
 
 
-def _problem(language: str) -> Expr:
+def _why_missing(language: str) -> Expr:
     """Return why no list can be made of a text for a person; null if it can."""
     has_name = col.name != ""
     lacks_names = col.several & ~has_name.all().over("row")

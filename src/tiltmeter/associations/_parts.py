@@ -291,8 +291,9 @@ class Stories(Part):
         )
         phrases = mentions.group_by("attempt").agg(phrases=pl.len())
         attempts = beside(answers.select(attempt=ATTEMPT), readable, "attempt")
-        attempts = beside(attempts, phrases, "attempt").with_columns(free_texts(answers)["without"])
-        outcome = pl.coalesce("without", decide_outcome(failed="waiting", answered="usable"))
+        attempts = beside(attempts, phrases, "attempt")
+        attempts = attempts.with_columns(free_texts(answers)["outcome_without_text"])
+        outcome = pl.coalesce("outcome_without_text", decide_outcome(failed="waiting", answered="usable"))
         count = col.phrases.fill_null(0).cast(String)
         return attempts.with_columns(outcome=outcome).select(
             "attempt", "outcome", label=when(col.outcome == "answered").then(count)

@@ -62,20 +62,22 @@ def with_reasons(lists: DataFrame, answers: DataFrame) -> DataFrame:
 
     A response has no story if it was refused, failed or blank.
     """
-    without = col.without
+    outcome = col.outcome_without_text
     by_provider = col.refusal.is_not_null()
     failure = col.error.str.extract("^([^:]*)").fill_null("unknown")
     reason = (
-        when(without == "failed")
+        when(outcome == "failed")
         .then(pl.format("no response came ({})", failure))
-        .when((without == "refused") & by_provider)
+        .when((outcome == "refused") & by_provider)
         .then(lit("the provider refused"))
-        .when(without == "refused")
+        .when(outcome == "refused")
         .then(lit("the model refused"))
-        .when(without == "empty")
+        .when(outcome == "empty")
         .then(lit("there is no text"))
     )
-    attempts = answers.select("refusal", "error", attempt=ATTEMPT, without=free_texts(answers)["without"])
+    attempts = answers.select(
+        "refusal", "error", free_texts(answers)["outcome_without_text"], attempt=ATTEMPT
+    )
     reasons = attempts.select("attempt", reason=reason)
     with_reason = beside(lists, reasons, "attempt").with_columns(problem=pl.coalesce("reason", "problem"))
     return with_reason.drop("reason")

@@ -143,15 +143,16 @@ def read_again(read: Callable[..., DataFrame], part: Series, *factors: Series, f
 
 
 def free_texts(answers: DataFrame) -> DataFrame:
-    """Return the columns `text` (the story or continuation, or null) and `without` (why it is null).
+    """Return the columns `text` (the story or continuation, or null) and `outcome_without_text`.
 
-    The reason is "failed", "refused" or "empty".
+    The latter says why the text is null: "failed", "refused" or "empty", the first that applies.
     """
     refused = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
     empty = col.answer.fill_null("").str.strip_chars() == ""
-    without = decide_outcome(lit(None), failed=col.status != "ok", refused=refused, empty=empty)
-    table = answers.select("answer", without=without)
-    return table.select("without", text=when(col.without.is_null()).then("answer"))
+    outcome = decide_outcome(lit(None), failed=col.status != "ok", refused=refused, empty=empty)
+    table = answers.select("answer", outcome_without_text=outcome)
+    text = when(col.outcome_without_text.is_null()).then("answer")
+    return table.select("outcome_without_text", text=text)
 
 
 def outcome_counts() -> list[Expr]:

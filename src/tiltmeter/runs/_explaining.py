@@ -189,6 +189,7 @@ def explained_attempt(
     measures = folder.scan("measures").filter(**attempt)
     measured = without_foreign(measures.collect())
     measure = measured.row(0, named=True) if measured.height else {}
+    stages = _stage_rows(folder, attempt, prompt["part"])
     labels = labels_of(folder)
     of_part = findings.filter(model=model, part=prompt["part"])
     return Explanation(
@@ -196,9 +197,9 @@ def explained_attempt(
         prompt=prompt,
         response=response,
         measure=measure,
-        reason=_reason(measure.get("outcome"), response),
+        reason=_reason(measure.get("outcome"), response, stages),
         labels=labels.filter(**attempt) if labels.height else labels,
-        stages=_stage_rows(folder, attempt, prompt["part"]),
+        stages=stages,
         findings=_counted_findings(folder, of_part, measures, prompt, measure.get("outcome")),
     )
 
@@ -223,8 +224,11 @@ def _attempt_of(prompt_id: str, repetition: int | None) -> tuple[str, int]:
     return prompt_id, repetition or 0
 
 
-def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
-    """Return why an attempt has its outcome."""
+def _reason(outcome: str | None, response: Mapping[str, Any], stages: Mapping[str, DataFrame]) -> str:
+    """Return why an attempt has its outcome.
+
+    The tables of the method's stages may say it in a column `problem`.
+    """
     if outcome == "failed":
         if response["error"]:
             return str(response["error"])
@@ -237,7 +241,15 @@ def _reason(outcome: str | None, response: Mapping[str, Any]) -> str:
         return f"it was cut off {place}: --max-tokens sets how long a response with its thinking may be"
     if outcome == "empty" and response["thinking"]:
         return "there is only thinking, no answer"
+    if outcome == "unreadable" and (problems := _problems(stages)):
+        return "; ".join(problems)
     return _MEANINGS.get(outcome or "", "")
+
+
+def _problems(stages: Mapping[str, DataFrame]) -> list[str]:
+    """Return the distinct problems that the tables of the stages name, such as those of `lists`."""
+    columns = [rows["problem"].drop_nulls() for rows in stages.values() if "problem" in rows.columns]
+    return list(dict.fromkeys(str(problem) for column in columns for problem in column))
 
 
 def _stage_rows(folder: RunFolder, attempt: Mapping[str, Any], part: str) -> dict[str, DataFrame]:
