@@ -55,6 +55,10 @@ def _card(name: str, probe: Any) -> str:
         "Source": card.source,
         "Differences from the original in the default definition": card.changed
         or "only those that apply to all probes",
+        "Metrics with other tiers than the published ones": ", ".join(
+            f"`{metric.name}`" for metric in probe.metrics if metric.bands != metric.published_bands
+        )
+        or "none",
         "Data": ", ".join(f"`{one}`" for one in card.data) or "none from outside",
         "Repetitions of each prompt": str(probe.repetitions),
     }

