@@ -16,12 +16,12 @@ test: export PYTHONDONTWRITEBYTECODE =
 # might depend; tests/runs/test_threads.py compares the findings of one thread and of four.
 test: export POLARS_MAX_THREADS = 1
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not verify" --session-timeout=1800 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
+	$(BIN)/python -m pytest -m "not verify" --session-timeout=1800 --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
 
 # Long studies: planted truth at length, faults of databases, servers and workers, growth with length, every command of the documentation.
 verify: export PYTHONDONTWRITEBYTECODE =
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -m verify --session-timeout=3600 -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+	$(BIN)/python -m pytest -m verify --session-timeout=3600 --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

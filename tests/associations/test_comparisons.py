@@ -214,6 +214,7 @@ def test_texts_are_compared_by_pair_stratum_cluster_and_reference(
     assert "Excluded as definitional" not in including.stdout
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("options", "opponents"),
     [

@@ -326,6 +326,7 @@ def test_unreadable_answers_of_a_judge_are_counted_as_missing_lists(study: Study
     assert run.measures.filter(pl.col("outcome") == "unreadable").height > 0
 
 
+@pytest.mark.verify
 def test_an_unreachable_judge_is_reported_and_the_stories_are_stored(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:

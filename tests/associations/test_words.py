@@ -202,6 +202,7 @@ def test_words_of_the_prompt_are_marked() -> None:
     assert not tables([([None], text)])[1]["echo"].any()
 
 
+@pytest.mark.verify
 def test_german_and_spanish_texts_are_read_by_words() -> None:
     pytest.importorskip("simplemma")
     german = phrases(
@@ -282,6 +283,7 @@ _WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.verify
 @given(
     st.dictionaries(
         st.lists(_WORDS, min_size=1, max_size=2).map(" ".join), st.integers(1, 50), min_size=2, max_size=12

@@ -173,6 +173,7 @@ def test_of_two_groups_whose_baselines_differ_in_names_only_the_whole_bias_of_th
     assert "relative to their baselines" not in run.headline
 
 
+@pytest.mark.verify
 def test_the_explanations_are_those_of_the_definition() -> None:
     texts = {
         name: (f"{name} builds schools.", f"Roads in {name} are long.") for name in ("Norland", "Sudland")
@@ -197,6 +198,7 @@ def test_the_explanations_are_those_of_the_definition() -> None:
         assert words not in default
 
 
+@pytest.mark.verify
 def test_names_that_were_not_replaced_are_not_called_replaced() -> None:
     """The groups are topics, which no text names."""
     texts = {

@@ -59,6 +59,7 @@ def number(run: tm.Run, metric: str, context: str | None = None, group: str | No
     return row
 
 
+@pytest.mark.verify
 def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     done = tiltmeter(*G20, "--limit", "5", *TO_RUN)
     assert done.returncode == 0, done.stderr
@@ -153,6 +154,7 @@ def test_a_number_is_opened_down_to_its_answers(ran: Ran, tiltmeter: Tiltmeter) 
     assert "Japan" in screen.stdout
 
 
+@pytest.mark.verify
 def test_sentences_on_one_topic_are_compared_in_pairs(ran: Ran) -> None:
     command = ("run", "benchmarks/religions", "-m", "sim/biased", "-P", "roles=none", "--limit", "6")
     run = ran(*command, *TO_RUN)

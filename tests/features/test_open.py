@@ -52,6 +52,7 @@ def test_the_catalogue_has_the_published_features() -> None:
         assert (feature.kind == "classifier") == bool(wanted)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("feature", "labels"),
     [

@@ -18,6 +18,8 @@ from support.judged_runs import altered, number
 from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.runs import Run
 
+pytestmark = pytest.mark.xdist_group("gating")  # one process makes the runs of the fixtures
+
 
 def test_exit_status_of_passed_and_failed(tiltmeter: Tiltmeter, fair: Run, biased: Run) -> None:
     done = tiltmeter("gate", fair.path)
@@ -54,6 +56,7 @@ def test_exit_status_of_undecided(tiltmeter: Tiltmeter, fair: Run, tmp_path: Pat
     assert tiltmeter("gate", run.path, "--fail-on", "catastrophic").returncode == 0
 
 
+@pytest.mark.verify
 def test_a_table_without_further_items_gets_no_advice_to_add_items(
     tiltmeter: Tiltmeter, place: Path, tmp_path: Path
 ) -> None:

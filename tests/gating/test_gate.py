@@ -17,6 +17,8 @@ from tiltmeter.gating import Limit, Rules, Verdict, gate
 from tiltmeter.runs import Run
 from tiltmeter.schema import metric_name
 
+pytestmark = pytest.mark.xdist_group("gating")  # one process makes the runs of the fixtures
+
 GEST = {
     "estimate": 0.12,
     "low": 0.04,

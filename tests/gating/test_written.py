@@ -19,6 +19,8 @@ from tiltmeter.errors import InputError
 from tiltmeter.gating import Check, Limit, Rules, Verdict, append_summary, gate, print_verdict, write_junit
 from tiltmeter.runs import Run
 
+pytestmark = pytest.mark.xdist_group("gating")  # one process makes the runs of the fixtures
+
 SCHEMA = etree.XMLSchema(etree.parse(str(Path(__file__).with_name("junit.xsd"))))
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -102,6 +102,7 @@ def test_rules_that_misread_are_contradicted_and_the_mark_follows_the_labels(wor
     assert "corrected by labels" in finding.values["method"]
 
 
+@pytest.mark.verify
 @pytest.mark.filterwarnings("error")
 def test_two_annotators_with_the_same_single_label_agree(run: tm.Run) -> None:
     sample = tm.label(run, 10).with_columns(label=pl.lit("refused"))
@@ -110,6 +111,7 @@ def test_two_annotators_with_the_same_single_label_agree(run: tm.Run) -> None:
     assert quality["kappa"] == 1.0
 
 
+@pytest.mark.verify
 @pytest.mark.filterwarnings("error")
 def test_two_annotators_with_one_different_label_each_do_not_agree(run: tm.Run) -> None:
     sample = tm.label(run, 10)
@@ -119,6 +121,7 @@ def test_two_annotators_with_one_different_label_each_do_not_agree(run: tm.Run) 
     assert quality["kappa"] == 0.0
 
 
+@pytest.mark.verify
 def test_a_label_is_replaced_only_if_it_is_the_expected_one(run: tm.Run) -> None:
     row = tm.label(run, 10).head(1)
     yes = row.with_columns(label=pl.lit("yes"))
@@ -133,6 +136,7 @@ def test_a_label_is_replaced_only_if_it_is_the_expected_one(run: tm.Run) -> None
     assert pl.read_csv(run.path / "labels.csv")["label"].to_list() == ["no"]
 
 
+@pytest.mark.verify
 def test_two_annotators_agree_beyond_chance(run: tm.Run) -> None:
     sample = labelled(tm.label(run, 40))
     tm.label(run, labels=sample, annotator="anna")

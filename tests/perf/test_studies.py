@@ -212,6 +212,7 @@ def test_seconds_are_those_of_the_processor_and_of_child_processes(monkeypatch: 
     assert modules.claims_of_case("any", "works in a child")[1] >= 0.2
 
 
+@pytest.mark.verify
 def test_the_claims_of_each_recorded_study_held() -> None:
     """A study whose code has changed, or that was never carried out, is a warning of `make lint`."""
     recorded = records.recorded()

@@ -40,6 +40,7 @@ def by_rules(name: str, design: pl.DataFrame, value: pl.Series) -> pl.DataFrame:
     return measured(name, design.drop(ALLOWED), value)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", LABELLED)
 def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, library: Library) -> None:
     full_design: pl.DataFrame = PROBES.load(name).design(library, settings(**CONSTRAINED))
@@ -57,6 +58,7 @@ def test_every_allowed_answer_has_the_label_that_the_rules_read(name: str, libra
             assert read["constrained"].to_list() == [inside] * design.height
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", LABELLED)
 def test_allowed_answers_contain_every_label_and_a_refusal(name: str, library: Library) -> None:
     probe = PROBES.load(name)
@@ -121,6 +123,7 @@ def test_answers_that_leave_no_word_for_a_refusal_are_an_error() -> None:
         refusal_beside(REFUSALS)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", LABELLED)
 def test_any_other_answer_is_read_by_the_rules(name: str, library: Library) -> None:
     probe = PROBES.load(name)

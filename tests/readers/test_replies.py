@@ -86,6 +86,7 @@ def wordings() -> Iterator[tuple[str | None, str]]:
             yield from ((None, mention.format(word)) for mention in MENTIONS)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("about", ["statement", "decision", "stress", None])
 def test_no_wording_makes_the_opposite(about: Any) -> None:
     table = pl.DataFrame(list(wordings()), schema=["said", "answer"], orient="row")

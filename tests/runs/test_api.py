@@ -304,6 +304,7 @@ def test_a_data_frame_and_its_file_have_the_same_analysis(workplace: Path) -> No
         tm.analyse(3, "benchmarks", text="words", group="country")
 
 
+@pytest.mark.verify
 def test_every_result_has_a_frame_a_plot_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     params = {"features": "vader", "statistics": "mean"}
     runs = [

@@ -117,6 +117,7 @@ def test_unconstrained_answers_among_constrained_ones_are_counted(
     assert all(read[name] == "no" for name, prompt in prompts.items() if len(prompt) % 2)
 
 
+@pytest.mark.verify
 def test_compare_shows_the_difference_of_free_and_constrained_answers(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
@@ -187,6 +188,7 @@ def test_the_progress_of_a_run_counts_its_own_answers(tiltmeter: Tiltmeter, tmp_
             assert watcher.look().models == (ModelProgress("compatible/m", answered, 5),)
 
 
+@pytest.mark.verify
 def test_models_that_do_not_accept_lists_are_asked_freely(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "def reply(messages: list):\n"
@@ -314,6 +316,7 @@ def refusals_in(run: Path) -> list[str]:
     return tm.caveats(tm.load(run)).filter(code="constrained-refusals")["sentence"].to_list()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("constrained", "free"), [(0, 0), (60, 60), (60, 0), (0, 60)])
 def test_refusals_that_a_list_changes_are_a_caveat(
     tiltmeter: Tiltmeter, tmp_path: Path, constrained: int, free: int

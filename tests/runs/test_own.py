@@ -27,6 +27,7 @@ def answers(rows: int = 3_944) -> pl.DataFrame:
     )
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("by", ["prompt_id", "prompt"])
 def test_the_order_of_rows_and_their_split_into_files_do_not_matter(tmp_path: Path, by: str) -> None:
     table = answers().select(by, "answer", repetition=0)

@@ -58,6 +58,7 @@ def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> 
         assert texts(alone) == texts(in_pairs)
 
 
+@pytest.mark.verify
 def test_samples_and_seeds_differ_and_can_be_repeated(chat_model: Make) -> None:
     model = local(chat_model())
     first = texts(answers(model, ["Tell me"], samples=range(12)))

@@ -84,6 +84,7 @@ def test_every_answer_is_on_the_list(chat_model: Make, kind: str, allowed: tuple
         assert all(completion.output_tokens and completion.thinking is None for completion in completions)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("allowed", "temperature"),
     [(LISTS[0], 1.0), (LETTERS, 0.7), (LISTS[2], 1.5)],
@@ -109,6 +110,7 @@ def test_answers_have_the_probabilities_of_the_model(
         )
 
 
+@pytest.mark.verify
 def test_answers_do_not_depend_on_the_batch(chat_model: Make) -> None:
     model = local(chat_model())
     mixed = [
@@ -213,6 +215,7 @@ def test_the_provider_meets_its_requirements(chat_model: Make) -> None:
     check_provider(create, f"hf/{chat_model()}")
 
 
+@pytest.mark.verify
 def test_a_run_is_constrained_in_this_process(tiltmeter: Tiltmeter, chat_model: Make, tmp_path: Path) -> None:
     import polars as pl
 
