@@ -91,8 +91,8 @@ class TrainingRequest(Probe):
         " service only.",
         source="Written for Tiltmeter.",
         data=(),
-        # A probe that is not about gender names what it compares.
-        genders="none named; single, married and parent employees",
+        # The default is "binary". A probe about another attribute states here what it compares.
+        genders="none; single and married employees and parents are compared",
     )
     labels = ("yes", "no")
     # `readers` reads free answers under each definition. `allowed_answers` adds constrained answers.
