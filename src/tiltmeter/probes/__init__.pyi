@@ -1,10 +1,15 @@
 from ._answer_readers import (
     LETTERS as LETTERS,
+    Readers as Readers,
+    choice_readers as choice_readers,
     labels_of_letters as labels_of_letters,
     letter_of as letter_of,
+    yes_no_readers as yes_no_readers,
 )
+from ._constrained import AllowedAnswers as AllowedAnswers, allow as allow
 from ._contract import Card as Card, Dials as Dials, Odds as Odds
 from ._counting import (
+    family as family,
     label_sums as label_sums,
     mean_columns as mean_columns,
     mean_of as mean_of,
@@ -28,6 +33,8 @@ from ._metrics import (
     Sums as Sums,
     Values as Values,
     around_half as around_half,
+    difference as difference,
+    greatest_difference as greatest_difference,
     one_sided as one_sided,
     two_sided as two_sided,
 )

@@ -66,6 +66,7 @@ class Card:
     data: tuple[str, ...]
     """Names of the datasets in the catalogue."""
     genders: str = "binary"
+    """The genders that are compared. A probe about another attribute states what it compares instead."""
     changed: str = ""
     """How the default definition differs from the original one, and why."""
 
