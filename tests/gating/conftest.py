@@ -37,7 +37,7 @@ def biased(place: Path) -> Run:
 def two_models(place: Path) -> Run:
     """Two parts that share a metric, on two models."""
     study = place / "study.yaml"
-    study.write_text("study: genderbench\nparts: [gest, gest_creative]\nlimit: 100\n")
+    study.write_text("study: genderbench\nparts: [gest, gest_creative]\nlimit: 100,gest=300\n")
     return tm.run(str(study), model=["sim/fair", "sim/biased"])
 
 

@@ -35,6 +35,8 @@ def comparable(findings: pl.DataFrame) -> pl.DataFrame:
 def differences(recorded: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
     """Return one row for each value that differs: the keys, `column`, `recorded` and `now`.
 
+    Changed versions of the definition come last.
+
     A finding that exists on one side only is one row with the column "finding".
     """
     sides = comparable(recorded), comparable(now)
@@ -43,7 +45,8 @@ def differences(recorded: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
     for side, values in ((0, ("exists", "is missing")), (1, ("is missing", "exists"))):
         alone = sides[side].join(sides[1 - side], on=KEYS, how="anti", nulls_equal=True)
         tables.append(_rows(alone, "finding", pl.lit(values[0]), pl.lit(values[1])))
-    return pl.concat(tables).sort(*KEYS, "column", maintain_order=True)
+    is_version = pl.col("column") == "definition"
+    return pl.concat(tables).sort(is_version, *KEYS, "column", maintain_order=True)
 
 
 def _changed(both: pl.DataFrame, name: str) -> pl.DataFrame:
