@@ -185,7 +185,7 @@ def test_answers_in_flight_are_kept_when_another_request_is_rejected(
 
 CHILD = """
     import sys
-    from tiltmeter.engine import Limits, Request, generate, journal, open_journal
+    from tiltmeter.engine import Limits, Request, generate, _journal as journal, open_journal
     from tiltmeter.models import Message, Sampling, create_model
     journal.EXPIRY = 3600.0  # waiting until the claims of a killed process expire would be a hang
     url, path, count = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -53,7 +53,7 @@ OPEN = """
 """
 OPEN_AND_STOP_WITHIN = """
     import sys, time
-    from tiltmeter.engine import database, open_journal
+    from tiltmeter.engine import _database as database, open_journal
     def stop_within(*given):
         print("within", flush=True)
         time.sleep(60)
