@@ -1,6 +1,6 @@
 """Definitions: versioned ways to compute the results of a method.
 
-`tiltmeter.runs._definitions.DEFINITIONS` is the registry of all definitions.
+`tiltmeter.runs.definition_named` returns a definition by its name.
 """
 
 from __future__ import annotations
@@ -61,4 +61,6 @@ def of_method(definition: Definition, default: MethodDefinition) -> MethodDefini
     if definition == GENERAL:
         return default
     expected = type(default).__name__
-    raise InputError(f"expected a definition of the class {expected}, found {definition!r}")
+    raise InputError(
+        f"expected a definition of the class {expected}, found one of {type(definition).__name__}"
+    )

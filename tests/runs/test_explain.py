@@ -188,6 +188,19 @@ def test_the_problem_of_a_failed_story_is_that_no_response_came() -> None:
     assert failed["problem"].str.starts_with("no response came (").all()
 
 
+def test_the_reason_of_a_story_without_descriptions_is_that_of_its_lists() -> None:
+    run = tm.run(
+        "associations/gender", model=lambda prompt: "It rained.", limit=2, display="none", out="stories"
+    )
+    lists = run.table("lists")
+    attempt = str(lists["attempt"][0])
+    problems = lists.filter(attempt=attempt)["problem"].to_list()
+    explanation = run.explain(attempt)
+    assert explanation.measure["outcome"] == "unreadable"
+    assert all(problem.startswith("the story does not name ") for problem in problems)
+    assert explanation.reason == "; ".join(problems)
+
+
 @pytest.mark.verify
 def test_a_story_is_explained_with_its_phrases_and_concepts() -> None:
     run = tm.run("associations/gender", model="sim/biased", limit=20, display="none", out="stories")

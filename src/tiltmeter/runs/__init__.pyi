@@ -8,6 +8,7 @@ from ._asked_models import (
 )
 from ._asking import Asking as Asking
 from ._caveats import sentences as sentences, warn_of as warn_of
+from ._definitions import definition_named as definition_named
 from ._explaining import Explanation as Explanation
 from ._folder import RunFolder as RunFolder
 from ._listings import STUDIES as STUDIES
