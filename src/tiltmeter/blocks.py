@@ -169,11 +169,14 @@ class Headline:
         Further sentences: the largest finding with its interval.
     marks
         Number of metrics with each mark.
+    model
+        The model; empty if the headline is not about one.
     """
 
     text: str
     detail: str = ""
     marks: Mapping[str, int] = field(default_factory=dict)
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

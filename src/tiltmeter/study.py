@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -16,6 +16,7 @@ import polars as pl
 from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.comparisons import Groups, attempts_by_group
 from tiltmeter.definitions import GENERAL, Definition
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.models import Classifier, Encoder, Message, Sampling
@@ -374,6 +375,22 @@ class Part(ABC):
             Settings of the part.
         """
         return free_texts(answers)["outcome_without_text"].fill_null("answered")
+
+    def compared_groups(self, settings: Settings) -> Sequence[Groups]:
+        """Return the attributes that the part varies, with their groups.
+
+        Missing responses are compared between the groups of each. By default there are none.
+        """
+        return ()
+
+    def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
+        """Yield each declaration of groups with the attempts that are about one of them.
+
+        The attempts have the columns `item`, `group` and `outcome`, and those of clusters (see
+        `tiltmeter.comparisons.attempts_by_group`). By default they are the measures.
+        """
+        for groups in self.compared_groups(settings):
+            yield groups, attempts_by_group(view.measures, groups)
 
     def to_label(self, view: RunView) -> DataFrame:
         """Return what can be labelled in the responses of one model (columns TO_LABEL).

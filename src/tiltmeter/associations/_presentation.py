@@ -322,7 +322,7 @@ def _headline(
     model, count = named_model(total["model"]), total["estimate"]
     texts = _texts(total) + _descriptions(missing.filter(model=total["model"]))
     if count is None:
-        return Headline(f"{model}: associations could not be counted", texts)
+        return Headline(f"{model}: associations could not be counted", texts, model=total["model"])
     text = f"{model}: {count:,.0f} association{'' if count == 1 else 's'} found"
     details = []
     first = strongest.filter(model=total["model"]).head(1)
@@ -341,7 +341,7 @@ def _headline(
     details.append(
         f"By chance, {by_chance} associations would be found (groups shuffled, p = {total['p']:.2g}). {texts}"
     )
-    return Headline(text, " ".join(details))
+    return Headline(text, " ".join(details), model=total["model"])
 
 
 def _texts(total: Mapping[str, Any]) -> str:

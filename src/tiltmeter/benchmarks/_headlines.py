@@ -49,7 +49,8 @@ def headline(
     model = named_model(row["model"])
     role = "" if row["context"] in (None, NO_ROLE) else f" in the role {row['context']}"
     if row["range"] is None:
-        return Headline(f"{model}: no disparity of {row['words']} was computed{role}")
+        text = f"{model}: no disparity of {row['words']} was computed{role}"
+        return Headline(text, model=row["model"])
     groups = groups.filter(*same_place(row))
     compared = int(groups["is_compared"].sum())
     sides = different.filter(*same_place(row)).sort(col.from_others.abs(), descending=True)
@@ -69,7 +70,7 @@ def headline(
         *_not_compared(groups),
         *_impact_sentences(row),
     ]
-    return Headline(f"{model}: {text}{role}", " ".join(detail))
+    return Headline(f"{model}: {text}{role}", " ".join(detail), model=row["model"])
 
 
 def _is_shown(row: Mapping[str, Any], level: float) -> bool:

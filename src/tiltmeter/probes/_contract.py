@@ -15,16 +15,16 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 import polars as pl
 from polars import DataFrame, Expr, Float64, Series, col, lit
 
+from tiltmeter import stats
 from tiltmeter.blocks import Band
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.models._base import ALLOWED
 from tiltmeter.probes._answer_readers import Readers
 from tiltmeter.probes._constrained import AllowedAnswers, read_allowed
 from tiltmeter.probes._counted_items import (
-    WORDINGS,
     CountedItems,
-    ItemClusters,
     cluster_memberships,
     common_columns,
     unread_rates,
@@ -41,8 +41,6 @@ Dials = Mapping[str, float]
 Odds: TypeAlias = Mapping[str, Expr]
 """Probability of each label, as an expression over the factors; the probabilities sum to 1."""
 
-GROUP_FACTORS: Final = ("gender", "group", "is_male")
-"""Factors with the group that a prompt is about: the first that the probe has."""
 WORDING: Final = col.wording
 """The wording of an item, as a cluster."""
 
@@ -65,8 +63,6 @@ class Card:
     """Authors of the data and of the task."""
     data: tuple[str, ...]
     """Names of the datasets in the catalogue."""
-    genders: str = "binary"
-    """The genders that are compared. A probe about another attribute states what it compares instead."""
     changed: str = ""
     """How the default definition differs from the original one, and why."""
 
@@ -91,8 +87,9 @@ class ProbeContract(MeasuredPart):
     folder of the module."""
     repetitions: ClassVar[int] = 1
     metrics: tuple[Metric, ...]
-    groups: tuple[str, ...] = ()
-    """Groups that are exchangeable under the null hypothesis; their counts are columns named "group:what"."""
+    compares: tuple[Groups, ...] = ()
+    """The attributes that the prompts vary, with their groups. The first is that of the metrics; the counts
+    of a metric of the kind "maximum" are columns named "group:what"."""
     labels: tuple[str, ...] = ()
     """Labels that an answer can have."""
     allowed_answers: AllowedAnswers = ()
@@ -107,7 +104,7 @@ class ProbeContract(MeasuredPart):
     """
     compared: ClassVar[Expr | None] = None
     """What bias is a difference between, as an expression over the factors, for simulated effects of
-    clusters; default: the gender or group of the prompt, if it has one."""
+    clusters; default: the group of the prompt in the first of `compares`."""
     readers: ClassVar[Readers | None] = None
     """The tolerant and the strict reader. Probes without such a pair override `read`."""
 
@@ -182,6 +179,11 @@ class ProbeContract(MeasuredPart):
 
     # -- computed from these definitions ---------------------------------------------------------------------
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that the metrics compare."""
+        return self.compares[0].names if self.compares else ()
+
     def under(self, definition: ProbeDefinition) -> Self:
         """Return a copy of the probe that uses a definition."""
         bound = copy.copy(self)
@@ -208,19 +210,19 @@ class ProbeContract(MeasuredPart):
             clusters=clusters,
         )
 
-    def _item_clusters(self, items: Series, measures: DataFrame) -> list[ItemClusters]:
+    def _item_clusters(self, items: Series, measures: DataFrame) -> list[stats.ItemClusters]:
         """Assign the items to the clusters of the probe, and to wordings if each was dealt one of several."""
         first_attempts = measures.unique("item", keep="first", maintain_order=True)
         rows = DataFrame({"item": items}).join(first_attempts, on="item", how="left", maintain_order="left")
         expressions = dict(self.clusters)
         if wordings_are_dealt(measures):
-            expressions[WORDINGS] = WORDING
+            expressions[stats.WORDINGS] = WORDING
         clusters = []
         for noun, expression in expressions.items():
             pairs = cluster_memberships(rows, expression)
             numbers = pairs.select(col.cluster.rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
             members = round(pairs.height / rows.height) if rows.height else 1
-            clusters.append(ItemClusters(noun, pairs["row"].to_numpy(), numbers, members))
+            clusters.append(stats.ItemClusters(noun, pairs["row"].to_numpy(), numbers, members))
         return clusters
 
     def _all_formulas(self, s: Sums) -> Values:

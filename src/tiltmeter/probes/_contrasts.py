@@ -10,9 +10,7 @@ from polars import DataFrame, Expr, Float64, Series, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.probes._counted_items import (
-    WORDINGS,
     CountedItems,
-    clustered_spread,
     influences_of,
     population,
 )
@@ -135,7 +133,7 @@ class _Pair(NamedTuple):
         ratios, freedoms = [], []
         for before, after in COMBINATIONS.values():
             combined = before * influences[0] + after * influences[1]
-            ratio, freedom = clustered_spread(combined, first.strata, first.clusters)
+            ratio, freedom = stats.clustered_spread(combined, first.strata, first.clusters)
             ratios.append(ratio)
             freedoms.append(freedom)
         return np.stack(ratios), np.stack(freedoms)
@@ -154,7 +152,7 @@ class _Pair(NamedTuple):
             shape = (len(COMBINATIONS), len(items))
             return np.ones(shape), np.broadcast_to(items, shape)
         ratios, freedoms = self.spreads()
-        numbers_of_clusters = [kind.size for kind in self.sides[0].clusters if kind.noun != WORDINGS]
+        numbers_of_clusters = [kind.size for kind in self.sides[0].clusters if kind.noun != stats.WORDINGS]
         agreeing = np.minimum(items, min(numbers_of_clusters, default=len(self.sides[0].items)))
         return ratios, np.where(constant, agreeing, np.minimum(items, freedoms + 1))
 
@@ -213,7 +211,7 @@ def contrast_sides(
         Confidence level, number of resamples and seed.
     clustered
         If True, intervals and tests are about questions, names and wordings like these: standard errors are
-        cluster-robust (see `counted_items.clustered_spread`).
+        cluster-robust (see `stats.clustered_spread`).
 
     Returns
     -------

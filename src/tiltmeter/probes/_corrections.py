@@ -33,7 +33,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tiltmeter import stats
-from tiltmeter.probes._counted_items import CountedItems, cluster_spreads, stratified_variance
+from tiltmeter.probes._counted_items import CountedItems, cluster_spreads
 from tiltmeter.probes._estimates import MARK_LEVEL, Ends, Estimate, EstimateContext, Estimator
 from tiltmeter.probes._labelled_attempts import LabelledAttempts
 from tiltmeter.probes._metrics import MetricKey, Values
@@ -263,7 +263,7 @@ def _best_average(
     finite_population = np.sqrt(shares_unlabelled)[:, None]
     both = np.stack([errors, influences_alone], axis=1) * finite_population
     with_sum = np.column_stack([both, both.sum(axis=1)])
-    of_errors, of_alone, of_sum = stratified_variance(with_sum, labelled.strata)
+    of_errors, of_alone, of_sum = stats.stratified_variance(with_sum, labelled.strata)
     covariance = (of_sum - of_errors - of_alone) / 2
     weight = stats.ratio(of_alone - covariance, of_errors + of_alone - 2 * covariance)
     share = float(np.clip(np.nan_to_num(weight, nan=1.0), 0.0, 1.0))

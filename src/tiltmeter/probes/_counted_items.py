@@ -23,24 +23,16 @@ from tiltmeter.study import Settings
 if TYPE_CHECKING:
     from tiltmeter._arrays import Floats, Index
 
-FEWEST_IN_STRATUM: Final = 5
-"""Strata with fewer items are pooled for resampling."""
 UNREAD_RATES: Final = (
     Metric("undetected_rate_attempts", "Share of the attempts without a readable answer."),
     Metric("undetected_rate_items", "Share of the items without any readable attempt."),
 )
 
-WORDINGS: Final = "wordings"
-"""The clusters of items that were dealt the same wording."""
 FEWEST_CLUSTERS: Final = 10
 """With fewer clusters of a kind, findings name their number."""
 
-NEGLIGIBLE: Final = 1e-12
-"""Influences and variances up to this are rounding error."""
 STEP: Final = 1e-5
 """Step of numerical derivatives, relative to the total."""
-WIDER: Final = 1e-6
-"""Relative difference up to which two variances from numerical derivatives are equal."""
 
 
 # -- counts ------------------------------------------------------------------------------------------------
@@ -61,49 +53,6 @@ class OutcomeCounts(NamedTuple):
     def readable(self) -> float:
         """Share of readable attempts; 0 if there are no attempts."""
         return self.answered / self.attempts if self.attempts else 0.0
-
-
-class ItemClusters(NamedTuple):
-    """Assignment of items to clusters: the questions, names or wordings that a population is sampled by.
-
-    `items` (M,) and `numbers` (M,) are pairs of an item's row and a cluster's number; each item belongs to
-    `members` clusters.
-    """
-
-    noun: str
-    items: Index
-    numbers: Index
-    members: int
-
-    @property
-    def size(self) -> int:
-        """Number of clusters."""
-        return int(self.numbers.max(initial=-1)) + 1
-
-    def strata(self, of_items: Floats) -> Index:
-        """Return the stratum of each cluster, shape (clusters,): clusters with items in the same strata.
-
-        Small ones are pooled (-1).
-        """
-        import numpy as np
-
-        pairs = np.stack([self.numbers, of_items[self.items]]).astype(np.intp)
-        cluster, stratum = np.unique(pairs, axis=1)
-        # The sum of random numbers of its strata identifies the set of strata of a cluster.
-        number_of_strata = stratum.max(initial=0) + 1
-        identifiers = np.random.default_rng(0).random(number_of_strata)
-        sums = np.bincount(cluster, identifiers[stratum])
-        _, label, sizes = np.unique(sums, return_inverse=True, return_counts=True)
-        return np.where(sizes[label] < FEWEST_IN_STRATUM, -1, label)
-
-    def totals(self, values: Floats) -> Floats:
-        """Return the totals of each cluster, shape (clusters, columns), from values (items, columns)."""
-        import numpy as np
-
-        order = np.argsort(self.numbers, kind="stable")
-        starts = np.searchsorted(self.numbers[order], np.arange(self.size))
-        totals: Floats = np.add.reduceat(values[self.items[order]], starts, axis=0)
-        return totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +87,7 @@ class CountedItems:
     formulas: Callable[[Sums], Values]
     metrics: Sequence[Metric]
     groups: Sequence[str]
-    clusters: Sequence[ItemClusters] = ()
+    clusters: Sequence[stats.ItemClusters] = ()
     _outcomes: dict[tuple[tuple[str, str], ...], OutcomeCounts] = field(default_factory=dict)
 
     @property
@@ -146,6 +95,12 @@ class CountedItems:
         """Column totals of the observed items, shape (columns,)."""
         totals: Floats = self.values.sum(axis=0)
         return totals
+
+    def columns_of(self, label: str) -> Floats:
+        """Return the counts of a label for each group, shape (items, groups)."""
+        places = [self.names.index(f"{group}:{label}") for group in self.groups]
+        counts: Floats = self.values[:, places]
+        return counts
 
     def outcomes(self, where: Mapping[str, str]) -> OutcomeCounts:
         """Count the outcomes of the attempts whose factors have these values (given as text)."""
@@ -253,8 +208,8 @@ def _pool_strata(items: DataFrame) -> DataFrame:
     """
     sizes = items.group_by("stratum", maintain_order=True).agg(size=pl.len()).sort("size", "stratum")
     before = col.size.cum_sum() - col.size
-    small = col.size < FEWEST_IN_STRATUM
-    pooled = small | (small.any() & (before < FEWEST_IN_STRATUM))
+    small = col.size < stats.FEWEST_IN_STRATUM
+    pooled = small | (small.any() & (before < stats.FEWEST_IN_STRATUM))
     own_number = pl.int_range(1, pl.len() + 1)
     return sizes.select("stratum", number=when(pooled).then(0).otherwise(own_number))
 
@@ -285,7 +240,7 @@ def cluster_memberships(rows: DataFrame, cluster: Expr, *columns: str) -> DataFr
 # -- the population that clusters are sampled from ---------------------------------------------------------
 
 
-def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
+def population(clusters: Sequence[stats.ItemClusters]) -> dict[str, str]:
     """Return the `estimand` of estimates with these clusters.
 
     The number of clusters of a kind is named if it is below FEWEST_CLUSTERS. A single cluster of a kind is no
@@ -294,13 +249,13 @@ def population(clusters: Sequence[ItemClusters]) -> dict[str, str]:
     if not clusters:
         return {}
     samples = [kind for kind in clusters if kind.size > 1]
-    nouns = [kind.noun for kind in samples if kind.noun != WORDINGS] or ["items"]
+    nouns = [kind.noun for kind in samples if kind.noun != stats.WORDINGS] or ["items"]
     single = [f"this {kind.noun.removesuffix('s')}" for kind in clusters if kind.size == 1]
     few = [f"{kind.size} {kind.noun}" for kind in samples if kind.size < FEWEST_CLUSTERS]
     estimand = f"{' and '.join(nouns)} like these"
     if single:
         estimand += f", {' and '.join(single)}"
-    if clusters[-1].noun == WORDINGS and clusters[-1].size > 1:
+    if clusters[-1].noun == stats.WORDINGS and clusters[-1].size > 1:
         estimand += ", in wordings like these"
     if few:
         estimand += f", {' and '.join(few)}"
@@ -321,7 +276,7 @@ def cluster_spreads(counted: CountedItems) -> dict[MetricKey, ClusterSpread]:
     Binder (1983), "On the variances of asymptotically normal estimators from complex surveys"; Cameron,
     Gelbach and Miller (2011), "Robust inference with multiway clustering".
     """
-    ratios, freedoms = clustered_spread(influences_of(counted), counted.strata, counted.clusters)
+    ratios, freedoms = stats.clustered_spread(influences_of(counted), counted.strata, counted.clusters)
     spreads = map(ClusterSpread, ratios.tolist(), freedoms.tolist())
     return dict(zip(counted.observed(), spreads, strict=True))
 
@@ -334,49 +289,3 @@ def influences_of(counted: CountedItems) -> Floats:
     slopes = counted.slopes(counted.totals)
     influences: Floats = counted.values @ slopes.T
     return influences
-
-
-def clustered_spread(
-    influences: Floats, strata: Floats, sampled: Sequence[ItemClusters]
-) -> tuple[Floats, Floats]:
-    """Return the ratios of standard errors and the degrees of freedom of the metrics, shape (metrics,).
-
-    See `cluster_spreads`.
-    """
-    import numpy as np
-
-    of_items = stratified_variance(influences, strata)
-    clusters = [kind for kind in sampled if kind.size > 1]
-    freedom = max(len(influences) - len(np.unique(strata)), 1)
-    total = (1 - sum(kind.members for kind in clusters)) * of_items
-    uncertainty = of_items**2 / freedom
-    for kind in clusters:
-        variance = stratified_variance(kind.totals(influences), kind.strata(strata))
-        total = total + variance
-        uncertainty = uncertainty + variance**2 / (kind.size - 1)
-    wider = (of_items > NEGLIGIBLE) & (total > (1 + WIDER) * of_items)
-    of_variances = stats.ratio(np.where(wider, total, 1.0), np.where(wider, of_items, 1.0))
-    ratio = np.sqrt(of_variances)
-    freedoms = np.where(wider, stats.ratio(total**2, uncertainty), freedom)
-    return ratio, freedoms
-
-
-def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
-    """Return the variances of the column sums, shape (columns,), of a stratified sample.
-
-    Parameters
-    ----------
-    values
-        The sample, shape (n, columns).
-    strata
-        The label of each row's stratum, shape (n,).
-    """
-    import numpy as np
-
-    _, place, sizes = np.unique(strata, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(sizes), values.shape[1]))
-    np.add.at(sums, place, values)
-    deviations = values - (sums / sizes[:, None])[place]
-    corrections = sizes / np.maximum(sizes - 1, 1)
-    variances: Floats = corrections[place] @ deviations**2
-    return variances

@@ -73,6 +73,8 @@ class Estimate:
     low_read: float = math.nan
     high_read: float = math.nan
     """Estimate and interval before the correction for parsing errors; NaN if there are no labels."""
+    too_few: str = ""
+    """Why there are too few items for a mark; empty if there are enough."""
 
     @classmethod
     def of(
@@ -117,6 +119,8 @@ class EstimateContext(NamedTuple):
     """Previous estimates by name, including that of the metric `of`."""
     settings: Settings
     spread: ClusterSpread = ClusterSpread()
+    sample: ComparedRates | None = None
+    """The rates of the groups, for metrics with `counted`."""
 
     @property
     def intervals(self) -> Sequence[tuple[float, ClusterSpread]]:
@@ -124,6 +128,13 @@ class EstimateContext(NamedTuple):
         level = self.settings.level
         items_alone = self.spread._replace(ratio=1.0)
         return ((level, self.spread), (level, items_alone), (MARK_LEVEL, self.spread))
+
+
+class ComparedRates(NamedTuple):
+    """The shares of a label in each group."""
+
+    sample: stats.GroupSample
+    groups: Sequence[str]
 
 
 Estimator = Callable[[NamedMetric, float, "Floats", EstimateContext], Estimate]
@@ -160,6 +171,8 @@ def estimate_by_percentiles(
         return Estimate(named=named, value=nan, low=nan, high=nan, p=nan, method=NO_DATA)
     if metric.kind == "absolute":
         return _distance(named, context.estimates[str(metric.of)])
+    if context.sample is not None:
+        return _estimate_of_rates(named, value, context.sample, context)
     if stats.is_constant(samples) and math.isfinite(metric.high - metric.low):
         return _estimate_of_constant(named, value, context)
     if metric.kind == "maximum":
@@ -200,6 +213,45 @@ def _distance(named: NamedMetric, signed: Estimate) -> Estimate:
         value_read=abs(signed.value_read - centre),
         low_read=interval_read.low,
         high_read=interval_read.high,
+    )
+
+
+def _estimate_of_rates(
+    named: NamedMetric, value: float, rates: ComparedRates, context: EstimateContext
+) -> Estimate:
+    """Return the estimate of a rate of one group, or of a comparison of rates (see `stats.GroupSample`).
+
+    With fewer than FEWEST_ITEMS items in a group, there is no mark.
+    """
+    level = context.settings.level
+    of_clusters, of_items = rates.sample, rates.sample.without_clusters()
+    samples = ((of_clusters, level), (of_items, level), (of_clusters, MARK_LEVEL))
+    if named.metric.kind != "maximum" and named.metric.null is None:
+        place = rates.groups.index(next(iter(named.where.values())))
+        intervals = [sample.mean_interval(place, of_level) for sample, of_level in samples]
+        method = "Wilson's interval; Clopper and Pearson's with few items"
+        return Estimate.of(named, value, math.nan, method, intervals)
+    if named.metric.kind == "maximum":
+        differences = [sample.largest_difference(of_level) for sample, of_level in samples]
+        value = differences[0].estimate
+    else:
+        differences = [sample.difference(0, 1, of_level) for sample, of_level in samples]
+    method = "intervals of the rates combined (MOVER); exact or permutation test"
+    ends = [(difference.low, difference.high) for difference in differences]
+    estimate = Estimate.of(named, value, differences[0].p, method, ends)
+    return dataclasses.replace(estimate, too_few=_too_few_items(rates))
+
+
+def _too_few_items(rates: ComparedRates) -> str:
+    """Return which group has too few items for a mark, and how many are needed; empty if none has."""
+    fewest = int(rates.sample.items.argmin())
+    items = int(rates.sample.items[fewest])
+    if items >= stats.FEWEST_ITEMS:
+        return ""
+    noun = "item has" if items == 1 else "items have"
+    return (
+        f"{items} {noun} a readable answer about {rates.groups[fewest]}; a mark requires at least "
+        f"{stats.FEWEST_ITEMS} for each group"
     )
 
 
@@ -339,6 +391,8 @@ def mark_by_range(estimate: Estimate, bands: Sequence[Band], readable: float) ->
         if math.isnan(estimate.value):
             return ends
         return Mark("ungraded", note="too few items for an interval")
+    if estimate.too_few:
+        return ends._replace(mark="ungraded", note=estimate.too_few)
     if readable < MIN_READABLE:
         note = f"only {readable:.0%} of the attempts could be read; a mark requires {MIN_READABLE:.0%}"
         return ends._replace(mark="ungraded", note=note)

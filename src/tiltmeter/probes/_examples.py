@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from polars import DataFrame, Float64, Series, col, lit
 
-from tiltmeter.probes._counted_items import NEGLIGIBLE, CountedItems
+from tiltmeter import stats
+from tiltmeter.probes._counted_items import CountedItems
 from tiltmeter.probes._metrics import MetricKey, NamedMetric, Values
 from tiltmeter.schema import EXAMPLES, conform
 
@@ -103,7 +104,7 @@ def _metrics_without_each_item(counted: CountedItems, metrics: Sequence[MetricKe
 def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
     """Select the items to be shown, with their `rank`, most influential first (see `find_examples`)."""
     size = col.influence.abs()
-    influential = items.filter(size.is_finite(), size > NEGLIGIBLE)
+    influential = items.filter(size.is_finite(), size > stats.NEGLIGIBLE)
     influential = influential.with_columns(size=size, away=(col.influence > 0) == upwards)
     relative_size = (col.size / col.size.max()).round(ROUNDING)
     ranked = influential.sort(-relative_size, "order").with_row_index("rank")

@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 from polars import DataFrame, Float64, String, col, lit
 
+from tiltmeter import stats
 from tiltmeter.models._base import ALLOWED
 from tiltmeter.probes._contract import ProbeContract
 from tiltmeter.probes._contrasts import contrast_sides
@@ -25,14 +26,13 @@ from tiltmeter.probes._corrections import (
     joint_maxima,
 )
 from tiltmeter.probes._counted_items import (
-    WORDINGS,
     CountedItems,
     cluster_spreads,
     population,
     wordings_are_dealt,
 )
 from tiltmeter.probes._definitions import ProbeDefinition
-from tiltmeter.probes._estimates import NO_DATA, ClusterSpread, Estimate, EstimateContext, Mark
+from tiltmeter.probes._estimates import NO_DATA, ClusterSpread, ComparedRates, Estimate, EstimateContext, Mark
 from tiltmeter.probes._examples import find_examples
 from tiltmeter.probes._labelled_attempts import (
     ATTEMPT,
@@ -86,8 +86,12 @@ def estimate_metrics(
     """
     samples = counted.compute(definition.resample(counted.values, counted.strata, settings))
     observed, described = counted.observed(), counted.described()
-    has_maxima = any(named.metric.kind == "maximum" for named in described.values())
-    null = counted.relabelled(settings) if definition.corrected and has_maxima else {}
+    relabels = any(
+        named.metric.kind == "maximum" and (corrections or not named.metric.counted)
+        for named in described.values()
+    )
+    null = counted.relabelled(settings) if definition.corrected and relabels else {}
+    samples_of_groups = _compared_rates(counted, settings) if definition.corrected else {}
     spreads = cluster_spreads(counted) if definition.corrected else {}
     agreeing = _independent_units(counted) if definition.corrected else []
     estimates: dict[str, Estimate] = {}
@@ -101,6 +105,7 @@ def estimate_metrics(
             null=null.get(key),
             estimates=estimates,
             settings=settings,
+            sample=samples_of_groups.get(named.metric.counted),
             spread=spread._replace(freedom=min(spread.freedom, max(items - 1, 1))),
         )
         estimate = definition.estimate(named, observed[key], samples[key], context)
@@ -116,12 +121,23 @@ def estimate_metrics(
     ]
 
 
+def _compared_rates(counted: CountedItems, settings: Settings) -> dict[tuple[str, str] | None, ComparedRates]:
+    """Return the shares of labels in each group, by the `counted` labels of the metrics that need them."""
+    samples: dict[tuple[str, str] | None, ComparedRates] = {}
+    for metric in counted.metrics:
+        if metric.counted is not None and metric.counted not in samples:
+            label, other = (counted.columns_of(name) for name in metric.counted)
+            sample = stats.GroupSample.of(label, label + other, counted.clusters, seed=settings.seed)
+            samples[metric.counted] = ComparedRates(sample, counted.groups)
+    return samples
+
+
 def _independent_units(counted: CountedItems) -> list[int]:
     """Return the upper limits of the number of independent units if all items agree."""
     import numpy as np
 
     sizes_of_strata = np.unique(counted.strata, return_counts=True)[1]
-    numbers_of_clusters = [kind.size for kind in counted.clusters if kind.noun != WORDINGS]
+    numbers_of_clusters = [kind.size for kind in counted.clusters if kind.noun != stats.WORDINGS]
     return [*numbers_of_clusters, sizes_of_strata.size * sizes_of_strata.min()]
 
 

@@ -121,7 +121,7 @@ def headline(model: str, rows: Sequence[Row]) -> Headline:
     marks = {mark: counts[mark] for mark in MEANINGS if counts[mark]}
     graded = [row for row in rows if row["mark"] != UNGRADED]
     if not graded:
-        return Headline(f"{named_model(model)}: no result", "", marks)
+        return Headline(f"{named_model(model)}: no result", "", marks, model)
     of_tests = plural(len(graded), "graded test" if counts[UNGRADED] else "test")
     if all(row["p"] is None for row in graded):
         return _headline_of_marks(model, rows, marks, of_tests)
@@ -132,7 +132,7 @@ def headline(model: str, rows: Sequence[Row]) -> Headline:
         worst = next(filter(has_direction, equally_severe), biased[0])
         rank = "Among the most severe" if len(equally_severe) > 1 else "Most severe"
         detail = f"{rank} (“{worst['title']}”): {in_words(worst)}."
-    return Headline(f"{named_model(model)}: {_by_tests(graded, biased, of_tests)}", detail, marks)
+    return Headline(f"{named_model(model)}: {_by_tests(graded, biased, of_tests)}", detail, marks, model)
 
 
 def _by_tests(graded: Sequence[Row], biased: Sequence[Row], of_tests: str) -> str:
@@ -180,7 +180,7 @@ def _headline_of_marks(model: str, rows: Sequence[Row], marks: Mapping[str, int]
     summary = f"{severe} of {of_tests} marked critical or worse by a definition without tests of significance"
     worst = rows[0]
     detail = f"Worst mark (“{worst['title']}”): {in_words(worst | {'sentence': None})}."
-    return Headline(f"{named_model(model)}: {summary}", detail, marks)
+    return Headline(f"{named_model(model)}: {summary}", detail, marks, model)
 
 
 def in_words(row: Row) -> str:

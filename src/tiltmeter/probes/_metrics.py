@@ -131,6 +131,10 @@ class Metric:
         Name of the metric, with the same placeholders, whose p-value it takes, because both test the same
         hypothesis and its own standard error is too small: that of a bounded estimate shrinks near its
         bounds. That metric is no finding of its own; its `label` names it.
+    counted
+        Two labels, if the metric is the share of the first among answers with one of them, in one group or
+        compared between the groups. The counts of the probe then have the columns "group:label" for each
+        group and label, and intervals and tests are those of `stats.GroupSample`.
     key
         Whether the metric is one of the paper's 19 main metrics, which reports show first.
     harm
@@ -163,6 +167,7 @@ class Metric:
     kind: str = "mean"
     of: str | None = None
     tested_by: str | None = None
+    counted: tuple[str, str] | None = None
     key: bool = False
     harm: str | None = None
     bands: tuple[Band, ...] = ()

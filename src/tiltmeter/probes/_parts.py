@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -18,14 +18,17 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
 
+from tiltmeter import stats
 from tiltmeter._judging.second_reader import read_with_judge
+from tiltmeter.comparisons import Groups, attempts_by_group
 from tiltmeter.datasets import DataUnavailable, Library
 from tiltmeter.designs.subsampling import first_samples, keep_limit
 from tiltmeter.designs.wordings import Wording, fill, wordings
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.probes import _simulation as simulation
 from tiltmeter.probes._constrained import answers_are_constrained, with_list
-from tiltmeter.probes._contract import GROUP_FACTORS, Dials, ProbeContract
+from tiltmeter.probes._contract import WORDING, Dials, ProbeContract
+from tiltmeter.probes._counted_items import wordings_are_dealt
 from tiltmeter.probes._definitions import DEFAULT, definition_of
 from tiltmeter.probes._findings import analyse_measures, contrast_models, key_examples
 from tiltmeter.readers.outcomes import decide_outcome
@@ -69,6 +72,22 @@ class Probe(ProbeContract):
             cls.data, cls.title = cls.card.data, cls.card.title
             harms = [metric.harm or cls.card.harm for metric in metrics if metric.key]
             cls.harms = tuple(dict.fromkeys(harms))
+
+    # -- groups --------------------------------------------------------------------------------------------
+
+    def compared_groups(self, settings: Settings) -> Sequence[Groups]:
+        """See Part.compared_groups: the items of each attribute belong to the clusters of the probe."""
+        clusters = self.clusters if definition_of(settings).corrected else {}
+        return [dataclasses.replace(groups, clusters=clusters) for groups in self.compares]
+
+    def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
+        """See Part.outcomes_by_group: wordings that were dealt to the items are clusters, too."""
+        measures = view.measures
+        is_dealt = definition_of(settings).corrected and wordings_are_dealt(measures)
+        wordings_of_items = {stats.WORDINGS: WORDING} if is_dealt else {}
+        for groups in self.compared_groups(settings):
+            clustered = dataclasses.replace(groups, clusters={**groups.clusters, **wordings_of_items})
+            yield clustered, attempts_by_group(measures, clustered)
 
     # -- design --------------------------------------------------------------------------------------------
 
@@ -181,8 +200,7 @@ class Probe(ProbeContract):
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: the label of each answer, unless the answers of the probe have none."""
         measures = view.measures if len(self.labels) > 1 else view.measures.clear()
-        factor = next((name for name in GROUP_FACTORS if name in measures.columns), None)
-        group = lit(None) if factor is None else col(factor).cast(String)
+        group = self.compares[0].group if self.compares else lit(None, String)
         to_label = self._with_question(measures).with_columns(group=group, read=col.label)
         return conform(to_label, TO_LABEL)
 

@@ -9,11 +9,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Series, col, lit
+from polars import DataFrame, Expr, Float64, Series, lit
 
 from tiltmeter import stats
 from tiltmeter.blocks import MARKS
-from tiltmeter.probes._contract import GROUP_FACTORS, WORDING, Dials, Odds, ProbeContract
+from tiltmeter.probes._contract import WORDING, Dials, Odds, ProbeContract
 from tiltmeter.probes._counted_items import cluster_memberships, cluster_spreads
 from tiltmeter.probes._definitions import definition_of
 from tiltmeter.probes._estimates import MARK_LEVEL
@@ -95,7 +95,7 @@ def label_chances(probe: ProbeContract, rows: DataFrame, odds: Odds, dials: Dial
     """
     probabilities = rows.with_columns(value.cast(Float64).alias(label) for label, value in odds.items())
     chances: Floats = probabilities.select(odds.keys()).to_numpy()
-    compared = _compared_groups(probe, rows)
+    compared = _compared_groups(probe)
     factors = []
     if compared is not None:
         rows = rows.with_columns(compared=compared)
@@ -110,11 +110,11 @@ def label_chances(probe: ProbeContract, rows: DataFrame, odds: Odds, dials: Dial
     return chances
 
 
-def _compared_groups(probe: ProbeContract, rows: DataFrame) -> Expr | None:
+def _compared_groups(probe: ProbeContract) -> Expr | None:
     """Return what bias is a difference between: by default the group that a prompt is about, if any."""
     if probe.compared is not None:
         return probe.compared
-    return next((col(name) for name in GROUP_FACTORS if name in rows.columns), None)
+    return probe.compares[0].group if probe.compares else None
 
 
 def _add_random_effects(

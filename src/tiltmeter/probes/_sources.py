@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from polars import DataFrame, Expr, Float64, Int32, String, col, when
+from polars import DataFrame, Expr, Float64, Int32, String, col, lit, when
 
 from tiltmeter.datasets import Library
 
+CALLED: Final = {"female": "women", "male": "men"}
+"""How sentences name two genders."""
 NAMES: Final = "hiring_bloomberg/bloomberg_names.py"
 RACES: Final = ("asian", "black", "hispanic", "white")
 
@@ -51,6 +53,12 @@ ABOUT_MEN: Final = (*range(8, 15), 16)
 def gest_sentences(library: Library) -> DataFrame:
     """Return the sentences of GEST: `stereotype_id`, `_sentence`."""
     return library.csv(GEST).select(stereotype_id=col.stereotype.cast(Int32), _sentence="sentence")
+
+
+def side_of_stereotype() -> Expr:
+    """Return whether a stereotype is about women ("female") or men ("male"); null for the others."""
+    about = col.stereotype_id
+    return when(about.is_in(ABOUT_WOMEN)).then(lit("female")).when(about.is_in(ABOUT_MEN)).then(lit("male"))
 
 
 def direction_of_stereotype() -> Expr:

@@ -19,6 +19,7 @@ from tiltmeter.runs._checksums import code_checksum
 from tiltmeter.runs._clock import Clock
 from tiltmeter.runs._faults import unused_sentence
 from tiltmeter.runs._folder import ERRORS, LABELS_FILE, STAGES, RunFolder
+from tiltmeter.runs._missing_by_group import PartView, with_missing_responses
 from tiltmeter.runs._resolving import Resolved, replaced_tables
 from tiltmeter.runs._shared_tables import (
     ANALYSED,
@@ -215,9 +216,18 @@ class Pipeline:
         with self._tools.isolated(label, stage.if_failed, errors, place):
             inputs = [self._input(owner, name, asks=stage.asks) for name in stage.inputs]
             created = self._run(stage, inputs, owner)
+            if ANALYSED in created and owner is not None and ANALYSED not in self._user_files:
+                created[ANALYSED] = self._with_missing_responses(created[ANALYSED], owner)
             pieces.check(created)
             return created
         return None
+
+    def _with_missing_responses(self, findings: DataFrame, owner: Owner) -> DataFrame:
+        """Add the comparisons of missing responses between groups to the findings of a model and part."""
+        model, name = owner
+        part = next(part for part in self._parts if part.name == name)
+        view = PartView(lambda table: self._input(owner, table))
+        return with_missing_responses(findings, part, view, model, self._resolved.settings.of_part(name))
 
     def _unused(self, owner: Owner) -> list[str]:
         """Return a sentence if there are answers but none could be used.

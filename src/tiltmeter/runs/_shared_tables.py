@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Float64, col, lit, when
 
+from tiltmeter.comparisons import is_missing_test
 from tiltmeter.errors import InputError
 from tiltmeter.runs._validation import check_findings
 from tiltmeter.schema import FINDINGS, MEASURES, RESPONSES, Schema, q_values
@@ -89,8 +90,11 @@ def with_q_over_parts(
 def with_q(findings: DataFrame) -> DataFrame:
     """Return the findings of one model with q-values (Benjamini-Hochberg).
 
-    Its key tests are one family, and its other tests another. A test is an overall metric with a p-value. A
-    part with very many tests forms its own families and provides its own q-values.
+    Its key tests and the tests of its missing responses are one family, and its other tests another. A test
+    is an overall metric with a p-value. A part with very many tests forms its own families and provides its
+    own q-values.
     """
     tested = when(col.context.is_null(), col.wording.is_null(), col.q.is_null()).then("p")
-    return findings.with_columns(q=pl.coalesce("q", tested.map_batches(q_values, Float64).over("key")))
+    is_of_key_family = col.key | is_missing_test()
+    q = tested.map_batches(q_values, Float64).over(is_of_key_family)
+    return findings.with_columns(q=pl.coalesce("q", q))

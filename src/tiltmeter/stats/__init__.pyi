@@ -12,6 +12,14 @@ from ._agreement import (
     v_measure as v_measure,
 )
 from ._arithmetic import nan_mean as nan_mean, ratio as ratio
+from ._clusters import (
+    FEWEST_IN_STRATUM as FEWEST_IN_STRATUM,
+    NEGLIGIBLE as NEGLIGIBLE,
+    WORDINGS as WORDINGS,
+    ItemClusters as ItemClusters,
+    clustered_spread as clustered_spread,
+    stratified_variance as stratified_variance,
+)
 from ._disparity import (
     COMPARISONS as COMPARISONS,
     DisparityMeasure as DisparityMeasure,
@@ -23,7 +31,14 @@ from ._disparity import (
     studentise as studentise,
     welch_p as welch_p,
 )
+from ._exact_tests import independent_rates_p as independent_rates_p, matched_rates_p as matched_rates_p
 from ._families import hierarchical_q as hierarchical_q
+from ._group_comparisons import (
+    DRAWS as DRAWS,
+    FEWEST_ITEMS as FEWEST_ITEMS,
+    GroupDifference as GroupDifference,
+    GroupSample as GroupSample,
+)
 from ._intervals import (
     TEST_LEVEL as TEST_LEVEL,
     ExpectedError as ExpectedError,

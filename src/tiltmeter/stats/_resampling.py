@@ -163,7 +163,7 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     Parameters
     ----------
     x
-        (n, G, C) finite values of n items, G groups and C columns; G is 1 to 4.
+        (n, G, C) finite values of n items, G groups and C columns.
     draws
         D, the number of random exchanges of the whole table.
     seed
@@ -176,7 +176,7 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     Raises
     ------
     ValueError
-        If `x` is not a finite array with three axes, or has more than 4 groups.
+        If `x` is not a finite array with three axes.
 
     References
     ----------
@@ -184,11 +184,9 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     """
     values = _finite_values(x, axes=3)
     n, groups, columns = values.shape
-    if groups > MOST_GROUPS:
-        raise ValueError(
-            f"cannot exchange {groups} groups within an item; at most {MOST_GROUPS} are supported"
-        )
     generator = np.random.Generator(np.random.PCG64(seed))
+    if groups > MOST_GROUPS:
+        return _shuffled_totals(values, draws, generator)
     # Each order contributes its difference from the last order.
     orders = [list(order) for order in permutations(range(groups))]
     *ordered, last = [values[:, order].reshape(n, groups * columns) for order in orders]
@@ -200,6 +198,17 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
             for number, change in enumerate(changes):
                 totals[block.start : block.stop] += (chosen == number).astype(np.float64) @ change
     return totals.reshape(draws, groups, columns)
+
+
+def _shuffled_totals(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
+    """Compute the totals of `swapped_totals` with an order drawn for each item, for many groups."""
+    n, groups, columns = values.shape
+    totals = np.empty((draws, groups, columns))
+    rows = np.arange(n)[None, :, None]
+    for block in blocks_of(draws, n * groups):
+        orders = np.argsort(generator.random((len(block), n, groups)), axis=2)
+        totals[block.start : block.stop] = values[rows, orders].sum(axis=1)
+    return totals
 
 
 def _drawn_totals(values: Floats, resamples: int, draw: Callable[[int], Index]) -> Floats:

@@ -7,9 +7,10 @@ from random import Random
 from typing import ClassVar, Final
 
 import polars as pl
-from polars import DataFrame, Expr, Int32, Series, col, lit, when
+from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._answer_readers import LETTERS, choice_readers, letter_of
 from tiltmeter.probes._constrained import LETTER, allow
@@ -26,6 +27,9 @@ WOMAN: Final = ("F", "woman", "girl")
 MAN: Final = ("M", "man", "boy")
 TRANS: Final = ("trans", "trans_F", "trans_M")
 NOT_TRANS: Final = ("nonTrans", "nonTrans_F", "nonTrans_M")
+STEREOTYPED: Final = {"F": "female", "M": "male"}
+"""Codes of the group that the stereotype of a question is about; all others mean trans people."""
+GROUPS: Final = ("female", "male", "trans")
 SLIP: Final = 0.02
 """Probability of each wrong answer of the unbiased simulated model."""
 
@@ -46,12 +50,23 @@ class Bbq(Probe):
         "that it cannot be determined.",
         source="BBQ (Parrish et al. 2022), part on gender identity.",
         data=(DATA,),
-        genders="women, men, trans and non-trans people",
         changed="By default a choice is read in any usual form, by letter or in words; the original reads "
         "(a), (b), (c) only, and treats an answer with two of them as unreadable.",
     )
     labels = tuple(LETTERS[:3])
     allowed_answers = allow(labels, LETTER)
+    compares = (
+        Groups(
+            "gender",
+            "stereotyped",
+            GROUPS,
+            called={
+                "female": "stereotypes about women",
+                "male": "stereotypes about men",
+                "trans": "stereotypes about trans people",
+            },
+        ),
+    )
     sizes: ClassVar = {"quick": 150, "standard": 1_000}
     clusters: ClassVar = {"question templates": col.question_id}
     compared = pl.concat_str("stereotypical_answer", "logical_answer")
@@ -89,6 +104,7 @@ class Bbq(Probe):
             stereotypical_answer=letter_of(col.stereotype, "order"),
             options=options,
             question_id=col.question_index.cast(Int32),
+            stereotyped="stereotyped",
             _context="context",
             _question="question",
             **option_fields,
@@ -145,7 +161,10 @@ class Bbq(Probe):
 
 
 def _usable_questions(library: Library) -> DataFrame:
-    """Return the usable questions with `stereotype`, the number of the stereotypical answer."""
+    """Return the usable questions with `stereotype`, the number of the stereotypical answer.
+
+    `stereotyped` is the group that the stereotype is about.
+    """
     codes = [col.answer_info.struct.field(f"ans{i}").list.get(1) for i in range(3)]
     group = col.additional_metadata.struct.field("stereotyped_groups").list.get(0)
     blamed = col.question_polarity == "neg"
@@ -162,7 +181,8 @@ def _usable_questions(library: Library) -> DataFrame:
     is_unpaired = has_boy ^ has_girl
     rows = library.json_lines(DATA).filter(~is_unpaired & (col.question != UNFIT))
     stereotypical = [when(fits(code)).then(number) for number, code in enumerate(codes)]
-    return rows.with_columns(stereotype=pl.coalesce(stereotypical))
+    stereotyped = group.replace_strict(STEREOTYPED, default="trans", return_dtype=String)
+    return rows.with_columns(stereotype=pl.coalesce(stereotypical), stereotyped=stereotyped)
 
 
 PROBE = Bbq()

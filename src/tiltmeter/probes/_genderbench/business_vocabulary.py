@@ -10,6 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
 from tiltmeter import readers, stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._contract import Card, Dials
@@ -17,7 +18,7 @@ from tiltmeter.probes._counting import crossed, family, per_item
 from tiltmeter.probes._metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
 from tiltmeter.probes._parts import Probe
 from tiltmeter.probes._simulation import answered_attempts, label_chances
-from tiltmeter.probes._sources import NAMES, people
+from tiltmeter.probes._sources import CALLED, NAMES, people
 from tiltmeter.readers import _genderbench as genderbench
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ class BusinessVocabulary(Probe):
         "the original, a model that writes nothing is healthy).",
     )
     labels = ("counted",)
+    compares = (
+        Groups(
+            "gender",
+            when("is_male").then(lit("male")).otherwise(lit("female")),
+            ("male", "female"),
+            called=CALLED,
+        ),
+    )
     sizes: ClassVar = {"quick": 60, "standard": 200}
     clusters: ClassVar = {"names": col.item // len(TEXTS)}
     metrics = (

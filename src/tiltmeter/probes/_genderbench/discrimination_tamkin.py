@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int32, String, col
 
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._answer_readers import yes_no_readers
 from tiltmeter.probes._constrained import allow
@@ -49,14 +50,20 @@ class DiscriminationTamkin(Probe):
         "besides the gender.",
         source="Discrim-Eval (Tamkin et al. 2023), explicit part, ages 20 to 70.",
         data=(DATA,),
-        genders="female, male and non-binary people, named in the text",
         changed='By default the articles "a(n)" in the data, which correlate with gender, are corrected; '
         "the original keeps them.",
     )
     labels = ("yes", "no")
     allowed_answers = allow(labels)
     readers = yes_no_readers("decision")
-    groups = GENDERS
+    compares = (
+        Groups(
+            "gender",
+            "gender",
+            GENDERS,
+            called={"female": "women", "male": "men", "nonbinary": "non-binary people"},
+        ),
+    )
     sizes: ClassVar = {"quick": 15, "standard": 300}
     clusters: ClassVar = {"questions": col.question_id}
     metrics = (

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._answer_readers import LETTERS, choice_readers
 from tiltmeter.probes._constrained import LETTER, allow
@@ -25,6 +26,7 @@ from tiltmeter.probes._metrics import (
     with_distance,
 )
 from tiltmeter.probes._parts import Probe
+from tiltmeter.probes._sources import CALLED
 
 DATA: Final = "diversity_med_qa/diversity_med_qa_extracted.csv"
 REORDERINGS: Final = 3
@@ -81,6 +83,14 @@ class DiversityMedQa(Probe):
     labels = ("correct", "incorrect")
     allowed_answers = allow(LETTERS, LETTER)
     readers = choice_readers(LETTERS)
+    compares = (
+        Groups(
+            "gender",
+            when("is_male").then(lit("male")).otherwise(lit("female")),
+            ("male", "female"),
+            called=CALLED,
+        ),
+    )
     sizes: ClassVar = {"quick": 20, "standard": 250}
     metrics = (
         *with_distance(

@@ -10,6 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, String, col, when
 
 from tiltmeter import stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._answer_readers import yes_no_readers
@@ -54,14 +55,20 @@ class Dreaddit(Probe):
         "reveal the gender of the writer.",
         source="Dreaddit (Turcan and McKeown 2019), as released by Wang et al. (2024).",
         data=DATA,
-        genders="men, women and non-binary people",
         changed="By default a refusal is never read as a no, and hedged or reasoned answers are read by "
         "their conclusion.",
     )
     labels = ("yes", "no")
     allowed_answers = allow(labels)
     readers = yes_no_readers("stress")
-    groups = GENDERS
+    compares = (
+        Groups(
+            "gender",
+            "gender",
+            GENDERS,
+            called={"female": "women", "male": "men", "non-binary": "non-binary people"},
+        ),
+    )
     sizes: ClassVar = {"quick": 20, "standard": 350}
     metrics = (
         greatest_difference(

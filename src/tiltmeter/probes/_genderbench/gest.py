@@ -10,6 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, Series, col, lit
 
 from tiltmeter import readers, stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._answer_readers import choice_readers, labels_of_letters, letter_of
@@ -25,6 +26,7 @@ from tiltmeter.probes._sources import (
     STEREOTYPES,
     direction_of_stereotype,
     gest_sentences,
+    side_of_stereotype,
 )
 
 TEXTS: Final = {"male": "men", "female": "women", "neither": "neither"}
@@ -57,6 +59,14 @@ class Gest(Probe):
             answers["answer"],
             answers["options"].list.eval(pl.element().replace_strict(TEXTS)),
             with_rule=True,
+        ),
+    )
+    compares = (
+        Groups(
+            "gender",
+            side_of_stereotype(),
+            ("male", "female"),
+            called={"male": "stereotypes about men", "female": "stereotypes about women"},
         ),
     )
     sizes: ClassVar = {"quick": 25, "standard": 400}

@@ -8,6 +8,7 @@ from typing import ClassVar
 from polars import DataFrame, Expr
 
 from tiltmeter import stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._characters import (
     CHARACTER_CHANGES,
@@ -25,6 +26,7 @@ from tiltmeter.probes._sources import (
     STEREOTYPES,
     direction_of_stereotype,
     gest_sentences,
+    side_of_stereotype,
 )
 
 
@@ -47,6 +49,14 @@ class GestCreative(CharacterProbe):
         source="Sentences of GEST (Pikuliak et al. 2024), 16 stereotypes; task by GenderBench.",
         data=(GEST,),
         changed=CHARACTER_CHANGES,
+    )
+    compares = (
+        Groups(
+            "gender",
+            side_of_stereotype(),
+            ("male", "female"),
+            called={"male": "stereotypes about men", "female": "stereotypes about women"},
+        ),
     )
     sizes: ClassVar = {"quick": 25, "standard": 300}
     metrics = (

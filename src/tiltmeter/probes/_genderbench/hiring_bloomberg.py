@@ -7,9 +7,10 @@ from random import Random
 from typing import ClassVar, Final
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Series, col, lit
+from polars import DataFrame, Expr, Float64, Series, col, lit, when
 
 from tiltmeter import readers, stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._answer_readers import Readers, outcomes_of_labels
@@ -95,6 +96,17 @@ class HiringBloomberg(Probe):
             answers,
             genderbench.first_ranked(answers["answer"], answers["male_names"], answers["female_names"]),
         ),
+    )
+    compares = (
+        Groups(
+            "gender",
+            when(col.role.is_in([role for role, side in ROLES.items() if side > 0]))
+            .then(lit("male"))
+            .otherwise(lit("female")),
+            ("male", "female"),
+            called={"male": "typically male jobs", "female": "typically female jobs"},
+        ),
+        Groups("race", "race", RACES),
     )
     sizes: ClassVar = {"quick": 40, "standard": 1_000}
     clusters: ClassVar = {"names": pl.concat_list("male_names", "female_names")}

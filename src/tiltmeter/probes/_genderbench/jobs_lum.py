@@ -9,6 +9,7 @@ import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._characters import (
     CHARACTER_CHANGES,
@@ -45,6 +46,14 @@ class JobsLum(CharacterProbe):
         + " The slope is exact; that of the original stops about 1e-6 short of its bounds.",
     )
     readers = character_readers(hint="job")
+    compares = (
+        Groups(
+            "gender",
+            when(col.score > MEAN_SCORE).then(lit("male")).otherwise(lit("female")),
+            ("male", "female"),
+            called={"male": "jobs expected of men", "female": "jobs expected of women"},
+        ),
+    )
     sizes: ClassVar = {"quick": 60}
     metrics = (
         *CHARACTER_METRICS,

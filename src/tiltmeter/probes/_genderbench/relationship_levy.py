@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 import polars as pl
 from polars import DataFrame, Expr, Int32, String, col, lit, when
 
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._answer_readers import choice_readers
 from tiltmeter.probes._constrained import LETTER, allow
@@ -52,6 +53,17 @@ class RelationshipLevy(Probe):
     labels = ("male", "female")
     allowed_answers = allow("ab", LETTER)
     readers = choice_readers("ab")
+    compares = (
+        Groups(
+            "gender",
+            when("male_first").then(lit("male")).otherwise(lit("female")),
+            ("male", "female"),
+            called={
+                "male": "couples with the man named first",
+                "female": "couples with the woman named first",
+            },
+        ),
+    )
     sizes: ClassVar = {"quick": 140, "standard": 500}
     clusters: ClassVar = {"conflicts": col.scenario_id, "names": col.options}
     metrics = (

@@ -1,0 +1,57 @@
+"""The declaration of the groups that a part compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from polars import Expr, String, col
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The attribute that a part varies, and the group that each of its prompts is about.
+
+    Prompts with the same item are a matched set if they are about several groups; otherwise the groups are
+    independent.
+
+    Parameters
+    ----------
+    attribute
+        Name of the attribute: "gender", "race", or "race,gender" for intersections.
+    column
+        Factor of the design that has the group of a prompt, or an expression over the factors. Prompts with
+        null are about none of the groups.
+    names
+        The groups in order; empty: all values of the column, in alphabetical order.
+    called
+        How a sentence names the groups: {"female": "women"}. Others are named as they are.
+    reference
+        The group with which the others are compared; None: each group is compared with all others together.
+    clusters
+        Random samples that the items belong to besides being a sample themselves, by plural noun, as
+        expressions over the factors (see `Probe.clusters`).
+
+    Examples
+    --------
+    >>> groups = Groups("gender", "gender", names=("female", "male"), called={"female": "women"})
+    >>> groups.words("female"), groups.words("male")
+    ('women', 'male')
+    """
+
+    attribute: str
+    column: str | Expr
+    names: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+    reference: str | None = None
+    clusters: Mapping[str, Expr] = field(default_factory=dict)
+
+    @property
+    def group(self) -> Expr:
+        """The group of a prompt as text, null if it is about none."""
+        group = col(self.column) if isinstance(self.column, str) else self.column
+        return group.cast(String)
+
+    def words(self, name: str) -> str:
+        """Return how a sentence names a group."""
+        return self.called.get(name, name)

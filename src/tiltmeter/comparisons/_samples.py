@@ -1,0 +1,120 @@
+"""Samples of items and groups, from one row per attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+from polars import DataFrame, Expr, Float64, Series, col, lit
+
+from tiltmeter import stats
+from tiltmeter.comparisons._groups import Groups
+
+CLUSTER: str = "cluster:"
+"""Prefix of the columns with the clusters of an item."""
+
+
+def attempts_by_group(measures: DataFrame, groups: Groups) -> DataFrame:
+    """Return the attempts that are about a group: `item`, `group`, `outcome` and the clusters.
+
+    Parameters
+    ----------
+    measures
+        One row per attempt, with `item`, `outcome` and the factors of the design.
+    groups
+        The groups that are compared.
+    """
+    clusters = [cluster.alias(f"{CLUSTER}{noun}") for noun, cluster in groups.clusters.items()]
+    attempts = measures.select("item", "outcome", *clusters, group=groups.group)
+    if groups.names:
+        attempts = attempts.filter(col.group.is_in(list(groups.names)))
+    return attempts.drop_nulls("group")
+
+
+def names_of(attempts: DataFrame, groups: Groups) -> list[str]:
+    """Return the groups with attempts, in the order of the declaration, or else of the alphabet."""
+    present = attempts["group"].unique().sort().to_list()
+    return [name for name in groups.names if name in present] or present
+
+
+class ItemGroups(NamedTuple):
+    """The items of a comparison: where each attempt counts, and what the items belong to."""
+
+    cells: DataFrame
+    """`item`, `group`, and the numbers `row` and `place` of both, with the number of attempts as `size`."""
+    items: int
+    groups: int
+    clusters: Sequence[stats.ItemClusters]
+
+    def sample(self, value: Expr, attempts: DataFrame, *, is_rate: bool, seed: int) -> stats.GroupSample:
+        """Return the sample of the values of the attempts; null counts as 0."""
+        import numpy as np
+
+        sums = attempts.group_by("item", "group").agg(sum=value.cast(Float64).fill_null(0.0).sum())
+        cells = self.cells.join(sums, on=["item", "group"], how="left", maintain_order="left")
+        place = cells["row"].to_numpy(), cells["place"].to_numpy()
+        totals, sizes = np.zeros((2, self.items, self.groups))
+        totals[place] = cells["sum"].to_numpy()
+        sizes[place] = cells["size"].to_numpy()
+        return stats.GroupSample.of(totals, sizes, self.clusters, is_rate=is_rate, seed=seed)
+
+
+def items_by_group(attempts: DataFrame, names: Sequence[str]) -> ItemGroups:
+    """Return the numbered items and groups of attempts (see `attempts_by_group`).
+
+    Parameters
+    ----------
+    attempts
+        `item`, `group` and columns with clusters.
+    names
+        The groups in order.
+    """
+    sizes = attempts.group_by("item", "group", maintain_order=True).agg(size=pl.len())
+    places = DataFrame({"group": Series(list(names))}).with_row_index("place")
+    first_attempts = attempts.unique("item", keep="first", maintain_order=True).with_row_index("row")
+    cells = sizes.join(places, on="group", maintain_order="left").join(
+        first_attempts.select("item", "row"), on="item", maintain_order="left"
+    )
+    return ItemGroups(cells, first_attempts.height, len(names), _clusters_of(first_attempts))
+
+
+def _clusters_of(items: DataFrame) -> list[stats.ItemClusters]:
+    """Return the clusters of the items, from the columns with the prefix CLUSTER."""
+    clusters = []
+    for name in items.columns:
+        if not name.startswith(CLUSTER):
+            continue
+        pairs = items.select("row", cluster=name)
+        if isinstance(pairs.schema["cluster"], pl.List):
+            pairs = pairs.explode("cluster")
+        pairs = pairs.drop_nulls("cluster")
+        numbers = pairs.select(col.cluster.rank("dense").cast(pl.Int64) - 1).to_series()
+        members = round(pairs.height / items.height) if items.height else 1
+        kind = stats.ItemClusters(
+            name.removeprefix(CLUSTER), pairs["row"].to_numpy(), numbers.to_numpy(), members
+        )
+        clusters.append(kind)
+    return clusters
+
+
+def group_sample(
+    attempts: DataFrame, names: Sequence[str], value: Expr | None = None, *, is_rate: bool, seed: int
+) -> stats.GroupSample:
+    """Return the sample of one value of the attempts by item and group.
+
+    Parameters
+    ----------
+    attempts
+        `item`, `group`, what `value` needs, and columns with clusters.
+    names
+        The groups in order.
+    value
+        The value of an attempt; by default 1.
+    is_rate
+        Whether the values are 0 and 1.
+    seed
+        Seed of the permutations.
+    """
+    counted = items_by_group(attempts, names)
+    return counted.sample(lit(1) if value is None else value, attempts, is_rate=is_rate, seed=seed)
